@@ -1,5 +1,5 @@
 # The two commands of a fresh machine with Python 3.11+, make and git: `make demo` and `make test`.
-# Everything they need goes into .venv, from the locks in requirements/.
+# Their packages go into .venv, from the locks in requirements/.
 
 PYTHON ?= python3
 VENV := .venv
@@ -15,7 +15,7 @@ EDITABLE := $(PIP) install --quiet --no-deps --no-build-isolation --editable .
 help:  ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-# A worker per processor takes half of what is left of another's tests when it has none: files stay together.
+# An idle worker takes half of the remaining tests of another, so that the tests of a file mostly stay together.
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist worksteal
 
 demo: $(VENV)/demo.stamp  ## compile a code-review prompt over real files into 8,000 and 2,000 tokens
@@ -31,8 +31,8 @@ clients: $(VENV)/dev.stamp  ## install the official clients and send their reque
 	PYTHON=$(CURDIR)/$(BIN)/python tests/clients/setup
 	$(BIN)/python -m pytest tests/clients $(ARGS)
 
-page:  ## build the page of tokenbox inspect with Node; ARGS=--check fails if the built files are not its sources'
-	@command -v npm >/dev/null || { echo "npm is not there: building the page needs Node 20 or newer." >&2; exit 1; }
+page:  ## build the page of tokenbox inspect with Node; ARGS=--check fails if the built files are out of date
+	@command -v npm >/dev/null || { echo "npm is not installed: building the page needs Node 20 or newer." >&2; exit 1; }
 	cd page && { cmp -s package-lock.json node_modules/installed \
 		|| { npm ci --ignore-scripts --no-audit --no-fund --silent && cp package-lock.json node_modules/installed; }; }
 	cd page && node build.mjs $(ARGS)
@@ -75,26 +75,26 @@ fuzz: $(VENV)/dev.stamp  ## fuzz the pack decoder for SECONDS (60), guided by co
 	$(PIP) install --quiet --only-binary :all: --require-hashes --requirement requirements/fuzz.txt
 	$(BIN)/python tools/fuzz_lcp.py $(or $(SECONDS),60)
 
-mutants: $(VENV)/dev.stamp  ## break the sources in one place at a time and see that the tests notice
+mutants: $(VENV)/dev.stamp  ## change the sources in one place at a time and check that a test fails
 	$(BIN)/python tools/mutants.py $(ARGS)
 
-golden: $(VENV)/dev.stamp  ## rewrite the golden files of the tests from what the code does now
+golden: $(VENV)/dev.stamp  ## rewrite the golden files of the tests from the current output
 	$(BIN)/python -m pytest --update-golden $(ARGS)
 
-# The site has an environment of its own, so that its packages are not among those of the tests.
+# The site has its own environment, so that the tests do not depend on its packages.
 DOCS := $(VENV)/docs
 $(VENV)/docs.stamp: requirements/docs.txt $(VENV)/dev.stamp
-	@echo "Installing what the documentation site needs ..."
+	@echo "Installing the packages of the documentation site ..."
 	@$(PYTHON) -m venv $(DOCS)
 	@$(DOCS)/bin/python -m pip --disable-pip-version-check --no-input install --quiet --only-binary :all: \
 		--require-hashes --requirement requirements/docs.txt
 	@touch $@
 
-# No address is written into a lock: whoever installs decides where packages come from.
+# Locks contain no index URL: packages come from the index that pip is configured with.
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-header
 
-# tokenbox runs in these, so its dependencies are locked with them.
+# Environments of tests in which tokenbox is also installed, so its dependencies are locked with them.
 OURS = tests/clients/locks/objects.in $(wildcard tests/clients/locks/with-*.in)
 
 lock: $(VENV)/demo.stamp  ## recompile all locks of Python packages; ARGS=--upgrade takes newer versions
@@ -114,27 +114,27 @@ lock: $(VENV)/demo.stamp  ## recompile all locks of Python packages; ARGS=--upgr
 			--output-file "$$(basename "$$file" .in).txt" "$$(basename "$$file")" || exit; \
 	done
 
-clean:  ## remove everything that make made
+clean:  ## remove all environments, caches and build output
 	rm -rf $(VENV) bench/.venv* tests/clients/.venv-* tests/clients/node/node_modules page/node_modules build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests tools examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || { \
-		echo "$(PYTHON) is not there. Install Python 3.11 or newer, or name one: make PYTHON=python3.12" >&2; exit 1; }
+		echo "$(PYTHON) is not installed. Install Python 3.11 or newer, or name one: make PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "tokenbox needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1)." \
-			"Name another: make PYTHON=python3.12" >&2; exit 1; }
+			"Name another one: make PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "$(PYTHON) cannot make a virtual environment. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 
-# demo.txt is part of dev.txt, version for version, so one environment serves both.
+# dev.txt contains demo.txt with the same versions, so one environment serves both.
 $(VENV)/demo.stamp: requirements/demo.txt pyproject.toml | $(BIN)/python
-	@echo "Installing what the demo needs ..."
+	@echo "Installing the packages of the demo ..."
 	@$(INSTALL) --requirement requirements/demo.txt
 	@$(EDITABLE)
 	@touch $@
 
 $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/demo.stamp
-	@echo "Installing what the tests and checks need ..."
+	@echo "Installing the packages of the tests and checks ..."
 	@$(INSTALL) --requirement requirements/dev.txt
 	@touch $@

@@ -3,10 +3,10 @@
     python bench/batch_checks.py equal 100000 [inline process ray resume]
     python bench/batch_checks.py nodes 20000
 
-`equal` compiles mixed rows (texts, chats, blocks, chunks, documents, errors) with every engine, or with those
-that are named, kills workers in the middle, kills a whole run and resumes it, prints a digest for each, and
-puts them into bench/results/batch.md. `nodes` starts four raylets
-beside a head on this machine, with ray.cluster_utils, and prints what a row and a shard cost.
+`equal` compiles mixed rows (texts, chats, blocks, chunks, documents, errors) with every engine, or the named
+ones; it kills workers in the middle of a run, kills a whole run and resumes it, prints a digest for each, and
+writes them to bench/results/batch.md. `nodes` starts four raylets and a head on this machine, with
+ray.cluster_utils, and prints the cost of a row and of a shard.
 """
 
 from __future__ import annotations
@@ -36,11 +36,17 @@ SECTION = "## Equal digests"
 SHARD = 64 << 10
 OPTIONS: dict[str, Any] = {"task": "auto", "budget": "limit", "shard_size": SHARD}
 NODES = 4
-# Engine, workers, and what is in the command of a process that is killed in the middle.
+# Engine, workers, and a part of the command line of the worker to kill.
 CASES = (
-    *(("inline", 1, None), ("process", 1, None), ("process", 2, None), ("process", 4, None)),
+    ("inline", 1, None),
+    ("process", 1, None),
+    ("process", 2, None),
+    ("process", 4, None),
     ("process", 2, "tokenbox.batch.worker"),
-    *(("ray", 1, None), ("ray", 2, None), ("ray", 4, None), ("ray", 2, "ShardActor")),
+    ("ray", 1, None),
+    ("ray", 2, None),
+    ("ray", 4, None),
+    ("ray", 2, "ShardActor"),
 )
 
 
@@ -70,9 +76,9 @@ def _equal(source: Path, folder: Path, rows: int, wanted: Sequence[str]) -> int:
             summary = run_plan(source, folder / "out.jsonl", plan, options, watch=killer)
             if killer is not None and not killer.killed:
                 raise RuntimeError(f"{engine}: the run ended before a worker was killed")
-            _say(found, f"{engine} {workers}{'' if mark is None else ', one of them killed'}", summary)
+            _report(found, f"{engine} {workers}{'' if mark is None else ', one of them killed'}", summary)
     if "resume" in wanted:
-        _say(found, "process 2, killed with -9, then resumed inline", _resumed(source, folder))
+        _report(found, "process 2, killed with -9, then resumed inline", _resumed(source, folder))
     equal = len({summary.digest for summary in found.values()}) == 1
     print("equal" if equal else "DIFFERENT")
     if RESULTS.exists():
@@ -82,7 +88,7 @@ def _equal(source: Path, folder: Path, rows: int, wanted: Sequence[str]) -> int:
 
 
 class _Killer:
-    """Kills, when the run has gone on for a while, the first process whose command has ``mark`` in it."""
+    """Kills the first process whose command line contains ``mark``, after some events of the run."""
 
     def __init__(self, mark: str) -> None:
         self._mark, self._events, self.killed = mark, 0, False
@@ -100,7 +106,7 @@ class _Killer:
 
 
 def _section(found: Mapping[str, BatchSummary], rows: int, *, equal: bool) -> str:
-    """The part of the page of results that is about this."""
+    """Return the section for the page of results."""
     lines = [
         SECTION,
         "",
@@ -122,7 +128,7 @@ def _section(found: Mapping[str, BatchSummary], rows: int, *, equal: bool) -> st
 
 
 def _resumed(source: Path, folder: Path) -> BatchSummary:
-    """A run that was killed in the middle and resumed."""
+    """Kill a run in the middle and resume it."""
     from tokenbox import batch
 
     script = (
@@ -139,7 +145,7 @@ def _resumed(source: Path, folder: Path) -> BatchSummary:
     return batch.run(source, out, resume=True, **OPTIONS)
 
 
-def _say(found: dict[str, BatchSummary], name: str, summary: BatchSummary) -> None:
+def _report(found: dict[str, BatchSummary], name: str, summary: BatchSummary) -> None:
     found[name] = summary
     reused = f", {summary.reused} of {summary.shards} shards done before" if summary.reused else ""
     print(

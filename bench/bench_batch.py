@@ -1,8 +1,8 @@
-"""Rows per second by engine, beside plain tiktoken in a Ray map and in datasets.map, in one run.
+"""Rows per second by engine, beside plain tiktoken in a Ray map and in datasets.map.
 
-Each cell is a process of its own. Its processor time and memory are those of all the processes that it
-starts, Ray's too, read from /proc while it runs: these mean something on a machine that is not idle.
-`BENCH_BATCH_ROWS=10000,100000` chooses the sizes. Everything runs in the environment of the tests.
+Each cell runs in its own process. Processor time and memory are read from /proc, for all processes that it
+starts, also Ray's: unlike wall time, they are meaningful on a busy machine. `BENCH_BATCH_ROWS=10000,100000`
+selects the sizes. Everything runs in the environment of the tests.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ SECTION = "## Equal digests"
 WORKERS = 2
 SIZES = (10_000, 100_000, 1_000_000)
 QUICK = (1_000, 4_000)
-EMPTY = 64  # rows of a run that is nothing but start-up
+EMPTY = 64  # rows of a run that measures start-up
 BUDGET = 120
 TICKS = os.sysconf("SC_CLK_TCK")
 
-# Set before any figure was seen.
+# Set before the first measurement.
 PROCESS_TARGET, RAY_TARGET, COUNT_TARGET, MEMORY_TARGET = 1.7, 1.5, 1.15, 1.25
 
 CELLS = {
@@ -74,7 +74,7 @@ def run(*, quick: bool) -> dict[str, Any]:
 
 
 def _write(path: Path, rows: int) -> int:
-    """Rows of 60 to 460 words; the bytes of the file."""
+    """Write rows of 60 to 460 words; return the size of the file in bytes."""
     chance = random.Random(rows)
     words = (ROOT / "README.md").read_text(encoding="utf-8").split()
     with path.open("w", encoding="utf-8") as file:
@@ -86,7 +86,7 @@ def _write(path: Path, rows: int) -> int:
 
 @dataclass
 class _Seen:
-    """What the processes of a tree have used: the most that each of them said."""
+    """Processor seconds of each process of a tree, and the peak of their total memory."""
 
     seconds: dict[int, float]
     peak: int = 0
@@ -135,7 +135,7 @@ def _measure(arguments: list[str]) -> dict[str, Any]:
     }
 
 
-# What runs in a cell.
+# In the process of a cell.
 
 
 def _cell(task: str, how: str, source: str, out: str) -> None:
@@ -150,7 +150,7 @@ def _cell(task: str, how: str, source: str, out: str) -> None:
             budget=BUDGET,
             engine=how,
             workers=None if how == "inline" else WORKERS,
-            # A small input is one shard, and one worker: a run that is nothing but start-up starts them all.
+            # A small input would be one shard for one worker; the run for start-up has to start all of them.
             shard_size=Path(source).stat().st_size // (2 * WORKERS) if small else None,
             overwrite=True,
         )
@@ -159,7 +159,7 @@ def _cell(task: str, how: str, source: str, out: str) -> None:
 
 
 def _tiktoken() -> tiktoken.Encoding:
-    """The peers' tokenizer: the same vocabulary, as its own library builds it from a file."""
+    """Return tiktoken's own encoding of the same vocabulary, for the peers."""
     import tiktoken
 
     from tokenbox.tokenizers.published import BASELINES
@@ -271,12 +271,12 @@ def table(results: dict[str, Any]) -> str:
     if missing:
         lines += ["", f"Not run: {' and '.join(missing)} rows."]
     before = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else ""
-    _, section, checked = before.partition(SECTION)  # which another command has written
+    _, section, checked = before.partition(SECTION)  # written by batch_checks.py
     return "\n".join(lines) + "\n" + (f"\n{section}{checked}" if section else "")
 
 
 def _work(cells: dict[tuple[str, int], Any], what: str, size: int) -> float:
-    """Processor seconds without start-up."""
+    """Return processor seconds without start-up."""
     return cells[what, size]["processor_s"] - cells[what, EMPTY]["processor_s"]
 
 
@@ -301,7 +301,7 @@ def _targets(cells: dict[tuple[str, int], Any], sizes: Sequence[int]) -> Iterato
             f"{ours} beside {bare}, processor time, {largest:,} rows",
             f"<= {COUNT_TARGET}x",
             f"{found:.2f}x",
-            (found <= COUNT_TARGET),
+            found <= COUNT_TARGET,
         )
     if len(sizes) > 1:
         before = sorted(sizes)[-2]

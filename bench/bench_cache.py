@@ -1,4 +1,4 @@
-"""What a session of 300 turns makes a server process again, and how much of it the model sees."""
+"""Prompt caches: the tokens of a session of 300 turns that a server processes again, and the mean context."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 BUDGET = 4_000
 SEED = 1
-# Those between act as the nearest of these.
+# Low-water marks; those between behave as the nearest of these.
 MARKS = [*(1 - Fraction(1, 2**k) for k in range(8)), Fraction(1)]
 EAGERNESS = [Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2)]
-# What tokenbox is compared with its own plain curve on: other seeds than that of the session above.
+# Seeds of the sessions on which `auto` is compared with the fixed marks.
 SEEDS = range(101, 121)
 PRICES = [0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.3, 1.7, 2.2, 3.0]
-# Input, cached input and writing into the cache of these, at the catalog's prices of that day.
+# Models, and the day of their prices in the catalog.
 PRICED = ("claude-sonnet-4-5", "gpt-5.2", "gpt-4o")
 DAY = date(2026, 11, 22)
 ROUNDS, AGENT_BUDGET = 60, 8_000
 BUDGETS = (4_000, 8_000, 16_000, 32_000)
-# Given the whole history, as it is meant, this one takes many minutes: only so many requests of it.
+# Limits of the number of requests: with the whole history, this library takes many minutes.
 AT_MOST = {"LiteLLM trim_messages, as shipped": 80}
 ON_THE_SERVER = ("low water 0.75", "auto", "LangChain trim_messages")
 
@@ -84,7 +84,7 @@ def run(*, quick: bool) -> dict[str, Any]:
         results["versions"] = versions
         results["server"] = []
         for name in ON_THE_SERVER[:1] if quick else ON_THE_SERVER:
-            # A server of its own: it also keeps prompts of long ago, and finds in them what others have sent.
+            # A new server each time: it also keeps older prompts, and would find those of the other settings.
             with server(made) as llama:
                 results["server"].append(on_the_server(name, sent[name], prompts, llama))
         results["agents"] = [
@@ -99,7 +99,7 @@ def run(*, quick: bool) -> dict[str, Any]:
 
 
 def ours(one: Session, prompts: Prompts, low_water: object) -> Kept:
-    """A running conversation; once, that a list of messages gives the same."""
+    """Return the messages of each request of a running conversation."""
     from tokenbox.conversation import Conversation
 
     running = Conversation(
@@ -118,7 +118,7 @@ def ours(one: Session, prompts: Prompts, low_water: object) -> Kept:
 
 
 def agent(name: str, steps: tuple[str, ...] | None, low_water: object, prompts: Prompts) -> dict[str, Any]:
-    """An agent of 60 rounds, each with a decision: what is processed, and what it still knows at the end."""
+    """Run an agent of 60 rounds, each with a decision; count those that its last request still contains."""
     from tests.conversation.agents import agent as agent_messages
     from tokenbox.conversation import Conversation
     from tokenbox.engine.window import ALL_STEPS
@@ -138,8 +138,7 @@ def agent(name: str, steps: tuple[str, ...] | None, low_water: object, prompts: 
             kept.append(running.messages)
         running.add(message)
     made = point(f"agent, {name}, low water {low_water}", kept, prompts, AGENT_BUDGET)
-    said = [str(message["content"]) for message in kept[-1]]
-    return made | {"decisions": sum(text.startswith("Decision") for text in said)}
+    return made | {"decisions": sum(str(message["content"]).startswith("Decision") for message in kept[-1])}
 
 
 def prices() -> dict[str, dict[str, str | None]]:
@@ -159,7 +158,7 @@ def _text(value: object) -> str | None:
 
 
 def theirs(name: str, one: Session, folder: str) -> tuple[str, Kept]:
-    """What another library sends, from its own process."""
+    """Return the version of another library and the messages that it sends, from its own process."""
     done = subprocess.run(
         [ENVIRONMENTS["peers"] / "bin" / "python", HERE / "trimmers.py", folder, str(BUDGET), name],
         input=json.dumps({"messages": one.messages, "requests": one.requests[: AT_MOST.get(name)]}),
@@ -175,7 +174,7 @@ def theirs(name: str, one: Session, folder: str) -> tuple[str, Kept]:
 
 
 def point(name: str, kept: Kept, prompts: Prompts, budget: int = BUDGET) -> dict[str, Any]:
-    """The tokens that a server with one cached prompt has to process: all after the common beginning."""
+    """Return the tokens that a server with one cached prompt processes: all after the common prefix."""
     processed, before, contexts = 0, [], []
     for messages in kept:
         prompt = prompts.request(messages)
@@ -196,20 +195,20 @@ def point(name: str, kept: Kept, prompts: Prompts, budget: int = BUDGET) -> dict
 
 
 def common(prompt: Sequence[int], before: Sequence[int]) -> int:
-    """How many tokens they begin with alike."""
+    """Return the length of the common prefix."""
     most = min(len(prompt), len(before))
     return next((i for i in range(most) if prompt[i] != before[i]), most)
 
 
 def orphans(messages: Sequence[dict[str, Any]]) -> int:
-    """Tool results without their call, and calls without their results."""
+    """Count tool results without their call and calls without their results."""
     calls = {call["id"] for message in messages for call in message.get("tool_calls") or ()}
     results = {message["tool_call_id"] for message in messages if message["role"] == "tool"}
     return len(calls ^ results)
 
 
 @contextmanager
-def server(model: Any) -> Iterator[Any]:  # noqa: ANN401  # of tests/llama, imported late
+def server(model: Any) -> Iterator[Any]:  # noqa: ANN401  # a tests.llama.model.Model
     from tests.llama.server import serve
 
     llama = serve(model, 2 * BUDGET, 1)
@@ -220,7 +219,7 @@ def server(model: Any) -> Iterator[Any]:  # noqa: ANN401  # of tests/llama, impo
 
 
 def on_the_server(name: str, kept: Kept, prompts: Prompts, llama: Any) -> dict[str, Any]:  # noqa: ANN401
-    """The same requests to a real llama.cpp server: what it says that it processed and had in its cache."""
+    """Send the requests to a real llama.cpp server; return the tokens it processed and found in its cache."""
     processed = cached = wrong = 0
     for messages in kept:
         status, answer = llama.post(
@@ -236,7 +235,7 @@ def on_the_server(name: str, kept: Kept, prompts: Prompts, llama: Any) -> dict[s
 
 
 def spread(prompts: Prompts, seeds: Sequence[int], turns: int) -> dict[str, Any]:
-    """``auto`` beside the plain curve and the least possible, over sessions of other seeds."""
+    """Compare ``auto`` with the fixed marks and the optimum, over sessions of other seeds."""
     import cuts
     import session as sessions
 

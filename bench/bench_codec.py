@@ -1,4 +1,4 @@
-"""The pack codec on 100 MB: megabytes per second, whole and in chunks, and the memory that chunks take."""
+"""The pack codec on 100 MB: megabytes per second, whole and in chunks, and the memory of chunked decoding."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def run(*, quick: bool) -> dict[str, Any]:
 
 
 def table(results: dict[str, Any]) -> str:
-    """Markdown."""
+    """Return the table as Markdown."""
     how = {"encode": "encode", "decode": "decode, whole", "feed": f"decode, fed {CHUNK:,} bytes at a time"}
     speed, memory = [], []
     for one in results["cells"]:
@@ -114,11 +114,11 @@ def _asked(*arguments: str) -> dict[str, Any]:
     return given
 
 
-# What runs in a process of its own.
+# In the process of a measurement.
 
 
 def _blocks(size: int) -> Iterator[CodeBlock]:
-    """Blocks of ``size`` bytes of content together, one at a time: sources, cut into sizes that vary."""
+    """Yield blocks with ``size`` bytes of content in total: sources, cut into pieces of various sizes."""
     from tokenbox.content.block_kinds import Lang
     from tokenbox.content.blocks import CodeBlock
 

@@ -1,4 +1,4 @@
-"""A conversation kept within its budget, turn by turn and cold: tokenbox beside those that also trim."""
+"""A conversation kept within its budget, turn by turn and cold: tokenbox beside libraries that also trim."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ LIBRARIES = ("tokenbox", "langchain-core", "litellm", "llama-index-core")
 SIZES = (100, 1_000, 10_000)
 TURNS = {100: 30, 1_000: 15, 10_000: 15}
 COLD = {100: 5, 1_000: 3, 10_000: 1}
-LIMIT = 60.0  # seconds for all repeats of a row; what takes longer is said to be over it
+LIMIT = 60.0  # seconds for all repeats of a row; slower ones are reported as over the limit
 PER_TURN = 100e-6
 MARK = 10_000
-# A turn with a chat format: at most so many seconds, and so many times a turn that counts bare texts.
+# Limits of a turn with a chat format: seconds, and times a turn that counts bare texts.
 FORMATTED_TURN = 1e-3
 TIMES_A_TEXT = 10
 
@@ -53,7 +53,7 @@ def run(*, quick: bool) -> dict[str, Any]:
 
 
 def formats(sizes: tuple[int, ...]) -> list[dict[str, Any]]:
-    """Turns of a conversation by what counts it: bare texts, OpenAI's published rules, a chat template."""
+    """Measure turns by counter: bare texts, OpenAI's published rules, a chat template."""
     sys.path.insert(0, str(HERE.parent))
     from tests.llama import model
     from tokenbox import ChatFormat
@@ -73,8 +73,8 @@ def formats(sizes: tuple[int, ...]) -> list[dict[str, Any]]:
         ]
 
 
-def formatted_turns(counter: Any, n: int, *, full: bool) -> list[float]:  # noqa: ANN401  # of any kind
-    """A question, the budget kept, and an answer; ``full``: with something to evict at every turn."""
+def formatted_turns(counter: Any, n: int, *, full: bool) -> list[float]:  # noqa: ANN401  # a name or a format
+    """Return the seconds of turns: question, budget, answer. ``full``: every turn evicts something."""
     from tokenbox import Conversation
 
     conversation = Conversation(
@@ -99,7 +99,7 @@ def formatted_turns(counter: Any, n: int, *, full: bool) -> list[float]:  # noqa
 
 
 def table_of_formats(rows: list[dict[str, Any]]) -> list[str]:
-    """A turn by what counts, and the targets of it, met or LOST."""
+    """Return the table of turns by counter, with the targets, met or LOST."""
     names = list(dict.fromkeys(row["format"] for row in rows))
     found = {(row["format"], row["n"], row["full"]): median(row["seconds"]) for row in rows}
     lines = [
@@ -133,7 +133,7 @@ def versions() -> dict[str, str]:
 
 
 def ask(library: str, n: int, repeats: int, what: str) -> dict[str, Any] | None:
-    """The answer of a worker; None if it takes too long."""
+    """Return the answer of a worker, or None if it takes too long."""
     arguments = [library, str(n), str(repeats), what]
     try:
         done = subprocess.run(
@@ -153,7 +153,7 @@ def ask(library: str, n: int, repeats: int, what: str) -> dict[str, Any] | None:
 
 
 def table(results: dict[str, Any]) -> str:
-    """Markdown."""
+    """Return the table as Markdown."""
     machine_name = results["machine"].get("processor", "")
     load = ", ".join(f"{value:.1f}" for value in results["load"])
     lines = [
@@ -177,7 +177,7 @@ def table(results: dict[str, Any]) -> str:
 
 
 def targets(results: dict[str, Any]) -> list[str]:
-    """The targets, met or LOST."""
+    """Return the targets, met or LOST."""
     lines = ["| target | ours | |", "|---|---|---|"]
     for row in results["rows"]:
         if row["library"] != "tokenbox" or row["n"] != MARK:

@@ -1,26 +1,25 @@
-"""What a question about old turns needs, and whether it is there: ``query="last"`` beside BM25 over turns.
+"""Recall of facts in old turns: ``query="last"`` beside BM25 over turns and the newest turns.
 
-Dialogues are made from a seed. Facts are told in passing, in old turns and within long results of tools, and
-asked for later in other words; what they are about is mentioned elsewhere too. BM25 over turns takes those
-that score best until the budget is full.
+Dialogues are generated from a seed. Old turns and long tool results contain facts; later questions ask for
+them in other words. Their subjects also occur elsewhere. BM25 over turns takes those with the best scores
+until the budget is full.
 """
 
 from __future__ import annotations
 
-import math
 import random
 import re
 import sys
-from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
+from bm25 import bm25
 from workers import HERE, SOURCE
 
 BUDGETS = (2_000, 8_000)
 MODEL = "gpt-4o"
 MENTIONED = 0.25
-# What is told of a thing, and how it is asked for: {0} is the thing, {1} what is to be found.
+# Facts and the questions for them ({0}: the subject, {1}: what to find), subjects, and words of small talk.
 DOMAINS: dict[str, tuple[tuple[tuple[str, str], ...], str, str]] = {
     "home": (
         (
@@ -58,7 +57,7 @@ DOMAINS: dict[str, tuple[tuple[tuple[str, str], ...], str, str]] = {
 
 
 def dialogue(domain: str, seed: int) -> tuple[list[dict[str, Any]], list[tuple[str, str]]]:
-    """Messages of about 12,000 tokens or more; the questions, each with the sentence that it needs."""
+    """Return messages of at least some 12,000 tokens, and questions, each with the sentence that it needs."""
     rng = random.Random(f"{domain} {seed}")
     forms, things, talk = DOMAINS[domain]
     words, names = talk.split(), things.split()
@@ -67,7 +66,7 @@ def dialogue(domain: str, seed: int) -> tuple[list[dict[str, Any]], list[tuple[s
     asked: list[tuple[str, str]] = []
 
     def chat(low: int, high: int) -> str:
-        """Talk of nothing, which sometimes mentions a thing."""
+        """Return small talk that sometimes mentions a subject."""
         said = [rng.choice(words) for _ in range(rng.randint(low, high))]
         if rng.random() < MENTIONED:
             said[rng.randrange(len(said))] = rng.choice(names)
@@ -93,25 +92,12 @@ def dialogue(domain: str, seed: int) -> tuple[list[dict[str, Any]], list[tuple[s
     return messages, asked
 
 
-def bm25(messages: list[dict[str, Any]], question: str, budget: int) -> list[dict[str, Any]]:
-    """The turns with the best scores, as many as fit; a turn is a message that is not of the system."""
+def by_bm25(messages: list[dict[str, Any]], question: str, budget: int) -> list[dict[str, Any]]:
+    """Return the messages with the best scores that fit, without the system message."""
     import tokenbox
 
     turns = [re.findall(r"\w+", str(message["content"]).lower()) for message in messages[1:]]
-    usual = sum(map(len, turns)) / len(turns)
-    often = Counter(word for turn in turns for word in set(turn))
-    scores = []
-    for turn in turns:
-        here = Counter(turn)
-        scores.append(
-            sum(
-                math.log(1 + (len(turns) - often[w] + 0.5) / (often[w] + 0.5))
-                * here[w]
-                * 2.5
-                / (here[w] + 1.5 * (0.25 + 0.75 * len(turn) / usual))
-                for w in set(re.findall(r"\w+", question.lower()))
-            )
-        )
+    scores = bm25(turns, re.findall(r"\w+", question.lower()))
     fixed = [messages[0], {"role": "user", "content": question}]
     left = budget - tokenbox.count(fixed, MODEL).total
     chosen = []
@@ -141,7 +127,7 @@ def run(*, quick: bool) -> dict[str, Any]:
                     over += tokenbox.count(ours.messages, MODEL).total > budget
                     kept = {
                         "ours": ours.messages,
-                        "bm25": bm25(messages, question, budget),
+                        "bm25": by_bm25(messages, question, budget),
                         "newest": tokenbox.fit(request, budget, model=MODEL).messages,
                     }
                     for name, some in kept.items():

@@ -1,6 +1,6 @@
-"""How fast the page of `tokenbox inspect` opens and scrolls in a real browser: 1,000 sections, 2 MB of text.
+"""Time to open and scroll the page of `tokenbox inspect` in a real browser: 1,000 sections, 2 MB of text.
 
-Beside it prompt-tsx's HTMLTracer, which shows the elements of a prompt on a page that its own server serves.
+For comparison: prompt-tsx's HTMLTracer, which serves a page with the elements of a prompt.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))  # the browser is that of the tests
+sys.path.insert(0, str(HERE.parent))  # the tests' browser
 
 import tokenbox  # noqa: E402
 from tests.inspect.browser import found_browser, started  # noqa: E402
@@ -34,7 +34,7 @@ PAINT = """
 const paint = performance.getEntriesByName('first-contentful-paint')[0];
 return paint ? paint.startTime : null;
 """
-# 120 frames with 90 pixels each; how long each took.
+# The milliseconds of each of 120 frames, scrolled by 90 pixels each.
 SCROLL = """
 const [selector, done] = arguments;
 const box = document.querySelector(selector) ?? document.scrollingElement;
@@ -54,7 +54,7 @@ requestAnimationFrame(step);
 def run(*, quick: bool) -> dict[str, Any]:
     program, driver = found_browser(), shutil.which("chromedriver")
     if program is None or driver is None:
-        sys.exit("there is no Chromium with its ChromeDriver here")
+        sys.exit("Chromium or its ChromeDriver is not installed")
     runs = 3 if quick else 9
     text = "word and another word, " * (CHARACTERS // SECTIONS // 23)
     sections = [
@@ -82,9 +82,9 @@ def run(*, quick: bool) -> dict[str, Any]:
 
 
 def opened(browser: WebDriver, address: str, scrolled: str, runs: int) -> dict[str, Any]:
-    """Milliseconds to the first paint, and per frame while it scrolls."""
+    """Return milliseconds to the first paint, and per frame while it scrolls."""
     paints, frames = [], []
-    for _ in range(runs + 1):  # the first one warms the browser
+    for _ in range(runs + 1):  # the first run warms up the browser
         browser.get("about:blank")
         browser.get(address)
         paint = None
@@ -102,7 +102,7 @@ def opened(browser: WebDriver, address: str, scrolled: str, runs: int) -> dict[s
 
 
 def traced(browser: WebDriver, runs: int) -> list[dict[str, Any]]:
-    """The same with HTMLTracer; nothing where it is not installed (bench/setup inspect)."""
+    """Measure HTMLTracer; return no row if it is not installed (bench/setup inspect)."""
     node = shutil.which("node")
     if node is None or not PEER.is_dir():
         return []
@@ -110,14 +110,14 @@ def traced(browser: WebDriver, runs: int) -> list[dict[str, Any]]:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         assert server.stdin is not None
-        said = json.loads(server.stdout.readline())
-        found = opened(browser, said["address"], "html", runs)
+        served = json.loads(server.stdout.readline())
+        found = opened(browser, served["address"], "html", runs)
         server.stdin.close()
     return [
         {
             "what": "prompt-tsx HTMLTracer 0.4.0-alpha.9",
-            "bytes": said["bytes"],
-            "made_s": said["seconds"],
+            "bytes": served["bytes"],
+            "made_s": served["seconds"],
             **found,
         }
     ]

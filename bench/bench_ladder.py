@@ -1,4 +1,4 @@
-"""The priority ladder at 100 to 100,000 blocks: its growth, and how often a form is rendered and counted."""
+"""The priority ladder at 100 to 100,000 blocks: growth of time, and renderings and counts per form."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SIZES = (100, 1_000, 10_000, 100_000)
 REPEATS = {100: 15, 1_000: 9, 10_000: 5, 100_000: 3}
-# An N times n log n, and what caches and memory add to it.
+# Allowance for caches and memory above n log n.
 SLACK = 1.5
 SHARES = ("half", "a tenth", "a hundredth")
 FIGURES = (
@@ -53,7 +53,7 @@ def run(*, quick: bool) -> dict[str, Any]:
 
 
 def table(results: dict[str, Any]) -> str:
-    """Markdown."""
+    """Return the table as Markdown."""
     growth, once, cells = [], [], []
     by_key = {(one["share"], one["n"]): one for one in results["cells"]}
     for (share, n), one in by_key.items():
@@ -145,7 +145,7 @@ def _cell(n: int, share: str, repeats: int) -> dict[str, Any]:
 
 
 def _recorded(blocks: list[Any], budget: int) -> dict[str, int]:
-    """How many forms were rendered and texts counted, and the most for any one of them."""
+    """Return the numbers of rendered forms and counted texts, and the maximum for a single one."""
     from unittest.mock import patch
 
     from tokenbox.compose.block_whole import BlockForms
@@ -176,7 +176,7 @@ def _recorded(blocks: list[Any], budget: int) -> dict[str, int]:
         patch.object(counter, "count", counting_one),
     ):
         whole = render_blocks(blocks, counter, budget, cache=CountCache(1_000_000))
-    del counted[whole.text]  # the check of what was emitted
+    del counted[whole.text]  # the final check of the output
     return {
         "rendered": sum(rendered.values()),
         "most_rendered": max(rendered.values()),
@@ -196,7 +196,7 @@ def _blocks(n: int) -> list[Any]:
         )
         for i, item in enumerate(items)
     ]
-    # One critical block in a thousand, so that they fit a hundredth; the others in turn.
+    # One block in a thousand is critical, so that these fit a hundredth; the others take turns.
     classes = (Priority.HIGH, Priority.NORMAL, Priority.NORMAL, Priority.LOW, Priority.BACKGROUND)
     annotations = [
         AnnotationBlock.of_priority(i, Priority.CRITICAL if i % 1_000 == 3 else classes[i % len(classes)])

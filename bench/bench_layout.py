@@ -13,8 +13,8 @@ from typing import Any
 import table_layout
 from workers import Failed, TooSlow, Worker, python_version
 
-LIMIT = 20.0  # seconds for one packing; what takes longer is said to be over it, and not tried at a larger N
-SLACK = 60.0  # seconds for making the texts and the inputs, which every question to a worker includes
+LIMIT = 20.0  # seconds for one packing; a slower library is reported and not tried at a larger N
+SLACK = 60.0  # seconds to make texts and inputs, for each question to a worker
 
 COUNTERS = ("cheap", "o200k")
 SIZES = (100, 1_000, 10_000, 100_000)
@@ -58,7 +58,7 @@ def run(*, quick: bool) -> dict[str, Any]:
 
 
 def empty(*, quick: bool) -> dict[str, Any]:
-    """Results with nothing measured yet."""
+    """Return results without measurements."""
     return {
         "when": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": machine(),
@@ -92,7 +92,7 @@ def machine() -> dict[str, Any]:
 
 
 def workloads(counter: str, sizes: tuple[int, ...]) -> dict[str, Any]:
-    """What all texts measure together, and half of it: the budget."""
+    """Return the tokens of all texts for each size, and half of them as the budget."""
     found: dict[str, Any] = {}
     with Worker({"name": "totals"}) as worker:
         for n in sizes:
@@ -109,7 +109,7 @@ def pack(
     *,
     quick: bool,
 ) -> None:
-    """Every library at every size, one repeat of each in turn, so that a slow minute hits all alike."""
+    """Measure every library at every size, one repeat each in turn: a busy minute affects all alike."""
     workers = {library["name"]: Worker(library) for library in libraries}
     try:
         for name in list(workers):
@@ -133,7 +133,7 @@ def size(workers: dict[str, Worker], counter: str, n: int, results: dict[str, An
     for repeat in range(repeats):
         for name in list(workers):
             if repeat and cells[name]["pack"][0] > LIMIT / 4 and repeat > 1:
-                continue  # seconds per packing need no seven repeats
+                continue  # slow packings need fewer repeats
             ask(workers, cells[name], kind="timed", counter=counter, n=n, variant=1 + repeat, budget=budget)
     for name in list(workers):
         ask(workers, cells[name], kind="recorded", counter=counter, n=n, variant=1 + repeats, budget=budget)
@@ -147,15 +147,15 @@ def cell(name: str, counter: str, n: int, budget: int) -> dict[str, Any]:
 
 
 def ask(workers: dict[str, Worker], one: dict[str, Any], **question: object) -> None:
-    """Put one answer into its cell; a library that is too slow or fails is not asked again."""
+    """Add an answer to its cell; stop the worker of a library that is too slow or fails."""
     name = one["library"]
     measured = question["kind"] == "timed"
     try:
         limit = LIMIT if measured else 2 * LIMIT
         given = workers[name].ask(limit + SLACK, limit=limit, **question)
     except (TooSlow, Failed) as error:
-        said = f"over {LIMIT:.0f} s" if isinstance(error, TooSlow) else str(error)
-        one["problem" if measured else "unrecorded"] = said
+        problem = f"over {LIMIT:.0f} s" if isinstance(error, TooSlow) else str(error)
+        one["problem" if measured else "unrecorded"] = problem
         workers.pop(name).close()
         return
     if not measured:
@@ -169,7 +169,7 @@ def ask(workers: dict[str, Worker], one: dict[str, Any], **question: object) -> 
 
 
 def relayout(library: dict[str, str], counter: str, results: dict[str, Any]) -> dict[str, Any]:
-    """First layouts and the ones after an edit, in three fresh processes."""
+    """Measure first layouts and layouts after an edit, in three new processes."""
     found: dict[str, Any] = {"library": library["name"], "counter": counter, "first": [], "again": []}
     budget = results["workloads"][counter][str(RELAYOUT)]["budget"]
     for turn in range(3):

@@ -1,9 +1,8 @@
 """Lenses on real samples: tokens before and after, and which facts survive, checked without a model.
 
-A fact is a piece of text that whoever works with the sample needs: the failing test, the line of the error, a
-changed line, an id that is asked for. The samples are those of the tests, and the sources of this Python.
-Beside them, where they are installed, headroom-ai (bench/setup lenses) and on sources repomix ``--compress``
-(bench/setup pack).
+A fact is a piece of text that a reader of the sample needs: the failing test, the line of the error, a
+changed line, a requested id. The samples are those of the tests, and sources of this Python. For comparison,
+if installed: headroom-ai (bench/setup lenses), and on sources repomix ``--compress`` (bench/setup pack).
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ SAMPLES = Path(__file__).resolve().parents[1] / "tests" / "content" / "samples"
 LIBRARY = Path(json.__file__).parents[1]
 HEADROOM = Path(__file__).with_name(".venv-headroom") / "bin" / "python"
 SOURCES = ("csv.py", "plistlib.py", "shlex.py", "configparser.py", "json/decoder.py")
-# The sample, the lenses for it, and the facts that must be there.
+# The sample, its lenses, and the facts that must survive.
 CASES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     (
         "service.log",
@@ -68,7 +67,7 @@ CASES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
             "Previous line repeated 27 more times",
         ),
     ),
-    ("change.diff", ("diff", "diff(0)", "ends(80)"), ()),  # every changed line that a person wrote
+    ("change.diff", ("diff", "diff(0)", "ends(80)"), ()),  # facts: every changed line outside of lock files
     (
         "issues.json",
         ('json_table("id, title, state, user.login")', "json_shorten(text=60, items=5)", "json_minify"),
@@ -194,7 +193,7 @@ def row(sample: str, lens: str, text: str, less: str, facts: tuple[str, ...]) ->
 
 
 def headroom(text: str) -> list[str]:
-    """What headroom-ai makes of a tool result; nothing where it is not installed."""
+    """Compress a tool result with headroom-ai; return no result if it is not installed."""
     if not HEADROOM.exists():
         return []
     with tempfile.TemporaryDirectory(prefix="tokenbox-bench-") as home:
@@ -210,7 +209,7 @@ def headroom(text: str) -> list[str]:
 
 
 def repomix(name: str, text: str) -> str | None:
-    """What repomix makes of one file, without what it says around it; None where it is not installed."""
+    """Compress one file with repomix, without its header; return None if it is not installed."""
     program = next(program for program in PROGRAMS if program.name == "repomix --compress")
     if not program.executable.exists():
         return None

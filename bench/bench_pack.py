@@ -1,4 +1,4 @@
-"""The standard library packed for a model: tokenbox beside programs that also turn a folder into a prompt."""
+"""The standard library as a prompt: tokenbox beside other programs that turn a folder into a prompt."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from workers import ENVIRONMENTS, rank_files
 REPEATS = 5
 LIMIT = 120.0  # seconds for one run
 BUDGETS = (50_000, 5_000)
-# What takes seconds need not be run as often: at most this long per row, but twice at least.
+# Seconds per row after which no more repeats are run, but at least two.
 PATIENCE = 12.0
 
 table = table_pack.table
@@ -47,7 +47,7 @@ def run(*, quick: bool) -> dict[str, Any]:
 
 
 class _Bench:
-    """A folder with the corpus, and for each program a copy of its own and a home that begins empty."""
+    """A folder with the corpus, and for each program its own copy and an initially empty home."""
 
     def __init__(self, folder: Path, results: dict[str, Any]) -> None:
         self.folder = folder
@@ -55,7 +55,7 @@ class _Bench:
         self.tokens: dict[str, int] = {}
 
     def corpus(self) -> dict[str, Any]:
-        """The standard library of this Python without its tests and without what is compiled."""
+        """Copy the standard library of this Python, without tests and compiled files; return its figures."""
         source = Path(sysconfig.get_path("stdlib"))
 
         def left_out(folder: str, names: list[str]) -> list[str]:
@@ -78,7 +78,7 @@ class _Bench:
         return {"files": len(files), "bytes": size, "sha256": digest.hexdigest()}
 
     def measure(self, *, quick: bool) -> None:
-        """Every program in turn, one repeat each, so that a slow minute hits all alike."""
+        """Measure the programs in turn, one repeat each, so that a busy minute affects all alike."""
         cells = [
             {"program": program.name, "budget": budget, "cache": cache, "seconds": [], "memory": []}
             for budget in (None, *BUDGETS)
@@ -91,7 +91,7 @@ class _Bench:
         small = self.folder / "small"
         small.mkdir()
         (small / "a.py").write_text("x = 1\n", encoding="utf-8")
-        self._once(packers.BY_NAME["tokenbox"], small, None)  # compiles its modules, as installing does
+        self._once(packers.BY_NAME["tokenbox"], small, None)  # writes the bytecode, as an installation does
         for repeat in range(2 if quick else REPEATS):
             for cell in cells:
                 spent = sum(cell["seconds"])
@@ -117,7 +117,7 @@ class _Bench:
                 for arguments in (["init", "-q"], ["add", "-A"], packers.COMMIT):
                     subprocess.run(["git", *arguments], cwd=home / "corpus", check=True, capture_output=True)
         elif first:
-            self._once(program, home / "corpus", cell["budget"])  # what fills its cache
+            self._once(program, home / "corpus", cell["budget"])  # fills its cache
         try:
             given = self._once(program, home / "corpus", cell["budget"])
         except packers.Failed as error:
@@ -129,10 +129,10 @@ class _Bench:
             cell["status"] = given["status"]
             cell["bytes"] = len(given["output"])
             cell["tokens"] = self._count(given["output"])
-            cell["said"] = program.said(given["messages"])
+            cell["said"] = program.last_message(given["messages"])
 
     def _once(self, program: packers.Program, corpus: Path, budget: int | None) -> dict[str, Any]:
-        """One run: seconds, peak memory in bytes, what it wrote."""
+        """Run a program once; return seconds, peak memory in bytes, and its output."""
         home = corpus.parent
         for part in ("cache", "tmp"):
             (home / part).mkdir(parents=True, exist_ok=True)
@@ -146,7 +146,7 @@ class _Bench:
             "TMPDIR": str(home / "tmp"),
             "TIKTOKEN_CACHE_DIR": str(rank_files()),
             **packers.OFFLINE,
-            # As where they are installed: what is written in Python is compiled once, not at every start.
+            # As after an installation: Python programs are compiled once, not at every start.
             "PYTHONDONTWRITEBYTECODE": "",
             "PYTHONPYCACHEPREFIX": str(self.folder / "bytecode"),
         }
@@ -180,7 +180,7 @@ class _Bench:
         }
 
     def _count(self, output: bytes) -> int:
-        """o200k tokens by tiktoken with its own ranks, in another process: nothing of tokenbox's."""
+        """Return o200k tokens by tiktoken with its own ranks, in another process, independent of tokenbox."""
         digest = hashlib.sha256(output).hexdigest()
         if digest not in self.tokens:
             done = subprocess.run(
@@ -195,7 +195,7 @@ class _Bench:
 
 
 def _ended(process: subprocess.Popen[bytes], limit: float) -> tuple[int | None, int]:
-    """The exit status, None if it had to be ended, and the peak memory in bytes of the process."""
+    """Return the exit status, or None if it had to be killed, and the peak memory in bytes."""
     deadline = time.monotonic() + limit
     while True:
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)

@@ -1,4 +1,4 @@
-"""The gate before every request: what ``ctx.enforce`` adds to a request of 100,000 tokens."""
+"""The guard before every request: the time of ``ctx.enforce`` for a request of 100,000 tokens."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
 
 ITEMS = 1_050  # of about 100 tokens
-# So many chunks of equal size; one is a plain text.
+# Numbers of chunks of equal size; one chunk is a plain text.
 SHAPES = (1, 10, 100, 1_000)
 ENGINES = ("tiktoken", "fast")
 WARM_TARGET = 0.001  # seconds
@@ -50,7 +50,7 @@ def run(*, quick: bool) -> dict[str, Any]:
             try:
                 tokenizer = tokenizers.get("o200k_base", engine=engine)
                 tokenizer.count("loaded before")
-            except Exception as error:  # noqa: BLE001  # an engine that is not installed is a row that says so
+            except Exception as error:  # noqa: BLE001  # a missing engine becomes a row of the table
                 results["rows"].append({"engine": engine, "error": f"{error}"[:200]})
                 continue
             for chunks in SHAPES:
@@ -61,7 +61,7 @@ def run(*, quick: bool) -> dict[str, Any]:
 
 
 def measure(tokenizer: Tokenizer, engine: str, chunks: int, rounds: int, config: Config) -> dict[str, Any]:
-    """Medians in seconds. Every round has texts of its own, so nothing is remembered but what should be."""
+    """Return medians in seconds. Every round has new texts, so the caches contain only what they should."""
     times: dict[str, list[float]] = {"plain": [], "cold": [], "again": [], "other": [], "ratio": []}
     per = ITEMS // chunks
     tokens = 0
@@ -88,7 +88,7 @@ def measure(tokenizer: Tokenizer, engine: str, chunks: int, rounds: int, config:
         start = clock()
         again = enforce(texts)
         seconds["again"] = clock() - start
-        # The same texts in another request: each was counted, the whole was not.
+        # The same texts in another request: each text was counted before, but not the whole.
         turned = [*texts[1:], texts[0]]
         start = clock()
         enforce(turned)

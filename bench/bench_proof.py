@@ -1,4 +1,4 @@
-"""Proof bundles: writing one, beyond the layout; verifying, beside reading and hashing the same bytes."""
+"""Proof bundles: time to write one after the layout, and to verify one beside reading and hashing it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tokenbox.proof.evidence import Evidence
 
 SECTIONS = 100
-# A small bundle, where what a file costs at all weighs most.
+# Sections of a small bundle, where the cost per file dominates.
 FEW = 2
 BUNDLES = 1_000
 WORDS = ("what", "a model", "is told", "about", "the whole", "of it", "and why,", "in order")
@@ -52,7 +52,7 @@ def run(*, quick: bool) -> dict[str, Any]:
 
 
 def sections(variant: int, count: int = SECTIONS) -> list[dict[str, object]]:
-    """So many sections of about 100 tokens, other texts for each variant."""
+    """Return ``count`` sections of about 100 tokens; variants have different texts."""
     return [
         {
             "id": f"section {i}",
@@ -69,7 +69,7 @@ def laid_out(variant: int, count: int = SECTIONS) -> tokenbox.Layout:
 
 
 def of_layout(result: tokenbox.Layout, variant: int) -> Evidence:
-    """The evidence of the layout, as `tokenbox.layout` with `proof=` makes it."""
+    """Return the evidence of the layout, as `tokenbox.layout` with `proof=` makes it."""
     arguments = {
         "sections": result.inputs,
         "budget": result.budget,
@@ -81,7 +81,7 @@ def of_layout(result: tokenbox.Layout, variant: int) -> Evidence:
 
 
 def write(layouts: int) -> dict[str, Any]:
-    """Milliseconds from a finished layout to a bundle on disk: evidence, digests, files, rename."""
+    """Measure milliseconds from a layout to its bundle on disk: evidence, digests, files, rename."""
     with tempfile.TemporaryDirectory() as folder:
         sinks = {
             "write": Bundles(f"{folder}/plain"),
@@ -101,7 +101,7 @@ def write(layouts: int) -> dict[str, Any]:
                     times["processor"].append(1000 * (time.process_time() - worked))
                 if variant:  # the first is a warm-up
                     times[name].append(1000 * (end - between))
-                    if name == "write":  # later its texts have been counted
+                    if name == "write":  # later sinks find its texts in the cache
                         times["layout"].append(1000 * (between - start))
         size = sum(path.stat().st_size for path in next(Path(folder, "plain").glob("?" * 64)).iterdir())
     return {
@@ -116,7 +116,7 @@ def write(layouts: int) -> dict[str, Any]:
 
 
 def verifying(count: int, rounds: int, size: int) -> dict[str, Any]:
-    """Seconds for all bundles: read and hash every file by its known name, and verify. In turn, medians."""
+    """Measure seconds to read and hash all files by their names, and to verify all bundles, in turn."""
     with tempfile.TemporaryDirectory() as folder:
         store = Bundles(folder)
         for variant in range(count):
@@ -128,7 +128,7 @@ def verifying(count: int, rounds: int, size: int) -> dict[str, Any]:
             start = time.perf_counter()
             for bundle_id in ids:
                 for name in names:
-                    with open(f"{folder}/{bundle_id}/{name}", "rb") as file:  # noqa: PTH123  # as one does
+                    with open(f"{folder}/{bundle_id}/{name}", "rb") as file:  # noqa: PTH123  # the fastest way to read
                         hashlib.sha256(file.read()).digest()
             between = time.perf_counter()
             for bundle_id in ids:

@@ -1,4 +1,4 @@
-"""Time to the first prompt of `tokenbox shell`, on a pseudo-terminal, as a person waits for it."""
+"""Time from the start of `tokenbox shell` to its prompt on a pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 TARGET_MS = 400
 PROMPT = b"m 0/4,096>"
 SETTINGS = '[models.m]\nendpoint = "http://127.0.0.1:9"\n'
-PATIENCE_SECONDS = 30
+TIMEOUT = 30  # seconds
 
 
 def run(*, quick: bool) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def run(*, quick: bool) -> dict[str, Any]:
         settings = home / "config" / "tokenbox" / "config.toml"
         settings.parent.mkdir(parents=True)
         settings.write_text(SETTINGS)
-        first_prompt(home)  # writes the bytecode, and warms the disk's cache
+        first_prompt(home)  # writes the bytecode and warms up the disk cache
         times = [first_prompt(home) for _ in range(5 if quick else 21)]
         bare = [bare_python() for _ in times]
     return {
@@ -43,7 +43,7 @@ def run(*, quick: bool) -> dict[str, Any]:
 
 
 def first_prompt(home: Path) -> float:
-    """Milliseconds from starting the program until its prompt is on the screen."""
+    """Return milliseconds from the start of the program until its prompt is printed."""
     screen, terminal = pty.openpty()
     env = {
         "PATH": os.environ["PATH"],
@@ -64,9 +64,9 @@ def first_prompt(home: Path) -> float:
     os.close(terminal)
     seen = b""
     while PROMPT not in seen:
-        ready, _, _ = select.select([screen], [], [], PATIENCE_SECONDS)
+        ready, _, _ = select.select([screen], [], [], TIMEOUT)
         if not ready:
-            raise SystemExit(f"no prompt within {PATIENCE_SECONDS} s: {seen!r}")
+            raise SystemExit(f"no prompt within {TIMEOUT} s: {seen!r}")
         seen += os.read(screen, 65_536)
     took = time.perf_counter() - started
     process.kill()

@@ -1,4 +1,4 @@
-"""What the chat templates of llama.cpp's sources count, here and on a real server: the table of proofs."""
+"""Compare the counts of llama.cpp's chat templates with those of a real server; write the table of proofs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PYTHON = Path(__file__).with_name(".venv-transformers") / "bin" / "python"
 
 
 def rendered(sources: dict[str, str], folder: Path) -> dict[str, Any]:
-    """Plain chats as the library ``transformers`` counts them: the templates of which all are equal."""
+    """Compare plain chats with the library ``transformers``; return the templates whose counts all agree."""
     model = models.write(folder, models.TURNS)
     command = [PYTHON, RENDERER, model.folder]
     proven, notes, compared = {}, [], 0
@@ -41,7 +41,7 @@ def rendered(sources: dict[str, str], folder: Path) -> dict[str, Any]:
             equal = different = 0
             for shape, body in SHAPES.items():
                 read = read_request(body)
-                if not chat.covers(read):  # type: ignore[attr-defined]  # of a folder
+                if not chat.covers(read):  # type: ignore[attr-defined]  # the format of a folder
                     continue
                 try:
                     ours: int | None = chat.count_request(read).total

@@ -1,4 +1,4 @@
-"""50 random conversations heavy with tools, cut to a budget: ours beside those of other libraries."""
+"""50 random conversations with many tool calls, reduced to a budget by tokenbox and other libraries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PEERS = {
     "llama-index-core": ENVIRONMENTS["peers"],
     "headroom-ai": HERE / ".venv-headroom",
 }
-# What ours must reach where more is there than fits: mean and least share of the budget that is used.
+# Targets for conversations over the budget: mean and minimum share of the budget that is used.
 MEAN_SHARE, LEAST_SHARE = 0.95, 0.8
 
 
@@ -62,7 +62,7 @@ def theirs(name: str, budget: int, chats: list[list[dict[str, Any]]]) -> tuple[s
 
 
 def judged(name: str, budget: int, chats: list[list[dict[str, Any]]], kept: list[Any]) -> dict[str, Any]:
-    """What a server or a person would say of each, and the share of the budget where more is there."""
+    """Count the faults of the results, and measure the used share of the budget for chats above it."""
     import tokenbox
 
     found: dict[str, Any] = {"over": 0, "parted": 0, "no question": 0, "nothing": 0}
@@ -83,7 +83,7 @@ def judged(name: str, budget: int, chats: list[list[dict[str, Any]]], kept: list
 
 
 def parted(messages: list[dict[str, Any]]) -> bool:
-    """Whether a call is without its result, or a result without its call."""
+    """Return True if a call has no result, or a result no call."""
     calls = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
     return sorted(calls) != sorted(m["tool_call_id"] for m in messages if m["role"] == "tool")
 

@@ -1,6 +1,6 @@
-"""What headroom-ai makes of the result of a tool: text in, text out, in its own environment.
+"""Compress a tool result with headroom-ai: stdin to stdout, in its own environment.
 
-Asked as its documentation shows: ``compress(messages, model=...)``, here of a question and one call's result.
+Called as its documentation shows: ``compress(messages, model=...)``, with a question and a tool call.
 """
 
 from __future__ import annotations

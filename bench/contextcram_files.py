@@ -1,4 +1,4 @@
-"""contextcram with every text file of a folder as an item: ``contextcram_files.py FOLDER OUTPUT BUDGET``."""
+"""Pack a folder with contextcram, a text file per item: ``contextcram_files.py FOLDER OUTPUT BUDGET``."""
 
 from __future__ import annotations
 

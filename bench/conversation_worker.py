@@ -1,9 +1,9 @@
-"""One library and one size in one process: ``conversation_worker.py LIBRARY N REPEATS``, an answer in JSON.
+"""One library and one size in one process: ``conversation_worker.py LIBRARY N REPEATS MODE`` prints JSON.
 
-A conversation of N messages of about 100 o200k tokens, user and assistant in turn. ``turn``: one more user
-message arrives and the budget, which has room, is kept: seconds, and for us those of ``enforce_budget``.
-``cold``: N messages that no one has seen, into half of their tokens: seconds, and the characters tokenized,
-as a multiple of those there are.
+The conversation has N messages of about 100 o200k tokens, user and assistant in turn. Mode ``turn``: seconds
+to add a user message and enforce the budget, which has room; for tokenbox also those of ``enforce_budget``.
+Mode ``cold``: seconds to reduce N new messages to half of their tokens, and the characters tokenized as a
+multiple of the characters of the messages.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import counters
 import workload
 
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # without it LiteLLM asks a server for its price list
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # or LiteLLM downloads its price list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,7 +60,7 @@ class Tokenbox:
 
 
 class LangChain:
-    """``trim_messages`` with a counter, at every turn on the whole list."""
+    """``trim_messages`` with a counter, applied to the whole list at every turn."""
 
     def __init__(self, recorder: counters.Recorder | None) -> None:
         plain = counters.counter("o200k")
@@ -94,7 +94,7 @@ class LangChain:
 
 
 class LiteLLM:
-    """``trim_messages`` for gpt-4o, at every turn on the whole list."""
+    """``trim_messages`` for gpt-4o, applied to the whole list at every turn."""
 
     def __init__(self, recorder: counters.Recorder | None) -> None:
         from litellm import utils

@@ -1,4 +1,4 @@
-"""The two counters that every library is given, and a recorder of what a library asks of them."""
+"""The two counters that every library gets, and a recorder of their calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """``count`` and ``encode`` agree: ``count(text) == len(encode(text))``."""
+    """A counter, with ``count(text) == len(encode(text))``."""
 
     name: str
     count: Callable[[str], int]
@@ -25,7 +25,7 @@ class Counter:
 
 @dataclass(slots=True)
 class Recorder:
-    """What a library asked: how many calls, with how many texts, of how many characters together."""
+    """The numbers of calls, of texts and of their characters."""
 
     calls: int = 0
     texts: int = 0
@@ -38,7 +38,7 @@ class Recorder:
 
 
 def counter(name: str) -> Counter:
-    """``cheap`` (characters // 4) or ``o200k`` (real tokens)."""
+    """Return the counter ``cheap`` (characters // 4) or ``o200k`` (real tokens)."""
     if name == "cheap":
         return Counter("cheap", cheap_count, cheap_encode, cheap_decode)
     encode = o200k().encode_ordinary
@@ -46,7 +46,7 @@ def counter(name: str) -> Counter:
 
 
 def recorded(inner: Counter, recorder: Recorder) -> Counter:
-    """The same counter, and every call is noted."""
+    """Return the counter with every call recorded."""
 
     def count(text: str) -> int:
         recorder.note((text,))
@@ -68,20 +68,18 @@ def cheap_encode(text: str) -> list[int]:
 
 
 def cheap_decode(tokens: list[int]) -> str:
-    message = "the cheap counter has no tokens to decode"
-    raise NotImplementedError(message)
+    raise NotImplementedError("the cheap counter has no tokens to decode")
 
 
 @cache
 def o200k() -> tiktoken.Encoding:
-    """tiktoken's own o200k_base, read from the file that run.py points ``TIKTOKEN_CACHE_DIR`` to.
+    """Return tiktoken's own o200k_base, from the file in ``TIKTOKEN_CACHE_DIR``, which run.py sets.
 
-    tiktoken checks that file against its published SHA-256. Not tokenbox's data: the count that
+    tiktoken checks that file against its published SHA-256. tokenbox's data is not used: the count that
     judges tokenbox must not come from tokenbox.
     """
-    import tiktoken  # the cheap counter needs none
+    import tiktoken  # not needed by the cheap counter
 
     if not os.environ.get("TIKTOKEN_CACHE_DIR"):
-        message = "TIKTOKEN_CACHE_DIR is not set: start this through bench/run.py, which needs no network"
-        raise RuntimeError(message)
+        raise RuntimeError("TIKTOKEN_CACHE_DIR is not set: start this with bench/run.py")
     return tiktoken.get_encoding("o200k_base")

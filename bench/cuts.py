@@ -1,4 +1,4 @@
-"""A session as numbers: what a policy of eviction costs and keeps, and the least that any could cost."""
+"""Simulate eviction policies on the sizes of a session, and compute the optimum."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ class Point:
 
 @dataclass(frozen=True)
 class Numbers:
-    """``sizes`` of the messages; a run of tool results counts as its last message. ``base``: what primes."""
+    """Sizes of the messages; the last of a run of tool results has the size of the run.
+
+    ``base``: the tokens that prime the reply.
+    """
 
     sizes: list[int]
     kinds: list[ItemKind]
     calls: list[int]
-    """How many results a message's calls wait for."""
+    """The number of results for the calls of each message."""
     requests: list[int]
     base: int
 
@@ -49,7 +52,7 @@ class Numbers:
 
     @property
     def ends(self) -> list[int]:
-        """Tokens from the beginning to each message's end."""
+        """Return the tokens from the beginning to the end of each message."""
         total, made = 0, []
         for size in self.sizes:
             total += size
@@ -58,7 +61,7 @@ class Numbers:
 
 
 def play(numbers: Numbers, limits: WindowLimits) -> Point:
-    """The session under tokenbox's window."""
+    """Run the session with tokenbox's window."""
     window, call, taken = Window(numbers.base), 0, 0
     again, context = 0, 0
     for request in numbers.requests:
@@ -81,9 +84,9 @@ def play(numbers: Numbers, limits: WindowLimits) -> Point:
 
 
 def best(numbers: Numbers, budget: int, price: float) -> Point:
-    """The least of tokens processed again minus ``price`` for each token of context, knowing the future.
+    """Minimise the tokens processed again minus ``price`` per token of context, knowing the future.
 
-    Dynamic programming over all requests and all exchanges at which what is kept may begin.
+    Dynamic programming over all requests and the exchanges with which the kept messages can begin.
     """
     ends = [0, *numbers.ends]
     system = numbers.sizes[0]

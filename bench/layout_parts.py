@@ -1,11 +1,11 @@
-"""The layout suite in parts of a few minutes each, for a machine that is quiet only now and then.
+"""The layout suite in parts of a few minutes each, for a machine that is only sometimes idle.
 
     python bench/layout_parts.py o200k-1000     # also cheap-100 ..., o200k-relayout, micro-fast ...
     python bench/layout_parts.py table
 
-Each part keeps its figures in bench/results/layout-PART.json; `table` makes the page of all that are there.
-At N = 10,000 the libraries that take over 20 s or much longer than the others are left out, at 100,000 all
-but the two fastest.
+Each part writes its figures to bench/results/layout-PART.json; `table` makes the page of all existing parts.
+At N = 10,000, libraries that take over 20 s or much longer than the others are skipped; at 100,000, all but
+the two fastest.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def measured(part: str) -> dict[str, Any]:
-    """The figures of one part, in the form of the suite's own."""
+    """Measure one part; return results in the form of the suite."""
     results = suite.empty(quick=False)
     counter, what = part.split("-")
     libraries = suite.OURS + (suite.OURS_FAST if counter == "o200k" else [])
@@ -62,7 +62,7 @@ def measured(part: str) -> dict[str, Any]:
 
 
 def merged() -> dict[str, Any]:
-    """All parts that were measured, as one run."""
+    """Return the existing parts as one run."""
     whole: dict[str, Any] = {}
     for part in PARTS:
         path = RESULTS / f"layout-{part}.json"

@@ -1,7 +1,7 @@
-"""The figures behind a table, in few lines: of each the median, the least and the most, and how many.
+"""The spread of the figures behind a table: median, minimum, maximum and number of measurements.
 
-With these, a reader can see how far the medians of a table can be trusted. The single figures are in
-bench/results/NAME.json after a run, and are not kept in the repository.
+It shows how far the medians of the table can be trusted. After a run, bench/results/NAME.json has each single
+figure; the repository does not contain that file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def measurements(rows: list[dict[str, Any]]) -> str:
-    """A section of Markdown. ``rows`` are measured cells: what was measured, and lists of figures."""
+    """Return a section of Markdown. ``rows`` are cells: what was measured, and lists of figures."""
     flat = [_flat(row) for row in rows]
     names = list(dict.fromkeys(name for row in flat for name in row))
     lines = [
@@ -27,7 +27,7 @@ def measurements(rows: list[dict[str, Any]]) -> str:
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """Rounds, each a record of figures, become a list for each figure."""
+    """Turn a list of rounds, each a record of figures, into one list per figure."""
     found: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
@@ -41,7 +41,7 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 def _cell(value: object) -> str:
     if isinstance(value, list):
         figures = [each for each in value if isinstance(each, int | float)]
-        if len(figures) < len(value) or not figures:  # what went wrong, mostly nothing
+        if len(figures) < len(value) or not figures:  # error messages, mostly empty
             return "; ".join(str(each) for each in value if each) or ""
         if len(set(figures)) == 1:
             return f"{_figure(figures[0])} ({len(figures)})"
@@ -53,7 +53,7 @@ def _cell(value: object) -> str:
 
 
 def _figure(value: float) -> str:
-    """Four digits; an integer whole."""
+    """Return an integer in full, any other number with four digits."""
     if isinstance(value, int) or value.is_integer():
         return f"{int(value):,}"
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"

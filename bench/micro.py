@@ -1,4 +1,4 @@
-"""Single operations of tokenbox beside the same thing done with tiktoken: count, recount, prefix."""
+"""Single operations of tokenbox and the same with tiktoken: count, recount, prefix."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EDITS = 300
 
 
 def measure(engine: str, rounds: int) -> dict[str, Any]:
-    """Medians, ours and tiktoken's in turn; every result is compared with tiktoken's own."""
+    """Return medians, of tokenbox and tiktoken in turn; compare every result with tiktoken's."""
     tokenizer = tokenizers.get("o200k_base", engine=engine)
     tokenizer.count("warm up")
     result: dict[str, Any] = {"count": throughput(tokenizer, rounds)}
@@ -36,7 +36,7 @@ def measure(engine: str, rounds: int) -> dict[str, Any]:
 
 
 def throughput(tokenizer: Tokenizer, rounds: int) -> dict[str, Any]:
-    """Characters per second, on other texts in every round."""
+    """Return characters per second, with new texts in every round."""
     encode = counters.o200k().encode_ordinary
     document = workload.megabyte(8 * MEGABYTE)
     result = {}
@@ -60,7 +60,7 @@ def throughput(tokenizer: Tokenizer, rounds: int) -> dict[str, Any]:
 
 
 def recount(tokenizer: Tokenizer, rounds: int) -> dict[str, Any]:
-    from tokenbox.tokenizers.index import TextIndex  # told apart from the rest if it fails
+    from tokenbox.tokenizers.index import TextIndex  # an ImportError concerns only this measurement
 
     encode = counters.o200k().encode_ordinary
     text = workload.megabyte(MEGABYTE)
@@ -75,7 +75,7 @@ def recount(tokenizer: Tokenizer, rounds: int) -> dict[str, Any]:
         new = choose.choice((" edited", "x", "\nreturn None\n", "", "é"))
         edits.append((place, place + removed, new))
         length += len(new) - removed
-    # Timed before any of them is checked, which copies the megabyte and so empties the processor's caches.
+    # Time all edits before the checks: these copy the megabyte and so evict the processor's caches.
     seconds, totals = [], []
     for place, end, new in edits:
         start = time.perf_counter()
@@ -101,7 +101,7 @@ def recount(tokenizer: Tokenizer, rounds: int) -> dict[str, Any]:
 
 
 def indexed_prefix(tokenizer: Tokenizer, rounds: int) -> dict[str, Any]:
-    """The longest prefix of a text that has an index: the same cut as truncate makes."""
+    """Measure the longest prefix with an index; compare it with the result of truncate."""
     from tokenbox.tokenizers.index import TextIndex
     from tokenbox.tokenizers.truncation import truncate
 
@@ -134,7 +134,7 @@ def prefix(tokenizer: Tokenizer, rounds: int) -> dict[str, Any]:
         ours, peers = [], []
         wrong = shorter = 0
         for turn in range(max(rounds, 5)):
-            # a text of its own each time, so that nothing can be remembered
+            # a new text each time, so that no cache helps
             text = f"{turn}\n{workload.megabyte(MEGABYTE)}"
             start = time.perf_counter()
             cut = truncate(text, tokens, tokenizer)

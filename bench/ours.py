@@ -1,4 +1,4 @@
-"""tokenbox, asked as its README shows: ``layout(sections, budget, tokenizer)``."""
+"""tokenbox, called as its README shows: ``layout(sections, budget, tokenizer)``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNIT = "sections with priorities, shrink 1"
 
 
 class Recorded:
-    """A tokenizer that notes every call. What it does not note, it leaves to the tokenizer itself."""
+    """A tokenizer that records counts and encodings and forwards everything else."""
 
     def __init__(self, inner: Tokenizer, recorder: Recorder) -> None:
         self._inner = inner
@@ -44,7 +44,7 @@ class Recorded:
 
 
 def tokenizer(counter: str, engine: str, recorder: Recorder | None) -> Tokenizer | Callable[[str], int]:
-    """What is given to ``layout``: a plain function, or tokenbox's own o200k on ``engine``."""
+    """Return the tokenizer for ``layout``: a plain function, or tokenbox's own o200k on ``engine``."""
     if counter == "cheap":
         if recorder is None:
             return cheap_count

@@ -1,4 +1,4 @@
-"""The programs that are measured: how each is called, as its documentation says, and what it wrote."""
+"""The programs that are measured, with command lines as their documentation shows."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 COMMIT = ["-c", "user.name=bench", "-c", "user.email=bench@example.org", "commit", "-q", "-m", "corpus"]
 TASK = "explain this library"
-# Nothing may be fetched; what tries to is told at once that it cannot.
+# Block the network: connections to this proxy are refused at once.
 OFFLINE = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9"),
 }
-# Reads a text, prints what it counts.
+# A program that prints the number of tokens of stdin.
 COUNT = (
     "import sys, tiktoken; e = tiktoken.get_encoding('o200k_base'); "
     "t = sys.stdin.buffer.read().decode(errors='replace'); print(len(e.encode_ordinary(t)))"
@@ -28,12 +28,12 @@ COUNT = (
 
 
 class Failed(Exception):
-    """A program did not give a result."""
+    """A program produced no result."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """``arguments(corpus, output, budget)`` is what the program is called with."""
+    """A program; ``arguments(corpus, output, budget)`` returns its command line."""
 
     name: str
     executable: Path
@@ -54,7 +54,7 @@ class Program:
         return [str(self.executable), *self.arguments(corpus, output, budget)]
 
     def version(self) -> dict[str, str]:
-        """The version, and what is to be said of how it is run."""
+        """Return the version, and the note for the table."""
         if not self.executable.exists():
             return {"version": "not installed", "note": self.note}
         package = self.executable.parents[1] / self.distribution / "package.json"
@@ -67,8 +67,8 @@ class Program:
         return {"version": done.stdout.strip(), "note": self.note}
 
     @staticmethod
-    def said(messages: str) -> str:
-        """The last line it said."""
+    def last_message(messages: str) -> str:
+        """Return the last line of the messages, truncated."""
         lines = [line.strip() for line in messages.splitlines() if line.strip()]
         return lines[-1][:160] if lines else ""
 
@@ -82,27 +82,17 @@ def _node(name: str) -> Path:
 
 
 def _tokenbox(corpus: Path, output: Path, budget: int | None) -> list[str]:
-    return [
-        "pack",
-        str(corpus),
-        "--output",
-        str(output),
-        *([] if budget is None else ["--budget", str(budget)]),
-    ]
+    limit = [] if budget is None else ["--budget", str(budget)]
+    return ["pack", str(corpus), "--output", str(output), *limit]
 
 
 def _repomix(corpus: Path, output: Path, budget: int | None) -> list[str]:
-    return [
-        "--quiet",
-        "-o",
-        str(output),
-        *([] if budget is None else ["--token-budget", str(budget)]),
-        str(corpus),
-    ]
+    limit = [] if budget is None else ["--token-budget", str(budget)]
+    return ["--quiet", "-o", str(output), *limit, str(corpus)]
 
 
 def redcon(corpus: Path, output: Path, budget: int | None) -> list[str]:
-    """What redcon is called with."""
+    """Return the command line of redcon."""
     return [
         *("-q", "pack", TASK, "--repo", str(corpus), "--max-tokens", str(budget)),
         *("--format", "context-only", "--out-prefix", str(output)),
@@ -192,7 +182,10 @@ PROGRAMS = (
         "contextcram",
         _python("") / "python",
         lambda corpus, output, budget: [
-            *(str(HERE / "contextcram_files.py"), str(corpus), str(output), str(budget))
+            str(HERE / "contextcram_files.py"),
+            str(corpus),
+            str(output),
+            str(budget),
         ],
         full=False,
         budgets=True,

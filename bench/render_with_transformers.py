@@ -1,11 +1,11 @@
-"""Counts chats with the library ``transformers``, in its own environment: a question a line, as JSON."""
+"""Count chats with the library ``transformers``, in its own environment: a line of JSON per question."""
 
 from __future__ import annotations
 
 import json
 import sys
 
-from transformers import AutoTokenizer  # type: ignore[import-not-found]  # in an environment of its own
+from transformers import AutoTokenizer  # type: ignore[import-not-found]  # in its own environment
 from transformers import __version__ as version
 
 
@@ -23,7 +23,7 @@ def main() -> int:
                 return_dict=False,
             )
             print(json.dumps(len(ids)), flush=True)
-        except Exception as error:  # noqa: BLE001  # whatever a template makes of it
+        except Exception as error:  # noqa: BLE001  # an error of the template is a result
             print(json.dumps(f"{type(error).__name__}: {error}"[:200]), flush=True)
     return 0
 

@@ -1,8 +1,8 @@
-"""Runs a suite of measurements: ``python bench/run.py layout [--quick]``.
+"""Run a suite of measurements: ``python bench/run.py layout [--quick]``.
 
 A suite is a module ``bench_NAME`` with ``run(options) -> results`` and ``table(results) -> text``.
-The table goes to bench/results/NAME.md and to the terminal. Every single figure goes to NAME.json beside it,
-which git ignores: what a reader needs to judge a table stands in the table, or below it.
+The table goes to bench/results/NAME.md and to the terminal, all figures to NAME.json beside it, which git
+ignores: the table, or the section below it, has what a reader needs to judge the result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from measurements import measurements
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
-# The tables of the other suites have all their rows.
+# Suites whose table gets a section Measurements; the tables of the others contain all rows.
 MEASURED = ("codec", "conversation", "gateway", "ladder", "policy")
 
 

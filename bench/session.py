@@ -1,6 +1,6 @@
-"""A generated session: 300 turns of a person and an assistant with tools, the same for the same seed.
+"""A generated session: 300 turns of a user and an assistant with tools, reproducible by its seed.
 
-Counted and cut into tokens as the llama.cpp server of the tests does it: by its chat template and vocabulary.
+It is tokenized as by the llama.cpp server of the tests, with its chat template and vocabulary.
 """
 
 from __future__ import annotations
@@ -14,21 +14,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tokenbox.conversation.chat_format import TemplateFormat
+    from tokenbox.conversation.template_format import TemplateFormat
 
 NEXT = {"role": "user", "content": "next"}
 TURNS = 300
 SYSTEM_TOKENS = 300
 PHASE = 25
-TURN_TOKENS = (20, 200)
-"""What a user or an assistant says, and what a tool gives back."""
+TURN_TOKENS = (20, 200)  # of a message of a user, an assistant or a tool
 
 
 class Prompts:
-    """Requests as the tokens that the server sees."""
+    """Requests as token ids, as the server processes them."""
 
     def __init__(self, folder: str) -> None:
-        """``folder`` has ``tokenizer.json`` and ``tokenizer_config.json`` and a model of llama.cpp."""
+        """Read ``tokenizer.json``, ``tokenizer_config.json`` and a model of llama.cpp from ``folder``."""
         from tokenizers import Tokenizer
 
         from tokenbox.conversation import ChatFormat
@@ -47,9 +46,9 @@ class Prompts:
         return known
 
     def runs(self, messages: Sequence[dict[str, Any]]) -> list[tuple[int, ...]]:
-        """The tokens of each message. Tool results that stand together share a turn, so they are one.
+        """Return the tokens of each message. Consecutive tool results share a turn and are one run.
 
-        Every turn begins and ends with a special token, so what is cut there is cut as the whole is.
+        Every turn begins and ends with a special token, so turns can be tokenized separately.
         """
         groups: list[list[dict[str, Any]]] = []
         for message in messages:
@@ -60,17 +59,17 @@ class Prompts:
         return [self._turn(group) for group in groups]
 
     def request(self, messages: Sequence[dict[str, Any]]) -> list[int]:
-        """The whole prompt."""
+        """Return the tokens of the whole prompt."""
         return [token for run in (*self.runs(messages), self.priming) for token in run]
 
     @property
-    def identity(self) -> Any:  # noqa: ANN401  # tokenbox's
+    def identity(self) -> Any:  # noqa: ANN401  # a type of tokenbox
         return self.format.identity
 
     def count_messages(
         self, messages: Sequence[Any], tools: None = None, *, add_generation_prompt: bool = True
     ) -> int:
-        """As tokenbox asks for it."""
+        """Count messages; the interface of a chat format."""
         made = [m if isinstance(m, dict) else m.to_dict() for m in messages]
         return self.count(made) - (0 if add_generation_prompt else len(self.priming))
 
@@ -81,7 +80,7 @@ class Prompts:
         key = tuple(map(identity, group))
         known = self._turns.get(key)
         if known is None:
-            # An answer that stands last is one to go on with, so something follows it here.
+            # Templates may treat a final answer as a prefix to continue, so a message follows it.
             text = self.format.render([*group, NEXT], add_generation_prompt=False)
             text = text.removesuffix(self.format.render([NEXT], add_generation_prompt=False))
             known = self._turns[key] = self.tokens(text)
@@ -89,14 +88,18 @@ class Prompts:
 
 
 def identity(message: dict[str, Any]) -> tuple[str, ...]:
-    """What tells a message of a session from every other; one that was shortened is another."""
+    """Return a key for a message of a session; a shortened message has another key."""
     calls = [call["id"] for call in message.get("tool_calls") or ()]
     return message["role"], message["content"], message.get("tool_call_id") or "", *calls
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How a session goes: ``tools`` is how often a turn has tool rounds; then how many they are."""
+    """A kind of session.
+
+    ``tools``: the probability that a turn has tool rounds, by phase. The ranges: rounds per turn, results per
+    round, tokens per result.
+    """
 
     tools: tuple[float, ...]
     rounds: tuple[int, int] = (1, 2)
@@ -107,7 +110,7 @@ class Kind:
 
 KINDS = {
     "mixed": Kind(tools=(1 / 3,)),
-    # Mostly short results, some of most of a thousand tokens.
+    # Mostly short results, some of nearly a thousand tokens.
     "long tail": Kind(tools=(1 / 3,), tokens=(20, 800), long_tail=True),
     # Talk and work, 25 turns each.
     "phases": Kind(tools=(0.1, 0.8), rounds=(1, 3), results=(1, 1), tokens=(200, 800)),
@@ -116,7 +119,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Session:
-    """``requests``: how many of the ``messages`` there are at the time of each request."""
+    """``requests``: the number of ``messages`` at the time of each request."""
 
     messages: list[dict[str, Any]]
     requests: list[int]
@@ -128,12 +131,12 @@ def session(seed: int, prompts: Prompts, turns: int = TURNS, kind: str = "mixed"
     shape = KINDS[kind]
 
     def text(tokens: int) -> str:
-        """About so many tokens."""
-        said, size = [], 0
+        """Return a text of about that number of tokens."""
+        chosen, size = [], 0
         while size < tokens:
-            said.append(chance.choice(words))
-            size += len(prompts.tokens(" " + said[-1]))
-        return " ".join(said)
+            chosen.append(chance.choice(words))
+            size += len(prompts.tokens(" " + chosen[-1]))
+        return " ".join(chosen)
 
     def some() -> str:
         return text(chance.randint(*TURN_TOKENS))

@@ -1,11 +1,12 @@
-"""A long run of the gateway under a load it can hold, with faults: ``python bench/soak.py --minutes 20``.
+"""A long run of the gateway under a sustainable load, with faults: ``python bench/soak.py --minutes 20``.
 
-Two gateways with keys and quotas, one database of PostgreSQL, quotas in Redis; the ways to both are cut and
-silenced, an upstream fails in every way, clients leave and dawdle, settings are read anew, and one gateway is
-killed and started again. In the end: was each request answered, is each that came to the upstream in the
-ledger once, with its figures, and nothing else, was each quota charged what was used and never passed, and
-did memory and open files stay where they were? The count is the soak's own (``soaking``). PostgreSQL and
-Redis have to run (--postgres, --redis); they are left as they were. The table goes to bench/results/soak.md.
+Two gateways with keys and quotas share one PostgreSQL database and quotas in Redis. Connections to both
+stores are cut and silenced, the upstream fails in every way, clients disconnect and read slowly, settings
+are reloaded, and one gateway is killed and restarted. At the end it checks: Was each request answered? Does
+the ledger contain each call of the upstream exactly once, with its figures, and nothing else? Was each quota
+charged what was used and never exceeded? Are memory and open files stable? The expected figures are the
+soak's own (``soaking``). PostgreSQL and Redis must be running (--postgres, --redis); the soak removes what
+it created there. The table goes to bench/results/soak.md.
 """
 
 from __future__ import annotations
@@ -26,24 +27,24 @@ from typing import TYPE_CHECKING
 import aiohttp
 import uvloop
 from bench_gateway import free_port, running
-from soaking.asks import Ask, Manner, Mix
-from soaking.clients import Clients, Seen, wrong_in
-from soaking.count import Fate, Lived, fate_of
+from soaking.audit import Ending, FinishedRequest, ending_of
+from soaking.clients import Clients, Response, wrong_in
 from soaking.fleet import (
     POLICIES,
     UPSTREAM_KEY,
     Database,
-    Figures,
     Gateway,
     Keys,
-    Levels,
+    Metrics,
+    QuotaStore,
     make_keys,
     new_gateway,
     write_config,
 )
 from soaking.memory import MORE_FILES, MORE_TASKS
+from soaking.proxy import Proxy
+from soaking.request_mix import Behaviour, Mix, Request
 from soaking.table import Findings, table
-from soaking.ways import Way
 from soaking.words import reserved_in, tokens_of
 
 if TYPE_CHECKING:
@@ -53,25 +54,25 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 GATEWAYS = 2
 SAMPLE_SECONDS = 2.0
-# Most requests at a time: above it the soak waits, for it is not a test of how much a gateway can take.
-MOST = 400
-# From one fault of the stores to the next, and how long one lasts: in short runs, so that each has its turn.
-BETWEEN_SECONDS, AWAY_SECONDS = 25.0, 8.0
-# Answers that say that a store is away may come so long after it is back.
-BACK_SECONDS = 10.0
-REST_SECONDS = 45.0
-KILLED_AFTER = 0.4
-# A gateway has noticed by then that a client has left, and recorded it.
+# The soak is not a load test: it pauses at this number of requests in flight.
+MAX_IN_FLIGHT = 400
+# Time between faults of the stores, and their duration; shorter in short runs, so that all faults occur.
+BETWEEN_SECONDS, OUTAGE_SECONDS = 25.0, 8.0
+# A response may still report an outage this long after its end.
+RECOVERY_SECONDS = 10.0
+SETTLE_SECONDS = 45.0
+KILLED_AFTER = 0.4  # of the run
+# A gateway records within this time that a client has disconnected.
 JUST_NOW_SECONDS = 2.0
-# So many requests with slow answers are sent to a gateway right before it is killed.
-AT_THE_KILLED = 12
+# Requests with slow answers that are sent to a gateway right before it is killed.
+SENT_BEFORE_KILL = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Away:
-    """A time in which a store was not to be reached."""
+class Outage:
+    """A period in which a store was unreachable."""
 
-    what: str
+    store: str
     how: str
     began: float
     ended: float
@@ -79,19 +80,19 @@ class Away:
 
 @dataclass
 class Soak:
-    """The load, the faults, and what clients saw."""
+    """The load, the faults, and the observations of the clients."""
 
     options: argparse.Namespace
     folder: Path
     database: Database
-    levels: Levels
+    quota_store: QuotaStore
     keys: Keys
     upstream: int
     gateways: list[Gateway] = field(default_factory=list)
-    lives: dict[int, Lived] = field(default_factory=dict)
+    finished: dict[int, FinishedRequest] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
     served: list[str] = field(default_factory=list)
-    aways: list[Away] = field(default_factory=list)
+    outages: list[Outage] = field(default_factory=list)
     events: Counter[str] = field(default_factory=Counter)
     given_up: int = 0
     held_back: int = 0
@@ -104,13 +105,13 @@ class Soak:
     def __post_init__(self) -> None:
         self.mix = Mix(8)
         self.clients: Clients
-        self.to_postgres = Way(self.database.host, self.database.port)
-        self.to_redis = Way(self.levels.host, self.levels.port)
-        self._asking: set[asyncio.Task[None]] = set()
-        self._flying: dict[int, int] = {}
-        self._away_since: dict[str, float] = {}
-        self._doomed: set[int] = set()
-        # The numbers and ends of clients that left, by gateway.
+        self.to_postgres = Proxy(self.database.host, self.database.port)
+        self.to_redis = Proxy(self.quota_store.host, self.quota_store.port)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._in_flight: dict[int, int] = {}
+        self._down_since: dict[str, float] = {}
+        self._cut_off: set[int] = set()
+        # When clients disconnected, and the numbers of their requests, by gateway.
         self._left: dict[int, list[tuple[float, int]]] = {number: [] for number in range(GATEWAYS)}
 
     async def run(self) -> None:
@@ -122,7 +123,7 @@ class Soak:
         await asyncio.gather(*(asyncio.to_thread(gateway.start) for gateway in self.gateways))
         self.clients = Clients()
         for gateway in self.gateways:
-            gateway.life.idle = await self.figures_of(gateway)
+            gateway.run.idle = await self.metrics_of(gateway)
         helpers = [asyncio.ensure_future(self.sample()), asyncio.ensure_future(self.faults())]
         try:
             await self.load()
@@ -132,14 +133,14 @@ class Soak:
             with suppress(asyncio.CancelledError):
                 await helpers[0]
             await self.clients.close()
-        await self.rest()
+        await self.settle()
         for gateway in self.gateways:
             code = await asyncio.to_thread(gateway.stop)
             if code:
                 self.wrong.append(f"gateway {gateway.number} ended with {code}")
 
     def end(self) -> None:
-        """Whatever happened: no gateway stays."""
+        """Kill the gateways that still run."""
         for gateway in self.gateways:
             gateway.kill()
 
@@ -150,93 +151,99 @@ class Soak:
         until = time.monotonic() + seconds
         chance = self.mix.random
         while time.monotonic() < until:
-            if len(self._asking) >= MOST:
+            if len(self._tasks) >= MAX_IN_FLIGHT:
                 self.held_back += 1
                 await asyncio.sleep(0.05)
                 continue
-            ask = self.mix.next()
+            request = self.mix.next()
             gateway = chance.choice([one for one in self.gateways if one.is_up])
-            self.spawn(self.one(gateway, ask))
+            self.spawn(self.send(gateway, request))
             await asyncio.sleep(chance.expovariate(self.options.rate))
-        if self._asking:
-            await asyncio.wait(self._asking)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
     def spawn(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)
-        self._asking.add(task)
-        task.add_done_callback(self._asking.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def one(self, gateway: Gateway, ask: Ask) -> None:
-        life = gateway.life
-        life.requests += 1
-        self._flying[ask.number] = gateway.number
+    async def send(self, gateway: Gateway, request: Request) -> None:
+        run = gateway.run
+        run.requests += 1
+        self._in_flight[request.number] = gateway.number
         try:
-            seen = await self.clients.ask(gateway.url, ask, self.keys.secrets[ask.key])
+            response = await self.clients.send(gateway.url, request, self.keys.secrets[request.key])
         finally:
-            del self._flying[ask.number]
-        fate = self.judge(ask, seen, killed=ask.number in self._doomed)
-        if fate is Fate.LEFT:
-            self._left[gateway.number].append((seen.ended, ask.number))
-        self.lives[ask.number] = Lived(
-            number=ask.number,
-            kind=ask.kind,
-            api=ask.api,
-            key=ask.key,
-            tokens=tokens_of(ask.body),
-            reserved=reserved_in(ask.body),
-            fate=fate,
-            status=seen.status,
-            code=seen.code,
-            began=seen.began,
+            del self._in_flight[request.number]
+        ending = self.judge(request, response, killed=request.number in self._cut_off)
+        if ending is Ending.LEFT:
+            self._left[gateway.number].append((response.ended, request.number))
+        self.finished[request.number] = FinishedRequest(
+            number=request.number,
+            kind=request.kind,
+            api=request.api,
+            key=request.key,
+            tokens=tokens_of(request.body),
+            reserved=reserved_in(request.body),
+            ending=ending,
+            status=response.status,
+            code=response.code,
+            began=response.began,
         )
 
-    def judge(self, ask: Ask, seen: Seen, *, killed: bool) -> Fate:
-        """What became of it; what is wrong with that is noted."""
-        who = f"{ask.kind}, {ask.api}, {ask.key}, {ask.fault or ask.manner} ({ask.number})"
-        if seen.data is None:
+    def judge(self, request: Request, response: Response, *, killed: bool) -> Ending:
+        """Return how the request ended; record what is wrong with the response."""
+        special = request.fault or request.behaviour
+        about = f"{request.kind}, {request.api}, {request.key}, {special} ({request.number})"
+        if response.data is None:
             if killed:
-                return Fate.KILLED
-            if ask.manner is Manner.LEAVES_SENDING:
-                return Fate.HALF
-            if ask.manner.leaves:
-                self.given_up += ask.manner is Manner.READS_NOTHING and seen.error is not None
-                return Fate.LEFT
-            self.wrong.append(f"{who}: {seen.error}, after {seen.ended - seen.began:.1f} s, {seen.status}")
-            return Fate.LOST
-        self.slowest = max(self.slowest, (seen.ended - seen.began, ask.kind))
-        if UPSTREAM_KEY.encode() in seen.data:
-            self.wrong.append(f"{who}: the key of the upstream is in the answer")
-        if (seen.status, seen.code) not in ask.allowed and not self.is_away(ask, seen):
-            self.wrong.append(f"{who}: {seen.status} {seen.code} {seen.data[:300]!r}")
-        elif seen.status == 200:
-            if ask.has_quota and self.was_away("Redis", seen):
-                self.served.append(who)
-            if wrong := wrong_in(ask, seen):
-                self.wrong.append(f"{who}: {wrong}")
-        return fate_of(ask.fault, seen.status)
+                return Ending.KILLED
+            if request.behaviour is Behaviour.LEAVES_SENDING:
+                return Ending.HALF
+            if request.behaviour.leaves:
+                self.given_up += request.behaviour is Behaviour.READS_NOTHING and response.error is not None
+                return Ending.LEFT
+            seconds = response.ended - response.began
+            self.wrong.append(f"{about}: {response.error}, after {seconds:.1f} s, {response.status}")
+            return Ending.LOST
+        self.slowest = max(self.slowest, (response.ended - response.began, request.kind))
+        if UPSTREAM_KEY.encode() in response.data:
+            self.wrong.append(f"{about}: the key of the upstream is in the answer")
+        is_allowed = (response.status, response.code) in request.allowed
+        if not is_allowed and not self.reports_outage(request, response):
+            self.wrong.append(f"{about}: {response.status} {response.code} {response.data[:300]!r}")
+        elif response.status == 200:
+            if request.has_quota and self.within_outage("Redis", response):
+                self.served.append(about)
+            if wrong := wrong_in(request, response):
+                self.wrong.append(f"{about}: {wrong}")
+        return ending_of(request.fault, response.status)
 
-    def is_away(self, ask: Ask, seen: Seen) -> bool:
-        """Whether it was refused because of a store that is away, and says so."""
-        if (seen.status, seen.code) == (503, "quota_store_unavailable"):
-            return ask.has_quota and self.touches("Redis", seen)
-        if (seen.status, seen.code) == (503, "keys_unavailable"):
-            # Keys that were good in the last five minutes still are; of a wrong one nobody knows.
-            return ask.key == "nobody" and self.touches("PostgreSQL", seen)
+    def reports_outage(self, request: Request, response: Response) -> bool:
+        """Return True if the error is that of a store, and the store was down."""
+        if (response.status, response.code) == (503, "quota_store_unavailable"):
+            return request.has_quota and self.overlaps_outage("Redis", response)
+        if (response.status, response.code) == (503, "keys_unavailable"):
+            # Valid keys are cached for five minutes; an unknown key cannot be checked.
+            return request.key == "nobody" and self.overlaps_outage("PostgreSQL", response)
         return False
 
-    def touches(self, what: str, seen: Seen) -> bool:
-        """Whether the store was away in some of the time in which it was asked, or shortly before."""
-        since = self._away_since.get(what)
-        return (since is not None and since < seen.ended) or any(
-            away.what == what and away.began < seen.ended and seen.began < away.ended + BACK_SECONDS
-            for away in self.aways
+    def overlaps_outage(self, store: str, response: Response) -> bool:
+        """Return True if the store was down during a part of the request, or shortly before."""
+        since = self._down_since.get(store)
+        return (since is not None and since < response.ended) or any(
+            outage.store == store
+            and outage.began < response.ended
+            and response.began < outage.ended + RECOVERY_SECONDS
+            for outage in self.outages
         )
 
-    def was_away(self, what: str, seen: Seen) -> bool:
-        """Whether it was asked and answered while the store was away."""
-        since = self._away_since.get(what)
-        return (since is not None and since < seen.began) or any(
-            away.what == what and away.began < seen.began and seen.ended < away.ended for away in self.aways
+    def within_outage(self, store: str, response: Response) -> bool:
+        """Return True if the store was down during the whole request."""
+        since = self._down_since.get(store)
+        return (since is not None and since < response.began) or any(
+            outage.store == store and outage.began < response.began and response.ended < outage.ended
+            for outage in self.outages
         )
 
     # The faults.
@@ -244,23 +251,23 @@ class Soak:
     async def faults(self) -> None:
         seconds = self.options.minutes * 60
         between = min(BETWEEN_SECONDS, seconds / 9)
-        away = min(AWAY_SECONDS, between / 2)
+        duration = min(OUTAGE_SECONDS, between / 2)
         began = time.monotonic()
         turns: list[Callable[[], Awaitable[None]]] = [
-            lambda: self.away("Redis", "refuses connections", away),
+            lambda: self.take_down("Redis", "refuses connections", duration),
             self.reload,
-            lambda: self.away("PostgreSQL", "refuses connections", away),
-            lambda: self.away("Redis", "is silent", away),
+            lambda: self.take_down("PostgreSQL", "refuses connections", duration),
+            lambda: self.take_down("Redis", "is silent", duration),
             self.drop,
-            lambda: self.away("PostgreSQL", "is silent", away),
+            lambda: self.take_down("PostgreSQL", "is silent", duration),
             self.reload,
         ]
         turn = 0
         was_killed = False
         while True:
-            await asyncio.sleep(between * 0.9 - (away if turn else 0))
+            await asyncio.sleep(between * 0.9 - (duration if turn else 0))
             passed = time.monotonic() - began
-            if passed > seconds - away - 2:
+            if passed > seconds - duration - 2:
                 return
             if not was_killed and passed > seconds * KILLED_AFTER:
                 was_killed = True
@@ -269,70 +276,70 @@ class Soak:
             await turns[turn % len(turns)]()
             turn += 1
 
-    async def away(self, what: str, how: str, seconds: float) -> None:
-        way = self.to_redis if what == "Redis" else self.to_postgres
-        self.events[f"{what} {how} for {seconds:.0f} s"] += 1
+    async def take_down(self, store: str, how: str, seconds: float) -> None:
+        proxy = self.to_redis if store == "Redis" else self.to_postgres
+        self.events[f"{store} {how} for {seconds:.0f} s"] += 1
         if how == "is silent":
-            way.silence()
+            proxy.silence()
         else:
-            await way.close()
-        began = self._away_since[what] = time.time()
+            await proxy.close()
+        began = self._down_since[store] = time.time()
         await asyncio.sleep(seconds)
-        self.aways.append(Away(what, how, began, time.time()))
-        del self._away_since[what]
-        await way.open()
+        self.outages.append(Outage(store, how, began, time.time()))
+        del self._down_since[store]
+        await proxy.open()
 
     async def drop(self) -> None:
-        """Every connection to both stores breaks, and new ones are taken at once."""
+        """Break all connections to both stores; new ones succeed at once."""
         self.events["connections to both stores break"] += 1
         self.to_postgres.drop()
         self.to_redis.drop()
 
     async def reload(self) -> None:
-        """Other settings by SIGHUP; a request that only one of them takes shows which are in force."""
-        self.events["settings are read anew"] += 1
+        """Reload other settings by SIGHUP, and probe with a request that only one of them allows."""
+        self.events["settings are reloaded"] += 1
         self.policy += 1
         self.configure()
-        asked = [gateway for gateway in self.gateways if gateway.is_up]
-        for gateway in asked:
+        reloading = [gateway for gateway in self.gateways if gateway.is_up]
+        for gateway in reloading:
             gateway.reload()
         deadline = time.monotonic() + 10
-        while not all(gateway.has_reloaded() for gateway in asked):
+        while not all(gateway.has_reloaded() for gateway in reloading):
             if time.monotonic() > deadline:
-                self.wrong.append("settings were not read anew within 10 s")
+                self.wrong.append("settings were not reloaded within 10 s")
                 return
             await asyncio.sleep(0.05)
-        for gateway in asked:
-            ask = self.mix.of("a probe after a reload")
+        for gateway in reloading:
+            request = self.mix.of("a probe after a reload")
             if POLICIES[self.policy % len(POLICIES)][1] < 6_000:
-                ask.allowed = {(400, "context_length_exceeded")}
-            self.spawn(self.one(gateway, ask))
+                request.allowed = {(400, "context_length_exceeded")}
+            self.spawn(self.send(gateway, request))
 
     async def kill(self, gateway: Gateway) -> None:
-        """While the database is away, so that its spool has what nobody else has."""
+        """Kill the gateway while the database is down, so that only its spool contains the last calls."""
         self.events["a gateway is killed while PostgreSQL refuses connections, and started again"] += 1
         await self.to_postgres.close()
-        self._away_since["PostgreSQL"] = began = time.time()
+        self._down_since["PostgreSQL"] = began = time.time()
         await asyncio.sleep(min(3.0, self.options.minutes * 3))
-        for _ in range(AT_THE_KILLED):
-            self.spawn(self.one(gateway, self.mix.of("a slow upstream")))
+        for _ in range(SENT_BEFORE_KILL):
+            self.spawn(self.send(gateway, self.mix.of("a slow upstream")))
         await asyncio.sleep(0.2)
         gateway.is_up = False
-        self._doomed |= {number for number, where in self._flying.items() if where == gateway.number}
-        self.in_flight_when_killed = len(self._doomed)
+        self._cut_off |= {number for number, where in self._in_flight.items() if where == gateway.number}
+        self.in_flight_when_killed = len(self._cut_off)
         just_now = time.time() - JUST_NOW_SECONDS
         for ended, number in self._left[gateway.number]:
-            self.lives[number].was_cut = ended > just_now
+            self.finished[number].was_cut = ended > just_now
         self.killed_at = time.time()
         await asyncio.to_thread(gateway.kill)
         gateway.reloads = 0
         gateway.log.rename(gateway.log.with_name("log.killed"))
         self.found_by_successor = gateway.files_waiting
         await self.to_postgres.open()
-        self.aways.append(Away("PostgreSQL", "refuses connections", began, time.time()))
-        del self._away_since["PostgreSQL"]
+        self.outages.append(Outage("PostgreSQL", "refuses connections", began, time.time()))
+        del self._down_since["PostgreSQL"]
         await asyncio.to_thread(gateway.start)
-        gateway.life.idle = await self.figures_of(gateway)
+        gateway.run.idle = await self.metrics_of(gateway)
 
     def configure(self) -> None:
         for gateway in self.gateways:
@@ -340,7 +347,7 @@ class Soak:
                 gateway,
                 self.policy,
                 database=self.database.by(self.to_postgres.port),
-                quotas=self.levels.by(self.to_redis.port),
+                quotas=self.quota_store.by(self.to_redis.port),
                 upstream=self.upstream,
             )
 
@@ -353,20 +360,20 @@ class Soak:
                     gateway.sample()
             await asyncio.sleep(SAMPLE_SECONDS)
 
-    async def figures_of(self, gateway: Gateway) -> Figures:
+    async def metrics_of(self, gateway: Gateway) -> Metrics:
         async with aiohttp.ClientSession() as session, session.get(f"{gateway.url}/metrics") as answer:
             page = await answer.text()
-        return Figures.of(page, gateway.open_files())
+        return Metrics.of(page, gateway.open_files())
 
-    async def rest(self) -> None:
-        """After the load: until nothing waits in the spools, and what nobody uses is closed."""
-        deadline = time.monotonic() + REST_SECONDS
+    async def settle(self) -> None:
+        """Wait after the load until the spools are empty and unused connections are closed."""
+        deadline = time.monotonic() + SETTLE_SECONDS
         for gateway in self.gateways:
-            life = gateway.life
+            run = gateway.run
             while True:
-                life.rested = found = await self.figures_of(gateway)
-                waits = found.files_waiting or found.running or found.tasks > life.idle.tasks + MORE_TASKS
-                if not (waits or found.files > life.idle.files + MORE_FILES) or time.monotonic() > deadline:
+                run.at_rest = found = await self.metrics_of(gateway)
+                waits = found.files_waiting or found.running or found.tasks > run.idle.tasks + MORE_TASKS
+                if not (waits or found.files > run.idle.files + MORE_FILES) or time.monotonic() > deadline:
                     break
                 await asyncio.sleep(0.5)
 
@@ -385,15 +392,15 @@ def main() -> int:
         folder = Path(name)
         database = Database(options.postgres)
         stack.callback(database.drop)
-        levels = Levels(options.redis)
+        quota_store = QuotaStore(options.redis)
         keys = make_keys(database.direct)
         ids = list(keys.ids.values())
-        stack.callback(levels.forget, ids)
+        stack.callback(quota_store.forget, ids)
         port = free_port()
         notes = folder / "notes"
         command = [sys.executable, str(HERE / "soaking" / "upstream.py"), str(port), str(notes)]
         stub = stack.enter_context(running("upstream", command, port, name))
-        soak = Soak(options, folder, database, levels, keys, port)
+        soak = Soak(options, folder, database, quota_store, keys, port)
         stack.callback(soak.end)
         uvloop.run(soak.run())
         assert stub.process.poll() is None
@@ -401,7 +408,7 @@ def main() -> int:
         if options.samples:
             options.samples.write_text(
                 json.dumps(
-                    {f"{g.number}.{n}": life.samples for g in soak.gateways for n, life in enumerate(g.lives)}
+                    {f"{g.number}.{n}": run.samples for g in soak.gateways for n, run in enumerate(g.runs)}
                 )
             )
         findings = Findings.of(soak, lines, (before, os.getloadavg()[0]))

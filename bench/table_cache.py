@@ -1,4 +1,4 @@
-"""The table of the suite cache: what is processed again, and how much of the session the model sees."""
+"""The table of the suite `cache`: tokens processed again, and the mean context."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MIX = "| eagerness | mean context | again, auto | plain | ratio |\n|---|---|---|
 
 
 def table(results: dict[str, Any]) -> str:
-    """Markdown."""
+    """Return the table as Markdown."""
     points = results["points"]
     ours = [one for one in points if one["ours"]]
     peers = [one for one in points if not one["ours"]]
@@ -59,7 +59,7 @@ def table(results: dict[str, Any]) -> str:
 
 
 def beyond(ours: Sequence[dict[str, Any]], peers: Sequence[dict[str, Any]]) -> list[Row]:
-    """Whether a peer sees as much for less. Who is over the budget has no place in the plane."""
+    """Compare with each peer at its mean context; one that is over the budget is shown without a verdict."""
     curve = [(one["context"], one["processed"]) for one in ours]
     rows = []
     for peer in peers:
@@ -121,7 +121,7 @@ def hard(ours: Sequence[dict[str, Any]]) -> list[Row]:
 
 
 def masking(agents: Sequence[dict[str, Any]]) -> list[Row]:
-    """Tokens processed for each decision that an agent still knows, beside letting whole rounds leave."""
+    """Compare the tokens processed per decision kept: masking beside the eviction of whole rounds."""
     rows = []
     for before, after in zip(agents[:2], agents[2:], strict=True):
         ours, theirs = (one["processed"] / max(1, one["decisions"]) for one in (after, before))
@@ -152,7 +152,7 @@ def _agents(agents: Sequence[dict[str, Any]]) -> str:
 
 
 def _money(points: Sequence[dict[str, Any]], prices: dict[str, dict[str, str | None]]) -> str:
-    """What the input of the session costs where the provider caches the common beginning by itself."""
+    """Return the cost of the session's input at providers that cache the common prefix."""
     lines = []
     for one in sorted(points, key=_by_context):
         if one["over"] or one["orphans"]:
@@ -181,26 +181,26 @@ def _money(points: Sequence[dict[str, Any]], prices: dict[str, dict[str, str | N
 
 
 def confirmed(results: dict[str, Any]) -> list[Row]:
-    """The simulation beside ``timings.prompt_n`` of the server."""
+    """Compare the simulation with ``timings.prompt_n`` of the server."""
     named = {one["name"]: one for one in results["points"]}
     rows = []
     for one in results["server"]:
-        said, off = named[one["name"]]["processed"], one["processed"]
+        simulated, measured = named[one["name"]]["processed"], one["processed"]
         rows.append(
             Row(
                 f"on the llama.cpp server, {one['name']}: prompt_n; totals that differ from ours",
                 "as said, within 0.1%; 0",
-                f"{off:,}; {one['wrong_totals']}",
-                f"{said:,}",
-                f"{off / said:.4f}x",
-                abs(off - said) <= said / 1000 and not one["wrong_totals"],
+                f"{measured:,}; {one['wrong_totals']}",
+                f"{simulated:,}",
+                f"{measured / simulated:.4f}x",
+                abs(measured - simulated) <= simulated / 1000 and not one["wrong_totals"],
             )
         )
     return rows
 
 
 def beats(results: dict[str, Any]) -> list[Row]:
-    """``auto`` beside the plain curve, at the same mean context."""
+    """Compare ``auto`` with the fixed marks, at the same mean context."""
     rows = []
     for kind, one in results["spread"]["kinds"].items():
         auto, plain, *_ = against(one, "1")
@@ -221,7 +221,7 @@ def beats(results: dict[str, Any]) -> list[Row]:
 
 
 def against(one: dict[str, Any], eagerness: str) -> tuple[float, float, float, list[float], float]:
-    """Means over the sessions: again by auto, by plain at its context, the context; by session; the best."""
+    """Return means over sessions: again by auto, by plain there, the context; ratios; the optimum."""
     auto = one["auto"][eagerness]
     again, context = mean(a for a, _ in auto), mean(c for _, c in auto)
     plain = at(_means(one["plain"]), context)
@@ -233,7 +233,7 @@ def against(one: dict[str, Any], eagerness: str) -> tuple[float, float, float, l
 
 
 def mixed(spread: dict[str, Any], eagerness: str) -> tuple[float, float, float]:
-    """Tokens per request over everything: again by auto, by plain with one mark for all; the context."""
+    """Return means per request over all cells: again by auto, by plain with one mark; the context."""
     cells = spread["mix"]
     requests = sum(sum(cell["requests"]) for cell in cells)
 
@@ -255,7 +255,7 @@ def _means(settings: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[floa
 
 
 def at(curve: Curve, context: float) -> float:
-    """What is processed at this context, on straight lines between the settings."""
+    """Interpolate the tokens processed at this context."""
     points = sorted(curve)
     place = min(max(bisect_left(points, (context, 0.0)), 1), len(points) - 1)
     (x0, y0), (x1, y1) = points[place - 1], points[place]
@@ -263,7 +263,7 @@ def at(curve: Curve, context: float) -> float:
 
 
 def least_at(curve: Curve, context: float) -> float | None:
-    """The least of ours that sees at least as much."""
+    """Return our minimum of tokens processed at this context or a larger one."""
     points = sorted(curve)
     here = [processed for seen, processed in points if seen >= context]
     for (x0, y0), (x1, y1) in pairwise(points):

@@ -1,4 +1,4 @@
-"""The table of the layout suite, from its figures: each target, what was measured, met or LOST."""
+"""The table of the layout suite: each target, what was measured, met or LOST."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-MARK = 10_000  # the N for which the targets of time are set
+MARK = 10_000  # the N of the time targets
 MAX_CHARACTERS = 1.05
 MAX_EXTRA_CALLS = 3
 MAX_GROWTH = 12.0
@@ -15,14 +15,14 @@ MAX_RECOUNT = 100e-6
 MAX_PREFIX = 1e-3
 # times the fastest peer
 MAX_RATIO = {("cheap", "tokenbox"): 1.0, ("o200k", "tokenbox"): 1.1, ("o200k", "tokenbox fast"): 0.5}
-# In a small prompt, where what a library does beside counting weighs most: no slower than any.
+# Small prompts, where the work beside counting dominates: no slower than any library.
 SMALL = (100, 1_000)
 MIN_THROUGHPUT = {"tiktoken": 0.9, "fast": 1.0}
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line: ``met`` is None where nothing could be compared."""
+    """One line; ``met`` is None if there is no target or nothing to compare with."""
 
     what: str
     target: str
@@ -40,7 +40,7 @@ HEAD = "| what | target | ours | best peer | ratio | |\n|---|---|---|---|---|---
 
 
 def table(results: dict[str, Any]) -> str:
-    """Markdown."""
+    """Return the table as Markdown."""
     sections = [
         ("Time to pack prepared inputs", times(results, whole=False)),
         ("Time from plain texts: making the library's inputs, then packing", times(results, whole=True)),
@@ -87,7 +87,7 @@ def introduction(results: dict[str, Any]) -> str:
 
 
 def summary(sections: list[tuple[str, list[Row]]]) -> str:
-    """How many targets are met, and which are not."""
+    """Return the number of targets that are met, and those that are lost."""
     verdicts = [row.met for _, rows in sections for row in rows]
     text = f"**{verdicts.count(True)} met, {verdicts.count(False)} lost"
     if None in verdicts:
@@ -132,7 +132,7 @@ def times(results: dict[str, Any], *, whole: bool) -> list[Row]:
 
 
 def _allowed(counter: str, name: str, n: int) -> float | None:
-    """The most that it may take, times the fastest other library."""
+    """Return the limit as a multiple of the fastest other library, or None."""
     if n == MARK:
         return MAX_RATIO[counter, name]
     return 1.0 if counter == "o200k" and n in SMALL else None
@@ -172,7 +172,7 @@ def relayouts(results: dict[str, Any]) -> list[Row]:
         target = f"<= {MAX_RELAYOUT:g}x its first"
         found = [c for c in cells(results, one["counter"], MARK) if is_peer(c) and seconds(c)]
         fastest = min(found, key=lambda c: seconds(c) or 0, default=None)
-        peer = f"{show(seconds(fastest))} ({fastest['library']}, packs anew)" if fastest else "-"
+        peer = f"{show(seconds(fastest))} ({fastest['library']}, packs again)" if fastest else "-"
         if not one["again"]:
             rows.append(Row(what, target, one.get("problem", "-"), peer, "-", None))
             continue
@@ -379,7 +379,7 @@ def is_peer(one: dict[str, Any]) -> bool:
 
 
 def seconds(one: dict[str, Any], *, whole: bool = False) -> float | None:
-    """The median of packing, or of making the inputs and packing; None if it did not end in time."""
+    """Return the median time of packing, ``whole`` with building the inputs; None if it did not finish."""
     if not one["pack"] or "problem" in one:
         return None
     if whole:
@@ -401,7 +401,7 @@ def excess(one: dict[str, Any]) -> str:
 
 
 def used(one: dict[str, Any]) -> float:
-    """How far the whole is from the budget, as a fraction of it; positive is over."""
+    """Return the distance of the whole from the budget, as a fraction of it; positive is over."""
     return (one["whole"] - one["budget"]) / one["budget"]
 
 

@@ -1,4 +1,4 @@
-"""The table of the pack suite, from its figures: each target, what was measured, met or LOST."""
+"""The table of the pack suite: each target, what was measured, met or LOST."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ MARK = 50_000
 
 
 def table(results: dict[str, Any]) -> str:
-    """Markdown."""
-    rows = [*speed(results), *memory(results), *budgets(results)]
+    """Return the table as Markdown."""
+    times, peaks, tokens = speed(results), memory(results), budgets(results)
+    rows = [*times, *peaks, *tokens]
     lost = [f"* {row.what}: {row.ours}; {row.ratio}, target {row.target}" for row in rows if row.met is False]
     met = sum(row.met is True for row in rows)
     parts = [
@@ -23,9 +24,9 @@ def table(results: dict[str, Any]) -> str:
         introduction(results),
         f"**{met} met, {len(lost)} lost, {len(rows) - met - len(lost)} rows without a target or a figure.**",
         *(["Lost:\n\n" + "\n".join(lost)] if lost else []),
-        _section("Time", speed(results)),
-        _section("Memory", memory(results)),
-        _section("Tokens by an independent count, against the budget asked for", budgets(results)),
+        _section("Time", times),
+        _section("Memory", peaks),
+        _section("Tokens by an independent count, against the budget asked for", tokens),
         everything(results),
         programs(results),
     ]
@@ -156,7 +157,7 @@ def budgets(results: dict[str, Any]) -> list[Row]:
             rows.append(Row(what, "-", "-", "-", cell.get("problem", "not measured"), None))
             continue
         over = cell["tokens"] - cell["budget"]
-        said = f"{over:,} over ({100 * over / cell['budget']:.1f} %)" if over > 0 else f"{-over:,} under"
+        shown = f"{over:,} over ({100 * over / cell['budget']:.1f} %)" if over > 0 else f"{-over:,} under"
         target = "never over" if cell["program"] == OURS else "-"
         status = f"exit status {cell['status']}" if cell["status"] else ""
         rows.append(
@@ -165,7 +166,7 @@ def budgets(results: dict[str, Any]) -> list[Row]:
                 target,
                 f"{cell['tokens']:,}",
                 status,
-                said,
+                shown,
                 over <= 0 if cell["program"] == OURS else None,
             )
         )

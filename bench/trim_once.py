@@ -1,8 +1,8 @@
-"""What a library keeps of conversations: ``trim_once.py NAME BUDGET``, each in its own environment.
+"""Trim conversations with a library, in its own environment: ``trim_once.py NAME BUDGET``.
 
-The conversations come as a list on stdin. The answer has, for each, the messages that are kept, in the shape
-of chat completions, or None where the library gives nothing or fails. Each is asked as its documentation
-shows, and counts o200k tokens; nothing is sent anywhere.
+Reads a list of conversations from stdin. The output has the kept messages of each, in the chat completions
+shape, or None if the library returns nothing or fails. Each library is called as its documentation shows and
+counts o200k tokens; nothing is sent to a server.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     Messages = list[dict[str, Any]]
 
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # without it LiteLLM asks a server for its price list
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # or LiteLLM downloads its price list
 
 
 def langchain(messages: Messages, budget: int) -> Messages:
-    """Whole turns, the system message stays; the counter is exact for the request."""
+    """Keep whole turns and the system message, with an exact counter for requests."""
     from langchain_core.messages import convert_to_messages, convert_to_openai_messages, trim_messages
 
     import tokenbox
@@ -83,14 +83,14 @@ def main() -> None:
     from importlib.metadata import version
 
     name, budget = sys.argv[1], int(sys.argv[2])
-    # A library may print; the answer has the real stdout to itself.
+    # A library may print to stdout, so the answer goes to a copy of it.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     kept: list[Messages | None] = []
     for messages in json.load(sys.stdin):
         try:
             kept.append(LIBRARIES[name](messages, budget) or None)
-        except Exception as error:  # noqa: BLE001  # that is the outcome
+        except Exception as error:  # noqa: BLE001  # a failure is a result
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
             kept.append(None)
     json.dump({"version": version(name), "kept": kept}, out)

@@ -1,7 +1,7 @@
-"""What each library sends of a session: ``python trimmers.py MODEL_FOLDER BUDGET NAME``, in bench/.venv.
+"""Trim a session with a library: ``python trimmers.py MODEL_FOLDER BUDGET NAME``, in bench/.venv.
 
-The session comes as JSON on stdin. The answer has, for each request, the messages that are kept: a message of
-the session as its place, one that was changed as itself.
+Reads the session as JSON from stdin. The output has the kept messages of each request: the index of a message
+of the session, or the message itself if the library changed it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DISTRIBUTIONS = {"LangChain": "langchain-core", "LiteLLM": "litellm", "LlamaInde
 
 
 def langchain(prompts: Prompts, budget: int) -> Callable[[Messages], Kept]:
-    """As its documentation keeps a chat history valid: whole turns, the system message stays."""
+    """Keep whole turns and the system message, as its documentation recommends for chat histories."""
     from langchain_core.messages import (
         AIMessage,
         BaseMessage,
@@ -63,7 +63,7 @@ def langchain(prompts: Prompts, budget: int) -> Callable[[Messages], Kept]:
 
 
 def litellm(prompts: Prompts, budget: int, *, exact: bool) -> Callable[[Messages], Kept]:
-    """It takes no counter: ``exact`` replaces its own, which does not know the model's tokenizer."""
+    """Trim with its own counter, which lacks the model's tokenizer, or with an ``exact`` one in its place."""
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     from litellm import utils
     from litellm.litellm_core_utils import token_counter as counting
@@ -71,7 +71,7 @@ def litellm(prompts: Prompts, budget: int, *, exact: bool) -> Callable[[Messages
     if exact:
         utils.token_counter = lambda model, messages: prompts.count(messages)
     else:
-        # The same counts, remembered: it counts every text hundreds of times.
+        # The same counts with a cache: it counts every text hundreds of times.
         shipped = counting._get_default_encoding()
         encode = cache(partial(shipped.encode, disallowed_special=()))
         remembering = SimpleNamespace(encode=lambda text, **_: encode(text))
@@ -80,7 +80,7 @@ def litellm(prompts: Prompts, budget: int, *, exact: bool) -> Callable[[Messages
 
 
 def llamaindex(prompts: Prompts, budget: int, **options: Any) -> Iterator[Kept]:  # noqa: ANN401
-    """A memory that takes in one message after the other; the system prompt is not in it."""
+    """Feed a memory message by message; the system prompt is kept outside of it."""
     from llama_index.core.llms import ChatMessage
     from llama_index.core.memory import Memory
 
@@ -110,7 +110,7 @@ def llamaindex(prompts: Prompts, budget: int, **options: Any) -> Iterator[Kept]:
 def memory(prompts: Prompts, budget: int, **options: Any) -> Callable[[Messages], Kept]:  # noqa: ANN401
     running = llamaindex(prompts, budget, **options)
     next(running)
-    return running.send  # type: ignore[attr-defined]  # it is a generator
+    return running.send  # type: ignore[attr-defined]  # a generator
 
 
 TRIMMERS: dict[str, Callable[[Prompts, int], Callable[[Messages], Kept]]] = {
@@ -120,7 +120,7 @@ TRIMMERS: dict[str, Callable[[Prompts, int], Callable[[Messages], Kept]]] = {
     "LlamaIndex Memory, default": memory,
     "LlamaIndex Memory, flush 0.3": lambda p, b: memory(p, b, flush=0.3),
     "LlamaIndex Memory, flush 0.1": lambda p, b: memory(p, b, flush=0.1),
-    # It counts texts, not what a server puts around them: 0.9 leaves room for that.
+    # It counts texts without the chat template: 0.9 leaves room for that.
     "LlamaIndex Memory, all history, flush 0.3": lambda p, b: memory(
         p, b, flush=0.3, chat_history_token_ratio=1.0
     ),
@@ -135,7 +135,7 @@ TRIMMERS: dict[str, Callable[[Prompts, int], Callable[[Messages], Kept]]] = {
 
 def main() -> None:
     folder, budget, name = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-    # A library may print; the answer has the real stdout to itself.
+    # A library may print to stdout, so the answer goes to a copy of it.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     given = json.load(sys.stdin)

@@ -1,10 +1,9 @@
-"""Ways to trim a conversation, on inputs where it is easy to go wrong.
+"""Trim conversations that are hard to trim correctly, with tokenbox and other libraries.
 
     bench/setup && bench/.venv/bin/python bench/trimming.py
 
-``tokenbox.fit`` beside ``trim_messages`` of langchain-core and of LiteLLM, each asked as its documentation
-shows, all counting o200k tokens of the same texts. Writes the table of docs/trimming.md; with ``--check`` it
-compares instead.
+``tokenbox.fit`` beside ``trim_messages`` of langchain-core and of LiteLLM, called as their documentation
+shows, all with o200k counts of the same texts. Writes the table of docs/trimming.md; ``--check`` compares.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "src"))
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # without it LiteLLM asks a server for its price list
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # or LiteLLM downloads its price list
 found = HERE.glob(".venv/lib/python*/site-packages/litellm/litellm_core_utils/tokenizers")
 os.environ["TIKTOKEN_CACHE_DIR"] = str(next(found))
 
@@ -125,7 +124,7 @@ def by_langchain_with_options(messages: Messages, budget: int) -> Messages:
     return by_langchain(messages, budget, include_system=True, start_on="human")
 
 
-WAYS: dict[str, Callable[[Messages, int], Messages]] = {
+TRIMMERS: dict[str, Callable[[Messages, int], Messages]] = {
     "`tokenbox.fit`": by_tokenbox,
     "LangChain `trim_messages`": by_langchain,
     "LangChain with `include_system`, `start_on`": by_langchain_with_options,
@@ -135,51 +134,51 @@ COUNT = tokenbox.tokenizers.get("o200k_base").count
 
 
 def tokens(messages: Messages) -> int:
-    """The texts of messages, their calls among them: what all three are asked to keep within the budget."""
+    """Count the texts of messages and their calls, as all three libraries do here."""
     return sum(COUNT(tokenbox.Message.of(message).counted_text) for message in messages)
 
 
 def faults(given: Messages, kept: Messages, budget: int) -> list[str]:
-    """What a server or a person would say of the result."""
-    said = []
+    """List what is wrong with the result."""
+    found = []
     if tokens(kept) > budget:
-        said.append(f"{tokens(kept)} tokens, over the budget of {budget}")
+        found.append(f"{tokens(kept)} tokens, over the budget of {budget}")
     if not kept:
-        return [*said, "nothing is left"]
+        return [*found, "nothing is left"]
     texts = [tokenbox.Message.of(message).text for message in kept]
     question = [tokenbox.Message.of(message).text for message in given if message["role"] == "user"][-1]
     if question not in texts:
-        said.append("the question is gone")
+        found.append("the question is gone")
     if given[0]["role"] == "system" and given[0]["content"] != texts[0]:
-        said.append("the system message is gone or cut")
+        found.append("the system message is gone or cut")
     open_calls: list[str] = []
     for message in kept:
         if message["role"] == "tool" and message["tool_call_id"] in open_calls:
             open_calls.remove(message["tool_call_id"])
         elif message["role"] == "tool":
-            said.append("a tool result without its call")
+            found.append("a tool result without its call")
         elif open_calls:
             break
         open_calls += [call["id"] for call in message.get("tool_calls") or ()]
     if open_calls:
-        said.append("a tool call without its result")
-    return list(dict.fromkeys(said))
+        found.append("a tool call without its result")
+    return list(dict.fromkeys(found))
 
 
-def outcome(way: Callable[[Messages, int], Messages], messages: Messages, budget: int) -> str:
+def outcome(trim: Callable[[Messages, int], Messages], messages: Messages, budget: int) -> str:
     try:
-        kept = way([dict(message) for message in messages], budget)
-    except Exception as error:  # noqa: BLE001  # that is the outcome
+        kept = trim([dict(message) for message in messages], budget)
+    except Exception as error:  # noqa: BLE001  # a failure is a result
         return f"**{type(error).__name__}**: {' '.join(str(error).split())[:160]} ..."
     roles = " ".join(message["role"] for message in kept)
-    said = faults(messages, kept, budget)
-    return f"{roles or '-'}; {tokens(kept)} tokens" if not said else f"{roles or '-'}; **{'; '.join(said)}**"
+    wrong = faults(messages, kept, budget)
+    return f"{roles or '-'}; **{'; '.join(wrong)}**" if wrong else f"{roles or '-'}; {tokens(kept)} tokens"
 
 
 def table() -> str:
-    lines = [f"| input | budget | {' | '.join(WAYS)} |", "|---|---|" + "---|" * len(WAYS)]
+    lines = [f"| input | budget | {' | '.join(TRIMMERS)} |", "|---|---|" + "---|" * len(TRIMMERS)]
     for name, (messages, budget) in CASES.items():
-        cells = [outcome(way, messages, budget).replace("|", "\\|") for way in WAYS.values()]
+        cells = [outcome(trim, messages, budget).replace("|", "\\|") for trim in TRIMMERS.values()]
         lines.append(f"| {name} ({tokens(messages)} tokens) | {budget} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

@@ -1,7 +1,7 @@
-"""One library in one process: reads a question per line on stdin, answers with a line on stdout.
+"""One library in one process: reads a question per line from stdin and prints an answer per line.
 
-Its own process, so that a library that takes too long can be ended, and that none warms the caches
-or fills the memory of another. run.py asks one worker at a time.
+With a process of its own, a library that takes too long can be killed, and no library warms the caches or
+fills the memory of another. run.py asks one worker at a time.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 WARM_UP = 60
 WARM_UP_VARIANT = 99
-AWAKE = 0.02  # seconds
+BUSY_WAIT = 0.02  # seconds
 
 
 def preparer(library: dict[str, str], counter: str, recorder: counters.Recorder | None) -> Prepare:
-    """How this library gets its inputs, with a counter that notes its calls if ``recorder`` is given."""
+    """Return the function that prepares this library's inputs; its counter records calls for ``recorder``."""
     if library["module"] == "ours":
         ours = importlib.import_module("ours")
         tokenizer = ours.tokenizer(counter, library["engine"], recorder)
@@ -45,7 +45,7 @@ def preparer(library: dict[str, str], counter: str, recorder: counters.Recorder 
 
 
 def describe(library: dict[str, str], counter: str) -> dict[str, Any]:
-    """Warm up, and say what is measured: versions and unit."""
+    """Warm up; return versions and unit for the table."""
     preparer(library, counter, None)(workload.items(WARM_UP, WARM_UP_VARIANT), WARM_UP * 50)()
     ours = library["module"] == "ours"
     module = importlib.import_module("ours" if ours else f"peers.{library['module']}")
@@ -63,16 +63,16 @@ def describe(library: dict[str, str], counter: str) -> dict[str, Any]:
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """End this process if that takes longer: by the signal itself, which also stops foreign code."""
+    """Let SIGALRM kill this process after ``seconds``; the signal also stops native code."""
     signal.setitimer(signal.ITIMER_REAL, seconds)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def rest() -> None:
-    """Leave no garbage of the preparation to the measurement, and wake the processor up."""
+def settle() -> None:
+    """Collect the garbage of the preparation and bring the processor up to speed."""
     gc.collect()
-    end = time.perf_counter() + AWAKE
+    end = time.perf_counter() + BUSY_WAIT
     while time.perf_counter() < end:
         pass
 
@@ -80,14 +80,14 @@ def rest() -> None:
 def timed(
     library: dict[str, str], counter: str, n: int, variant: int, budget: int, limit: float
 ) -> dict[str, Any]:
-    """Seconds to make the library's own inputs, and seconds to pack them, once."""
+    """Return seconds to build the library's own inputs, and seconds to pack them, once."""
     prepare = preparer(library, counter, None)
     items = workload.items(n, variant)
-    rest()
+    settle()
     start = time.perf_counter()
     run = prepare(items, budget)
     built = time.perf_counter()
-    rest()
+    settle()
     resumed, cpu = time.perf_counter(), time.process_time()
     with limited(limit):
         run()
@@ -98,7 +98,7 @@ def timed(
 def recorded(
     library: dict[str, str], counter: str, n: int, variant: int, budget: int, limit: float
 ) -> dict[str, Any]:
-    """What the library asked of the counter, and what the whole that it gives really measures."""
+    """Return the recorded calls of the counter, and the independent count of the library's output."""
     recorder = counters.Recorder()
     items = workload.items(n, variant)
     run = preparer(library, counter, recorder)(items, budget)
@@ -112,13 +112,13 @@ def recorded(
         "characters": recorder.characters,
         "input": sum(len(item.text) for item in items),
         "output": len(whole),
-        # counted here, by tiktoken itself, whatever the library has said
+        # counted by tiktoken, independent of the library
         "whole": counters.counter(counter).count(whole),
     }
 
 
 def relayout(library: dict[str, str], counter: str, n: int, variant: int, budget: int) -> dict[str, Any]:
-    """Seconds of a first layout, and of the next ones, each after one more section was edited."""
+    """Return seconds of a first layout, and of five more, each after the edit of another section."""
     ours = importlib.import_module("ours")
     layout = partial(
         importlib.import_module("tokenbox").layout,
@@ -128,7 +128,7 @@ def relayout(library: dict[str, str], counter: str, n: int, variant: int, budget
     make = ours.FORMS[library["form"]]
     items = workload.items(n, variant)
     inputs = [make(item) for item in items]
-    rest()
+    settle()
     start = time.perf_counter()
     layout(inputs).text  # noqa: B018
     first = time.perf_counter() - start
@@ -143,7 +143,7 @@ def relayout(library: dict[str, str], counter: str, n: int, variant: int, budget
 
 
 def totals(counter: str, n: int) -> dict[str, Any]:
-    """What all items of a workload measure together, joined."""
+    """Return the tokens of all items of a workload, joined."""
     items = workload.items(n, 0)
     texts = [item.text for item in items]
     count = counters.counter(counter).count
@@ -168,7 +168,7 @@ def answer(library: dict[str, str], question: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     library = json.loads(sys.argv[1])
-    # A library may print; the answers have the real stdout to themselves.
+    # A library may print to stdout, so answers go to a copy of it.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in sys.stdin:

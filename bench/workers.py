@@ -1,4 +1,4 @@
-"""Starts the processes that measure, and asks them one at a time."""
+"""Worker processes, one per library, that answer one question at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENVIRONMENTS = {"peers": HERE / ".venv", "prompt-poet": HERE / ".venv-prompt-poe
 
 
 class TooSlow(Exception):
-    """The worker did not answer in time and was ended."""
+    """The worker did not answer in time and was killed."""
 
 
 class Failed(Exception):
@@ -54,7 +54,7 @@ class Worker:
         self.close()
 
     def ask(self, seconds: float, **question: object) -> dict[str, Any]:
-        """The answer. Raises :class:`TooSlow` after ``seconds``, and ends the process."""
+        """Return the answer. Raise :class:`TooSlow` after ``seconds`` and kill the process."""
         if self._process.poll() is not None:
             raise Failed(f"{self.name}: the process has ended")
         assert self._process.stdin is not None
@@ -85,17 +85,17 @@ class Worker:
 
 
 def rank_files() -> Path:
-    """The folder with tiktoken's rank files that LiteLLM brings along: real o200k without a download."""
+    """Return the folder of tiktoken's rank files in LiteLLM's wheel: real o200k without a download."""
     found = list(
         ENVIRONMENTS["peers"].glob("lib/python*/site-packages/litellm/litellm_core_utils/tokenizers")
     )
     if not found:
-        sys.exit("bench/.venv is not there or has no litellm: run bench/setup first (make bench does).")
+        sys.exit("bench/.venv is missing or does not contain litellm. Run: bench/setup")
     return found[0]
 
 
 def python_version() -> str:
-    """The version of the interpreter that all workers of bench/.venv run."""
+    """Return the version of the interpreter of bench/.venv."""
     done = subprocess.run(
         [ENVIRONMENTS["peers"] / "bin" / "python", "-c", "import platform; print(platform.python_version())"],
         capture_output=True,

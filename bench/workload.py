@@ -1,7 +1,7 @@
-"""What every library is asked to pack: the same texts, the same budget, for everyone.
+"""The texts to pack, the same for every library.
 
-The texts come from the documentation and the sources of the running Python, so nothing is downloaded
-and anyone with the same Python has the same bytes; :func:`fingerprint` goes into the results.
+They come from the documentation and the sources of the running Python, so nothing is downloaded and the same
+version of Python gives the same bytes; the results contain :func:`fingerprint`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NOT_ORDINARY_SOURCE = ("test", "tests", "idlelib", "lib2to3", "encodings", "tur
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One text to be packed. A higher ``priority`` is to be kept longer."""
+    """A text to pack. A higher ``priority`` is kept longer."""
 
     id: str
     text: str
@@ -33,10 +33,10 @@ class Item:
 
 
 def items(n: int, variant: int) -> list[Item]:
-    """``n`` items in a fixed order, priorities mixed through it.
+    """Return ``n`` items in a fixed order, with mixed priorities.
 
-    Two variants share no text: each text begins with a line that names the variant. So a repeat of a
-    measurement never finds in a cache what an earlier repeat has put there.
+    Variants share no text: each text begins with a line that contains the variant. So a repeat with another
+    variant has no cache hits from an earlier one.
     """
     chunks = corpus()
     return [
@@ -51,13 +51,13 @@ def items(n: int, variant: int) -> list[Item]:
 
 
 def changed(item: Item, edit: int) -> Item:
-    """The same item after somebody edited its text."""
+    """Return the item with an edited text."""
     return Item(item.id, f"{item.text}\nEdited for the {edit}th time since the last review.", item.priority)
 
 
 @cache
 def corpus() -> tuple[str, ...]:
-    """Pieces of whole lines, prose and code in turn, in the same order on every run."""
+    """Return pieces of whole lines, prose and code in turn, in a fixed order."""
     prose = [piece for name in sorted(topics.topics) for piece in _pieces(topics.topics[name])]
     code = [
         piece for path in _sources() for piece in _pieces(path.read_text(encoding="utf-8", errors="replace"))
@@ -67,7 +67,7 @@ def corpus() -> tuple[str, ...]:
 
 
 def megabyte(size: int) -> str:
-    """The first ``size`` characters of the corpus as one document."""
+    """Return the first ``size`` characters of the corpus as one document."""
     parts: list[str] = []
     total = 0
     for piece in corpus():
@@ -82,7 +82,7 @@ def megabyte(size: int) -> str:
 
 
 def fingerprint() -> str:
-    """SHA-256 (hex) of the corpus."""
+    """Return the SHA-256 (hex) of the corpus."""
     digest = hashlib.sha256()
     for piece in corpus():
         digest.update(piece.encode("utf-8", "surrogatepass"))

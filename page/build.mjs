@@ -1,6 +1,6 @@
-// Builds the program and the style of the page into src/tokenbox/inspect/data.
-//   node build.mjs           write them
-//   node build.mjs --check   fail if the files there are not what the sources give
+// Build the script and the style of the page into src/tokenbox/inspect/data.
+//   node build.mjs           write the files
+//   node build.mjs --check   fail if the files are out of date
 import { build } from 'esbuild';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 
@@ -23,8 +23,8 @@ async function bundled(entry, options = {}) {
   return result.outputFiles[0].text;
 }
 
-// The page has no address in it, not even the names of the namespaces that preact knows; and nothing in the
-// program may end the element that it stands in.
+// The page contains no URLs, not even preact's names of namespaces, and the script must not contain the end tag
+// of its own element.
 const safe = (text) => text.trimEnd().replace(/http:\/\//g, 'http:\\x2f/')
   .replace(/<\/(script)/gi, '<\\/$1').replace(/<!--/g, '<\\!--');
 const script = safe(await bundled('src/main.js'));
@@ -39,7 +39,7 @@ const files = {
 if (process.argv.includes('--check')) {
   for (const [name, text] of Object.entries(files)) {
     if ((await readFile(new URL(name, OUT), 'utf8').catch(() => '')) !== text) {
-      console.error(`src/tokenbox/inspect/data/${name} is not what page/src gives. Run: make page`);
+      console.error(`src/tokenbox/inspect/data/${name} is out of date. Run: make page`);
       process.exit(1);
     }
   }

@@ -1,4 +1,4 @@
-"""What all tests share: how many examples are tried, golden files, and servers."""
+"""Shared by all tests: the number of Hypothesis examples, golden files, and servers."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # In the background of a script interrupts are ignored, and processes that tests start inherit that.
+    # In a background job SIGINT is ignored, and processes that tests start would inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     effort.load(quick=config.option.markexpr == "not slow")
 
 
 def pytest_collection_finish() -> None:
-    """What was imported stays, so no collection of garbage need look at it: nearly a tenth of the time."""
+    """Exempt imported modules from garbage collection, which saves nearly a tenth of the time."""
     gc.collect()
     gc.freeze()
 
@@ -47,13 +47,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden",
         action="store_true",
-        help="rewrite the files in tests/golden from what the code does now, and compare nothing",
+        help="rewrite the files in tests/golden from the current output instead of comparing",
     )
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Counts are remembered for these tests only, also by the processes they start."""
+    """Use a new cache of counts, also in the processes that tests start."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TOKENBOX_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         yield
@@ -61,7 +61,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """``golden(path, text)``: ``text`` is, byte for byte, the file ``tests/golden/<path>``."""
+    """Return ``golden(path, text)``, which compares ``text`` with ``tests/golden/<path>``, byte for byte."""
     update: bool = request.config.getoption("--update-golden")
 
     def compare(path: str, text: str) -> None:
@@ -70,9 +70,9 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(text.encode())
             return
-        assert file.is_file(), f"tests/golden/{path} is missing. If the result is right, run: make golden"
+        assert file.is_file(), f"tests/golden/{path} is missing. To create it, run: make golden"
         assert text == file.read_bytes().decode(), (
-            f"differs from tests/golden/{path}; if that is right: make golden"
+            f"differs from tests/golden/{path}. If the new output is right, run: make golden"
         )
 
     return compare

@@ -1,7 +1,8 @@
-"""How many examples Hypothesis tries: the same on every run and machine, and how many is a profile's.
+"""Hypothesis profiles, which determine the number of examples.
 
-``everyday`` is what all tests run with, ``quick`` what they run with where the slow ones are left out
-(``make quick``), ``deep`` is for nights: new examples each time. ``TOKENBOX_HYPOTHESIS`` names another.
+``everyday`` is the default, ``quick`` is used without the slow tests (``make quick``): both try the same
+examples on every run and machine. ``deep``, for nightly runs, tries new ones. ``TOKENBOX_HYPOTHESIS`` selects
+a profile.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-# Speed is the business of bench/, so no deadline.
+# No deadline: bench/ measures speed.
 settings.register_profile(
     "everyday",
     derandomize=True,
@@ -24,10 +25,10 @@ settings.register_profile("deep", settings.get_profile("everyday"), derandomize=
 
 
 def load(*, quick: bool) -> None:
-    """Before any test is imported: what a test does not say itself, it has from the profile of that time."""
+    """Load the profile. Call it before tests are imported: their settings inherit from it."""
     settings.load_profile(os.environ.get("TOKENBOX_HYPOTHESIS") or ("quick" if quick else "everyday"))
 
 
 def examples(count: int) -> int:
-    """So many in all tests, and as many more or less as the profile says of others."""
+    """Scale ``count``, the number of examples of the default profile, to the current profile."""
     return max(1, count * settings().max_examples // 100)

@@ -1,8 +1,8 @@
-"""Run a server for as long as somebody holds standard input open: ``python keeper.py FOLDER COMMAND ...``.
+"""Run a server until stdin is closed: ``python keeper.py FOLDER COMMAND ...``.
 
-The server runs in FOLDER and, where this is root, as the owner of FOLDER. When standard input ends, the
-server is stopped and FOLDER removed. Standard input also ends when the process that holds it is killed, so
-no server outlives its tests. The exit status is the server's.
+The server runs in FOLDER and, if this process is root, as the owner of FOLDER. When stdin is closed, the
+server is stopped and FOLDER is removed. A kill of the parent process also closes stdin, so no server outlives
+its tests. The exit status is the server's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import threading
 from pathlib import Path
 
-SECONDS = 20  # for an orderly end; then it is killed
+SECONDS = 20  # for a clean shutdown; then the server is killed
 
 
 def start(folder: str, command: list[str]) -> subprocess.Popen[bytes]:
@@ -35,7 +35,7 @@ def start(folder: str, command: list[str]) -> subprocess.Popen[bytes]:
 def end_with_input(server: subprocess.Popen[bytes]) -> None:
     while os.read(sys.stdin.fileno(), 1):
         pass
-    server.send_signal(signal.SIGINT)  # PostgreSQL ends at once, without waiting for its clients
+    server.send_signal(signal.SIGINT)  # PostgreSQL: shut down without waiting for clients
     try:
         server.wait(SECONDS)
     except subprocess.TimeoutExpired:

@@ -1,6 +1,6 @@
-"""The Token Box Model, slow and obvious: every test of the algorithm counts the whole text again.
+"""A slow, obvious reference for the Token Box Model: every step counts the whole text again.
 
-Written from the rules of docs/layout.md alone, to check the fast engine against.
+Written from the rules of docs/layout.md alone, to test the fast engine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
 
 
-class Overflow(Exception):  # the word of the rule
+class Overflow(Exception):
     def __init__(self, fixed_load: int) -> None:
         self.fixed_load = fixed_load
 
@@ -35,7 +35,7 @@ def clusters(text: str) -> list[str]:
 
 
 def longest_cut(text: str, limit: int, count: Callable[[str], int], keep: str = "head") -> str:
-    """Try every cut, from the whole text down."""
+    """Try every truncation, from the whole text down."""
     parts = clusters(text)
     n = len(parts)
     for m in range(n, -1, -1):
@@ -47,7 +47,7 @@ def longest_cut(text: str, limit: int, count: Callable[[str], int], keep: str = 
 
 
 def shares(amount: int, weights: Sequence[Fraction]) -> list[int]:
-    """Largest remainder, ties to the earlier."""
+    """Distribute by the largest remainder; ties go to the earlier one."""
     quotas = [amount * Fraction(w) / sum(weights) for w in weights]
     result = [int(q) for q in quotas]
     for i in sorted(range(len(quotas)), key=lambda i: (-(quotas[i] - result[i]), i))[: amount - sum(result)]:
@@ -64,7 +64,7 @@ def solve(
     literal: bool = False,
     reclaim: bool = False,
 ) -> Solution:
-    """``literal``: steps 4a to 4c to the letter, each tried on every section and each once."""
+    """Lay out the sections. ``literal``: apply steps 4a to 4c literally, once each to every section."""
     count = tokenizer.count
     texts = [s.content for s in sections]
     decisions = ["kept"] * len(sections)

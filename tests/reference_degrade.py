@@ -1,7 +1,7 @@
-"""The policy ``degrade``, slow and obvious: every question is answered by counting the texts again.
+"""A slow, obvious reference for the policy ``degrade``: every step counts the texts again.
 
-Written from the rules of docs/layout.md alone, to check the fast engine against. A cut is found by trying
-every place, the whole is counted for every test, and what a section may be is worked out each time.
+Written from the rules of docs/layout.md alone, to test the fast engine. It tries every place to find a cut,
+counts the whole text at every step, and computes the limits of a section each time.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tokenbox import Section
-    from tokenbox.content.section import Group
+    from tokenbox.content.group import Group
     from tokenbox.tokenizers.protocol import Tokenizer
 
 
 def pieces(section: Section, text: str) -> list[str]:
-    """What a cut keeps or leaves out as one."""
+    """Return the units that a cut keeps or leaves out."""
     if section.items is not None and text == section.content:
-        # An empty item at the end has no line.
+        # An empty last item has no line.
         return [f"{item}\n" for item in section.items[:-1]] + [item for item in section.items[-1:] if item]
     if section.cut == "line":
         return re.findall(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+", text)
@@ -42,7 +42,7 @@ def between(text: str, places: Sequence[int]) -> list[str]:
 
 
 def sentence_places(text: str, *, at_end: bool) -> list[int]:
-    """Where a sentence ends (else: where the next one begins), for texts of the words of the tests."""
+    """Return where sentences end (or the next ones begin), for texts of the tests' words."""
     found, start = [], 0
     for end in range(1, len(text)):
         after = text[end:]
@@ -69,7 +69,7 @@ def sentence_places(text: str, *, at_end: bool) -> list[int]:
 
 
 def is_word_border(text: str, place: int, *, at_end: bool) -> bool:
-    """Whether a word ends (else: begins) there. Chinese and Japanese characters are words of their own."""
+    """Return True if a word ends (or begins) there. Each Chinese or Japanese character is a word."""
     before, after = text[place - 1], text[place]
     alone = any("\u3040" <= c <= "\u30ff" or "\u3400" <= c <= "\u9fff" for c in (before, after))
     if unicodedata.combining(after) or after == "\u200d":
@@ -81,7 +81,7 @@ def is_word_border(text: str, place: int, *, at_end: bool) -> bool:
 
 
 def cuts(section: Section, text: str, tokenizer: Tokenizer) -> list[str]:
-    """Every cut of a text, from nothing to the whole, with its marker."""
+    """Return every cut of a text, from nothing to the whole, with its marker."""
     if section.cut == "never":
         return ["", text]
     parts = pieces(section, text)
@@ -122,7 +122,7 @@ def longest(section: Section, text: str, limit: int, tokenizer: Tokenizer) -> st
 
 
 def shortest(section: Section, text: str, least: int, tokenizer: Tokenizer) -> str:
-    """The shortest of those cuts that are, with all longer ones, at least so large."""
+    """Return the shortest cut such that it and all longer ones have at least ``least`` tokens."""
     made = cuts(section, text, tokenizer)
     while len(made) > 1 and tokenizer.count(made[-2]) >= least:
         made.pop()
@@ -145,7 +145,7 @@ class Reference:
         self.count = tokenizer.count
         self.n = range(len(sections))
         self.texts = [s.content for s in sections]
-        self.source = [s.content for s in sections]  # what a cut is made of
+        self.source = [s.content for s in sections]  # the texts to cut
         self.level = [0 for _ in sections]
         self.decisions = ["kept" for _ in sections]
         self.losses: list[list[int]] = []
@@ -168,7 +168,7 @@ class Reference:
         return self.count(self.texts[i])
 
     def chain(self, i: int) -> list[str]:
-        """The groups of a section, inner first."""
+        """Return the groups of a section, innermost first."""
         found, name = [], self.sections[i].group
         while name is not None:
             found.append(name)
@@ -185,7 +185,7 @@ class Reference:
         return bound * self.budget // 1 if isinstance(bound, Fraction) else bound
 
     def unit(self, i: int) -> list[int]:
-        """All that is kept or dropped with a section."""
+        """Return the sections that are kept or dropped together with a section."""
         together = {i}
         while True:
             ids = {self.sections[k].id for k in together} | {self.sections[k].with_ for k in together}
@@ -392,7 +392,7 @@ def solve(
     separator: str,
     whole: Callable[[Sequence[Section], Sequence[str]], int] | None = None,
 ) -> Solution:
-    """``whole``: what the sections and their texts cost as they are sent; by default as one text."""
+    """Lay out the sections. ``whole`` counts sections and texts as they are sent; by default as one text."""
     one = Reference(sections, groups, budget, tokenizer, separator, whole)
     critical = [s for s in sections if not s.shrink]
     fixed_load = tokenizer.count(separator.join(s.content for s in critical if s.content))

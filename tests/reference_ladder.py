@@ -1,6 +1,6 @@
-"""The priority ladder, slow and obvious: every test renders the whole again and counts it.
+"""A slow, obvious reference for the priority ladder: every step renders and counts the whole again.
 
-Written from the rules of docs/layout.md alone, to check the fast engine against.
+Written from the rules of docs/layout.md alone, to test the fast engine.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ LADDER = {
 }
 
 
-class Overflow(Exception):  # the word of the rule
+class Overflow(Exception):
     pass
 
 
 def content(block: Block) -> str:
-    """What is counted for a placeholder."""
+    """Return the text that a placeholder counts."""
     return f"embedding: {block.model}" if isinstance(block, EmbeddingRefBlock) else block_body(block)
 
 
@@ -59,7 +59,7 @@ class Solution:
         return ""
 
     def cost(self, i: int, form: str) -> int:
-        """Of a form alone, with what separates it in this mode."""
+        """Return the tokens of a form alone, with the separators of this mode."""
         piece = self.piece(i, form)
         return self.count(f"\n{piece}\n" if self.mode == "xml" else piece)
 
@@ -88,7 +88,7 @@ class Solution:
 def lay_out(
     all_blocks: Sequence[Block], budget: int, count: Callable[[str], int], mode: str
 ) -> tuple[str, list[str]]:
-    """The text and the form of each block that is not an annotation. All contents are UTF-8."""
+    """Return the text, and the form of each block that is not an annotation. All contents are UTF-8."""
     keep = [i for i, block in enumerate(all_blocks) if not isinstance(block, AnnotationBlock)]
     resolved = resolve_priorities(all_blocks)
     priorities = [resolved[i] for i in keep]
@@ -153,7 +153,7 @@ def lay_out(
 def lay_out_soft(
     all_blocks: Sequence[Block], budget: int, count: Callable[[str], int], mode: str
 ) -> tuple[str, list[str]]:
-    """The same in the soft mode: over by at most the largest critical block, if there is one."""
+    """Lay out in soft mode: over the budget by at most the largest critical block."""
     keep = [i for i, block in enumerate(all_blocks) if not isinstance(block, AnnotationBlock)]
     resolved = resolve_priorities(all_blocks)
     priorities = [resolved[i] for i in keep]

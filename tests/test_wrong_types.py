@@ -23,7 +23,22 @@ if TYPE_CHECKING:
 MESSAGES = [{"role": "user", "content": "hi there"}]
 SECTIONS = [{"id": "a", "content": "one two three"}]
 BLOCKS = [DocumentBlock("a", b"some text", FormatHint.PLAIN)]
-WRONG: list[Any] = [3, -1, 3.5, True, b"x", "abc", [5], [None], ["a", 5], {"a": 1}, {5}, object(), iter(())]
+WRONG: list[Any] = [
+    3,
+    -1,
+    3.5,
+    True,
+    b"x",
+    "abc",
+    [5],
+    [None],
+    ["a", 5],
+    {"a": 1},
+    {5},
+    object(),
+    iter(()),
+    10**5000,
+]
 CALLS: dict[str, Callable[[Any], object]] = {
     "count what": lambda it: tokenbox.count(it, tokenizer="o200k_base"),
     "count model": lambda it: tokenbox.count(MESSAGES, model=it),

@@ -1,7 +1,6 @@
-"""Wait for a condition, never for a time.
+"""Wait for a condition, not for a fixed time.
 
-``SECONDS`` is far more than any of it takes on a machine that does twenty other things: a test that waits so
-long has failed.
+``SECONDS`` is far more than any condition takes, even on a busy machine: a test that waits longer fails.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ T = TypeVar("T")
 
 
 def until(condition: Callable[[], T], what: str = "it", seconds: float = SECONDS) -> T:
-    """Wait until ``condition()`` is true, and return what it returned. Fails after ``seconds``."""
+    """Wait until ``condition()`` is true and return its value. Fail after ``seconds``."""
     deadline = time.monotonic() + seconds
     while not (holds := condition()):
         assert time.monotonic() < deadline, f"{what} did not happen in {seconds} seconds"

@@ -2,9 +2,9 @@
 
     python tools/build_vocabularies.py [LITELLM_WHEEL]
 
-The rank files come out of the ``litellm`` wheel, which carries tiktoken's own files under names that
-are hashes; each is recognised by the SHA-256 tiktoken publishes for it. Without an argument the wheel
-is fetched by pip. The result is the same bytes for the same files: building again changes nothing.
+The rank files come from the ``litellm`` wheel, which contains tiktoken's own files under hashed names;
+each is recognised by the SHA-256 that tiktoken publishes for it. Without an argument, pip downloads the
+wheel. The output is deterministic: the same rank files give the same bytes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+import tiktoken_ext.openai_public
+
 from tokenbox.tokenizers.vocabularies import PUBLISHED_SHA256, pack, read_rank_file
 
 DATA = Path(__file__).resolve().parent.parent / "src" / "tokenbox" / "tokenizers" / "data"
@@ -23,24 +25,14 @@ RANK_FILES = "litellm/litellm_core_utils/tokenizers/"
 
 
 def fetch_wheel(folder: Path) -> Path:
-    """The newest ``litellm`` wheel, as pip finds it."""
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--no-deps",
-        "--quiet",
-        "--dest",
-        str(folder),
-        "litellm",
-    ]
-    subprocess.run(command, check=True)  # noqa: S603  # our own interpreter, fixed arguments
+    """Download the newest ``litellm`` wheel with pip and return its path."""
+    download = ["download", "--no-deps", "--quiet", "--dest", str(folder), "litellm"]
+    subprocess.run([sys.executable, "-m", "pip", *download], check=True)  # noqa: S603  # our own interpreter
     return next(folder.glob("litellm-*.whl"))
 
 
 def rank_files(wheel: Path) -> dict[str, bytes]:
-    """The rank files in a wheel that we publish, by the name of their vocabulary."""
+    """Return the rank files of the wheel that we publish, by vocabulary name."""
     names = {digest: name for name, digest in PUBLISHED_SHA256.items()}
     found: dict[str, bytes] = {}
     with zipfile.ZipFile(wheel) as archive:
@@ -54,9 +46,7 @@ def rank_files(wheel: Path) -> dict[str, bytes]:
 
 
 def published_hashes_agree() -> bool:
-    """Whether the installed tiktoken names the same hashes in its source as our constants."""
-    import tiktoken_ext.openai_public  # noqa: PLC0415
-
+    """Return True if the source of the installed tiktoken contains the hashes of ``PUBLISHED_SHA256``."""
     source = Path(tiktoken_ext.openai_public.__file__).read_text(encoding="utf-8")
     return all(
         f'{name}.tiktoken",\n        expected_hash="{digest}"' in source
@@ -67,9 +57,11 @@ def published_hashes_agree() -> bool:
 def build(wheel: Path) -> None:
     found = rank_files(wheel)
     if missing := sorted(PUBLISHED_SHA256.keys() - found.keys()):
-        sys.exit(f"{wheel.name} does not hold {', '.join(missing)}. Give another version of litellm.")
+        sys.exit(f"{wheel.name} does not contain {', '.join(missing)}. Pass another version of litellm.")
     if not published_hashes_agree():
-        sys.exit("the installed tiktoken publishes other hashes than vocabularies.py. Compare the two first.")
+        sys.exit(
+            "the installed tiktoken publishes different hashes than vocabularies.py: compare the two first"
+        )
     for name, data in sorted(found.items()):
         target = DATA / f"{name}.xz"
         target.write_bytes(pack(read_rank_file(data, name)))

@@ -1,14 +1,14 @@
-"""Check that the documents are true: README.md and docs/*.md.
+"""Run the examples of README.md and docs/*.md and compare their output with the text.
 
-A mark, an HTML comment on the line before a fenced block, says what the block is:
+A mark, an HTML comment on the line before a fenced block, tells what to do with the block:
 
-    <!-- run -->        a `python` block is run; a `console` block has commands after `$ ` (and `> ` to
-                        go on), each followed by what it prints on standard output and standard error
-    <!-- prints -->     what the `python` block before it prints; without one, it must print nothing
-    <!-- file NAME -->  the block is written to NAME, for the blocks after it
+    <!-- run -->        run a `python` block; in a `console` block, run each command after `$ ` (continued
+                        after `> `) and compare stdout and stderr with the lines below it
+    <!-- prints -->     the expected output of the `python` block before; without it, nothing is expected
+    <!-- file NAME -->  write the block to NAME, for the blocks after it
 
-A pyproject.toml that a page writes counts as installed: its entry points are found.
-The blocks of one document run in order in one empty folder, where `examples` is the project's own.
+If a page writes a pyproject.toml, its entry points are registered as if the project was installed.
+The blocks of one document run in order in one empty folder, in which `examples` links to the project's own.
 Every fence must be closed before the next heading or fence. Every command of `tokenbox --help` must also
 occur in the text of docs/cli.md, as `tokenbox COMMAND`.
 """
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
-SECONDS = 120  # no documented command takes anywhere near as long
+TIMEOUT = 120  # seconds per block or command; documented commands take far less
 
 MARK = re.compile(r"<!-- (run|prints|file (\S+)) -->")
 FENCE = re.compile(r"(`{3,})(\w*)")
-HEADING = re.compile(r"#{2,4} \w")  # of Markdown; a comment begins with one #
-WITH_HASHES = frozenset({"markdown", "text"})  # where a line may begin so
+HEADING = re.compile(r"#{2,4} \w")  # a Markdown heading; a comment begins with one #
+MAY_CONTAIN_HEADINGS = frozenset({"markdown", "text"})  # languages of blocks
 
 
 class DocsError(Exception):
-    """A document is not true, or not marked up as it should be. The message starts with file and line."""
+    """An example whose output differs, or a wrong mark. The message starts with file and line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A marked block. ``line`` (from 1) is where its fence opens."""
+    """A marked block. ``line`` is the line number (from 1) of its opening fence."""
 
     mark: str
     file: str | None
@@ -57,7 +57,7 @@ class Block:
 
 
 def marked_blocks(document: str) -> list[Block]:
-    """The marked blocks of a document, in order. Blocks without a mark are read for their fences alone."""
+    """Return the marked blocks in order; check the fences of all blocks."""
     lines = document.splitlines(keepends=True)
     blocks = []
     mark: re.Match[str] | None = None
@@ -85,27 +85,31 @@ def marked_blocks(document: str) -> list[Block]:
 
 
 def check_closed(lines: list[str], start: int, end: int, fence: re.Match[str]) -> None:
-    """Nothing in a block looks as if it had been closed before: a fence that opens, or a heading."""
+    """Raise if the block contains an opening fence or a heading: its closing fence is probably missing."""
     for at in range(start + 1, end):
         opened = FENCE.match(lines[at])
         if opened is not None and len(opened[1]) >= len(fence[1]):
             raise DocsError(f"{start + 1}: the fence is not closed before the one of line {at + 1}")
-        if HEADING.match(lines[at]) and fence[2] not in WITH_HASHES:
+        if HEADING.match(lines[at]) and fence[2] not in MAY_CONTAIN_HEADINGS:
             raise DocsError(f"{start + 1}: the fence is not closed before the heading of line {at + 1}")
 
 
-def lines_of(document: str) -> Iterator[tuple[str, bool]]:
-    """Each line, and whether it is in a fenced block."""
+def prose_lines(document: str) -> Iterator[str]:
+    """Yield the lines outside fenced blocks."""
     open_fence = ""
     for line in document.splitlines(keepends=True):
         fence = FENCE.match(line)
-        yield line, bool(open_fence) or fence is not None
-        if fence is not None and (not open_fence or line.rstrip() == open_fence):
-            open_fence = "" if open_fence else fence[1]
+        if open_fence:
+            if line.rstrip() == open_fence:
+                open_fence = ""
+        elif fence is not None:
+            open_fence = fence[1]
+        else:
+            yield line
 
 
 def commands(console: str) -> list[tuple[str, str]]:
-    """Each command of a console block, with what it shows as printed."""
+    """Return each command of a console block with its documented output."""
     found: list[tuple[str, str]] = []
     in_command = False
     for line in console.splitlines(keepends=True):
@@ -123,7 +127,7 @@ def commands(console: str) -> list[tuple[str, str]]:
 
 
 def output_of(arguments: list[str], folder: Path) -> tuple[str, int]:
-    """What a program prints (both streams, trailing blanks of lines removed) and its exit status."""
+    """Run a program; return its output (both streams, without trailing blanks of lines) and exit status."""
     environment = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(folder)]),
@@ -134,7 +138,7 @@ def output_of(arguments: list[str], folder: Path) -> tuple[str, int]:
         "NO_COLOR": "1",
         "TERM": "dumb",
     }
-    run = subprocess.run(  # noqa: S603  # what our own documents show
+    run = subprocess.run(  # noqa: S603  # from our own documents
         arguments,
         cwd=folder,
         env=environment,
@@ -142,7 +146,7 @@ def output_of(arguments: list[str], folder: Path) -> tuple[str, int]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
-        timeout=SECONDS,
+        timeout=TIMEOUT,
         check=False,
     )
     return without_trailing_blanks(run.stdout), run.returncode
@@ -162,7 +166,7 @@ def compare(shown: str, printed: str) -> None:
 
 
 def install(project: Path, folder: Path) -> None:
-    """What `pip install --editable .` leaves behind for a page that writes a pyproject.toml: its metadata."""
+    """Write the metadata that `pip install --editable .` would write for a page's pyproject.toml."""
     if project.name != "pyproject.toml":
         return
     table = tomllib.loads(project.read_text(encoding="utf-8")).get("project", {})
@@ -181,7 +185,7 @@ def install(project: Path, folder: Path) -> None:
 
 
 def run_block(block: Block, shown: str, folder: Path) -> None:
-    """Run one block and compare. ``shown`` is the text of its `prints` block, for Python."""
+    """Run one block and compare its output. ``shown`` is the text of its `prints` block, for Python."""
     if block.language == "python":
         printed, status = output_of([sys.executable, "-c", block.text], folder)
         if status != 0:
@@ -189,7 +193,7 @@ def run_block(block: Block, shown: str, folder: Path) -> None:
         compare(shown, printed)
     elif block.language == "console":
         for command, expected in commands(block.text):
-            # A command may be there to show how it fails, so its output decides, not its exit status.
+            # A command may be there to show how it fails, so only its output is compared.
             printed, _ = output_of(["bash", "-c", command], folder)
             compare(expected, printed)
     else:
@@ -199,7 +203,7 @@ def run_block(block: Block, shown: str, folder: Path) -> None:
 
 
 def check_blocks(name: str, document: str) -> int:
-    """Run what is marked in ``document``. Returns the number of blocks run; the first untrue one raises."""
+    """Process the marked blocks. Return the number of blocks run; raise at the first difference."""
     line = 0
     runs = 0
     try:
@@ -225,8 +229,8 @@ def check_blocks(name: str, document: str) -> int:
 
 
 def check_commands(names: Iterable[str], document: str) -> int:
-    """Every command occurs in ``document``, outside its code blocks. Returns how many there are."""
-    prose = "".join(text for text, in_fence in lines_of(document) if not in_fence)
+    """Check that the prose of ``document`` mentions every command. Return the number of commands."""
+    prose = "".join(prose_lines(document))
     listed = list(names)
     missing = [name for name in listed if not re.search(rf"\btokenbox {re.escape(name)}\b", prose)]
     if missing:

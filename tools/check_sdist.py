@@ -1,4 +1,4 @@
-"""Check that the source distribution is complete: unpacked, its tests can be collected."""
+"""Check that the source distribution is complete: pytest can collect its tests after unpacking."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def main() -> int:
         print(f"source distribution: {last}")
         return 0
     print(f"the tests of the source distribution cannot be collected:\n{collected.stdout}", file=sys.stderr)
-    print("Its files are what git has: see tool.hatch.build in pyproject.toml.", file=sys.stderr)
+    print("It contains the files that git tracks: see tool.hatch.build in pyproject.toml.", file=sys.stderr)
     return 1
 
 

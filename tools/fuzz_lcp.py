@@ -1,7 +1,7 @@
 """Fuzz the pack codec, guided by coverage: ``make fuzz`` (tools/fuzz_lcp.py [seconds, default 60]).
 
-Needs atheris (from PyPI; Linux and macOS). What ``check`` says is also tested every day, on the packs that
-Hypothesis makes. A finding is written to a file named ``crash-...``, which this reads back when given it.
+Needs atheris (from PyPI; Linux and macOS). The tests also run ``check``, on packs that Hypothesis generates.
+A finding is written to a file ``crash-...``; pass that file as the argument to reproduce it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import tempfile
 from pathlib import Path
 
 FIXTURES = Path(__file__).parents[1] / "tests" / "conformance" / "lcp"
-BYTEWISE = 200  # bytes: longer packs take too long one byte at a time
+BYTEWISE = 200  # bytes; longer packs would take too long one byte at a time
 
 
 def check(data: bytes) -> bool:
-    """Whether ``data`` is a pack; AssertionError or anything but an ``LcpError`` is a bug.
+    """Return True if ``data`` is a valid pack. Any exception that leaves this function is a bug.
 
-    Any bytes give a pack or an ``LcpError``, the same in one chunk and in many, and what can be read
-    can be written and read again.
+    Any bytes decode to a pack or an ``LcpError``, with the same outcome in one chunk and in many, and a
+    decoded pack survives a round trip through encode and decode.
     """
     from tokenbox.lcp import Decoder, Event, LcpError, Limits, MemoryStore, decode, encode  # noqa: PLC0415
 
@@ -58,12 +58,12 @@ def main() -> None:
 
     seconds = sys.argv[1] if len(sys.argv) > 1 else "60"
     with atheris.instrument_imports(include=["tokenbox.lcp", "tokenbox.content"]):
-        import tokenbox.lcp  # noqa: F401, PLC0415  # only what is imported here is watched
+        import tokenbox.lcp  # noqa: F401, PLC0415  # atheris instruments only imports in this block
 
     def one_input(data: bytes) -> None:
         check(data)
 
-    if not seconds.isdecimal():  # a finding
+    if not seconds.isdecimal():  # the file of a finding
         one_input(Path(seconds).read_bytes())
         return
     with tempfile.TemporaryDirectory() as corpus:

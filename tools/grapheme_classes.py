@@ -11,7 +11,7 @@ from textwrap import wrap
 
 import regex
 
-# The first that a character matches is its class. Hangul syllables are told apart by arithmetic.
+# A character belongs to the first class that it matches. LV and LVT syllables are told apart by arithmetic.
 CLASSES = {
     "r": r"\r",
     "n": r"\n",
@@ -34,8 +34,8 @@ CLASSES = {
 
 HEAD = '''"""The classes of characters that grapheme clusters are made of. Made by tools/grapheme_classes.py.
 
-They are frozen with the package: Python and ``regex`` bring tables of one Unicode version or another, and
-the same text must be cut at the same places with any of them. The tables are those of regex {version}.
+They are frozen with the package: Python and ``regex`` have tables of different Unicode versions, and a text
+must be cut at the same places with any of them. The tables are from regex {version}.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ _RUNS = (
 )
 
 _HANGUL = 0xAC00
-_MOST_REMEMBERED = 65_536
+_MAX_CACHED = 65_536
 
 
 class _Classes(dict[int, str]):
-    """The class of each character, by its code; those asked for are remembered."""
+    """The class of each character by its code point, computed on first use."""
 
     def __missing__(self, code: int) -> str:
         starts, letters = _runs()
         letter = letters[bisect_right(starts, code) - 1]
         if letter == "H":
             letter = "B" if (code - _HANGUL) % 28 else "A"  # with and without a final consonant
-        if len(self) >= _MOST_REMEMBERED:
+        if len(self) >= _MAX_CACHED:
             self.clear()
         self[code] = letter
         return letter
@@ -74,13 +74,13 @@ _CLASSES = _Classes()
 
 
 def classes(text: str) -> str:
-    """A letter for each character: its class. ``A`` is Hangul LV, ``B`` Hangul LVT."""
+    """Return the class of each character, as a letter. ``A`` is Hangul LV, ``B`` Hangul LVT."""
     return text.translate(_CLASSES)
 
 
 @cache
 def _runs() -> tuple[list[int], str]:
-    """Where each run of one class starts, and the class."""
+    """Return the start of each run of one class, and the classes."""
     runs = _RUNS.split()
     starts = [0, *accumulate(int(run[:-1], 16) for run in runs)]
     return starts[:-1], "".join(run[-1] for run in runs)
@@ -93,7 +93,7 @@ def main() -> None:
     def letter_of(code: int) -> str:
         return next((letter for letter, pattern in patterns.items() if pattern.match(chr(code))), "o")
 
-    # A class is a hexadecimal digit's neighbour, so each run ends with it and a space follows.
+    # Class letters follow hexadecimal digits (and C is one), so a space separates the runs.
     runs = " ".join(
         f"{len(list(run)):x}{letter}" for letter, run in groupby(map(letter_of, range(sys.maxunicode + 1)))
     )

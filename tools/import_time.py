@@ -1,7 +1,7 @@
-"""How long `import tokenbox` takes beside `import tiktoken`: processor time beyond that of a bare Python.
+"""Compare `import tokenbox` with `import tiktoken`: processor time beyond that of a bare Python.
 
-Exit status 1 if it takes more than 100/60 of tiktoken's: 100 ms on a machine where tiktoken takes 60. The
-median of runs that take turns, so that a busy moment hits all alike. Not a test: a measurement.
+The exit status is 1 above 100/60 of tiktoken's time: 100 ms on a machine where tiktoken takes 60. The figures
+are medians of interleaved runs, so that a busy moment affects all alike. A measurement, not a test.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CODES = ("pass", "import tiktoken", "import tokenbox")
 
 
 def milliseconds(code: str) -> float:
-    """Processor time of one run, of its own process."""
+    """Return the processor time of one run in its own process."""
     before = getrusage(RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603  # our own interpreter
     after = getrusage(RUSAGE_CHILDREN)
@@ -32,7 +32,7 @@ def main() -> int:
     ratio = (ours - bare) / max(tiktoken - bare, 1)
     print(
         f"import tokenbox: {ours - bare:.0f} ms over bare Python ({bare:.0f} ms); "
-        f"tiktoken {tiktoken - bare:.0f} ms; {ratio:.2f} times that, at most {LIMIT:.2f} (median of {RUNS})"
+        f"tiktoken {tiktoken - bare:.0f} ms; ratio {ratio:.2f}, limit {LIMIT:.2f} (median of {RUNS})"
     )
     return int(ratio > LIMIT)
 

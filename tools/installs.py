@@ -1,12 +1,12 @@
-"""Install tokenbox, base and each extra alone, on each Python that is here, and show packages and sizes.
+"""Install tokenbox, base and each extra alone, on each Python found, and show packages and sizes.
 
-    python tools/installs.py                       every Python from 3.11 that is found, and other libraries
+    python tools/installs.py                       every Python from 3.11 on, and other libraries
     python tools/installs.py --write               also write bench/results/installs.md
     python tools/installs.py --python /usr/bin/python3.12 --extra gateway
 
-Each installation gets an environment of its own and must pass its trial: a command that uses it. The size is
-that of the installed files without bytecode; pip writes bytecode when it installs, which adds about as much
-as there is source. It installs from the package index that pip and uv are set up with, so this is not a test.
+Each installation gets its own environment and must pass its trial: a command that uses it. Sizes are those of
+the installed files without bytecode, which pip writes when it installs and which takes about as much as the
+sources. Packages come from the index that uv is configured with, so this is not a test.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LENS = (
     "from tokenbox.content.lenses import parse_pipeline as p; import tokenbox.tokenizers as n; "
     "t = n.get('chars4')"
 )
-# What must work once the extra is installed, and fails without it. Each is run by `python -c`.
+# By extra: Python code that works if the extra is installed and fails without it.
 TRIALS = {
     "": COUNT,
     "all": COUNT,
@@ -57,9 +57,9 @@ TRIALS = {
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """One environment: distributions without pip, and bytes of their files without bytecode."""
+    """One environment: the number of packages without pip, and the bytes of their files without bytecode."""
 
-    what: str
+    name: str
     python: str
     packages: int
     size: int
@@ -80,7 +80,7 @@ def run(*arguments: str, cwd: str | None = None) -> str:
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of the files below ``folder`` without bytecode; what has two names counts once."""
+    """Return the bytes of the files below ``folder`` without bytecode; count hard links once."""
     seen = {}
     for path in folder.rglob("*"):
         if path.is_file() and path.suffix != ".pyc" and not path.is_symlink():
@@ -89,8 +89,8 @@ def size_of(folder: Path) -> int:
     return sum(seen.values())
 
 
-def installed(what: str, python: str, requirement: str, trial: str) -> Installed:
-    """``requirement`` in a new environment of ``python``."""
+def install(name: str, python: str, requirement: str, trial: str) -> Installed:
+    """Install ``requirement`` into a new environment of ``python`` and run the trial."""
     with tempfile.TemporaryDirectory() as scratch:
         environment = Path(scratch) / "env"
         try:
@@ -103,12 +103,12 @@ def installed(what: str, python: str, requirement: str, trial: str) -> Installed
             size = size_of(folder)
             run(own, "-c", trial, cwd=scratch)
         except OSError as error:
-            return Installed(what, python, 0, 0, str(error).splitlines()[-1])
-        return Installed(what, version, len(listed), size)
+            return Installed(name, python, 0, 0, str(error).splitlines()[-1])
+        return Installed(name, version, len(listed), size)
 
 
-def npm_installed(name: str) -> Installed | None:
-    """A package of npm; None where npm is not there."""
+def install_npm(name: str) -> Installed | None:
+    """Install a package of npm; return None if npm is missing."""
     npm = shutil.which("npm")
     if npm is None:
         return None
@@ -122,7 +122,7 @@ def npm_installed(name: str) -> Installed | None:
 
 
 def pythons() -> list[str]:
-    """The interpreters from 3.11 that start, one per version."""
+    """Return the interpreters of ``PYTHONS`` that start, one per version."""
     found = []
     for version in PYTHONS:
         named = [f"python{version}", *map(str, Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))]
@@ -141,7 +141,7 @@ def starts(python: str) -> bool:
 def table(rows: list[Installed], order: str) -> str:
     lines = [f"| {order} | Python | packages | MB | trial |", "|---|---|---:|---:|---|"]
     for row in rows:
-        cells = (row.what, row.python, str(row.packages or "-"), row.megabytes if row.size else "-")
+        cells = (row.name, row.python, str(row.packages or "-"), row.megabytes if row.size else "-")
         lines.append(f"| {' | '.join(cells)} | {row.problem or 'ok'} |")
     return "\n".join(lines)
 
@@ -158,14 +158,14 @@ def main() -> int:
     rows = []
     for python in chosen:
         for extra in extras:
-            what = f"tokenbox-llm[{extra}]" if extra else "tokenbox-llm"
+            name = f"tokenbox-llm[{extra}]" if extra else "tokenbox-llm"
             requirement = f"{project['name']}[{extra}] @ {ROOT.as_uri()}" if extra else str(ROOT)
-            rows.append(installed(what, python, requirement, TRIALS[extra]))
+            rows.append(install(name, python, requirement, TRIALS[extra]))
             print(rows[-1], flush=True)
-    peers = [installed(name, chosen[0], name, f"import {name.replace('-', '_')}") for name in PEERS]
-    peers += [row] if (row := npm_installed(NPM_PEER)) is not None else []
-    first = [row for row in rows if row.what == "tokenbox-llm"][:1]
-    missing = [v for v in PYTHONS if not any(row.python.startswith(v) for row in rows)]
+    peers = [install(name, chosen[0], name, f"import {name.replace('-', '_')}") for name in PEERS]
+    peers += [row] if (row := install_npm(NPM_PEER)) is not None else []
+    first = [row for row in rows if row.name == "tokenbox-llm"][:1]
+    missing = [one for one in PYTHONS if not any(row.python.startswith(one) for row in rows)]
     text = "\n\n".join(
         [
             "# What an installation takes",

@@ -1,12 +1,12 @@
-"""Change the sources in one place at a time, and see that the tests notice: ``make mutants``.
+"""Mutation tests: change the sources in one place at a time and check that a test fails. ``make mutants``.
 
     python tools/mutants.py            run each mutant of mutants.toml; fail if one survives
     python tools/mutants.py NAME ...   only those whose name contains one of these
     python tools/mutants.py --check    only check that each mutant still applies
 
-A mutant is text to ``find`` in exactly one place of src, text to ``put`` there, and the ``tests`` that must
-then fail. They run on a copy of src; the sources are not touched. When you change a line that a mutant finds,
-write the mutant for the new line: its name says what it breaks.
+A mutant has a text to ``find`` in exactly one place of src, a text to ``put`` there, and the ``tests`` that
+must then fail. It is applied to a copy of src. When you change a line that a mutant finds, adapt the mutant
+to the new line: its name tells what it breaks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FAILED = 1  # the exit status of pytest for failed tests; others mean that it co
 
 
 class DoesNotApply(Exception):
-    """The text is not there, or in more than one place."""
+    """The text to find is not in src, or in more than one place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,28 +37,28 @@ class Mutant:
     tests: tuple[str, ...]
 
     def place(self) -> Path:
-        """The file that it changes, relative to src."""
+        """Return the file to change, relative to src."""
         sources = ROOT / "src"
-        found = [(path, path.read_text(encoding="utf-8").count(self.find)) for path in sources.rglob("*.py")]
-        places = [(path, count) for path, count in found if count]
+        counts = ((path, path.read_text(encoding="utf-8").count(self.find)) for path in sources.rglob("*.py"))
+        places = [(path, count) for path, count in counts if count]
         if len(places) != 1 or places[0][1] != 1:
-            there = ", ".join(f"{path.relative_to(ROOT)} ({count})" for path, count in places) or "nowhere"
-            raise DoesNotApply(f"{self.name}: its text must be in one place, and is in: {there}")
+            found_in = ", ".join(f"{path.relative_to(ROOT)} ({count})" for path, count in places) or "no file"
+            raise DoesNotApply(f"{self.name}: its text must be in one place, but is in {found_in}")
         return places[0][0].relative_to(sources)
 
     def survives(self) -> bool:
-        """Whether its tests pass though the sources are wrong."""
+        """Return True if its tests pass on the changed sources."""
         place = self.place()
         with tempfile.TemporaryDirectory() as folder:
             shutil.copytree(ROOT / "src", Path(folder, "src"), ignore=shutil.ignore_patterns("__pycache__"))
             changed = Path(folder, "src", place)
             text = changed.read_text(encoding="utf-8")
             changed.write_text(text.replace(self.find, self.put), encoding="utf-8")
-            return not fails(self.tests, Path(folder, "src"))
+            return not tests_fail(self.tests, Path(folder, "src"))
 
 
-def fails(tests: tuple[str, ...], sources: Path) -> bool:
-    """Whether one of the tests fails with these sources."""
+def tests_fail(tests: tuple[str, ...], sources: Path) -> bool:
+    """Run the tests on these sources; return True if one fails."""
     run = subprocess.run(  # noqa: S603  # our own command
         [sys.executable, "-m", "pytest", "--exitfirst", "--quiet", *tests],
         cwd=ROOT,
@@ -89,14 +89,14 @@ def main(arguments: list[str]) -> int:
                 problems.append(str(error))
         print(f"{len(mutants)} mutants, {len(problems)} of them do not apply")
     else:
-        # Tests that fail without any mutant would show nothing.
-        if fails(tuple(sorted({test for each in mutants for test in each.tests})), ROOT / "src"):
-            sys.exit("the tests fail on the sources as they are")
+        # Tests that fail without a mutant would prove nothing.
+        if tests_fail(tuple(sorted({test for each in mutants for test in each.tests})), ROOT / "src"):
+            sys.exit("the tests fail on the unchanged sources")
         for mutant in mutants:
             survives = mutant.survives()
             print(f"{'SURVIVES' if survives else 'killed':<9} {mutant.name}", flush=True)
             if survives:
-                problems.append(f"{mutant.name}: {' '.join(mutant.tests)} pass all the same")
+                problems.append(f"{mutant.name}: {' '.join(mutant.tests)} pass")
         print(f"{len(mutants)} mutants, {len(problems)} survive")
     for problem in problems:
         print(problem, file=sys.stderr)

@@ -1,12 +1,12 @@
-"""Name in NOTICE the packages whose license is not permissive, from the metadata of what is installed.
+"""List in NOTICE the packages whose license is not permissive, from the metadata of the installed packages.
 
     python tools/notice.py            rewrite that part of NOTICE
-    python tools/notice.py --check    fail if NOTICE does not say what the metadata say
+    python tools/notice.py --check    fail if NOTICE differs from the metadata
     python tools/notice.py --list     print every package that tokenbox installs, with its license
 
-It looks at all packages that tokenbox installs, with all extras, and at those that its tests and checks
-install. It lists each whose license is not in ``PERMISSIVE``, or not in its metadata at all.
-``STATED_ELSEWHERE`` has licenses that packages state in other places.
+The packages are those of tokenbox with all extras, and those of its tests and checks. A package is listed if
+its license is not in ``PERMISSIVE`` or its metadata state no license. ``STATED_ELSEWHERE`` has licenses that
+packages state in other places.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PERMISSIVE = re.compile(
     r"Unlicense|CC0-1\.0|CNRI-Python|WTFPL)",
     re.IGNORECASE,
 )
-# What people write for them.
+# Names in metadata and their SPDX identifiers.
 NAMES = {
     "Apache Software License": "Apache-2.0",
     "Apache License 2.0": "Apache-2.0",
@@ -50,7 +50,7 @@ NAMES = {
     "The Unlicense (Unlicense)": "Unlicense",
     "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
 }
-# Read in the license files of packages whose metadata state none, and in the repository of llama-models.
+# Packages without a license in their metadata: from their license files, or llama-models' repository.
 STATED_ELSEWHERE = {
     "fastokens": "Apache-2.0",
     "llama-models": "Llama 3 to 4 Community License Agreements",
@@ -58,7 +58,7 @@ STATED_ELSEWHERE = {
 
 
 def license_of(package: Distribution) -> str:
-    """An SPDX expression where the metadata have one, and otherwise what they say."""
+    """Return the SPDX expression of the metadata, or else their classifiers or free text."""
     metadata = package.metadata
     if expressions := metadata.get_all("License-Expression"):
         return str(expressions[0])
@@ -75,7 +75,7 @@ def license_of(package: Distribution) -> str:
 
 
 def is_permissive(license_name: str) -> bool:
-    """Whether one of the alternatives of an expression asks for nothing but permissive licenses."""
+    """Return True if one alternative (OR) of an SPDX expression has only permissive licenses (AND)."""
     while (inner := re.search(r"\(([^()]*)\)", license_name)) is not None:
         license_name = license_name.replace(inner[0], "MIT" if is_permissive(inner[1]) else "restricted")
     return any(
@@ -85,7 +85,7 @@ def is_permissive(license_name: str) -> bool:
 
 
 def installed(requirements: Iterable[str]) -> dict[str, Distribution]:
-    """What these requirements install here, with what those require in turn, by name."""
+    """Return the installed packages of these requirements and of their dependencies, by name."""
     found: dict[str, Distribution] = {}
     seen: set[str] = set()
     waiting = [(Requirement(each), "") for each in requirements]
@@ -107,18 +107,19 @@ def installed(requirements: Iterable[str]) -> dict[str, Distribution]:
 
 
 def required(path: Path) -> list[str]:
-    """The requirements in a file for pip."""
+    """Return the requirements of a requirements file."""
     lines = (line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
     return [line for line in lines if line]
 
 
-def listed(packages: dict[str, Distribution]) -> list[str]:
+def restricted(packages: dict[str, Distribution]) -> list[str]:
+    """Return a line for each package whose license is not permissive."""
     names = {name: license_of(package) for name, package in sorted(packages.items())}
     return [f"  {name:<20} {stated}" for name, stated in names.items() if not is_permissive(stated)]
 
 
 def notice(text: str) -> str:
-    """NOTICE as it should be: what was written by hand, then the lists."""
+    """Return the expected NOTICE: the part written by hand, then the lists."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"].values()
     used = installed([*project["dependencies"], *(each for extra in extras for each in extra)])
@@ -131,17 +132,17 @@ def notice(text: str) -> str:
         "Most of them have permissive licenses (MIT, BSD, Apache-2.0 and the like).",
         "These do not, of all that pip installs with tokenbox and its extras:",
         "",
-        *listed(used),
+        *restricted(used),
         "",
         "The tests and checks also use:",
         "",
-        *listed(only_tested),
+        *restricted(only_tested),
     ]
     return "\n".join(lines) + "\n"
 
 
 def all_licenses() -> str:
-    """A page with every package of the base and of each extra."""
+    """Return a page with every package of the base installation and of each extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     base = installed(project["dependencies"])
     extras = {
@@ -150,8 +151,8 @@ def all_licenses() -> str:
     rows = [(name, "base", package) for name, package in sorted(base.items())]
     names = sorted({name for packages in extras.values() for name in packages}.difference(base))
     for name in names:
-        of = [extra for extra, packages in extras.items() if name in packages]
-        rows.append((name, ", ".join(of), extras[of[0]][name]))
+        needed_by = [extra for extra, packages in extras.items() if name in packages]
+        rows.append((name, ", ".join(needed_by), extras[needed_by[0]][name]))
     lines = [
         "# Licenses of the packages that tokenbox installs",
         "",
@@ -176,7 +177,7 @@ def main(arguments: list[str]) -> int:
     if text == wanted:
         return 0
     print(
-        "NOTICE does not name the licenses of the installed packages. Run: python tools/notice.py",
+        "NOTICE differs from the licenses of the installed packages. Run: python tools/notice.py",
         file=sys.stderr,
     )
     return 1

@@ -1,8 +1,8 @@
-"""Write an archive of each kind of proof bundle into tests/golden/proof, when the schema of bundles changes.
+"""Write an archive of each kind of proof bundle to tests/golden/proof. Run it when the bundle schema changes.
 
 python tools/proof_archives.py [FOLDER]
 
-Every Python writes the same bytes: compare the folders that two of them wrote with `diff -r`.
+Every version of Python writes the same bytes: compare the folders of two versions with `diff -r`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Write the reference pages from the code: docs/api.md from docstrings, docs/errors.md from the errors.
+"""Generate the reference pages: docs/api.md from docstrings, docs/errors.md from the error classes.
 
-    python tools/reference.py            write them
-    python tools/reference.py --check    fail if they are not what the code says
+    python tools/reference.py            write the pages
+    python tools/reference.py --check    fail if a page is out of date
 
-What to do about an error is in tools/error_fixes.toml, by its code. A code without a fix fails, and so does a
-fix without a code.
+tools/error_fixes.toml has the fix for each error code. A code without a fix is an error, and so is a fix
+without a code.
 """
 
 from __future__ import annotations
@@ -31,21 +31,49 @@ ROOT = Path(__file__).resolve().parents[1]
 FIXES = ROOT / "tools" / "error_fixes.toml"
 WIDTH = 100
 HEAD = "<!-- Written by tools/reference.py: change the code, then run it. -->"
-# The modules that the pages of the site import from, beside the names of tokenbox itself.
+# Public modules in docs/api.md, beside tokenbox itself.
 MODULES = (
-    *("tokenbox.tokenizers", "tokenbox.ctx", "tokenbox.catalog", "tokenbox.config", "tokenbox.documents"),
-    *("tokenbox.conversation", "tokenbox.lcp", "tokenbox.ledger", "tokenbox.models", "tokenbox.providers"),
-    *("tokenbox.proof", "tokenbox.store"),
+    "tokenbox.tokenizers",
+    "tokenbox.ctx",
+    "tokenbox.catalog",
+    "tokenbox.config",
+    "tokenbox.documents",
+    "tokenbox.conversation",
+    "tokenbox.lcp",
+    "tokenbox.ledger",
+    "tokenbox.models",
+    "tokenbox.providers",
+    "tokenbox.proof",
+    "tokenbox.store",
 )
 ERRORS = """# Errors
 
-Every error has a code that does not change, a message for people, and figures for programs: `error.code`,
-`str(error)`, `error.to_dict()`. With `--json`, a command prints
-`{"schema": "tokenbox.error/1", "error": {"code", "message", ...}}`. All
-are subclasses of `tokenbox.TokenboxError`.
+On the command line, each error message ends with its code, such as `(unknown_model)`. The table shows what
+is wrong and how to fix it. Codes do not change between releases.
 
-Errors of layout documents and settings have narrower codes, such as `document_unknown_key`. What to do is the
-same as for `document_invalid` and `config_invalid`: the message names file, line and key.
+In Python, all errors are subclasses of `tokenbox.TokenboxError`. `error.code` is the code, `str(error)` the
+message, and `error.details` has the figures:
+
+<!-- run -->
+```python
+import tokenbox
+
+try:
+    tokenbox.layout([{"id": "rules", "content": "Be brief."}], 5, "utf8-bytes")
+except tokenbox.TokenboxError as error:
+    print(error.code, error.details["fixed_load"], error.details["deficit"])
+```
+
+<!-- prints -->
+```text
+context_critical_overflow 9 4
+```
+
+With `--json`, a command prints the error as
+`{"schema": "tokenbox.error/1", "error": {"code", "message", ...}}`.
+
+Errors of layout documents and settings have narrower codes, such as `document_unknown_key`. Their fix is
+that of `document_invalid` and `config_invalid`: correct the key at the file and line that the message names.
 
 | code | what is wrong | what to do |
 |---|---|---|"""
@@ -53,7 +81,7 @@ _ROLE = re.compile(r":(?:class|func|mod|meth|data|attr):`~?(?:[\w.]*\.)?(\w+)`")
 
 
 def errors() -> Mapping[str, type[TokenboxError]]:
-    """The class of each code: the one that is nearest to the root, of all modules of tokenbox."""
+    """Return the error class of each code: of several, the one nearest to ``TokenboxError``."""
     for module in walk_packages(tokenbox.__path__, "tokenbox."):
         if module.name.endswith("__main__"):
             continue
@@ -61,7 +89,7 @@ def errors() -> Mapping[str, type[TokenboxError]]:
             import_module(module.name)
         except ModuleNotFoundError:
             if not module.name.startswith("tokenbox.integrations."):
-                raise  # an adapter imports its library, which is not among our packages
+                raise  # an adapter imports a library that is not a dependency
     found: dict[str, type[TokenboxError]] = {}
     waiting = list(TokenboxError.__subclasses__())
     while waiting:
@@ -74,13 +102,15 @@ def errors() -> Mapping[str, type[TokenboxError]]:
 
 
 def errors_page() -> str:
-    """docs/errors.md. Raises ``SystemExit`` for a code without a fix."""
+    """Return docs/errors.md. Raise ``SystemExit`` if a code has no fix, or a fix no code."""
     fixes: dict[str, str] = tomllib.loads(FIXES.read_text(encoding="utf-8"))
     known = errors()
     missing = [code for code in known if _fix(code, fixes) is None]
     unused = [code for code in fixes if "*" not in code and code not in known]
     if missing or unused:
-        raise SystemExit(f"{FIXES.relative_to(ROOT)}: without a fix: {missing}; without an error: {unused}")
+        raise SystemExit(
+            f"{FIXES.relative_to(ROOT)}: codes without a fix: {missing}; fixes without a code: {unused}"
+        )
     lines = [HEAD, ERRORS]
     for code, kind in known.items():
         about = " ".join(plain(summary(kind)).split())
@@ -94,7 +124,7 @@ def _fix(code: str, fixes: Mapping[str, str]) -> str | None:
 
 
 def api_page() -> str:
-    """docs/api.md."""
+    """Return docs/api.md."""
     lines = [
         HEAD,
         "# Python API",
@@ -118,7 +148,7 @@ def api_page() -> str:
 
 
 def entry(name: str, value: object) -> list[str]:
-    """One name: its signature, its docstring, and for a class its public methods by their first sentences."""
+    """Return the section of a name: signature, docstring, and for a class its public methods."""
     lines = [f"### {name}", "", "```python", signature(name, value), "```", ""]
     if doc := inspect.getdoc(value):
         lines += [plain(doc), ""]
@@ -132,7 +162,7 @@ def entry(name: str, value: object) -> list[str]:
 
 
 def signature(name: str, value: object) -> str:
-    """As it is written in Python, a long one with a line per parameter. An enumeration shows its members."""
+    """Return the signature as Python code, if long with a line per parameter; of an enum, its members."""
     if inspect.isclass(value) and issubclass(value, Enum):
         return "\n".join([f"class {name}", *(f"    {member.name} = {member.value!r}" for member in value)])
     kind = "class" if inspect.isclass(value) else "def"
@@ -156,7 +186,7 @@ def signature(name: str, value: object) -> str:
 
 
 def shown(parameter: Parameter) -> str:
-    """A parameter as it is written. What has no text of its own, such as a function, is three dots."""
+    """Return a parameter as Python code."""
     bare = str(parameter.replace(default=Parameter.empty))
     text = re.sub(r": '([^']*)'", r": \1", bare)
     if parameter.default is Parameter.empty:
@@ -166,7 +196,7 @@ def shown(parameter: Parameter) -> str:
 
 
 def default_text(value: object) -> str:
-    """The same on every run: sets are sorted, and no address in memory is in it."""
+    """Return a reproducible text: sets are sorted, and objects without a literal are three dots."""
     if isinstance(value, frozenset | set):
         return "{" + ", ".join(sorted(map(default_text, value))) + "}"
     if isinstance(value, tuple) and value:
@@ -178,7 +208,7 @@ def default_text(value: object) -> str:
 
 
 def methods(value: type) -> Iterator[tuple[str, str]]:
-    """The public methods and properties that have a docstring, in their order."""
+    """Yield the public methods and properties that have a docstring, in source order."""
     for name, member in vars(value).items():
         function = (
             getattr(member, "func", None)
@@ -200,7 +230,7 @@ def first_sentence(doc: str) -> str:
 
 
 def plain(doc: str) -> str:
-    """A docstring as Markdown."""
+    """Return a docstring as Markdown."""
     text = _ROLE.sub(r"`\1`", doc).replace("``", "`")
     return re.sub(r"^( *)>>> ", r"\1    >>> ", text, flags=re.MULTILINE)
 
@@ -222,7 +252,7 @@ def main(arguments: list[str]) -> int:
         elif not file.exists() or file.read_text(encoding="utf-8") != text:
             wrong.append(path)
     if wrong:
-        print(f"{', '.join(wrong)}: not what the code says. Run: python tools/reference.py", file=sys.stderr)
+        print(f"{', '.join(wrong)}: out of date. Run: python tools/reference.py", file=sys.stderr)
     return int(bool(wrong))
 
 

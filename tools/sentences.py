@@ -1,9 +1,7 @@
-"""Sentences of the documents, help texts, error messages and docstrings, for eyes that did not write them.
+"""Print or check sentences of the documents, help texts, error messages and docstrings.
 
-    python tools/sentences.py --seed 7          100 sentences, drawn at random
-    python tools/sentences.py --check           fail for phrases that a reader has to read twice
-
-The phrases are in ``AVOIDED``, each with what to write instead.
+python tools/sentences.py --seed 7          print 100 random sentences, for a reviewer
+python tools/sentences.py --check           fail if a sentence contains a phrase of ``AVOIDED``
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 NUMBER = 100
+# Patterns, each with what to write instead.
 AVOIDED = {
     r"\bso many (?:tokens|bytes|seconds|lines)\b": "a number: N tokens",
     r"\bso long ago\b": "how long ago",
@@ -32,8 +31,8 @@ AVOIDED = {
     r"\bsays it in short\b": "gives the short form",
     r"\bexactly at most\b": "at most",
     r"\bof which\b": "two sentences",
-    r"\bare none\b": "an error: X is not a Y",
-    r"\bis none of\b": "is not one of",
+    r"(?<!there )\bare none\b": "an error: X is not a Y",
+    r"(?<!there )\bis none of\b": "is not one of",
     r"(?:^|[.] )Who (?!\w+\?)": "a subject that acts",
     r"\b(?:value|line|one) that is none\b": "that is not a X",
     r"\b(?:file|config|one|run) that is there\b": "an existing X",
@@ -46,28 +45,32 @@ _CODE = re.compile(r"`[^`]*`")
 
 
 def documents() -> Iterator[tuple[str, str]]:
-    """Paragraphs of the pages, without code blocks and tables of figures."""
+    """Yield the paragraphs of the pages, without code blocks, as (file, text)."""
     names = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
     for path in (*(ROOT / name for name in names), *sorted((ROOT / "docs").glob("*.md"))):
         if path.name in ("api.md", "errors.md"):
-            continue  # written from docstrings
+            continue  # generated from docstrings
         text = _FENCE.sub("\n", path.read_text(encoding="utf-8"))
         for paragraph in re.split(r"\n\s*\n|\n(?=[*|#\d-])", text):
             yield str(path.relative_to(ROOT)), " ".join(paragraph.strip("*|# -").split())
 
 
 def literals() -> Iterator[tuple[str, str]]:
-    """Docstrings, help texts and messages in the sources: every text of several words."""
+    """Yield the string literals of several words in the sources, as (file and line, text)."""
     for path in sorted((ROOT / "src").rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         name = str(path.relative_to(ROOT))
-        inside = {
+        parts_of_fstrings = {
             id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)
         }
         for node in ast.walk(tree):
             if isinstance(node, ast.JoinedStr):
                 text = "".join(part.value if isinstance(part, ast.Constant) else "X" for part in node.values)  # type: ignore[misc]
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside:
+            elif (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and id(node) not in parts_of_fstrings
+            ):
                 text = node.value
             else:
                 continue
@@ -78,7 +81,7 @@ def literals() -> Iterator[tuple[str, str]]:
 
 
 def sentences() -> list[tuple[str, str]]:
-    """All of them, with where they are, in the order of the files."""
+    """Return all sentences as (place, text), in the order of the files."""
     found = []
     for place, paragraph in (*documents(), *literals()):
         found += [(place, part) for part in _SENTENCE.split(paragraph) if part.count(" ") > 3]  # noqa: PLR2004
@@ -86,7 +89,7 @@ def sentences() -> list[tuple[str, str]]:
 
 
 def hard_to_read() -> list[str]:
-    """Each sentence with a phrase of ``AVOIDED``, as one line."""
+    """Return a line for each sentence that contains a phrase of ``AVOIDED``."""
     return [
         f"{place}: {text!r:.160}: write {better}"
         for place, text in sentences()

@@ -1,6 +1,6 @@
-"""Print the runs of src/tokenbox/characters.py, with the Python whose Unicode data it freezes.
+"""Print the table of unassigned characters in src/tokenbox/characters.py.
 
-python3.11 tools/unassigned_ranges.py
+python3.11 tools/unassigned_ranges.py    (the version of Python whose Unicode data is frozen there)
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What one call of an upstream costs by tokenbox's own client and by aiohttp's: ``calling.py URL TIMES``.
+"""Processor time per call of an upstream, by tokenbox's client and by aiohttp's: ``calling.py URL TIMES``.
 
-Both keep their connection, send a body of 700 words and read the whole answer. The milliseconds of processor
-time of each are printed.
+Both keep their connection, send a body of 700 words and read the whole response. Prints milliseconds as JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ ROUNDS = 9
 
 
 async def each_ms(call: Callable[[bytes], Awaitable[object]], times: int) -> float:
-    """Milliseconds of processor time: the median of some rounds."""
+    """Return milliseconds of processor time per call, the median of some rounds."""
     body = Bodies("cold", "calling").next()
     found = []
     for _ in range(ROUNDS):

@@ -1,10 +1,10 @@
-"""A load: ``load.py URL BODY CONNECTIONS SECONDS SEED KEY`` prints what it measured as JSON.
+"""A load generator: ``load.py URL BODY CONNECTIONS SECONDS SEED KEY`` prints its measurements as JSON.
 
-Each connection sends a request when the answer to the last one is whole. Each says in ``user`` how many
-tokens it has, which the stub reports as its usage. No two bodies are the same:
+Each connection sends a request after the last response is complete. ``user`` is the number of tokens of the
+request, which the stub reports as usage. No two bodies are the same:
 
-``cold``          two messages of 700 words, passages of one book: no message came before, but most words did
-``conversation``  ten messages of 70 words, of which eight were in the request before
+``cold``          two messages with 700 words of one book: the messages are new, but most words are not
+``conversation``  ten messages of 70 words; eight are those of the request before
 ``stream``        as ``cold``, answered as a stream
 ``long``          one message of about 100,000 tokens, of the same book
 """
@@ -33,13 +33,13 @@ _TURNS = 10
 PROSE = " ".join(topics.values()).split()
 TWICE = PROSE * 2
 O200K = get("o200k_base")
-# The tokens of all words before each: a word has the same after every other.
+# The total tokens of the words before each; the tokens of a word do not depend on its neighbours.
 _SIZE_OF = {word: O200K.count(f" {word}") for word in set(PROSE)}
 TOKENS = [0, *accumulate(map(_SIZE_OF.__getitem__, TWICE))]
 
 
 class Bodies:
-    """Bodies of one connection."""
+    """The bodies of one connection."""
 
     def __init__(self, kind: str, seed: str) -> None:
         self._random = random.Random(seed)
@@ -57,7 +57,7 @@ class Bodies:
         return json.dumps({"model": "gpt-4o", "user": str(tokens), **made}).encode()
 
     def text(self, words: int, first: str = "") -> str:
-        """So many words that were never sent in this order."""
+        """Return that number of words, never sent in this order before."""
         start = self._random.randrange(len(PROSE))
         end = min(start + words - 2, len(TWICE))
         begin = f"{first}{self._seed} {self._number}"
@@ -87,7 +87,7 @@ class Bodies:
 
 
 class Client(asyncio.Protocol):
-    """One connection; it measures the time from the request's first byte to the answer's last."""
+    """One connection; measures the time from the first byte of a request to the last of its response."""
 
     def __init__(self, head: bytes, bodies: Bodies, until: float, done: asyncio.Future[None]) -> None:
         self._head = head
@@ -164,7 +164,7 @@ async def measure(
         ends.append(done)
     await asyncio.gather(*ends)
     took = time.perf_counter() - began
-    # The first answers are slower: connections are opened, caches are filled.
+    # Skip the first responses, which are slower: connections are opened, caches are filled.
     times = sorted(t for client in clients for at, t in client.times if at - began > seconds * _WARM)
     first = sorted(t for client in clients for t in client.first)
     count = sum(len(client.times) for client in clients)

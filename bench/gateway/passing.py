@@ -1,4 +1,4 @@
-"""The least that a proxy written with aiohttp does: ``passing.py PORT UPSTREAM``. No limits, no counts."""
+"""A minimal proxy with aiohttp, without limits or counts: ``passing.py PORT UPSTREAM``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""An upstream that costs next to nothing: HTTP/1.1 by hand, the same answer each time. ``stub.py PORT``.
+"""An upstream with minimal cost: HTTP/1.1 by hand, always the same answer. ``stub.py PORT``.
 
-The tokens that it reports are those that the request names in ``user``: it counts nothing.
+It counts nothing: it reports the number of tokens in the ``user`` of the request.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def _chunked(data: bytes) -> bytes:
     return b"%x\r\n" % len(data) + data + b"\r\n"
 
 
-# Replaced by what the request names, with spaces before it, so that the length stays.
+# PLACE is replaced by the number of the request, padded with spaces to the same length.
 USAGE = {"prompt_tokens": 9_999_999, "completion_tokens": 60, "total_tokens": 960}
 PLACE = b"9999999"
-SAID = re.compile(rb'"user": ?"(\d{1,7})"')
+USER = re.compile(rb'"user": ?"(\d{1,7})"')
 ABOUT = {"id": "chatcmpl-1", "created": 1_763_000_000, "model": "gpt-4o"}
 TEXT = "The answer to the question is the one that the sources give, and it is given here in full. " * 3
 MESSAGE = {"role": "assistant", "content": TEXT}
@@ -89,8 +89,8 @@ class Stub(asyncio.Protocol):
             if head.startswith(b"get"):
                 self._transport.write(MODELS)
                 continue
-            said = SAID.search(body)
-            self._tokens = b"      0" if said is None else said[1].rjust(7)
+            user = USER.search(body)
+            self._tokens = b"      0" if user is None else user[1].rjust(7)
             if b'"stream":true' in body or b'"stream": true' in body:
                 self._transport.write(HEAD)
                 self._next = 0
@@ -99,7 +99,7 @@ class Stub(asyncio.Protocol):
                 self._transport.write(WHOLE.replace(PLACE, self._tokens))
 
     def _write_next(self) -> None:
-        """Each event in a turn of its own, as a model makes them one by one."""
+        """Write one event per turn of the event loop, as a model produces them one by one."""
         event = EVENTS[self._next]
         self._transport.write(event.replace(PLACE, self._tokens) if self._next == _USAGE_AT else event)
         self._next += 1

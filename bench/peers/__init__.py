@@ -1,10 +1,10 @@
-"""One module per library. Each is asked the way its own documentation shows.
+"""One module per library. Each library is called as its own documentation shows.
 
 A module has:
 
-* ``DISTRIBUTIONS``: the distributions whose versions the table names;
-* ``UNIT``: what it packs, and how its limits were set, in a line for the table;
-* ``prepare(items, budget, counter) -> run``: builds the library's own input objects (not timed with
-  the packing, timed by itself) and returns a function that packs them from nothing and returns the
-  texts it kept, in the library's order, with the separator that they are to be joined with.
+* ``DISTRIBUTIONS``: the distributions whose versions are in the table;
+* ``UNIT``: a line for the table: what it packs, and with which options;
+* ``prepare(items, budget, counter) -> run``: builds the library's own input objects (timed separately) and
+  returns a function that packs them from scratch and returns the kept texts, in the library's order, and
+  the separator to join them with.
 """

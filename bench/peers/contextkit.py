@@ -24,7 +24,7 @@ def prepare(items: Sequence[Item], budget: int, counter: Counter) -> Callable[[]
     count = counter.count
 
     def register(content: str | list[dict[str, str]], _model: str) -> int:
-        # the framing of its own counter, for the calls in which it measures it
+        # with the framing of its own counter, when it counts messages
         if isinstance(content, str):
             return count(content)
         return _PRIMING + sum(_PER_MESSAGE + count(message["content"]) for message in content)

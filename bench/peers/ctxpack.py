@@ -1,8 +1,8 @@
 """llm-ctxpack: ``pack([ContextItem(...)], budget).render()``.
 
-It has no parameter for a counter: either tiktoken by name of the encoding, or its own estimate of
-four characters per token when tiktoken is not installed. Both are used as they are; to record the
-calls, its two functions that count are wrapped.
+It has no parameter for a counter: it uses tiktoken with the named encoding, or its own estimate of four
+characters per token if tiktoken is not installed. Both are used as they are; to record the calls, its two
+counting functions are replaced.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Encoding:
 
 def prepare(items: Sequence[Item], budget: int, counter: Counter) -> Callable[[], tuple[list[str], str]]:
     if counter.name == "o200k":
-        # get_encoding would give the same object; this one also records
+        # the same encoding, with recorded calls
         tokenizers._TIKTOKEN_AVAILABLE = True
         encoding = _Encoding(counter)
         tokenizers._get_encoding = lambda _name: encoding

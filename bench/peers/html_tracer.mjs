@@ -1,11 +1,11 @@
-// A prompt of PARTS elements with BYTES of text in all, traced by prompt-tsx's HTMLTracer: prints the address of
-// its page and how long it took, and serves it until standard input ends.
+// Trace a prompt of PARTS elements with BYTES of text in total with prompt-tsx's HTMLTracer: prints the address of
+// its page and the seconds it took, and serves the page until stdin ends.
 //   node html_tracer.mjs FOLDER_OF_NODE_MODULES PARTS BYTES
 import { createRequire } from 'node:module';
 const [folder, parts, bytes] = [process.argv[2], Number(process.argv[3]), Number(process.argv[4])];
 const { HTMLTracer, PromptElement, PromptRenderer, UserMessage, TextChunk, OutputMode } =
   createRequire(`${folder}/package.json`)('@vscode/prompt-tsx');
-// By characters: the cheapest count there is, so that what is measured is the tracer.
+// Counts characters, so that the time of the tracer dominates.
 const tokenizer = {
   mode: OutputMode.OpenAI,
   tokenLength: (part) => Math.ceil((part.text ?? '').length / 4),

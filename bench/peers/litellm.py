@@ -1,8 +1,7 @@
 """LiteLLM: ``trim_messages(messages, model, max_tokens=...)``.
 
-It has no parameter for a counter: it counts by the model's tokenizer. So the encoding that it looks up
-for gpt-4o is replaced by the same one, which can be recorded; for the cheap counter its
-``token_counter`` is replaced.
+It has no parameter for a counter: it counts with the model's tokenizer. Its encoding of gpt-4o is replaced by
+the same one with recorded calls; for the cheap counter, its ``token_counter`` is replaced.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-# Without this it asks a server for its price list when it is imported.
+# Without this, its import downloads a price list.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 from litellm import utils

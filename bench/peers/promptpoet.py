@@ -27,7 +27,7 @@ _TEMPLATE = """
 
 
 def prepare(items: Sequence[Item], budget: int, counter: Counter) -> Callable[[], tuple[list[str], str]]:
-    # its priorities say what goes first: the highest number; 0 is never truncated
+    # the highest number is truncated first; 0 is never truncated
     top = max(item.priority for item in items)
     data = {
         "items": [

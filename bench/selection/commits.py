@@ -2,8 +2,8 @@
 
     python bench/selection/commits.py CLONES tasks.jsonl --selectors "tokenbox,bm25 chunks"
 
-``CLONES`` is the folder that ``mine.py`` was given. Every output is counted by tiktoken; one that is over
-its budget is an error. The mean is over tasks, with a bootstrap interval of 95 %.
+``CLONES`` is the folder that ``mine.py`` was run on. tiktoken counts every output; an output over its budget
+is an error. The mean is over tasks, with a bootstrap interval of 95 %.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tokenbox.tokenizers.cache import CountCache
 
 
 def clone_of(folder: Path, repository: str) -> Path:
-    """Where a repository is, by its name or by ``owner/name``."""
+    """Return the git directory of a repository, by its name or ``owner/name``."""
     for name in (repository, repository.replace("/", "+")):
         for inner in ("", ".git", "repo"):
             if (folder / name / inner / "objects").is_dir():
@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--selectors", default="tokenbox,bm25 chunks")
     parser.add_argument("--budgets", default="2000,8000,32000")
     parser.add_argument("--without-query", action="store_true")
-    parser.add_argument("--json", type=Path, help="write every measurement there")
+    parser.add_argument("--json", type=Path, help="a file for all measurements")
     options = parser.parse_args()
     budgets = [int(budget) for budget in options.budgets.split(",")]
     names = options.selectors.split(",")

@@ -1,8 +1,8 @@
-"""Functions of the standard library by docstring: its first sentence is the query, their lines are the gold.
+"""Recall of functions of the standard library, with the first sentence of the docstring as the query.
 
     python bench/selection/docstrings.py [--tasks 40] [--selectors "tokenbox,bm25 chunks"]
 
-The docstring is taken out of the tree that is packed, so that only the code can be found.
+The gold is the function without its docstring, which is removed from the packed tree.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LEAST_WORDS = 5
 
 
 def library() -> dict[str, bytes]:
-    """The modules of the standard library, without its tests."""
+    """Return the modules of the standard library, without its tests."""
     root = Path(sysconfig.get_path("stdlib"))
     wanted = [
         path
@@ -40,7 +40,7 @@ def library() -> dict[str, bytes]:
 
 
 def functions(files: dict[str, bytes]) -> list[tuple[str, str, int, int, int, int]]:
-    """Path, query, lines of the function, lines of its docstring, of each function that has a telling one."""
+    """Return (path, query, lines of the function, lines of the docstring) of well-documented functions."""
     found = []
     for path, data in files.items():
         try:

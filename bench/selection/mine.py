@@ -1,11 +1,10 @@
-"""Tasks from the history of git clones: a commit's message is the query, the lines that its diff changes
-are the gold.
+"""Extract tasks from the history of git clones: the query is a commit's message, the gold its changed lines.
 
     python bench/selection/mine.py FOLDER --per 20 > tasks.jsonl
 
-``FOLDER`` has clones, bare or not, at any depth up to three. No merges; one to four modified source files;
-at most twelve hunks; messages about releases, typos, dependencies and the like are left out. Tests, docs
-and examples are not gold, unless ``--tests``.
+``FOLDER`` contains clones, bare or not, at a depth of up to three. A commit is used if it is no merge,
+modifies one to four source files in at most twelve hunks, and its message is not about releases, typos,
+dependencies and the like. Docs and examples are never gold, tests only with ``--tests``.
 """
 
 from __future__ import annotations
@@ -16,6 +15,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 DULL = re.compile(
     r"\b(?:releas|bump|typo|version|changelog|depend|upgrade|merge|revert|lint|format|prettier|whitespace"
@@ -35,11 +38,21 @@ OTHER = re.compile(
     r"(?:^|/)(?:docs?|examples?|samples?|benchmarks?|bench|vendor|third_party|deps|node_modules|dist|\.github)(?:/|$)|\.min\."
 )
 HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@", re.MULTILINE)
-MAX_QUERY = 1500
+MAX_QUERY = 1500  # characters
+MAX_COMMITS = 3000
+
+
+def named_clones(folder: Path, only: str) -> Iterator[tuple[str, Path]]:
+    """Yield the clones with their names; with ``only``, those of these names, separated by commas."""
+    wanted = set(filter(None, only.split(",")))
+    for clone in clones(folder):
+        name = str(clone.relative_to(folder)).removesuffix("/.git").removesuffix("/repo")
+        if not wanted or name in wanted:
+            yield name, clone
 
 
 def clones(folder: Path) -> list[Path]:
-    """The git directories below a folder, in order."""
+    """Return the git directories below a folder, sorted."""
     found = [
         path.parent
         for pattern in ("HEAD", "*/HEAD", "*/*/HEAD")
@@ -56,7 +69,7 @@ def git(clone: Path, *arguments: str) -> str:
 
 
 def gold_of(diff: str) -> list[list[object]]:
-    """The old lines of each hunk of ``git diff -U0``; of a pure insertion, the two lines around it."""
+    """Return the old lines of each hunk of ``git diff -U0``; for an insertion, the two lines around it."""
     gold: list[list[object]] = []
     for part in re.split(r"^diff --git ", diff, flags=re.MULTILINE)[1:]:
         old = re.search(r"^--- a/(.*)$", part, re.MULTILINE)
@@ -64,16 +77,13 @@ def gold_of(diff: str) -> list[list[object]]:
             return []
         for match in HUNK.finditer(part):
             first, count = int(match[1]), int(match[2] or 1)
-            gold.append(
-                [old[1].rstrip("\t"), first, first + count - 1]
-                if count
-                else [old[1].rstrip("\t"), max(1, first), first + 1]
-            )
+            lines = [first, first + count - 1] if count else [max(1, first), first + 1]
+            gold.append([old[1].rstrip("\t"), *lines])
     return gold
 
 
-def tasks(clone: Path, name: str, per: int, *, tests: bool, looked_at: int = 3000) -> list[dict[str, object]]:
-    log = git(clone, "log", "--no-merges", f"-{looked_at}", "--format=%H%x00%P%x00%B%x01")
+def tasks(clone: Path, name: str, per: int, *, tests: bool) -> list[dict[str, object]]:
+    log = git(clone, "log", "--no-merges", f"-{MAX_COMMITS}", "--format=%H%x00%P%x00%B%x01")
     found: list[dict[str, object]] = []
     for entry in log.split("\x01"):
         if len(found) == per:
@@ -123,15 +133,11 @@ def tasks(clone: Path, name: str, per: int, *, tests: bool, looked_at: int = 300
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--per", type=int, default=20, help="tasks of each clone")
+    parser.add_argument("--per", type=int, default=20, help="tasks per clone")
     parser.add_argument("--only", default="", help="names of clones, separated by commas")
     parser.add_argument("--tests", action="store_true", help="tests are gold too")
     options = parser.parse_args()
-    only = set(filter(None, options.only.split(",")))
-    for clone in clones(options.folder):
-        name = str(clone.relative_to(options.folder)).removesuffix("/.git").removesuffix("/repo")
-        if only and name not in only:
-            continue
+    for name, clone in named_clones(options.folder, options.only):
         for task in tasks(clone, name, options.per, tests=options.tests):
             sys.stdout.write(json.dumps(task) + "\n")
 

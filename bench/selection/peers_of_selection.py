@@ -1,13 +1,16 @@
-"""What is compared: the pack, and simple baselines over the same files, each into exactly the same budget."""
+"""Selectors under test: the pack, other programs and simple baselines, over the same files and budget."""
 
 from __future__ import annotations
 
-import math
 import random
 import re
-from collections import Counter
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bm25 import bm25
 from programs import PEERS, outputs
 
 from tokenbox.folder import PackOptions, pack_source
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
     Selector = Callable[[Source, str | None, int, Tokenizer, CountCache], str]
 
-CHUNK = 40
+CHUNK = 40  # lines
 
 
 def packed(source: Source, query: str | None, budget: int, counter: Tokenizer, cache: CountCache) -> str:
@@ -37,31 +40,20 @@ def packed_with_history(
 
 
 def bm25_chunks(source: Source, query: str | None, budget: int, counter: Tokenizer, cache: CountCache) -> str:
-    """BM25 over chunks of 40 lines, greedy: twenty lines, and no other idea in it."""
+    """Take the chunks of 40 lines with the best BM25 scores."""
     chunks = _chunks(source)
-    words = [Counter(_words(text)) for _, text in chunks]
-    frequency = Counter(word for counted in words for word in counted)
-    sizes = [counted.total() for counted in words]
-    usual = sum(sizes) / max(1, len(sizes))
-    asked = set(_words(query or ""))
-    scores = []
-    for counted, size in zip(words, sizes, strict=True):
-        score = 0.0
-        for word in asked & counted.keys():
-            rarity = math.log(1 + (len(chunks) - frequency[word] + 0.5) / (frequency[word] + 0.5))
-            score += rarity * counted[word] * 2.5 / (counted[word] + 1.5 * (0.25 + 0.75 * size / usual))
-        scores.append(score)
+    scores = bm25([_words(text) for _, text in chunks], _words(query or ""))
     order = sorted(range(len(chunks)), key=lambda i: -scores[i])
     return _greedy([chunks[i] for i in order if scores[i] > 0], budget, counter)
 
 
 def path_order(source: Source, query: str | None, budget: int, counter: Tokenizer, cache: CountCache) -> str:
-    """Chunk after chunk, by path."""
+    """Take chunks in the order of their paths."""
     return _greedy(_chunks(source), budget, counter)
 
 
 def at_random(source: Source, query: str | None, budget: int, counter: Tokenizer, cache: CountCache) -> str:
-    """Chunks in a random order."""
+    """Take chunks in a random order."""
     chunks = _chunks(source)
     random.Random(0).shuffle(chunks)
     return _greedy(chunks, budget, counter)
@@ -92,7 +84,7 @@ def _words(text: str) -> list[str]:
 
 
 def _greedy(chunks: list[tuple[str, str]], budget: int, counter: Tokenizer) -> str:
-    """The chunks that fit, each under its path."""
+    """Return the chunks that fit, each below its path."""
     room, parts, misses = budget, [], 0
     for path, text in chunks:
         part = f"{path}\n{text}\n"

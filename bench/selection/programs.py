@@ -1,6 +1,6 @@
-"""Other programs over the same files: what each writes for a budget, cut where it is over it.
+"""Other programs over the same files: the output of each for a budget, truncated if it is over the budget.
 
-They are those of ``bench/packers.py``, in the environments that ``bench/setup pack`` makes.
+They are defined in ``bench/packers.py``; ``bench/setup pack`` installs them.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
 
 PEERS = ("repomix", "repomix --compress", "aider map", "redcon")
-LIMIT = 300
+LIMIT = 300  # seconds
 _WHOLE: dict[tuple[str, int, int, str], str] = {}
 
 
 def outputs(name: str) -> Selector:
-    """What the program writes. redcon is given the query; the others have no place for one."""
+    """Return a selector that runs the program. redcon gets the query; the others do not take one."""
 
     def selected(
         source: Source, query: str | None, budget: int, counter: Tokenizer, cache: CountCache
     ) -> str:
         program = packers.BY_NAME[name]
-        # repomix writes the same for any budget.
+        # repomix writes the same output for any budget.
         asked = None if name.startswith("repomix") else budget
         key = name, id(source), asked or 0, query or ""
         if key not in _WHOLE:
@@ -61,7 +61,7 @@ def _written(program: packers.Program, source: Source, query: str | None, budget
         for arguments in (["init", "-q"], ["add", "-A", "-f"], packers.COMMIT) if program.needs_git else ():
             subprocess.run(["git", *arguments], cwd=corpus, check=True, capture_output=True)
         if program.name == "redcon":
-            program = replace(program, arguments=lambda *given: _asking(packers.redcon(*given), query))
+            program = replace(program, arguments=lambda *given: _with_query(packers.redcon(*given), query))
         output = home / "out"
         environment = {**os.environ, "HOME": name, **packers.OFFLINE}
         done = subprocess.run(
@@ -75,16 +75,16 @@ def _written(program: packers.Program, source: Source, query: str | None, budget
         )
         data = done.stdout if program.writes_stdout else output.read_bytes()
         text = program.result(data).decode("utf-8", "replace")
-    # aider draws a line before each line of code.
+    # aider draws a bar before each line of code.
     return "\n".join(line.removeprefix("\u2502") for line in text.splitlines())
 
 
-def _asking(arguments: list[str], query: str | None) -> list[str]:
+def _with_query(arguments: list[str], query: str | None) -> list[str]:
     return [(query or packers.TASK) if one == packers.TASK else one for one in arguments]
 
 
 def _cut(text: str, budget: int) -> str:
-    """The beginning of a text that is in the budget."""
+    """Return the longest beginning of the text that fits the budget."""
     judge = encoding("o200k_base")
     tokens = judge.encode_ordinary(text)
     size = budget

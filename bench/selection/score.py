@@ -1,4 +1,4 @@
-"""How much of the gold is in an output: hunks that stand there in full, line after line."""
+"""Recall of the gold hunks in an output, and its confidence interval."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines that are not blank, stripped."""
+    """Return the lines that are not blank, stripped."""
     return [line for line in (line.strip() for line in text.splitlines()) if line]
 
 
 def hunks(files: Mapping[str, bytes], gold: Sequence[Sequence[object]]) -> list[list[str]]:
-    """The lines of each hunk of the gold, those that are not blank."""
+    """Return the lines of each gold hunk, without blank lines and empty hunks."""
     found = []
     for path, first, last in gold:
         lines = files[str(path)].decode("utf-8", "replace").split("\n")
@@ -24,7 +24,7 @@ def hunks(files: Mapping[str, bytes], gold: Sequence[Sequence[object]]) -> list[
 
 
 def recall(output: str, wanted: Sequence[Sequence[str]]) -> float:
-    """The share of hunks whose lines stand in the output in a row."""
+    """Return the share of hunks whose lines occur in the output, consecutive and in order."""
     if not wanted:
         return 1.0
     text = "\n" + "\n".join(lines_of(output)) + "\n"
@@ -32,7 +32,7 @@ def recall(output: str, wanted: Sequence[Sequence[str]]) -> float:
 
 
 def interval(values: Sequence[float], times: int = 1000) -> tuple[float, float]:
-    """A bootstrap interval of 95 % for the mean."""
+    """Return a bootstrap interval of 95 % for the mean."""
     draw = random.Random(0)
     means = sorted(sum(draw.choices(values, k=len(values))) / len(values) for _ in range(times))
     return means[times // 40], means[-times // 40]

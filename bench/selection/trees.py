@@ -22,7 +22,7 @@ _BLOBS: dict[bytes, bytes] = {}
 
 @lru_cache(maxsize=4)
 def files_of(clone: Path, commit: str) -> dict[str, bytes]:
-    """Path to content of all regular files of a commit."""
+    """Return the content of all regular files of a commit, by path."""
     git = ["git", "--git-dir", str(clone)]
     listing = subprocess.run([*git, "ls-tree", "-r", "-z", commit], capture_output=True, check=True).stdout
     entries = []
@@ -40,7 +40,7 @@ def files_of(clone: Path, commit: str) -> dict[str, bytes]:
         at = 0
         for name in missing:
             end = data.index(b"\n", at)
-            if data[at:end].endswith(b" missing"):  # a clone may lack what is large
+            if data[at:end].endswith(b" missing"):  # a partial clone may lack large blobs
                 _BLOBS[name], at = b"", end + 1
                 continue
             size = int(data[at:end].split()[2])
@@ -51,7 +51,7 @@ def files_of(clone: Path, commit: str) -> dict[str, bytes]:
 
 @lru_cache(maxsize=1)
 def history_of(clone: Path, commit: str) -> str:
-    """A folder in which git knows the history up to ``commit``; the clone stays as it is."""
+    """Return a new folder whose git history ends at ``commit``; it shares the clone's objects."""
     root = Path(tempfile.mkdtemp(prefix="tokenbox-history-"))
     atexit.register(shutil.rmtree, root)
     subprocess.run(["git", "init", "-q", str(root)], check=True)
@@ -64,9 +64,9 @@ _KNOWN: dict[tuple[str, int], File] = {}
 
 
 def source_of(files: dict[str, bytes], root: str = ".") -> Source:
-    """The files as ``tokenbox.folder.read`` would have them, without looking for secrets.
+    """Return the files as ``tokenbox.folder.read`` returns them, without the search for secrets.
 
-    ``root``: where git knows their history.
+    ``root`` is the folder with their git history.
     """
     found = []
     for path in sorted(files, key=order):

@@ -1,11 +1,16 @@
-"""Packs without a query: do they have the most mentioned definitions, and what are the tokens spent on?
+"""Packs without a query: do they contain the most referenced definitions, and how are the tokens used?
 
     python bench/selection/unasked.py CLONES [--only NAME,NAME] [--commit HEAD]
 
-For each clone, at 8,000 and 32,000 tokens: how many of the ten most mentioned definitions have their
-signature in the pack, the share of tokens that is content of files (not the tree, not markup), and how much
-of the budget is used. A definition counts if one source file alone defines it, by syntax tree; a mention is
-a source file that has its name as a word.
+For each clone, at 8,000 and 32,000 tokens: the number of the ten most referenced definitions whose signature
+is in the pack, the share of tokens that is content of files (not the tree, not markup), and the share of the
+budget that is used.
+
+By the syntax trees, a definition is a type, a macro, or a function outside of types, if it is not private and
+exactly one source file defines it. A reference is another source file of its language that contains its name
+as an identifier, not only in a comment or a string; definitions with fewer than three references do not
+count. Members of types do not count: without type inference, any ``name`` or ``push`` would be a reference.
+In C and C++, the prototype in a header is a signature, too.
 """
 
 from __future__ import annotations
@@ -14,53 +19,150 @@ import argparse
 import re
 import sys
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from mine import clones
+from mine import named_clones
 from trees import files_of, source_of
 
 from tests.compose.independent import encoding
 from tokenbox.content.blocks import CodeBlock, DocumentBlock
-from tokenbox.content.lenses.definitions import definitions
+from tokenbox.content.lenses.definitions import DefinitionRole, definitions, grammar, works
 from tokenbox.content.lenses.languages import BY_NAME
 from tokenbox.folder import PackOptions, pack_source
-from tokenbox.folder.pieces import works
 from tokenbox.tokenizers import registry
 from tokenbox.tokenizers.cache import CountCache
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tokenbox.content.lenses.definitions import Definition
     from tokenbox.folder import Source
 
 BUDGETS = 8_000, 32_000
 WANTED = 10
 _SHORTEST = 4
+# The minimum number of references: below, the order of definitions is arbitrary.
+_FEWEST = 3
+_IDENTIFIER = re.compile(r".*identifier$|name$|constant$|word$")
+_MODIFIERS = (
+    r"(?:@[\w.]+(?:\([^)\n]*\))? +"
+    r"|(?:export|default|declare|pub(?:\([a-z]+\))?|public|internal|open|final|unsafe|abstract) +)*"
+)
+# Namespaces, additions to types that are defined elsewhere, and private definitions.
+_NAMESPACE = re.compile(_MODIFIERS + r"(?:namespace|package|extern|using)\b")
+_EXTENSION = re.compile(_MODIFIERS + r"(?:impl|mod|extension|given|func \()")
+_PRIVATE = re.compile(
+    _MODIFIERS + r"(?:(?:private|fileprivate|static|local)\b(?! *(?:class|interface|enum))|fn\b)"
+)
+_HAS_SIGNATURE = re.compile(
+    r"#[ \t]*define\b|"
+    + _MODIFIERS
+    + r"(?:type|typedef|typealias|delegate|class|record|enum|struct|object)\b"
+)
+_COMMENT_OR_STRING = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
+_HEADERS = (".h", ".hh", ".hpp", ".hxx")
 
 
-def most_mentioned(source: Source) -> list[tuple[str, str]]:
-    """The names that most source files mention, each with the line that its definition begins at."""
-    mentions: Counter[str] = Counter()
-    lines: dict[str, set[tuple[str, str]]] = defaultdict(set)
+@dataclass(frozen=True)
+class Wanted:
+    """A definition, the number of files that reference it, and how the lines of its signature begin."""
+
+    name: str
+    path: str
+    files: int
+    lines: tuple[str, ...]
+
+    def is_in(self, text: str) -> bool:
+        return any(
+            re.search(rf"^\s*(?:[0-9]+\|\s*)?{re.escape(line)}(?!\w)", text, re.MULTILINE)
+            for line in self.lines
+        )
+
+
+def most_referenced(source: Source) -> list[Wanted]:
+    """Return the definitions that most files reference, the most referenced first."""
+    mentions: dict[str, Counter[str]] = defaultdict(Counter)
+    defined: dict[str, set[tuple[str, str, str]]] = defaultdict(set)
+    headers = []
     for file in source.files:
-        if file.text is None or file.prior.name != "source":
+        language = file.kind.outline
+        if file.text is None or file.prior.name != "source" or language is None or not works(language):
             continue
-        text = file.text.decode()
-        mentions.update(set(re.findall(r"\w+", text)))
-        if file.kind.outline is not None and works(file.kind.outline):
-            waiting = list(definitions(file.text, BY_NAME[file.kind.outline]))
-            while waiting:
-                one = waiting.pop()
-                waiting += one.inside
-                begin = file.text.rfind(b"\n", 0, one.start) + 1
-                end = file.text.find(b"\n", one.start)
-                line = file.text[begin : end if end >= 0 else None].decode().strip()
-                if one.name and len(one.name) >= _SHORTEST and one.name in line:
-                    lines[one.name].add((file.name, line))
-    alone = [(name, *found) for name, found in lines.items() if len(found) == 1]
-    alone.sort(key=lambda one: (-mentions[one[0]], one[0]))
-    return [(name, line) for name, (_, line) in alone[:WANTED]]
+        group = "c" if language == "cpp" else language
+        mentions[group].update(_identifiers(file.text, language))
+        if file.name.endswith(_HEADERS):
+            headers.append(file.text.decode())
+        for name, line in _defined(file.text, definitions(file.text, BY_NAME[language]), top=True):
+            defined[name].add((group, file.name, line))
+    alone = sorted(
+        (
+            (-(mentions[group][name] - 1), name, path, line)
+            for name, [(group, path, line), *more] in _first(defined)
+            if not more
+        )
+    )[:WANTED]
+    return [
+        Wanted(name, path, -files, (line, *_prototypes(headers, name)))
+        for files, name, path, line in alone
+        if -files >= _FEWEST
+    ]
+
+
+def _first(defined: dict[str, set[tuple[str, str, str]]]) -> list[tuple[str, list[tuple[str, str, str]]]]:
+    return [(name, sorted(found)) for name, found in defined.items() if len(name) >= _SHORTEST]
+
+
+def _identifiers(text: bytes, language: str) -> set[str]:
+    import tree_sitter  # an extra
+
+    at = tree_sitter.Parser(grammar(BY_NAME[language])).parse(text).walk()
+    found: set[bytes] = set()
+    while True:
+        node = at.node
+        if node is not None and node.child_count == 0 and node.is_named and _IDENTIFIER.match(node.type):
+            found.add(node.text or b"")
+        if at.goto_first_child():
+            continue
+        while not at.goto_next_sibling():
+            if not at.goto_parent():
+                return {name.decode("utf-8", "replace") for name in found}
+
+
+def _defined(text: bytes, found: Iterable[Definition], *, top: bool) -> Iterator[tuple[str, str]]:
+    """Yield the name of each definition that counts, and the beginning of the line with its signature."""
+    for one in found:
+        whole = text[one.start : one.last].decode("utf-8", "replace")
+        before = text[text.rfind(b"\n", 0, one.start) + 1 : one.start].decode("utf-8", "replace")
+        is_namespace = _NAMESPACE.match(whole) is not None
+        yield from _defined(text, one.inside, top=top and (is_namespace or not one.name))
+        is_type = one.role is DefinitionRole.CONTAINER
+        is_function = one.role is DefinitionRole.FUNCTION and top
+        if not (is_type or is_function or (top and _HAS_SIGNATURE.match(whole))):
+            continue
+        if (
+            is_namespace
+            or _EXTENSION.match(whole)
+            or _PRIVATE.match(whole)
+            or not re.fullmatch(r"\w+", one.name)
+        ):
+            continue
+        # After an unknown macro, the parser may mistake the type of a function for its name.
+        head = _COMMENT_OR_STRING.sub(lambda match: " " * len(match[0]), whole[: one.body - one.start])
+        place = re.search(rf"(?<!\w){one.name}(?!\w)(?!\)| +\w+ *\(|(?:\.|::?)\w)", head)
+        if place is not None:
+            start = whole.rfind("\n", 0, place.start()) + 1
+            line = ((before if start == 0 else "") + whole[start : place.end()]).strip()
+            if top or not line.startswith("}"):  # in a struct, a field after its type
+                yield one.name, line
+
+
+def _prototypes(headers: Iterable[str], name: str) -> Iterator[str]:
+    pattern = re.compile(rf"^(?!#|\s|return\b)(?:\w[\w \t*]*[ \t*])?{name}(?= *\()", re.MULTILINE)
+    return (match[0] for header in headers for match in pattern.finditer(header))
 
 
 def main() -> None:
@@ -71,15 +173,11 @@ def main() -> None:
     parser.add_argument("--only", default="", help="names of clones, separated by commas")
     parser.add_argument("--commit", default="HEAD")
     options = parser.parse_args()
-    only = set(filter(None, options.only.split(",")))
     counter, cache, judge = registry.get("o200k_base"), CountCache(), encoding("o200k_base")
     print("repository, files, tokens of source; at 8,000 and 32,000: signatures, content, used")
-    for clone in clones(options.clones):
-        name = str(clone.relative_to(options.clones)).removesuffix("/.git").removesuffix("/repo")
-        if only and name not in only:
-            continue
+    for name, clone in named_clones(options.clones, options.only):
         source = source_of(files_of(clone, options.commit))
-        wanted = most_mentioned(source)
+        wanted = most_referenced(source)
         size = sum(len(file.text or b"") for file in source.files if file.prior.name == "source") // 4
         row = []
         for budget in BUDGETS:
@@ -92,8 +190,7 @@ def main() -> None:
                 if isinstance(block, CodeBlock | DocumentBlock):
                     shown = block.content.decode() if block.summary is None else block.summary
                     content += len(judge.encode_ordinary(shown))
-            # A signature may be cut after its parameters.
-            found = sum(line.rstrip("{: ").split("(")[0].strip() in pack.text for _, line in wanted)
+            found = sum(one.is_in(pack.text) for one in wanted)
             row.append(f"{found} of {len(wanted)}, {content / total:.1%}, {total / budget:.1%}")
         print(f"{name}: {len(source.files):,}, ~{size:,}; {'; '.join(row)}", flush=True)
 

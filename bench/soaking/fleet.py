@@ -1,4 +1,4 @@
-"""The gateways of the soak and what they stand on: a database, quotas and keys of its own."""
+"""The gateways of the soak, with their own database, quotas and keys."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ from uuid import uuid4
 import psycopg
 import redis
 from bench_gateway import answers, free_port
-from soaking.asks import KEYS, NARROW
+from soaking.request_mix import KEYS, NARROW
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 HERE = Path(__file__).resolve().parent
-# The key of the upstream, which nobody is to see.
+# The key of the upstream, which no response may contain.
 UPSTREAM_KEY = "sk-soak-0123456789abcdef"
-# A silent upstream is given up after so long.
+# Timeouts of the gateway: for a silent upstream, and for a client that reads nothing.
 IDLE_SECONDS = 4
-# So is a client that reads nothing.
 SEND_SECONDS = 6
 CONFIG = """
 [gateway]
@@ -74,25 +73,25 @@ max_ctx = {small}
 price_input = 1
 price_output = 5
 """
-# What a reload changes: how requests are made to fit, and whether 6,000 tokens fit into ``small``.
+# Settings that a reload changes: how requests are made to fit, and the window of ``small``.
 POLICIES = (
     ('fit = ["evict"]', 4_000),
     ('fit = ["truncate", "evict"]\nlow_water = 0.8', 8_000),
     ('fit = ["compact"]', 4_000),
 )
 START_SECONDS = 60.0
-# Caches so small that they are full within a minute: what still grows then is no cache.
+# Caches so small that they are full within a minute: later growth of memory is not theirs.
 SMALL = (
-    "import sys; from tokenbox.gateway import build; build.REMEMBERED = 1_000_000; "
-    "from tokenbox.tokenizers import words; words._MOST_KNOWN = 1_024; "
+    "import sys; from tokenbox.gateway import application; application.CACHED_CHARACTERS = 1_000_000; "
+    "from tokenbox.tokenizers import words; words._MAX_WORDS = 1_024; "
     "from tokenbox.gateway import models; models._MOST_KNOWN = 64; "
     "from tokenbox.cli import main; sys.exit(main())"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """What a gateway says of itself at a moment, and its open files."""
+class Metrics:
+    """Metrics of a gateway at one time, and its open files."""
 
     tasks: int = 0
     running: int = 0
@@ -101,8 +100,8 @@ class Figures:
     files: int = 0
 
     @classmethod
-    def of(cls, page: str, files: int) -> Figures:
-        """``page``: what /metrics says; figures with labels are added up."""
+    def of(cls, page: str, files: int) -> Metrics:
+        """Parse a page of /metrics; add up the values of all labels."""
         found: Counter[str] = Counter()
         for line in page.splitlines():
             if not line.startswith("#"):
@@ -118,27 +117,27 @@ class Figures:
 
 
 @dataclass(slots=True)
-class Life:
+class GatewayRun:
     """A process of a gateway. ``samples``: (time, requests, MB, open files).
 
-    ``idle``: before its first request; ``rested``: after the load.
+    ``idle``: metrics before its first request; ``at_rest``: after the load.
     """
 
     process: subprocess.Popen[bytes]
     samples: list[tuple[float, int, float, int]] = field(default_factory=list)
     requests: int = 0
-    idle: Figures = Figures()
-    rested: Figures = Figures()
+    idle: Metrics = Metrics()
+    at_rest: Metrics = Metrics()
 
 
 @dataclass(slots=True)
 class Gateway:
-    """One of the gateways: a port and a folder, which the next life of it finds again."""
+    """One of the gateways: a port and a folder, which its next process uses again."""
 
     number: int
     port: int
     folder: Path
-    lives: list[Life] = field(default_factory=list)
+    runs: list[GatewayRun] = field(default_factory=list)
     is_up: bool = False
     reloads: int = 0
 
@@ -147,8 +146,8 @@ class Gateway:
         return f"http://127.0.0.1:{self.port}"
 
     @property
-    def life(self) -> Life:
-        return self.lives[-1]
+    def run(self) -> GatewayRun:
+        return self.runs[-1]
 
     @property
     def state(self) -> Path:
@@ -159,7 +158,7 @@ class Gateway:
         return self.folder / "log"
 
     def start(self) -> None:
-        """Until it answers."""
+        """Start a process and wait until it answers."""
         environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.folder),
@@ -171,7 +170,7 @@ class Gateway:
         command = [sys.executable, "-c", SMALL, "serve", "--port", str(self.port), "--quiet"]
         with self.log.open("ab") as log:
             process = subprocess.Popen(command, cwd=self.folder, env=environment, stdout=log, stderr=log)
-        self.lives.append(Life(process))
+        self.runs.append(GatewayRun(process))
         deadline = time.monotonic() + START_SECONDS
         while not answers(f"{self.url}/healthz"):
             if process.poll() is not None or time.monotonic() > deadline:
@@ -181,33 +180,33 @@ class Gateway:
 
     def stop(self) -> int:
         self.is_up = False
-        self.life.process.send_signal(signal.SIGTERM)
-        return self.life.process.wait(90)
+        self.run.process.send_signal(signal.SIGTERM)
+        return self.run.process.wait(90)
 
     def kill(self) -> None:
         self.is_up = False
-        if self.life.process.poll() is None:
-            self.life.process.kill()
-            self.life.process.wait()
+        if self.run.process.poll() is None:
+            self.run.process.kill()
+            self.run.process.wait()
 
     def reload(self) -> None:
         self.reloads += 1
-        self.life.process.send_signal(signal.SIGHUP)
+        self.run.process.send_signal(signal.SIGHUP)
 
     def has_reloaded(self) -> bool:
         return self.log.read_bytes().count(b'"event":"reloaded"') >= self.reloads
 
     def memory_mb(self) -> float:
-        status = Path(f"/proc/{self.life.process.pid}/status").read_text(encoding="ascii")
+        status = Path(f"/proc/{self.run.process.pid}/status").read_text(encoding="ascii")
         return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
 
     def open_files(self) -> int:
-        return sum(1 for _ in Path(f"/proc/{self.life.process.pid}/fd").iterdir())
+        return sum(1 for _ in Path(f"/proc/{self.run.process.pid}/fd").iterdir())
 
     def sample(self) -> None:
-        with suppress(OSError):  # it is just being killed
-            life = self.life
-            life.samples.append((time.time(), life.requests, self.memory_mb(), self.open_files()))
+        with suppress(OSError):  # the process is being killed
+            run = self.run
+            run.samples.append((time.time(), run.requests, self.memory_mb(), self.open_files()))
 
     @property
     def files_waiting(self) -> int:
@@ -232,7 +231,7 @@ class Database:
         self.version = str(version).split()[0]
 
     def by(self, port: int) -> str:
-        """Its address by another port of this machine."""
+        """Return its address with another port of this machine."""
         parts = urlsplit(self.direct)
         user = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
         return urlunsplit(parts._replace(netloc=f"{user}127.0.0.1:{port}"))
@@ -246,8 +245,8 @@ class Database:
         self._server.close()
 
 
-class Levels:
-    """What Redis has of our keys' quotas, read past tokenbox."""
+class QuotaStore:
+    """The quotas of our keys in Redis, read without tokenbox."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -262,13 +261,13 @@ class Levels:
         return urlunsplit(parts._replace(netloc=f"{user}127.0.0.1:{port}"))
 
     def of(self, key_id: str) -> dict[str, int]:
-        """The buckets of a key: ``tokens/minute/20261121T1330`` and what is used."""
+        """Return the buckets of a key, such as ``tokens/minute/20261121T1330``, and their use."""
         prefix = f"tokenbox:quota:{key_id}/"
         names = list(self._redis.scan_iter(f"{prefix}*", count=1000))
         return {name.removeprefix(prefix): int(self._redis.get(name) or 0) for name in names}
 
     def unsettled(self, key_ids: Sequence[str]) -> list[str]:
-        """The reservations that nobody has settled."""
+        """Return the reservations that were never settled."""
         ours = tuple(f"tokenbox:quota:{key_id}/" for key_id in key_ids)
         return [
             str(name)
@@ -294,7 +293,7 @@ class Keys:
 
 
 def make_keys(database: str) -> Keys:
-    """By the command, as an operator makes them."""
+    """Create the keys with the command of operators."""
     found = Keys({"nobody": "tbk_" + "x" * 43}, {})
     options = {name: [] if quota is None else ["--quota", quota] for name, (_, quota) in KEYS.items()}
     options[NARROW] = ["--model", "soak", "--mode", "enforce"]
@@ -307,20 +306,20 @@ def make_keys(database: str) -> Keys:
 
 
 def write_config(gateway: Gateway, policy: int, *, database: str, quotas: str, upstream: int) -> None:
-    """The configuration of a gateway, whole or not at all."""
-    how, small = POLICIES[policy % len(POLICIES)]
-    said = CONFIG.format(
+    """Write the configuration of a gateway atomically."""
+    policy_lines, small = POLICIES[policy % len(POLICIES)]
+    config = CONFIG.format(
         database=database,
         redis=quotas,
         state=gateway.state,
         idle=IDLE_SECONDS,
         send=SEND_SECONDS,
-        policy=how,
+        policy=policy_lines,
         small=small,
         port=upstream,
     )
     new = gateway.folder / "config.new"
-    new.write_text(said, encoding="utf-8")
+    new.write_text(config, encoding="utf-8")
     new.replace(gateway.folder / "config.toml")
 
 

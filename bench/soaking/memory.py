@@ -1,4 +1,4 @@
-"""What a gateway holds over its life: memory, open files, tasks."""
+"""Resources of a gateway process over time: memory, open files, tasks."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from statistics import linear_regression, median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from soaking.fleet import Life
+    from soaking.fleet import GatewayRun
 
-# A shorter life says nothing about memory: caches fill, and the allocator has not seen the worst yet.
+# Memory of a shorter run is not judged: its caches are still filling.
 JUDGED_SECONDS = 600.0
-# Memory is flat if a straight line through the last half of a life rises by no more than this over that half,
-# and its peak there is no more than this above the median of the second quarter.
+# Memory is stable if the regression line through the last half of a run rises by at most RISE_MB over that
+# half, and the peak there is at most PEAK_MB above the median of the second quarter.
 RISE_MB, PEAK_MB = 5.0, 16.0
-# Open files at rest, beside those before the first request: 32 connections to Redis are kept and some others.
+# Additional open files at rest: 32 pooled connections to Redis, and some others.
 MORE_FILES = 40
-# Tasks at rest, beside those before the first request: the one that returns leases of quotas.
+# Additional tasks at rest: the one that returns leases of quotas.
 MORE_TASKS = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A life in MB. ``rise``: of the line through its last half; ``slope``: the same for 100,000 requests.
+    """A run, in MB. ``rise``: of the line through its last half; ``slope``: the same per 100,000 requests.
 
-    ``files``: before the first request, most, at rest after the load; ``tasks``: the first and the last.
+    ``files``: before the first request, maximum, at rest after the load; ``tasks``: the first and the last.
     """
 
     name: str
@@ -41,8 +41,8 @@ class Memory:
     ended_well: bool
 
     @classmethod
-    def of(cls, name: str, life: Life) -> Memory:
-        samples = life.samples
+    def of(cls, name: str, run: GatewayRun) -> Memory:
+        samples = run.samples
         began, quarter = samples[0][0], (samples[-1][0] - samples[0][0]) / 4
         quarters: list[list[tuple[float, int, float, int]]] = [[], [], [], []]
         for sample in samples:
@@ -61,9 +61,9 @@ class Memory:
             peak=max(mb for *_, mb, _ in half),
             rise=rise,
             slope=100_000 * rise / requests if requests else None,
-            files=(life.idle.files, max(files for *_, files in samples), life.rested.files),
-            tasks=(life.idle.tasks, life.rested.tasks),
-            ended_well=life.rested.tasks > 0,
+            files=(run.idle.files, max(files for *_, files in samples), run.at_rest.files),
+            tasks=(run.idle.tasks, run.at_rest.tasks),
+            ended_well=run.at_rest.tasks > 0,
         )
 
     @property
@@ -71,7 +71,7 @@ class Memory:
         return self.seconds >= JUDGED_SECONDS and self.ended_well
 
     @property
-    def is_flat(self) -> bool:
+    def is_stable(self) -> bool:
         return self.rise <= RISE_MB and self.peak - self.warm <= PEAK_MB
 
     @property

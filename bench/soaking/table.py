@@ -1,4 +1,4 @@
-"""What the soak found, as a table."""
+"""The table of the soak."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from soaking.asks import KEYS
-from soaking.count import COLUMNS, Arrival, Charged, Fate, Ledger, Row, charged, compare
+from soaking.audit import COLUMNS, Arrival, Charged, Ending, Ledger, Row, charged, compare
 from soaking.memory import MORE_FILES, MORE_TASKS, PEAK_MB, RISE_MB, Memory
+from soaking.request_mix import KEYS
 from soaking.words import WINDOW
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ PACKAGES = (
     "redis",
     "aiohttp",
 )
-# Lives with fewer samples are not shown, and mistakes after so many only counted.
-FEW, SHOWN = 8, 8
+# Runs with fewer samples are not shown; of problems, only the first.
+MIN_SAMPLES, SHOWN = 8, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All that is known after the end. ``load``: of the machine, before and after."""
+    """All results. ``load``: of the machine, before and after."""
 
     soak: Soak
     arrivals: list[Arrival]
@@ -69,19 +69,19 @@ class Findings:
         arrivals = [Arrival(**line) for line in lines]
         found = soak.database.rows(f"SELECT {', '.join(COLUMNS)} FROM tokenbox_calls")
         names = {key_id: name for name, key_id in soak.keys.ids.items()}
-        levels = {name: soak.levels.of(soak.keys.ids[name]) for name in KEYS}
+        levels = {name: soak.quota_store.of(soak.keys.ids[name]) for name in KEYS}
         memory = [
-            Memory.of(f"gateway {gateway.number}" + (f", life {n}" if len(gateway.lives) > 1 else ""), life)
+            Memory.of(f"gateway {gateway.number}" + (f", life {n}" if len(gateway.runs) > 1 else ""), life)
             for gateway in soak.gateways
-            for n, life in enumerate(gateway.lives, 1)
-            if len(life.samples) > FEW
+            for n, life in enumerate(gateway.runs, 1)
+            if len(life.samples) > MIN_SAMPLES
         ]
         return cls(
             soak=soak,
             arrivals=arrivals,
-            ledger=compare(soak.lives, arrivals, [Row(*row) for row in found], names),
-            charges=charged(soak.lives, arrivals, levels, soak.killed_at),
-            unsettled=len(soak.levels.unsettled(list(soak.keys.ids.values()))),
+            ledger=compare(soak.finished, arrivals, [Row(*row) for row in found], names),
+            charges=charged(soak.finished, arrivals, levels, soak.killed_at),
+            unsettled=len(soak.quota_store.unsettled(list(soak.keys.ids.values()))),
             memory=memory,
             load=load,
         )
@@ -95,8 +95,8 @@ class Findings:
 
     def _of_answers(self) -> Iterator[Check]:
         came = [arrival.number for arrival in self.arrivals if arrival.api != "summarize"]
-        lives = self.soak.lives.values()
-        unsent = {one.number for one in lives if one.fate in (Fate.WHOLE, Fate.BROKEN)} - set(came)
+        finished = self.soak.finished.values()
+        unsent = {one.number for one in finished if one.ending in (Ending.WHOLE, Ending.BROKEN)} - set(came)
         over = [one for one in self.arrivals if one.tokens + one.reserved > WINDOW and one.model == "soak"]
         estimated = self.ledger.estimated
         yield Check.none("requests without an answer, or with another than has to come", len(self.soak.wrong))
@@ -141,7 +141,7 @@ class Findings:
     def _of_gateways(self) -> Iterator[Check]:
         gateways = self.soak.gateways
         yield Check.none(
-            "mistakes of tokenbox, by its own metric", sum(one.life.rested.mistakes for one in gateways)
+            "mistakes of tokenbox, by its own metric", sum(one.run.at_rest.mistakes for one in gateways)
         )
         yield Check.none("tracebacks in the logs", sum(map(tracebacks, gateways)))
         for one in self.memory:
@@ -150,7 +150,7 @@ class Findings:
                     f"memory of {one.name}, over its last half",
                     f"rises by {RISE_MB:g} MB at most, peak {PEAK_MB:g} MB at most above the second quarter",
                     f"{one.rise:+.1f} MB, {one.peak - one.warm:+.1f} MB",
-                    one.is_flat,
+                    one.is_stable,
                 )
         for one in self.memory:
             if one.ended_well:
@@ -164,9 +164,9 @@ class Findings:
 
     @property
     def cut(self) -> int:
-        """How many calls a gateway that was killed had under way: those for summaries too."""
-        cut = [lived for lived in self.soak.lives.values() if lived.may_have_no_end]
-        return len(cut) + sum(lived.kind == "made to fit" for lived in cut)
+        """The number of calls that a killed gateway had in flight, with those for summaries."""
+        cut = [request for request in self.soak.finished.values() if request.may_be_unfinished]
+        return len(cut) + sum(request.kind == "made to fit" for request in cut)
 
 
 def tracebacks(gateway: Gateway) -> int:
@@ -183,16 +183,16 @@ def table(findings: Findings) -> str:
 
 
 def about(findings: Findings) -> Iterator[str]:
-    """When, what, and how often."""
+    """Yield the paragraphs above the table."""
     soak = findings.soak
-    answered = [lived for lived in soak.lives.values() if not lived.fate.is_open]
-    fates = Counter(lived.fate.value for lived in soak.lives.values())
-    statuses = Counter(f"{lived.status} {lived.code or 'OK'}" for lived in answered)
+    answered = [request for request in soak.finished.values() if not request.ending.is_open]
+    fates = Counter(request.ending.value for request in soak.finished.values())
+    statuses = Counter(f"{request.status} {request.code or 'OK'}" for request in answered)
     seconds, kind = soak.slowest
     yield where_and_when(findings)
     yield ""
     yield (
-        f"{len(soak.lives):,} requests, {len(findings.arrivals):,} calls of the upstream, of which "
+        f"{len(soak.finished):,} requests, {len(findings.arrivals):,} calls of the upstream, of which "
         f"{findings.ledger.estimated:,} were estimated. What was asked: {shares(soak.mix.made)}."
     )
     yield ""
@@ -214,7 +214,7 @@ def about(findings: Findings) -> Iterator[str]:
 
 def where_and_when(findings: Findings) -> str:
     soak, options, (before, after) = findings.soak, findings.soak.options, findings.load
-    servers = f"PostgreSQL {soak.database.version}, Redis {soak.levels.version}"
+    servers = f"PostgreSQL {soak.database.version}, Redis {soak.quota_store.version}"
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     return (
         f"{datetime.now(UTC):%Y-%m-%d}, {options.minutes:g} minutes at {options.rate:g} requests per second, "
@@ -224,7 +224,7 @@ def where_and_when(findings: Findings) -> str:
 
 
 def memory(findings: Findings) -> Iterator[str]:
-    """A row for each life of a gateway."""
+    """Yield the table of memory, a row per process of a gateway."""
     names = (
         "gateway",
         "seconds",
@@ -253,7 +253,7 @@ def memory(findings: Findings) -> Iterator[str]:
 
 
 def wrong(findings: Findings) -> Iterator[str]:
-    """The first things that are wrong, in words."""
+    """Yield descriptions of the first problems."""
     soak, ledger = findings.soak, findings.ledger
     found = [*soak.wrong, *soak.served, *ledger.lost, *ledger.twice, *ledger.invented, *ledger.different]
     yield from (f"* {text}" for text in found[:SHOWN])

@@ -1,7 +1,7 @@
 """The upstream of the soak: ``upstream.py PORT FILE``.
 
-It speaks all five APIs, counts as llama.cpp does, and fails as ``metadata.fault`` of a request says, in the
-ways of tests/gateway/stub.py. What arrives is noted in the file before it is answered, a line of JSON each.
+It serves all five APIs and the counting endpoints of llama.cpp, and fails as requested by ``metadata.fault``,
+with the faults of tests/gateway/stub.py. It writes each arriving request to FILE as JSON before it responds.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ SUMMARY = "Summarize the conversation"
 _NUMBER = re.compile(r"#(\d+)")
 
 
-class Nowhere(list[Any]):
-    """Where the stub's faults note what nobody asks for here, and what would fill the memory."""
+class Discarded(list[Any]):
+    """A list that stays empty, for records of the stub that would fill the memory."""
 
     def append(self, item: object) -> None:
         pass
 
 
 async def answer(request: web.Request) -> web.StreamResponse:
-    """One of the five APIs, as the path says."""
+    """Respond in the API of the path."""
     body = await request.json()
     api = _API[request.path]
-    asked = body.get("metadata") or {}
-    is_summary = not asked and SUMMARY in json.dumps(body.get("messages", ""))
-    number = _numbers_in(body["messages"])[0] if is_summary else int(asked["number"])
+    options = body.get("metadata") or {}
+    is_summary = not options and SUMMARY in json.dumps(body.get("messages", ""))
+    number = _numbers_in(body["messages"])[0] if is_summary else int(options["number"])
     tokens, reserved = tokens_of(body), reserved_in(body)
     output = output_of(number, reserved) if reserved else 0
-    fault = asked.get("fault")
+    fault = options.get("fault")
     note = {
         "number": number,
         "at": time.time(),
@@ -60,17 +60,17 @@ async def answer(request: web.Request) -> web.StreamResponse:
     os.write(request.app[NOTES], json.dumps(note).encode() + b"\n")
     if fault is not None:
         return await stub.FAULTS[fault](request, body)
-    if delay := asked.get("delay"):
+    if delay := options.get("delay"):
         await asyncio.sleep(float(delay))
-    pieces = pieces_of(number, int(asked.get("pieces", 4)), int(asked.get("size", 12)))
+    pieces = pieces_of(number, int(options.get("pieces", 4)), int(options.get("size", 12)))
     whole, events = api("".join(pieces), pieces, tokens, output, tools="tools" in body)
     if not body.get("stream"):
         return web.Response(body=json.dumps(whole).encode(), content_type="application/json")
-    return await streamed(request, events, float(asked.get("pause", 0)))
+    return await streamed(request, events, float(options.get("pause", 0)))
 
 
 def _numbers_in(messages: object) -> list[int]:
-    """Of the requests whose past is to be summed up: it is one."""
+    """Return the numbers of the requests whose history is to be summarized."""
     return [int(number) for number in _NUMBER.findall(json.dumps(messages))]
 
 
@@ -85,7 +85,7 @@ async def streamed(request: web.Request, events: list[bytes], pause: float) -> w
     return response
 
 
-Said = tuple[dict[str, Any], list[bytes]]
+Answer = tuple[dict[str, Any], list[bytes]]
 
 
 def frame(value: dict[str, Any], event: str | None = None) -> bytes:
@@ -93,7 +93,7 @@ def frame(value: dict[str, Any], event: str | None = None) -> bytes:
     return named + b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n"
 
 
-def chat(said: str, pieces: list[str], tokens: int, output: int, *, tools: bool) -> Said:
+def chat(said: str, pieces: list[str], tokens: int, output: int, *, tools: bool) -> Answer:
     usage = {"prompt_tokens": tokens, "completion_tokens": output, "total_tokens": tokens + output}
     head = {"id": "c", "created": 1, "model": "soak"}
 
@@ -118,7 +118,7 @@ def chat(said: str, pieces: list[str], tokens: int, output: int, *, tools: bool)
     ]
 
 
-def completions(said: str, pieces: list[str], tokens: int, output: int, *, tools: bool) -> Said:
+def completions(said: str, pieces: list[str], tokens: int, output: int, *, tools: bool) -> Answer:
     usage = {"prompt_tokens": tokens, "completion_tokens": output, "total_tokens": tokens + output}
     head = {"id": "c", "object": "text_completion", "created": 1, "model": "soak"}
 
@@ -133,7 +133,7 @@ def completions(said: str, pieces: list[str], tokens: int, output: int, *, tools
     ]
 
 
-def responses(said: str, pieces: list[str], tokens: int, output: int, *, tools: bool) -> Said:
+def responses(said: str, pieces: list[str], tokens: int, output: int, *, tools: bool) -> Answer:
     usage = {"input_tokens": tokens, "output_tokens": output, "total_tokens": tokens + output}
     head = {"id": "r", "object": "response", "created_at": 1, "model": "soak"}
     item: dict[str, Any] = {"id": "i", "status": "completed"}
@@ -154,7 +154,7 @@ def responses(said: str, pieces: list[str], tokens: int, output: int, *, tools: 
     return whole, [frame(event, event["type"]) for event in events]
 
 
-def messages(said: str, pieces: list[str], tokens: int, output: int, *, tools: bool) -> Said:
+def messages(said: str, pieces: list[str], tokens: int, output: int, *, tools: bool) -> Answer:
     usage = {"input_tokens": tokens, "output_tokens": output}
     message = {"id": "m", "type": "message", "role": "assistant", "model": "soak"}
     if tools:
@@ -186,7 +186,7 @@ def messages(said: str, pieces: list[str], tokens: int, output: int, *, tools: b
     ]
 
 
-def embeddings(said: str, pieces: list[str], tokens: int, output: int, *, tools: bool) -> Said:
+def embeddings(said: str, pieces: list[str], tokens: int, output: int, *, tools: bool) -> Answer:
     data = [{"object": "embedding", "index": 0, "embedding": [0.5, 0.25], "said": said}]
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return {"object": "list", "model": "soak", "data": data, "usage": usage}, []
@@ -227,7 +227,7 @@ async def healthy(request: web.Request) -> web.Response:
 def make(notes: str) -> web.Application:
     app = web.Application(client_max_size=1 << 28)
     app[NOTES] = os.open(notes, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    app[stub.STARTED] = app[stub.CANCELLED] = app[stub.SEEN] = app[stub.HEADERS] = Nowhere()
+    app[stub.STARTED] = app[stub.CANCELLED] = app[stub.SEEN] = app[stub.HEADERS] = Discarded()
     for path in _API:
         app.router.add_post(path, answer)
     for path in ("/v1/chat/completions/input_tokens", "/v1/responses/input_tokens"):
@@ -248,5 +248,5 @@ if __name__ == "__main__":
         port=int(sys.argv[1]),
         access_log=None,
         print=None,
-        handler_cancellation=True,  # or it would not notice who leaves
+        handler_cancellation=True,  # to notice clients that disconnect
     )

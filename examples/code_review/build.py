@@ -1,9 +1,9 @@
-"""Write the inputs of a code review into a folder: real files of this Python's standard library.
+"""Write the inputs of a code review to a folder: files of this Python's standard library.
 
     python examples/code_review/build.py FOLDER
 
-The folder then holds ``review.toml`` (a layout document) and the files it names: the rules, a diff, outlines,
-sources, and the trace of a run.
+The folder then contains ``review.toml`` (a layout document) and the files that it names: the rules, a diff,
+outlines, sources, and the trace of a run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 LIBRARY = Path(json.__file__).parents[1]
-# Files and their priorities: what the change touches first, then what is near, then what only resembles it.
+# Files and their priorities: first the changed file and its neighbours, then files that only resemble it.
 SOURCES = {
     "json/decoder.py": 800,
     "json/scanner.py": 750,
@@ -37,7 +37,7 @@ SOURCES = {
 }
 OUTLINED = ("json/decoder.py", "json/scanner.py", "json/encoder.py", "json/tool.py")
 
-# The change under review: a negative start index is refused.
+# The change under review: reject a negative start index.
 BEFORE = """\
         try:
             obj, end = self.scan_once(s, idx)
@@ -49,7 +49,7 @@ AFTER = """\
             obj, end = self.scan_once(s, idx)
 """
 
-# What the trace is of: writing and reading a small document, line by line.
+# The traced program: it writes and reads a small document.
 RUN = """\
 import json, sys, trace
 document = {"name": "tokenbox", "sizes": list(range(40)), "nested": {"deep": [{"x": i} for i in range(12)]}}
@@ -61,10 +61,10 @@ trace.Trace(count=0, trace=1, ignoredirs=[sys.prefix + "/none"]).runfunc(run)
 """
 
 DOCUMENT = """\
-# A code review as a layout document: what the model could be told, and what matters most.
+# A code review as a layout document: sections for the model, and their priorities.
 tokenizer = "o200k_base"
 budget = 8000
-policy = "degrade"  # smaller forms and cuts before drops
+policy = "degrade"  # smaller forms and truncation before drops
 
 [defaults]
 shrink = 1
@@ -134,17 +134,17 @@ def main(folder: Path) -> None:
 
 
 def change() -> str:
-    """The diff of ``json/decoder.py``."""
+    """Return the diff of ``json/decoder.py``."""
     text = (LIBRARY / "json/decoder.py").read_text(encoding="utf-8")
     if BEFORE not in text:
-        sys.exit("json/decoder.py of this Python is not as this example knows it: no change to review.")
+        sys.exit("json/decoder.py of this Python does not contain the lines that the example changes.")
     name = "Lib/json/decoder.py"
     lines, changed = text.splitlines(keepends=True), text.replace(BEFORE, AFTER, 1).splitlines(keepends=True)
     return "".join(unified_diff(lines, changed, f"a/{name}", f"b/{name}"))
 
 
 def outlines(names: Iterable[str]) -> str:
-    """The signatures of each file, under its name."""
+    """Return the signatures of each file, below its name."""
     outline = parse_pipeline("outline('python')")
     tokenizer = tokenbox.tokenizers.get("o200k_base")
     parts = []
@@ -155,7 +155,7 @@ def outlines(names: Iterable[str]) -> str:
 
 
 def run_trace() -> str:
-    """A long log: every line of Python that ran."""
+    """Run the program; return a long log with each executed line."""
     done = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, check=True)
     return done.stdout
 

@@ -1,4 +1,4 @@
-"""The main job on real input: a code review in 8,000 and in 2,000 tokens, explained and compared."""
+"""Lay out a code review of real files in 8,000 and in 2,000 tokens; explain and compare the results."""
 
 from __future__ import annotations
 

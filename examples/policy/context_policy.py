@@ -1,7 +1,7 @@
 """The context policy of this repository: python context_policy.py [--plan].
 
-The rules always stay. Of the notes, the newest come first: they are named by date. A prompt that does not fit
-is refused; what to leave out is for the author to decide, and ``--plan`` says what this policy would.
+The rules of a prompt always stay. The newest of its notes, which are named by date, come first. A prompt that
+does not fit is refused: its author decides what to leave out, and ``--plan`` shows what this policy would.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WRONG, REFUSED = 2, 4
 
 
 def newest_first(candidates: Sequence[Candidate], budget: int, _: Callable[[str], int]) -> Iterator[int]:
-    """Our strategy: what is critical, then as many of the newest notes as fit, sent in declared order."""
+    """Keep critical chunks, then the newest notes that fit; yield their indices in declared order."""
     left = budget - sum(one.tokens for one in candidates if one.critical)
     chosen = {one.index for one in candidates if one.critical}
     for one in sorted(candidates, key=lambda one: one.id, reverse=True):
@@ -36,7 +36,7 @@ def newest_first(candidates: Sequence[Candidate], budget: int, _: Callable[[str]
 
 
 def sections_of(folder: Path) -> list[Section]:
-    """One prompt: its rules, which must stay, and its notes."""
+    """Return the sections of a prompt: its rules, which are critical, and its notes."""
     return [
         Section(file.stem, file.read_text(encoding="utf-8"), shrink=0 if file.stem == "rules" else 1)
         for file in sorted(folder.glob("*.md"), key=lambda file: (file.stem != "rules", file.stem))
@@ -44,7 +44,7 @@ def sections_of(folder: Path) -> list[Section]:
 
 
 def check(folder: Path) -> bool:
-    """Whether the prompt may be sent; says why not, and what would help."""
+    """Print whether the prompt fits, why not, and the remedies; return True if it does."""
     verdict = ctx.enforce(MODEL, sections_of(folder), strategy=newest_first)
     print(f"{folder.name}: {'ok' if verdict.ok else 'refused'}: {verdict.why}")
     for remedy in verdict.plan:
@@ -53,7 +53,7 @@ def check(folder: Path) -> bool:
 
 
 def show_plan(folder: Path) -> None:
-    """What this policy would send, and what a summary could bring back to it."""
+    """Print what this policy would leave out, and what summaries would save."""
     sections = sections_of(folder)
     plan = ctx.pack(sections, strategy=newest_first, model=MODEL)
     print(f"{folder.name}: {plan.total} of {plan.budget} tokens")

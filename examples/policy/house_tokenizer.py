@@ -1,4 +1,4 @@
-"""The tokenizer of the house model: words of at most four letters, and every other character alone."""
+"""The tokenizer of the house model: a token per four characters of a word, and per other character."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ VERSION = "2"
 
 
 def count(text: str) -> int:
-    """The tokens of a text."""
+    """Return the number of tokens of a text."""
     return len(_PIECES.findall(text))

@@ -1,6 +1,6 @@
-// The card of one item: what it is, what became of it, why, its forms, and its text with what was left out.
+// The card of one item: its decision and the reasons, sizes, forms, and its text with the omissions marked.
 import { useMemo, useState } from 'preact/hooks';
-import { classOf, figure, isGone, leftOut, partsExact } from './record.js';
+import { classOf, figure, isLeftOut, leftOut, partsExact } from './record.js';
 import { Text, html } from './parts.js';
 
 function Sizes({ item, state, exact }) {
@@ -16,10 +16,10 @@ export function Card({ record, entry, frame, state, steps = frame.steps ?? [] })
   const [view, setView] = useState('sent');
   const item = state && entry.items[state.item];
   const whole = item ? record.text(item.text) : null;
-  const sent = state ? (isGone(state.decision) ? '' : record.text(state.ref)) : null;
+  const sent = state ? (isLeftOut(state.decision) ? '' : record.text(state.ref)) : null;
   const gone = useMemo(() => {
     if (!state || whole === null) return null;
-    return isGone(state.decision) ? [[0, whole.length]] : leftOut(state.ref, item.text, whole);
+    return isLeftOut(state.decision) ? [[0, whole.length]] : leftOut(state.ref, item.text, whole);
   }, [state, whole]);
   if (!item) return html`<section class="card empty"><p class="faint">Choose a section in the strip or the list to see its text and why it is what it is.</p></section>`;
   const reasons = steps.filter((step) => step.items.includes(state.item));

@@ -14,7 +14,7 @@ function viewsOf(entry, sides) {
   return views;
 }
 
-// What can stand side by side: every frame of every entry, and a few budgets of the slider.
+// The sides for a comparison: every frame of every entry, and some budgets of the slider.
 function sidesOf(record) {
   const found = [];
   for (const entry of record.entries) {

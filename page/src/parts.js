@@ -1,14 +1,14 @@
-// What several views are made of: a text of any length, a list of any length, the strip, the waterfall.
+// Components of several views: a text and a list of any length, the strip, the waterfall.
 import { h } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import htm from 'htm';
-import { classOf, figure, isGone, partsExact } from './record.js';
+import { classOf, figure, partsExact } from './record.js';
 
 export const html = htm.bind(h);
 
 const CHUNK = 4000;
 
-// The text in pieces that end with a line where one does, so that a browser lays out only those in view.
+// Split a text into chunks, at ends of lines if possible, so that the browser lays out only those in view.
 export function chunks(text, from = 0, to = text.length) {
   const found = [];
   let start = from;
@@ -25,7 +25,7 @@ export function chunks(text, from = 0, to = text.length) {
   return found;
 }
 
-// Long texts are put on the page piece by piece as the reader comes to their end.
+// Chunks of a long text are added to the page as the reader scrolls to its end.
 const FIRST = 16;
 
 export function Text({ text, gone = [], label }) {
@@ -47,37 +47,30 @@ export function Text({ text, gone = [], label }) {
   };
   return html`<div class="text" tabindex="0" role="region" aria-label=${label} onScroll=${more}>
     ${text === '' && html`<p class="faint">empty</p>`}
-    ${pieces.slice(0, shown).map(([start, end, isGone]) => html`<pre key=${start} class=${`${isGone ? 'gone' : ''}${end - start > CHUNK / 2 ? ' long' : ''}`} dir="auto">${isGone ? html`<del>${text.slice(start, end)}</del>` : text.slice(start, end)}</pre>`)}
+    ${pieces.slice(0, shown).map(([start, end, isLeftOut]) => html`<pre key=${start} class=${`${isLeftOut ? 'gone' : ''}${end - start > CHUNK / 2 ? ' long' : ''}`} dir="auto">${isLeftOut ? html`<del>${text.slice(start, end)}</del>` : text.slice(start, end)}</pre>`)}
     ${shown < pieces.length && html`<button class="more" onClick=${() => setShown(pieces.length)}>
       Show the other ${figure(text.length - pieces[shown][0])} characters</button>`}
   </div>`;
 }
 
-export function useWidth() {
+// A reference to an element, and what `read` returns for it now and after each change of its size.
+function useMeasured(initial, read) {
   const ref = useRef(null);
-  const [width, setWidth] = useState(0);
+  const [size, setSize] = useState(initial);
   useLayoutEffect(() => {
-    const measure = () => setWidth(ref.current ? ref.current.clientWidth : 0);
+    const measure = () => setSize(ref.current ? read(ref.current) : initial);
     measure();
     const observer = new ResizeObserver(measure);
     observer.observe(ref.current);
     return () => observer.disconnect();
   }, []);
-  return [ref, width];
+  return [ref, size];
 }
 
-// A list of which only the rows in view are on the page. Arrow keys choose a row.
+// A list that renders only the rows in view. Arrow keys choose a row.
 export function List({ rows, height, label, chosen, onChoose, row, keyOf }) {
-  const box = useRef(null);
+  const [box, room] = useMeasured(600, (element) => element.clientHeight || 600);
   const [top, setTop] = useState(0);
-  const [room, setRoom] = useState(600);
-  useLayoutEffect(() => {
-    const measure = () => setRoom(box.current.clientHeight || 600);
-    measure();
-    const observer = new ResizeObserver(measure);
-    observer.observe(box.current);
-    return () => observer.disconnect();
-  }, []);
   const at = rows.findIndex((item) => keyOf(item) === chosen);
   useEffect(() => {
     if (at < 0) return;
@@ -108,7 +101,7 @@ export function List({ rows, height, label, chosen, onChoose, row, keyOf }) {
   </div>`;
 }
 
-// The segments of a strip, those narrower than a pixel put together, so that every width is true to scale.
+// The segments of a strip; those narrower than 1.5 pixels are merged, so that all widths are to scale.
 function segments(entry, states, scale, width) {
   const found = [];
   let start = 0;
@@ -132,7 +125,7 @@ function segments(entry, states, scale, width) {
 export const sizeOf = (states) => states.reduce((sum, state) => sum + (state.size ?? 0), 0);
 
 export function Strip({ entry, frame, states, chosen, onChoose, cached = null, scale: given, label }) {
-  const [ref, width] = useWidth();
+  const [ref, width] = useMeasured(0, (element) => element.clientWidth);
   const [over, setOver] = useState(null);
   const inParts = sizeOf(states);
   const sent = Math.max(frame.total ?? 0, inParts, 1);
@@ -142,7 +135,7 @@ export function Strip({ entry, frame, states, chosen, onChoose, cached = null, s
   const found = useMemo(() => segments(entry, states, scale, width || 1000), [entry, states, scale, width]);
   const percent = (tokens) => `${(100 * tokens) / scale}%`;
   const named = (segment) => segment.items.length > 1 ? `${segment.items.length} sections` : entry.items[segment.items[0]].id;
-  const said = over ?? found.find((segment) => segment.items.includes(chosen));
+  const described = over ?? found.find((segment) => segment.items.includes(chosen));
   const free = frame.budget === null ? null : frame.budget - (frame.total ?? 0);
   return html`<figure class="strip" aria-label=${label}>
     <div class="track" ref=${ref} onMouseLeave=${() => setOver(null)}>
@@ -157,10 +150,10 @@ export function Strip({ entry, frame, states, chosen, onChoose, cached = null, s
       <div class="new" style=${{ left: percent(cached.tokens), width: percent(Math.max(0, inParts - cached.tokens)) }}></div></div>`}
     <div class="scale" aria-hidden="true">${[0, 0.25, 0.5, 0.75, 1].map((part) => html`<span>${figure(Math.round(scale * part))}</span>`)}</div>
     <figcaption>
-      ${said ? html`<b><bdi>${named(said)}</bdi></b> ${figure(said.end - said.start, partsExact(frame))} tokens, ${said.kind === 'mixed' ? 'several decisions' : said.kind}`
+      ${described ? html`<b><bdi>${named(described)}</bdi></b> ${figure(described.end - described.start, partsExact(frame))} tokens, ${described.kind === 'mixed' ? 'several decisions' : described.kind}`
         : html`${figure(frame.total, frame.exact)} tokens${frame.budget === null ? '' : ` of ${figure(frame.budget)}, ${figure(free, frame.exact)} free`}. Widths are to scale.`}
       ${whole > sent * 1.02 && html` <button class="near" onClick=${() => setNear(!near)}>${near ? `Show all ${figure(whole)}` : 'Show only what is sent'}</button>`}
-      ${cached !== null && html` <span class="faint">${cached.said}</span>`}
+      ${cached !== null && html` <span class="faint">${cached.note}</span>`}
     </figcaption>
   </figure>`;
 }
@@ -207,4 +200,3 @@ export function Legend({ entry, states }) {
 }
 
 export const isShown = (state) => state.decision !== 'absent';
-export { isGone };

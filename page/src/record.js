@@ -1,6 +1,6 @@
-// The record that the page holds, read: texts by number, and the states of a frame from its changes.
+// Parse the record of the page: resolve references to texts, and compute the states of a frame from changes.
 
-const GONE = new Set(['dropped', 'omitted', 'evicted', 'absent', 'merged']);
+const LEFT_OUT = new Set(['dropped', 'omitted', 'evicted', 'absent', 'merged']);
 const CLASSES = {
   kept: 'kept', full: 'kept', sent: 'kept', expanded: 'expanded',
   compressed: 'compressed', summary: 'compressed', outline: 'compressed', masked: 'compressed', reduced: 'compressed',
@@ -8,12 +8,12 @@ const CLASSES = {
   beside: 'beside',
 };
 
-export const isGone = (decision) => GONE.has(decision);
+export const isLeftOut = (decision) => LEFT_OUT.has(decision);
 export const classOf = (decision, critical) =>
-  isGone(decision) ? 'dropped' : critical && (decision === 'kept' || decision === 'full') ? 'critical'
+  isLeftOut(decision) ? 'dropped' : critical && (decision === 'kept' || decision === 'full') ? 'critical'
     : CLASSES[decision] ?? 'kept';
 
-// A name with controls, of directions too, would look like another one: they are shown as escapes.
+// Show control characters as escapes: with them, in particular those of direction, a name could look like another.
 const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 const visible = (name) => name.replace(CONTROLS, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`);
 
@@ -38,7 +38,7 @@ export function readRecord(json) {
   return { ...record, text };
 }
 
-// The states of a frame: those of the frame before it, but for its changes.
+// Return a function for the states of a frame: those of the previous frame with the changes applied.
 function tracker(entry, frames) {
   const absent = (item) => ({ item, decision: 'absent', size: 0, ref: null, form: null, expand: null });
   let at = -1;
@@ -66,12 +66,12 @@ export function promptOf(record, entry, frame, states) {
   for (const state of states) {
     const text = record.text(state.ref);
     if (text) texts.push(text);
-    else if (text === null && !isGone(state.decision) && state.decision !== 'beside') return null;
+    else if (text === null && !isLeftOut(state.decision) && state.decision !== 'beside') return null;
   }
   return texts.join(entry.separator);
 }
 
-// The pieces of the whole text that are not sent, as [start, end]; null where that is not known.
+// The ranges of the text that are not sent, as [start, end]; null if unknown.
 export function leftOut(ref, wholeRef, whole) {
   if (ref === null) return null;
   if (ref === wholeRef) return [];
@@ -87,7 +87,7 @@ export function leftOut(ref, wholeRef, whole) {
   return found;
 }
 
-// The lengths of the tokens, as record.py packs them.
+// The lengths of the tokens, unpacked from the encoding of record.py.
 export function unpackLengths(packed) {
   const found = [];
   let length = 0;
@@ -102,11 +102,10 @@ export function unpackLengths(packed) {
   return found;
 }
 
-// Where two texts differ first: in UTF-16 units for showing, and in bytes of UTF-8, as prompt caches count.
+// The first difference of two texts: in UTF-16 units for display, and in bytes of UTF-8; null if they are equal.
 export function firstDifference(one, other) {
-  const most = Math.min(one.length, other.length);
   let low = 0;
-  let high = most;
+  let high = Math.min(one.length, other.length);
   while (low < high) {
     const middle = (low + high + 1) >> 1;
     if (one.slice(low, middle) === other.slice(low, middle)) low = middle;
@@ -122,7 +121,7 @@ export function firstDifference(one, other) {
   return { place, byte: utf8.encode(one.slice(0, place)).length + same };
 }
 
-// Whether the sizes of a frame's items are exact: a server's total may be, and our counts of its parts not.
+// True if the sizes of a frame's items are exact. The total may be a server's, and exact, when these are not.
 export const partsExact = (frame) => frame.parts_exact ?? frame.exact;
 
 const GROUPED = new Intl.NumberFormat('en-US');

@@ -1,8 +1,8 @@
-// The views, each of one frame of an entry: the request, its steps, other budgets, turns, two side by side, the prompt.
+// The views of an entry: the request, its steps, other budgets, turns, a comparison, the prompt.
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { Card } from './card.js';
 import { Legend, List, Strip, Text, Waterfall, html, isShown, sizeOf } from './parts.js';
-import { classOf, figure, firstDifference, isGone, partsExact, promptOf, unpackLengths } from './record.js';
+import { classOf, figure, firstDifference, isLeftOut, partsExact, promptOf, unpackLengths } from './record.js';
 
 const ROW = 44;
 const ORDERS = {
@@ -38,20 +38,20 @@ function Rows({ entry, frame, states, chosen, onChoose }) {
   </section>`;
 }
 
-// What of a frame a prompt cache can hold: what the server said, or what is unchanged since the frame before.
+// The tokens of a frame that a prompt cache can hold: the server's figure, or the prefix shared with the last frame.
 function cachedOf(frame, states, before) {
   if (frame.usage && frame.usage.cached !== null && frame.usage.cached !== undefined) {
-    return { tokens: frame.usage.cached, said: `${figure(frame.usage.cached)} tokens came from the prompt cache (the server's figure); the rest was new.` };
+    return { tokens: frame.usage.cached, note: `${figure(frame.usage.cached)} tokens came from the prompt cache (the server's figure); the rest was new.` };
   }
   if (!before) return null;
   let tokens = 0;
   for (let i = 0; i < states.length; i += 1) {
     const [old, now] = [before[i], states[i]];
-    if (isGone(old.decision) && isGone(now.decision)) continue;
+    if (isLeftOut(old.decision) && isLeftOut(now.decision)) continue;
     if (old.decision !== now.decision || old.size !== now.size || JSON.stringify(old.ref) !== JSON.stringify(now.ref)) break;
     tokens += now.size ?? 0;
   }
-  return { tokens, said: `${figure(tokens, partsExact(frame))} tokens at the start are as they were one turn before, so a prompt cache can hold them.` };
+  return { tokens, note: `${figure(tokens, partsExact(frame))} tokens at the start are as they were one turn before, so a prompt cache can hold them.` };
 }
 
 export function Stage({ record, entry, frame, states, before = null, scale, steps, waterfall = true, chosen, onChoose }) {
@@ -73,7 +73,7 @@ export function Request({ record, entry, chosen, onChoose }) {
   return html`<${Stage} record=${record} entry=${entry} frame=${entry.frames[last]} states=${states} before=${before} chosen=${chosen} onChoose=${onChoose} />`;
 }
 
-// How the request came to be what it is: every section whole, then one step after the other.
+// The steps from whole sections to the final request.
 export function Steps({ record, entry, chosen, onChoose }) {
   const frame = entry.frames[entry.frames.length - 1];
   const final = useMemo(() => entry.track(entry.frames.length - 1), [entry]);

@@ -1,4 +1,4 @@
-// The view "What if" as a widget of a notebook (anywidget): in a shadow root, so that neither's style is the other's.
+// The view "What if" as a notebook widget (anywidget), in a shadow root that isolates its style.
 import { render } from 'preact';
 import css from './inspector.css';
 import { useState } from 'preact/hooks';

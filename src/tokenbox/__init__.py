@@ -40,8 +40,9 @@ if TYPE_CHECKING:
     from tokenbox.catalog import TokenizerFamily
     from tokenbox.compose.layout import Layout, SectionResult
     from tokenbox.compose.requests import Count, RequestCounter
+    from tokenbox.content.group import Group
     from tokenbox.content.message import Message
-    from tokenbox.content.section import Cut, Group, Keep, Section
+    from tokenbox.content.section import Cut, Keep, Section
     from tokenbox.conversation import ChatFormat, Conversation, Fitted
     from tokenbox.engine.result import Action, Decision, Policy, Reason, Step
     from tokenbox.errors import ContextCriticalOverflow, TokenboxError
@@ -105,39 +106,38 @@ _lookups.settings_of.answered_by(_settings_of)
 _lookups.family_of.answered_by(_family_of)
 _lookups.counter_of_model.answered_by(_counter_of_model)
 
-# Where each name is. It is loaded on first use, so that `import tokenbox` is quick.
-_PLACES = {
+# The module of each public name. Modules are imported on first use, to keep `import tokenbox` fast.
+_NAMES_BY_MODULE = {
     "api": ("breakpoints", "count", "fit", "layout", "pack", "render_blocks", "select", "whatif"),
     "compose.requests": ("Count",),
     "compose.layout": ("Layout", "SectionResult"),
     "content.message": ("Message",),
-    "content.section": ("Cut", "Group", "Keep", "Section"),
+    "content.group": ("Group",),
+    "content.section": ("Cut", "Keep", "Section"),
     "conversation": ("ChatFormat", "Conversation", "Fitted"),
     "engine.result": ("Action", "Decision", "Policy", "Reason", "Step"),
     "errors": ("ContextCriticalOverflow", "TokenboxError"),
     "tokenizers.protocol": ("Tokenizer", "TokenizerIdentity"),
 }
-_NAMED = (
-    *("api", "batch", "caching", "catalog", "compose", "config", "content", "conversation", "ctx"),
-    *("documents", "engine", "errors", "folder", "inspect", "lcp", "ledger", "models", "policy", "proof"),
-    *("providers", "render", "store"),
-    "tokenizers",
-)
-_MODULES = {name: f"tokenbox.{module}" for module, names in _PLACES.items() for name in names}
-_PARTS = {name: f"tokenbox.{name}" for name in _NAMED} | {"override": "tokenbox.policy.override"}
+_MODULE_OF = {name: f"tokenbox.{module}" for module, names in _NAMES_BY_MODULE.items() for name in names}
+_SUBPACKAGES = """
+    api batch caching catalog compose config content conversation ctx documents engine errors folder inspect
+    lcp ledger models policy proof providers render store tokenizers
+""".split()  # noqa: SIM905  # names read best as words
+_SUBMODULES = {name: f"tokenbox.{name}" for name in _SUBPACKAGES} | {"override": "tokenbox.policy.override"}
 
-if not TYPE_CHECKING:  # to the type checker these are the imports above, and nothing else is there
+if not TYPE_CHECKING:  # a type checker reads the imports above, and reports any other name
 
     def __getattr__(name: str) -> object:
-        """A public name or a part of tokenbox, loaded on first use."""
-        place = _PARTS.get(name) or _MODULES.get(name)
-        if place is None:
+        """Import a public name or a submodule on first use."""
+        module_name = _SUBMODULES.get(name) or _MODULE_OF.get(name)
+        if module_name is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module  # noqa: PLC0415
 
-        module = import_module(place)
-        value = globals()[name] = module if name in _PARTS else getattr(module, name)
+        module = import_module(module_name)
+        value = globals()[name] = module if name in _SUBMODULES else getattr(module, name)
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *_MODULES, *_PARTS})
+        return sorted({*globals(), *_MODULE_OF, *_SUBMODULES})

@@ -1,6 +1,6 @@
-"""The public calls: what a thing costs, and what fits. ``tokenbox`` re-exports them.
+"""The public functions: count, lay out, fit, render, select and pack. ``tokenbox`` re-exports them.
 
-Each takes ``model=`` beside a tokenizer: the model says who counts (requests.md, "Order of who counts").
+Each takes ``model=`` or a tokenizer. With a model, tokenbox chooses the counter for it (docs/models.md).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tokenbox.content.request import read_request
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.conversation.pieces import PieceCounter
 from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS
-from tokenbox.errors import InvalidContent, TokenizerError
+from tokenbox.errors import InvalidContent, TokenizerError, shown
 from tokenbox.integers import token_budget
 from tokenbox.proof.proven import layout as proven_layout
 from tokenbox.tokenizers.protocol import Tokenizer
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Counts = str | Tokenizer | RequestCounter | Callable[[str], int]
-"""What counts: a name of ``tokenbox tokenizers``, ``file:PATH``, a model's name, a tokenizer, any function
-from a text to its count, or a chat format."""
+"""A source of token counts: a name from ``tokenbox tokenizers``, ``file:PATH``, a model's name, a tokenizer,
+any function from a text to its count, or a chat format."""
 
 
 def count(  # each is an option of its own
@@ -64,17 +64,18 @@ def count(  # each is an option of its own
     media_tokens: MediaTokens = None,
     markers: bool = True,
 ) -> Count:
-    """What a text, messages or a whole request costs, as far as that is known.
+    """Count the tokens of a text, of messages or of a whole request.
 
     ``what``: a text; a list of messages, of OpenAI's or Anthropic's APIs or of a library; or a whole request
-    as one mapping, whose ``"model"`` counts if none is given. ``model``: whose chat format counts.
-    ``tokenizer``: what cuts texts into tokens, or a chat format. Without either, the larger count of two
-    vocabularies and 15 %. ``tools`` and ``response_format`` are sent beside messages. ``media_tokens``: what
-    an image or a file costs, a number or a function of the part; ``"declared"`` takes the part's own key
-    ``tokens``. Without it that is an estimate. ``markers=False`` counts the bare texts of messages.
+    as one mapping, whose ``"model"`` is the default for ``model``. ``model``: counts with this model's chat
+    format. ``tokenizer``: a tokenizer or a chat format. Without either, the count is an estimate: the larger
+    count of two vocabularies plus 15 %. ``tools`` and ``response_format`` are sent along with messages.
+    ``media_tokens``: the tokens of an image or a file, as a number or a function of the part; ``"declared"``
+    reads the part's own key ``tokens``. By default they are estimated. ``markers=False`` counts the texts of
+    messages without the markers of a chat format.
 
     The result is marked ``exact`` only where that is proven. Raises ``InvalidMessage``, which names the
-    place, or a ``TokenizerError``.
+    position in the list, or a ``TokenizerError``.
     """
     if isinstance(what, str):
         return _count_text(what, text_counter(model, tokenizer))
@@ -90,9 +91,9 @@ def count(  # each is an option of its own
 def count_texts(
     texts: Sequence[str], model: str | None = None, *, tokenizer: Counts | None = None
 ) -> list[Count]:
-    """What each of many texts costs, in order, as :func:`count` says of one; nothing is remembered.
+    """Count the tokens of many texts, in order, as :func:`count` does for one, without caching the counts.
 
-    For texts that come once, such as the rows of a data set: several go into each call of the tokenizer.
+    For texts that are counted once, such as the rows of a data set: the tokenizer is called in batches.
     Raises a ``TokenizerError`` if any of them cannot be counted.
     """
     counter = text_counter(model, tokenizer)
@@ -122,16 +123,16 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
     proof: Sink | None = None,
     source: str | None = None,
 ) -> Fitted[T]:
-    """The messages that fit into ``budget`` tokens, as a request: the same objects, in their order.
+    """Return the messages that fit into ``budget`` tokens as one request: the same objects, in order.
 
-    ``model``: whose chat format counts the request that is sent. ``fields``: the request's other fields.
-    ``count``: what counts instead, or cuts texts into tokens. The other options are those of
+    ``model``: counts the request with this model's chat format. ``fields``: the request's other fields.
+    ``count``: a counter or a tokenizer to use instead. The other options are those of
     :func:`tokenbox.conversation.fit`. ``proof`` and ``source`` are as for :func:`layout`.
 
-    Raises ``ContextCriticalOverflow`` if what must stay does not fit, ``InvalidMessage``, ``InvalidBudget``,
-    ``UndeclaredCost``, ``TemplateError``, a ``TokenizerError``, and whatever ``proof`` raises.
+    Raises ``ContextCriticalOverflow`` if the messages that must stay do not fit, ``InvalidMessage``,
+    ``InvalidBudget``, ``UndeclaredCost``, ``TemplateError``, a ``TokenizerError`` and errors of ``proof``.
     """
-    from tokenbox.proof.calls import proven  # noqa: PLC0415  # a layout needs no messages
+    from tokenbox.proof.calls import proven  # noqa: PLC0415  # slow to import; a layout does not use it
     from tokenbox.proof.of_messages import FIT  # noqa: PLC0415
 
     by_model = model is not None or _is_model(count)
@@ -174,13 +175,12 @@ def layout(  # noqa: PLR0913  # the options of `compose.sections.layout`, the mo
 
     ``tokenizer``: a name such as ``"o200k_base"``, a tokenizer, any function from a text to its count, or a
     chat format. With a chat format, or with ``model`` and sections that all have a role, sections are
-    messages: the budget holds on the request, and ``messages()`` is what costs ``total``. The other options
-    are those of :func:`tokenbox.compose.sections.layout`. ``proof`` is called with the ``Evidence`` of the
-    layout, of its refusal or of its failure (docs/proof.md); ``source`` says there where the sections are
-    from.
+    messages: the budget applies to the request, and ``messages()`` costs ``total``. The other options are
+    those of :func:`tokenbox.compose.sections.layout`. ``proof`` is called with the ``Evidence`` of the
+    layout, its refusal or its failure (docs/proof.md); ``source`` names there the origin of the sections.
 
     Raises ``ContextCriticalOverflow`` if the critical sections alone do not fit, ``InvalidSection`` and
-    ``InvalidBudget`` for bad input, a ``TokenizerError``, and whatever ``proof`` raises.
+    ``InvalidBudget`` for bad input, a ``TokenizerError``, and any error of ``proof``.
     """
     checked = compose_sections.checked_sections(sections)
     return proven_layout(
@@ -209,9 +209,9 @@ def whatif(  # noqa: PLR0913  # the options of `compose.sections.whatif`, and th
     reclaim: bool = False,
     cache: CountCache | None = None,
 ) -> list[Layout | ContextCriticalOverflow]:
-    """One layout per budget, in order, counting each text once. Options as for :func:`layout`.
+    """Return one layout per budget, in order, counting each text once. Options as for :func:`layout`.
 
-    A budget too small for the critical sections has its error in its place.
+    For a budget too small for the critical sections, the list contains the error.
     """
     checked = compose_sections.checked_sections(sections)
     counter = section_counter(checked, model, tokenizer)
@@ -232,11 +232,11 @@ def breakpoints(  # noqa: PLR0913  # the options of `whatif`, for a range of bud
     groups: Groups | None = None,
     reclaim: bool = False,
 ) -> list[Breakpoint]:
-    """At which budgets from ``low`` to ``high`` a section's decision or form changes, in order.
+    """Return the budgets from ``low`` to ``high`` at which a section's decision or form changes, in order.
 
     Options and errors as for :func:`whatif`.
     """
-    from tokenbox.compose import breakpoints as changes  # noqa: PLC0415  # few programs ask for a range
+    from tokenbox.compose import breakpoints as changes  # noqa: PLC0415  # rarely used
 
     checked = compose_sections.checked_sections(sections)
     counter = section_counter(checked, model, tokenizer)
@@ -260,12 +260,12 @@ def render_blocks(  # noqa: PLR0913  # the options of `compose.blocks.render_blo
     proof: Sink | None = None,
     source: str | None = None,
 ) -> BlockLayout:
-    """Typed blocks as one text, within ``budget`` tokens where there is one (docs/blocks.md).
+    """Render typed blocks as one text, within ``budget`` tokens if one is given (docs/blocks.md).
 
-    ``model`` or ``tokenizer`` cuts texts into tokens. The other options are those of
+    ``model`` or ``tokenizer`` counts tokens. The other options are those of
     :func:`tokenbox.compose.blocks.render_blocks`; ``proof`` and ``source`` are as for :func:`layout`.
     """
-    from tokenbox.compose.blocks import checked_blocks  # noqa: PLC0415  # a layout needs no blocks
+    from tokenbox.compose.blocks import checked_blocks  # noqa: PLC0415  # a layout does not use blocks
     from tokenbox.proof.calls import proven  # noqa: PLC0415
     from tokenbox.proof.of_blocks import RENDER_BLOCKS  # noqa: PLC0415
 
@@ -295,14 +295,14 @@ def select(  # noqa: PLR0913  # each is an option of its own
     scorer: Scorer | str | None = None,
     cache: CountCache | None = None,
 ) -> Selection:
-    """The chunks worth most in at most ``budget`` tokens (docs/pack.md, "Anyone's chunks").
+    """Select the most relevant chunks that fit into ``budget`` tokens (docs/pack.md, "Anyone's chunks").
 
     ``chunks``: strings, mappings with ``text`` (and ``id``, ``title``, ``summary`` or ``forms``, ``score``,
     ``priority``), :class:`~tokenbox.compose.selection.Chunk` objects, or documents of a library. ``query``:
-    what they are for. The other options, and what is raised, are those of
+    the question that they should answer. The other options and the errors are those of
     :func:`tokenbox.compose.selection.select`.
     """
-    from tokenbox.compose.selection import select as selected  # noqa: PLC0415  # `tokenbox.layout` needs no words
+    from tokenbox.compose.selection import select as selected  # noqa: PLC0415  # a layout does not use scorers
 
     named_code.allow(scorer)
     counter = text_counter(model, tokenizer)
@@ -345,16 +345,16 @@ def pack(  # noqa: PLR0913  # each is an option of its own
     cache: CountCache | None = None,
     proof: Sink | None = None,
 ) -> PackedFolder:
-    """Files and folders for a model, in at most ``budget`` tokens, what ``query`` needs first (docs/pack.md).
+    """Pack files and folders into ``budget`` tokens, the most relevant to ``query`` first (docs/pack.md).
 
-    ``path``: a file or folder, or several. ``purpose``: ``review``, ``question`` or ``handover``, a preset.
+    ``path``: a file or folder, or several. ``purpose``: a preset: ``review``, ``question`` or ``handover``.
     ``focus``: ``PATH`` or ``PATH:SYMBOL``. ``diff``: a revision to compare with. ``instructions``: a text.
     ``priority``: rules such as ``"src/**=high"``; ``level``: such as ``"docs/**=listed"``. ``strip``:
-    ``comments``, ``base64``, ``outputs``. ``scorer``: what says what pieces are worth to the query, as for
-    :func:`select`. What is None comes from the preset, then from
-    ``[tool.tokenbox.pack]``. The text is ``.text``; the files and how they are shown are ``.files``.
+    ``comments``, ``base64``, ``outputs``. ``scorer``: ranks the pieces by relevance to the query, as for
+    :func:`select`. An option that is None comes from the preset, then from ``[tool.tokenbox.pack]``. The
+    result has the text (``.text``) and how each file is shown (``.files``).
 
-    Raises what the reading of folders raises (``PathProblem``, ``NothingToPack``, ``GitProblem`` ...),
+    Raises the errors of reading folders (``PathProblem``, ``NothingToPack``, ``GitProblem`` ...),
     ``EmptyInput``, ``InvalidBudget`` and ``ContextCriticalOverflow``.
     """
     from tokenbox import folder  # noqa: PLC0415  # only this call reads folders
@@ -365,7 +365,7 @@ def pack(  # noqa: PLR0913  # each is an option of its own
     several: object = [path] if isinstance(path, str | PathLike) else path
     paths = list(several) if isinstance(several, Iterable) else []
     if not paths or not all(isinstance(one, str | PathLike) for one in paths):
-        raise InvalidContent(f"path is a file or a folder, or several, not {path!r:.60}.")
+        raise InvalidContent(f"path is a file or a folder, or several, not {shown(path)}.")
     rules = [folder.parse_rule(rule, "priority") for rule in priority]
     counter = text_counter(model, tokenizer)
     surveyed = folder.survey(paths)
@@ -418,7 +418,7 @@ def request_counter(
     media_tokens: MediaTokens = None,
     markers: bool = True,
 ) -> RequestCounter:
-    """The counter of requests to a model, or by a tokenizer. Raises ``TokenizerError`` or ``NoTokenizer``."""
+    """Return the counter of requests for a model or a tokenizer. Raises a ``TokenizerError``."""
     if not markers:
         return MarkersFormat(text_counter(model, tokenizer), markers=False, media_tokens=media_tokens)
     if model is None and tokenizer is None:
@@ -428,7 +428,7 @@ def request_counter(
 
 
 def text_counter(model: str | None, tokenizer: Counts | None) -> Tokenizer:
-    """What cuts texts into tokens. Raises a ``TokenizerError``, or ``NoTokenizer``."""
+    """Return the tokenizer for a model or a tokenizer's name. Raises a ``TokenizerError``."""
     if model is None and tokenizer is None:
         return get(UNKNOWN)
     if model is None and not _is_model(tokenizer) and not isinstance(tokenizer, RequestCounter):
@@ -446,12 +446,12 @@ def _counters(model: str | None, tokenizer: Counts | None) -> Counters:
 
 
 def counter_of_model(name: str) -> RequestCounter | None:
-    """The counter of requests to the model of that name; None if no model has that name."""
+    """Return the counter of requests to the model ``name``, or None if no model has that name."""
     return _counters(name, None).counter if _is_model(name) else None
 
 
 def _is_model(tokenizer: object) -> bool:
-    """Whether a model's name is given where a tokenizer's may be."""
+    """Return whether the argument for a tokenizer is the name of a model."""
     if not isinstance(tokenizer, str) or is_builtin(tokenizer) or tokenizer.startswith(FILE_PREFIX):
         return False
     from tokenbox.models import names_model  # noqa: PLC0415  # the catalog is loaded on use
@@ -462,7 +462,7 @@ def _is_model(tokenizer: object) -> bool:
 def section_counter(
     sections: Sequence[Section], model: str | None, tokenizer: Counts | None
 ) -> Tokenizer | RequestCounter:
-    """What counts sections: as messages where they are, else their texts."""
+    """Return the counter of sections: of messages if all have a role, else of texts."""
     if isinstance(tokenizer, RequestCounter):
         return tokenizer
     if model is not None and sections and all(section.role is not None for section in sections):

@@ -1,8 +1,8 @@
-"""What is asked of characters, with the same answer on every Python.
+"""Unicode properties of characters, the same on every Python version.
 
-Each Python has the tables of one version of Unicode. A later version assigns characters that an earlier one
-does not know, and changes next to nothing of the others. So the tables of Unicode 14.0.0 (Python 3.11) count:
-what was assigned later is no letter, digit or sign, has no case, and combines with nothing.
+Each Python version ships the tables of one version of Unicode. A later version of Unicode assigns new
+characters and changes almost nothing about the others. So the tables of Unicode 14.0.0 (Python 3.11) are used
+everywhere: a character assigned later is not a letter, digit or symbol, has no case and does not combine.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Lengths in hexadecimal, in turn of assigned and of unassigned characters, from U+0000 on. Printed by
-# tools/unassigned_ranges.py.
+# Lengths in hexadecimal of alternating runs of assigned and unassigned characters, from U+0000.
+# Printed by tools/unassigned_ranges.py.
 _RUNS = (
     "378 2 6 4 7 1 1 1 14 1 18d 1 26 2 32 2 3 1 37 8 1b 4 6 b 10e 1 3c 2 65 e 3b 2 31 2 f 1 1c 2 1 1 b 5 "
     "1f 1 2 6 ec 1 8 2 2 2 16 1 7 1 1 3 4 2 9 2 2 2 4 8 1 4 2 1 5 2 19 2 3 1 6 4 2 2 16 1 7 1 2 1 2 1 2 2 "
@@ -54,60 +54,60 @@ _RUNS = (
     "2 5 3 5 3 7 9 1d 3 b 5 6 a a 6 8 8 7 9 93 1 37 25 a 406 a6e0 20 1039 7 de 2 1682 e 1d31 c1f 21e 5e2 "
     "134b aecb6 1 1e 60 80 f0 fe10 fffe 2 fffe 2 "
 )
-# A noncharacter: no version of Unicode will ever assign it.
-_NOTHING: Final = "\uffff"
+# A noncharacter: no version of Unicode will assign it.
+_NONCHARACTER: Final = "\uffff"
 
 
 def unassigned(text: str) -> str:
-    """The different characters of the text that Unicode 14.0.0 does not assign, in order."""
+    """Return the distinct characters of the text that Unicode 14.0.0 does not assign, sorted."""
     starts = _starts()
     return "".join(sorted(c for c in set(text) if bisect_right(starts, ord(c)) % 2 == 0))
 
 
 @cache
 def _starts() -> list[int]:
-    """Where each run of assigned and of unassigned characters starts."""
+    """Return the first code point of each run of ``_RUNS``."""
     return [0, *accumulate(int(run, 16) for run in _RUNS.split())]
 
 
 def known(text: str) -> str:
-    r"""The text with U+FFFF in place of every character that was assigned later: of the same length.
+    r"""Replace every character that Unicode 14.0.0 does not assign with U+FFFF. The length stays the same.
 
-    What a pattern with ``\w``, ``\d`` or ``\b`` finds in it, it finds there on every Python.
+    A pattern with ``\w``, ``\d`` or ``\b`` finds the same matches in the result on every Python version.
     """
     if text.isascii():
         return text
     later = unassigned(text)
-    return text.translate(dict.fromkeys(map(ord, later), _NOTHING)) if later else text
+    return text.translate(dict.fromkeys(map(ord, later), _NONCHARACTER)) if later else text
 
 
 def category(character: str) -> str:
-    """The general category of a character, such as ``Lu``."""
+    """Return the general category of a character, such as ``Lu``."""
     return unicodedata.category(known(character))
 
 
 def lower(text: str) -> str:
-    """The text in small letters (full mapping)."""
+    """Return the text in lower case (full mapping)."""
     return _mapped(text, str.lower)
 
 
 def upper(text: str) -> str:
-    """The text in capital letters (full mapping)."""
+    """Return the text in upper case (full mapping)."""
     return _mapped(text, str.upper)
 
 
 def casefold(text: str) -> str:
-    """The text as texts are compared without case."""
+    """Return the text folded for caseless comparison."""
     return _mapped(text, str.casefold)
 
 
 def normalize(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
-    """The text in a normal form. Unicode promises that it stays the same for characters that are assigned."""
+    """Return a normal form of the text. Unicode guarantees that it is stable for assigned characters."""
     return _mapped(text, lambda part: unicodedata.normalize(form, part))
 
 
 def _mapped(text: str, mapping: Callable[[str], str]) -> str:
-    """The text, what is between its later characters mapped; those and what would become one stay."""
+    """Map the text between its unassigned characters; keep those, and any that would map to one."""
     later = "" if text.isascii() else unassigned(text)
     if later:
         parts = re.split(f"([{re.escape(later)}]+)", text)
@@ -116,5 +116,5 @@ def _mapped(text: str, mapping: Callable[[str], str]) -> str:
     result = mapping(text)
     if result.isascii() or not unassigned(result):
         return result
-    # A later version gave a character that was there before its capital or small letter.
+    # A later version of Unicode added the other case of a character that existed before.
     return "".join(c if unassigned(mapping(c)) else mapping(c) for c in text)

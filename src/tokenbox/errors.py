@@ -1,18 +1,18 @@
-"""Every error tokenbox raises on purpose.
+"""The errors that tokenbox raises.
 
-Each carries a stable ``code`` (for programs), a message that says what was wrong and what to do next
-(for people), and ``details``: the figures behind the message, as plain data.
+Each has a stable ``code`` for programs, a message for people that says what was wrong and what to do next,
+and ``details``: the figures behind the message, as plain data.
 
     TokenboxError                     tokenbox_error
     ├── TokenizerError                tokenizer_error
-    │   ├── InvalidText               invalid_text             lone surrogates: not Unicode text
+    │   ├── InvalidText               invalid_text             lone surrogates, so not Unicode text
     │   ├── UnknownTokenizer          unknown_tokenizer
     │   ├── DuplicateTokenizer        duplicate_tokenizer
-    │   ├── NoTokenizer               no_tokenizer             none is registered or enabled for a model
-    │   ├── InvalidTokenizer          invalid_tokenizer        a user's tokenizer that does not count
-    │   ├── VocabularyError           vocabulary_invalid       a vocabulary file that cannot be used
+    │   ├── NoTokenizer               no_tokenizer             no tokenizer is known for a model
+    │   ├── InvalidTokenizer          invalid_tokenizer        a user's tokenizer fails its trial
+    │   ├── VocabularyError           vocabulary_invalid       a vocabulary file is unusable
     │   └── UnsupportedOperation      unsupported_operation    an estimate has no tokens to decode
-    ├── CodeNotAllowed                code_not_allowed         a name of code that nobody who may allowed
+    ├── CodeNotAllowed                code_not_allowed         code named in a file is not allowed
     ├── MissingExtra                  missing_extra            an optional package is not installed
     ├── LensError                     lens_error
     │   ├── LensSyntaxError           lens_syntax
@@ -25,12 +25,12 @@ Each carries a stable ``code`` (for programs), a message that says what was wron
     ├── RenderError                   render_error
     │   ├── EmptyInput                empty_input
     │   └── InvalidContent            invalid_content
-    ├── DocumentError                 document_invalid         and the narrower codes of its table
+    ├── DocumentError                 document_invalid         or one of its narrower codes
     │
-    │   beside their parts:
-    ├── InvalidMessage                invalid_message          content.message: no server would take it
-    ├── UndeclaredCost                undeclared_cost          content.message: of an image, a file
-    ├── UnknownHandle                 unknown_handle           conversation.record: no text left out
+    │   defined in their own modules:
+    ├── InvalidMessage                invalid_message          content.message: a server would reject it
+    ├── UndeclaredCost                undeclared_cost          content.message: of an image or a file
+    ├── UnknownHandle                 unknown_handle           conversation.record: of an omitted text
     ├── TemplateError                 chat_template_error      conversation.llama.syntax
     ├── InvalidOverride               invalid_override         policy.override
     ├── InvalidCachePlan              invalid_cache_plan       caching.plan
@@ -40,7 +40,7 @@ Each carries a stable ``code`` (for programs), a message that says what was wron
     ├── ConfigError                   config_invalid           config.errors
     ├── NotCanonical                  not_canonical            proof.canonical
     ├── ContentStoreError             content_store_error      store.content_store
-    ├── LcpError ...                  lcp_error                lcp.errors draws the rest
+    ├── LcpError ...                  lcp_error                lcp.errors draws its subclasses
     ├── PolicyError ...               policy_error             policy.errors
     ├── BatchError ..., RowError ...  batch_error, row_invalid  batch.errors
     ├── ProofError ...                proof_error              proof.errors, store.bundles
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
 
 class TokenboxError(Exception):
-    """Base of all errors raised on purpose. ``str(error)`` is a whole sentence for a person."""
+    """The base class of all tokenbox errors. ``str(error)`` is a full sentence for a person."""
 
     code: ClassVar[str] = "tokenbox_error"
 
@@ -80,16 +80,16 @@ class TokenboxError(Exception):
         self.details: Mapping[str, object] = details
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Constructors take figures by name, which pickle does not know; the finished error is what travels.
-        return _revive, (type(self), self.args, self.__dict__)
+        # Constructors take keyword arguments, which pickle does not pass. Pickle the finished error instead.
+        return _unpickle, (type(self), self.args, self.__dict__)
 
     def to_dict(self) -> dict[str, object]:
-        """``{"code", "message", ...figures}``: what a program gets instead of the result."""
+        """Return ``{"code", "message", ...details}``, which a program gets instead of the result."""
         return {"code": self.code, "message": self.message, **self.details}
 
 
-def _revive(kind: type[TokenboxError], args: tuple[object, ...], state: dict[str, object]) -> TokenboxError:
-    """An error from another process."""
+def _unpickle(kind: type[TokenboxError], args: tuple[object, ...], state: dict[str, object]) -> TokenboxError:
+    """Rebuild an error without calling its constructor."""
     error = kind.__new__(kind)
     error.args = args
     error.__dict__.update(state)
@@ -103,13 +103,13 @@ class TokenizerError(TokenboxError):
 
 
 class InvalidText(TokenizerError):
-    """The text holds lone surrogates, so it has no UTF-8 form and no model could be told it."""
+    """The text contains lone surrogates, so it cannot be encoded as UTF-8 and sent to a model."""
 
     code = "invalid_text"
 
     @classmethod
     def at(cls, text: str) -> InvalidText:
-        """The error for ``text``, naming the first character that cannot be sent."""
+        """Return the error for ``text``, with the position of its first lone surrogate."""
         place = next((i for i, c in enumerate(text) if "\ud800" <= c <= "\udfff"), 0)
         return cls(
             f"the text is not valid Unicode: character {place} is the lone surrogate "
@@ -131,7 +131,7 @@ class DuplicateTokenizer(TokenizerError):
 
 
 class NoTokenizer(TokenizerError):
-    """It is unknown what counts for a model. ``details["remedies"]`` are commands that say it."""
+    """The tokenizer of a model is unknown. ``details["remedies"]`` are commands that set it."""
 
     code = "no_tokenizer"
 
@@ -143,19 +143,19 @@ class InvalidTokenizer(TokenizerError):
 
 
 class VocabularyError(TokenizerError):
-    """A vocabulary cannot be read, is not what it says it is, or fails its check sum."""
+    """A vocabulary cannot be read, is not what it claims to be, or fails its checksum."""
 
     code = "vocabulary_invalid"
 
 
 class UnsupportedOperation(TokenizerError):
-    """The tokenizer cannot do this: an estimate has no tokens."""
+    """The tokenizer lacks this operation: an estimate has no tokens to decode."""
 
     code = "unsupported_operation"
 
 
 class CodeNotAllowed(TokenboxError):
-    """A file, a bundle or a call names code, ``module:function``, that is not allowed to run here."""
+    """A file, a bundle or a call names code (``module:function``) that is not allowed to run here."""
 
     code = "code_not_allowed"
 
@@ -163,21 +163,21 @@ class CodeNotAllowed(TokenboxError):
     def of(cls, name: str) -> CodeNotAllowed:
         command = f"tokenbox config set --user code.allowed {name}"
         return cls(
-            f"{name} is code, and what names it here may have been written by somebody else. Look at it. "
-            f"Then allow it for every project, or trust all that this project names.\nRun: {command}",
+            f"{name} is code, and the file that names it may come from somebody else. Read the code first. "
+            f"Then allow it for every project, or trust all code that this project names.\nRun: {command}",
             name=name,
             remedies=[command, "tokenbox config set --user code.allowed $PWD"],
         )
 
 
 class MissingExtra(TokenboxError):
-    """An optional package is needed. The message is the command that installs it."""
+    """An optional package is not installed. The message has the command that installs it."""
 
     code = "missing_extra"
 
     @classmethod
     def of(cls, what: str, extra: str) -> MissingExtra:
-        """The error for ``what``, which needs the packages of ``extra``."""
+        """Return the error for ``what``, which needs the packages of the extra ``extra``."""
         remedy = f"pip install '{DISTRIBUTION}[{extra}]'"
         return cls(f"{what} needs an optional package. Run: {remedy}", extra=extra, remedies=[remedy])
 
@@ -195,7 +195,7 @@ class LensSyntaxError(LensError):
 
 
 class UnknownLens(LensError):
-    """No lens has that name; the message names the nearest."""
+    """No lens has that name. The message suggests the nearest."""
 
     code = "unknown_lens"
 
@@ -207,13 +207,13 @@ class DuplicateLens(LensError):
 
 
 class LayoutError(TokenboxError):
-    """A layout cannot be made."""
+    """The input of a layout is invalid, or does not fit."""
 
     code = "layout_error"
 
 
 class InvalidSection(LayoutError):
-    """A section has a field of the wrong type or range, or an id that is taken."""
+    """A section has a field of the wrong type or range, or a duplicate id."""
 
     code = "invalid_section"
 
@@ -225,10 +225,10 @@ class InvalidBudget(LayoutError):
 
 
 class ContextCriticalOverflow(LayoutError):
-    """What must be kept does not fit (Token Box Model, step 1). Nothing has been laid out.
+    """The critical sections do not fit into the budget (Token Box Model, step 1).
 
-    ``fixed_load``, ``budget`` and ``deficit`` are tokens; ``critical`` is every critical section as
-    ``(id, size)`` in declared order; ``smallest_change`` is the smallest single change that makes it fit.
+    ``fixed_load``, ``budget`` and ``deficit`` are tokens. ``critical`` lists every critical section as
+    ``(id, size)`` in declared order. ``smallest_change`` is the smallest single change that makes it fit.
     """
 
     code = "context_critical_overflow"
@@ -273,13 +273,13 @@ class RenderError(TokenboxError):
 
 
 class EmptyInput(RenderError):
-    """Nothing is left to render: no block, none of the types asked for, or none that fits the budget."""
+    """There is no block to render: no block was given, has a requested type, or fits into the budget."""
 
     code = "empty_input"
 
 
 class InvalidContent(RenderError):
-    """The content of a block that is to be shown in full is not UTF-8. ``details["index"]`` is the block."""
+    """The content of a block to show in full is not UTF-8. ``details["index"]`` is the block's position."""
 
     code = "invalid_content"
 
@@ -287,8 +287,8 @@ class InvalidContent(RenderError):
 class DocumentError(TokenboxError):
     """A layout document cannot be used.
 
-    ``file``, ``line`` (from 1, where known) and ``path`` (the key, as ``sections[2].content_file``)
-    say where; the code says what.
+    ``file``, ``line`` (from 1, where known) and ``path`` (a key such as ``sections[2].content_file``)
+    locate the error; ``code`` classifies it.
     """
 
     code = "document_invalid"
@@ -303,17 +303,29 @@ class DocumentError(TokenboxError):
         code: str | None = None,
         **details: object,
     ) -> None:
-        place = "".join(
-            part
-            for part in (
-                f"{file}" if file is not None else "",
-                f":{line}" if line is not None else "",
-                f" at {path}" if path else "",
-            )
-        ).strip()
+        place = file or ""
+        if line is not None:
+            place += f":{line}"
+        if path:
+            place = f"{place} at {path}".lstrip()
         super().__init__(
             f"{place}: {message}" if place else message, file=file, line=line, path=path, **details
         )
         self.file, self.line, self.path = file, line, path
         if code is not None:
-            self.code = code  # type: ignore[misc]  # narrower than the class's own
+            self.code = code  # type: ignore[misc]  # a narrower code than the class's
+
+
+_MAX_SHOWN = 60
+
+
+def shown(value: object) -> str:
+    """Return the repr of a caller's value for a message, shortened; its type if it has no repr.
+
+    Python refuses to print an integer of more than 4,300 digits.
+    """
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."

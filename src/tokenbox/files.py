@@ -1,6 +1,6 @@
-"""Writing a file: its content is replaced whole, or the file stays as it was; and writers that take turns.
+"""Atomic file replacement and file locks.
 
-Every file that tokenbox rewrites is written here. Bundles are folders and appear by one rename of their own.
+tokenbox rewrites files only with :func:`replace`. A bundle is a folder, and is renamed into place as a whole.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 OWN: Final = 0o600
-"""The rights of a file that only its owner reads."""
+"""The mode of a file that only its owner can read."""
 SHARED: Final = 0o666
-"""The rights of a file that everybody reads whom the umask lets."""
+"""The mode of a file that everybody can read, as far as the umask allows."""
 
 
 def replace(
@@ -29,11 +29,11 @@ def replace(
     sync: bool = True,
     drafts: Path | None = None,
 ) -> None:
-    """Make ``data``, or all its pieces, the content of the file.
+    """Replace the content of the file with ``data`` atomically: a failure leaves the file as it was.
 
-    ``new``: the rights of a file that is not there yet; one that is keeps its own. ``sync``: the content
-    is on the disk before it has the name. ``drafts``: the folder for what is not whole yet, on the same file
-    system; by default that of the file. Raises ``OSError``.
+    ``new``: the mode of a file that does not exist yet; an existing file keeps its own. ``sync``: flush the
+    content to disk before the rename. ``drafts``: the folder of the temporary file, on the same file system;
+    by default the file's own folder. Raises ``OSError``.
     """
     handle, draft = tempfile.mkstemp(prefix=f".{path.name[:64]}.", dir=drafts or path.parent)
     try:
@@ -42,9 +42,9 @@ def replace(
             if sync:
                 file.flush()
                 os.fsync(file.fileno())
-        rights = path.stat().st_mode & 0o777 if path.exists() else new
-        if rights != OWN:
-            Path(draft).chmod(SHARED & ~_umask() if rights == SHARED else rights)
+        mode = path.stat().st_mode & 0o777 if path.exists() else new
+        if mode != OWN:
+            Path(draft).chmod(SHARED & ~_umask() if mode == SHARED else mode)
         Path(draft).replace(path)
     except BaseException:
         Path(draft).unlink(missing_ok=True)
@@ -53,10 +53,10 @@ def replace(
 
 @contextmanager
 def turn(lock: Path) -> Iterator[None]:
-    """One writer after the other. The lock ends with the process that holds it, however that ends."""
+    """Hold an exclusive lock on the file. The operating system releases it if the process dies."""
     with lock.open("ab") as file:
         if sys.platform == "win32":
-            import msvcrt  # noqa: PLC0415  # there is only one of the two
+            import msvcrt  # noqa: PLC0415  # each system has only one of the two modules
 
             msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
         else:
@@ -67,7 +67,7 @@ def turn(lock: Path) -> Iterator[None]:
 
 
 def sync_folder(path: Path) -> None:
-    """What is in the folder is on the disk. Not every system can say so of a folder."""
+    """Flush the entries of the folder to disk. Windows cannot do this for a folder."""
     if sys.platform == "win32":
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -78,7 +78,7 @@ def sync_folder(path: Path) -> None:
 
 
 def _umask() -> int:
-    """The umask can only be read by setting it."""
+    """Return the umask. The system has no call that reads it without setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

@@ -1,6 +1,6 @@
-"""Questions that a lower layer asks about a model. The layers that can answer are above it.
+"""Lookups by model name that a lower layer calls and a higher layer implements.
 
-``import tokenbox`` names who answers, without loading it. A lower layer imports only this file.
+``import tokenbox`` registers the implementations without importing them. Lower layers import only this file.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 class Lookup:
-    """A question about a model's name. The answer is None for an unknown name."""
+    """A function of a model's name, registered later. It returns None for an unknown name."""
 
     def __init__(self) -> None:
         self._answer: Callable[[str], Any] | None = None
 
     def answered_by(self, answer: Callable[[str], Any]) -> None:
-        """Ask ``answer`` from now on."""
+        """Register ``answer`` as the implementation."""
         self._answer = answer
 
     def __call__(self, model: str) -> Any:  # noqa: ANN401  # a type of a higher layer
@@ -29,7 +29,7 @@ family_of = Lookup()
 """The tokenizer family of a model: a :class:`tokenbox.catalog.TokenizerFamily`."""
 
 counter_of_model = Lookup()
-"""What counts whole requests to a model: a :class:`tokenbox.compose.requests.RequestCounter`."""
+"""The counter of requests to a model: a :class:`tokenbox.compose.requests.RequestCounter`."""
 
 settings_of = Lookup()
-"""A model's id, and who counts for it by the settings of this folder: a :class:`tokenbox.models.Counting`."""
+"""The settings of the current folder for a model: its id, and a :class:`tokenbox.models.Counting`."""

@@ -1,39 +1,44 @@
-"""Code that is named: ``module:function``, or an entry point of an installed package.
+"""Loading of code by name: ``module:function``, or an entry point of an installed package.
 
-A name may come from a project's file, a document, a bundle or a request, and so from somebody else. Rule: an
-entry point is loaded, because installing its package was the user's choice; ``module:function`` is imported
-only once somebody who may choose code allowed that very name, with :func:`allow`. These are options on the
-command line, the user's own settings and environment, ``code.allowed``, and callers in Python.
+A name may come from a project file, a document, a bundle or a request, and so from somebody else. Rule: an
+entry point is always loaded, because the user chose to install its package. ``module:function`` is imported
+only after :func:`allow` was called with that name. Command-line options, the user's settings and environment,
+``code.allowed`` and Python callers may call it.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from functools import reduce
+from functools import cache, reduce
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.errors import CodeNotAllowed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from importlib.metadata import EntryPoint
 
     from tokenbox.errors import TokenboxError
 
-_NAMED: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_MODULE_FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _allowed: set[str] = set()
 
 
 def is_code(name: object) -> bool:
-    """Whether ``name`` is a ``module:function``. A ``file:PATH`` with a suffix is none: ``file`` is taken."""
-    return isinstance(name, str) and not name.startswith("file:") and _NAMED.fullmatch(name) is not None
+    """Return whether ``name`` is a ``module:function``. ``file:PATH`` names a vocabulary, not code."""
+    return (
+        isinstance(name, str)
+        and not name.startswith("file:")
+        and _MODULE_FUNCTION.fullmatch(name) is not None
+    )
 
 
 def allow(*names: object, folder: str | None = None) -> None:
-    """Let these names be imported in this process; names that are no ``module:function`` are passed over.
+    """Allow this process to import these names. A name that is not a ``module:function`` is ignored.
 
-    ``folder``: where their modules may be, beside ``PYTHONPATH``.
+    ``folder``: a folder to search for their modules, in addition to ``PYTHONPATH``.
     """
     given = {str(name) for name in names if is_code(name)}
     _allowed.update(given)
@@ -42,14 +47,22 @@ def allow(*names: object, folder: str | None = None) -> None:
 
 
 def allowed() -> frozenset[str]:
-    """The names that may be imported in this process, for one that works for it."""
+    """Return the names that this process may import, to pass them on to a worker process."""
     return frozenset(_allowed)
 
 
-def load(name: str, group: str, failed: Callable[[str], TokenboxError]) -> object | None:
-    """What the name stands for: an object of a module, or an entry point of ``group``; None if there is none.
+@cache
+def entry_points_of(group: str) -> Mapping[str, EntryPoint]:
+    """Return the entry points of a group in installed packages, by name."""
+    from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, for a name that is not built in
 
-    Raises :class:`CodeNotAllowed`, and what ``failed`` makes of a message where it cannot be imported.
+    return {point.name: point for point in entry_points(group=group)}
+
+
+def load(name: str, group: str, failed: Callable[[str], TokenboxError]) -> object | None:
+    """Import the object that ``name`` refers to, or load the entry point of ``group``; None if unknown.
+
+    Raises :class:`CodeNotAllowed`, and ``failed(message)`` if the import fails.
     """
     if is_code(name) and name not in _allowed:
         raise CodeNotAllowed.of(name)

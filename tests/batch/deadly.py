@@ -1,4 +1,4 @@
-"""What Ray's workers run before they work, in these tests: one text ends the process that compiles it."""
+"""A setup hook for Ray's workers: one text kills the process that compiles it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEADLY = "\0 this text ends its process"
 def arm() -> None:
     before = RowCompiler.compile_row
 
-    def compile_row(self: RowCompiler, row: Any) -> RowResult:  # noqa: ANN401  # as it is there
+    def compile_row(self: RowCompiler, row: Any) -> RowResult:  # noqa: ANN401  # the signature of the method
         if isinstance(row, dict) and row.get("text") == DEADLY:
             os.kill(os.getpid(), signal.SIGKILL)
         return before(self, row)

@@ -1,4 +1,4 @@
-"""Rows for the tests: texts, chats, blocks, documents and what is wrong, the same ones every time."""
+"""Reproducible rows for the tests: texts, chats, blocks, documents, and invalid rows."""
 
 from __future__ import annotations
 
@@ -10,44 +10,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WORDS = [
-    *(
-        "the",
-        "budget",
-        "is",
-        "hard",
-        "中文",
-        "naïve",
-        "🙂",
-        "context",
-        "window",
-        "tokens",
-        "of",
-        "a",
-        "model\nreturn",
-    ),
-    *(
-        "total",
-        "/",
-        "len(items)\n\nWhat",
-        "was",
-        "decided?",
-        "nothing",
-        "`code`",
-        "{json:",
-        "1}",
-        "ünïcode",
-        "tail",
-    ),
-]
+    "the", "budget", "is", "hard", "中文", "naïve", "🙂", "context", "window", "tokens", "of", "a",
+    "model\nreturn",
+    "total", "/", "len(items)\n\nWhat", "was", "decided?", "nothing", "`code`", "{json:", "1}", "ünïcode",
+    "tail",
+]  # fmt: skip
 
 
 def words(text: str) -> int:
-    """A tokenizer that a run names."""
+    """Count words: a tokenizer that a run can name."""
     return len(text.split())
 
 
 def mixed(count: int, seed: int = 1) -> list[Any]:
-    """Rows of every kind that ``auto`` knows, one in eleven of them wrong in some way."""
+    """Return rows of every kind that ``auto`` knows; one in eleven is invalid."""
     chance = random.Random(seed)
     return [_row(number, chance) for number in range(count)]
 

@@ -46,6 +46,7 @@ def wanted(rows: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.slow
 def test_processes_write_the_same_bytes(rows: Path, wanted: bytes, tmp_path: Path, workers: int) -> None:
     out = tmp_path / "out.jsonl"
     found = batch.run(
@@ -55,6 +56,7 @@ def test_processes_write_the_same_bytes(rows: Path, wanted: bytes, tmp_path: Pat
     assert (found.engine, found.workers) == ("process", workers)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_replaced_and_its_shard_done_again(
     rows: Path, wanted: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +95,7 @@ compiler.RowCompiler.compile_row = compile_row
 """
 
 
+@pytest.mark.slow
 def test_a_row_that_kills_its_workers_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = [{"id": number, "text": "hello " * number} for number in range(60)]
     given[20]["id"] = given[45]["id"] = "killer"
@@ -149,6 +152,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("engine", ["process", "inline"])
+@pytest.mark.slow
 def test_a_run_that_is_killed_goes_on_where_it_was(
     rows: Path, wanted: bytes, tmp_path: Path, engine: str
 ) -> None:

@@ -39,6 +39,7 @@ def run(source: Path, out: Path, bundles: Bundles, **how: object) -> str:
     return found.digest
 
 
+@pytest.mark.slow
 def test_every_engine_leaves_the_same_bundle(source: Path, tmp_path: Path) -> None:
     bundles = Bundles(tmp_path / "proof")
     digest = run(source, tmp_path / "a.jsonl", bundles)

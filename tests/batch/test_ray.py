@@ -206,5 +206,5 @@ def test_a_cluster_that_is_not_there_is_one_message(
     status = main(["batch", str(source), "-o", str(tmp_path / "o"), "--address", address])
     said = capsys.readouterr().err
     assert status == 2
-    assert "there is no Ray at" in said
+    assert "cannot connect to Ray at" in said
     assert "Traceback" not in said

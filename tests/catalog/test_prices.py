@@ -118,6 +118,7 @@ def test_as_data_an_amount_is_text() -> None:
     assert Price(D("1E+2"), None).to_dict()["input"] == "100"
 
 
+@pytest.mark.slow
 def test_the_lookup_is_that_of_genai_prices() -> None:
     """Every model of the package, and names that only its fallbacks know, at hours of all kinds."""
     from genai_prices import types  # noqa: PLC0415  # half a second
@@ -197,5 +198,5 @@ def test_what_a_provider_offers_of_others_is_priced() -> None:
 def test_what_is_no_model_or_no_day_is_a_typed_error() -> None:
     with pytest.raises(TokenboxError, match="a model is a name"):
         price(3, TODAY)  # type: ignore[arg-type]
-    with pytest.raises(TokenboxError, match="a price is of a day"):
+    with pytest.raises(TokenboxError, match="a price needs a day"):
         price("gpt-5", "2026-11-21")  # type: ignore[arg-type]

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def tokenbox(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CommandLine:
-    """``tokenbox("count", "a.txt", stdin=b"")`` in an empty folder, ``tokenbox.folder``.
+    """Return a runner for ``tokenbox("count", "a.txt", stdin=b"")`` in an empty folder, ``tokenbox.folder``.
 
-    Proof bundles are all made at one time and place.
+    All proof bundles have the same time, host and environment.
     """
     monkeypatch.setattr(bundles, "now", lambda: "2026-11-21T10:00:00.000000Z")
     monkeypatch.setattr(bundles, "host", lambda: "host")

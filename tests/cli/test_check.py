@@ -86,10 +86,10 @@ def test_a_table_for_a_pull_request(tokenbox: CommandLine, project: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["none"], "no check is called 'none'. There are: prompts, chats."),
+        (["none"], "no check is called 'none'. Declared checks: prompts, chats."),
         (["--base", "nope"], "git does not know the revision 'nope' here"),
         (["--base", "--output=x"], "git does not know the revision"),
-        (["--json", "--markdown"], "Choose one"),
+        (["--json", "--markdown"], "do not go together"),
     ],
 )
 def test_what_cannot_be_checked(

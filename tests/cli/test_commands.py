@@ -459,6 +459,27 @@ def test_a_pack_is_the_same_with_remembered_counts_and_loads_no_vocabulary(
 
 
 @pytest.mark.parametrize(
+    ("line", "expected"),
+    [("tokenbox pa", "pack"), ("tokenbox gateway us", "users"), ("tokenbox count --mo", "--model")],
+)
+def test_a_shell_gets_completions(line: str, expected: str, tmp_path: Path) -> None:
+    request = {
+        "_TOKENBOX_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(line.count(" ")),
+    }
+    ran = subprocess.run(
+        [sys.executable, "-m", "tokenbox"],
+        cwd=tmp_path,
+        env=ENVIRONMENT | request,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.split() == [expected]
+
+
+@pytest.mark.parametrize(
     ("arguments", "loaded"),
     [
         (["--version"], set()),

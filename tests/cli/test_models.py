@@ -17,7 +17,7 @@ def test_a_figure_that_is_disputed_is_marked_and_explained(tokenbox: CommandLine
     (row,) = [line for line in lines if line.startswith("gemini-2.5-pro ")]
     assert "65,535! [" in row
     assert any(
-        re.match(r"! gemini-2.5-pro: max output tokens 65,535 .* also said: 65,536", line) for line in lines
+        re.match(r"! gemini-2.5-pro: max output tokens 65,535 .* sources: 65,536", line) for line in lines
     )
     assert any(line.startswith("+ gemini-2.5-pro: above 200,000 input tokens") for line in lines)
     marks = set(re.findall(r"\[\d+\]", out.decode()))

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import tokenbox
 from tests.waiting import SECONDS
 from tokenbox.cli.listing import COMMANDS
@@ -100,6 +102,7 @@ sys.exit(bool(seen or bad))
 """
 
 
+@pytest.mark.slow
 def test_offline_commands_reach_for_no_network(tmp_path: Path) -> None:
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -72,7 +72,7 @@ def test_a_second_key_and_an_archive(signing: CommandLine) -> None:
     assert signing("proof", "verify", one.name, *both).status == 0
     assert signing("proof", "export", one.name, "-o", "x.tar").status == 0
     assert signing("proof", "verify", "x.tar", *both).status == 0
-    assert "an archive is not signed" in signing("proof", "sign", "x.tar", "--key", "other").err
+    assert "an archive cannot be signed" in signing("proof", "sign", "x.tar", "--key", "other").err
 
 
 def test_one_bundle_is_shown_to_be_in_the_log(signing: CommandLine) -> None:

@@ -182,6 +182,7 @@ def test_the_scenario_uses_every_command_that_prints_json() -> None:
         assert any(line.startswith(f"{name} ") for line in SCENARIO), name
 
 
+@pytest.mark.slow
 def test_every_record_names_its_schema_and_fits_it(tokenbox: CommandLine, ran: list[tuple[str, Any]]) -> None:
     seen = set()
     for line, record in ran:

@@ -1,11 +1,11 @@
-"""Whole sessions of the command line as plain files: what is there, what is run, what comes out.
+"""Sessions of the command line as plain files: input files, commands, and their output.
 
-A line that begins with @ says what follows:
+A line that begins with @ starts a part:
 
-    @file NAME      a file's content, up to the next @
-    @run ARGUMENTS  a command, split as a shell would
-    @stdin          what it reads
-    @out  @err      what it printed (`@out cut`: the last newline is the transcript's, not the output's)
+    @file NAME      the content of a file, up to the next @
+    @run ARGUMENTS  a command, split as by a shell
+    @stdin          its input
+    @out  @err      its output (`@out cut`: the output does not end with a newline)
     @exit N         its exit status, if not 0
 """
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     import pytest
 
 
-# Before any test sets one; but the folder of remembered counts is the tests' own.
-RUNNERS_VARIABLES = [
+# Variables from outside the tests. The folder of the cache of counts is set by the tests.
+OUTER_VARIABLES = [
     name for name in os.environ if name.startswith("TOKENBOX_") and name != "TOKENBOX_CACHE_DIR"
 ]
 
 
 class Result(NamedTuple):
-    """What a command printed, and its exit status."""
+    """The output and the exit status of a command."""
 
     out: bytes
     err: str
@@ -46,7 +46,7 @@ class Result(NamedTuple):
 
 @dataclass
 class CommandLine:
-    """Runs commands in this process, as they run in a pipe: no terminal, 80 columns, UTF-8."""
+    """Runs commands in this process as in a pipe: no terminal, 80 columns, UTF-8."""
 
     monkeypatch: pytest.MonkeyPatch
     folder: Path
@@ -56,8 +56,8 @@ class CommandLine:
         with self.monkeypatch.context() as patch:
             patch.chdir(self.folder)
             patch.setenv("COLUMNS", "80")
-            # Nothing of whoever runs the tests is read or written, and it is always the same noon.
-            for name in RUNNERS_VARIABLES:
+            # Isolate the command from the user's settings and files, and fix the time.
+            for name in OUTER_VARIABLES:
                 patch.delenv(name, raising=False)
             patch.setenv("TOKENBOX_USER_CONFIG", "")
             patch.setattr(stores, "default_path", lambda: Path("tokenbox.db"))
@@ -73,7 +73,7 @@ class CommandLine:
 
 
 class Part(NamedTuple):
-    """One @ line with what follows it."""
+    """An @ line and the text below it."""
 
     kind: str
     argument: str
@@ -82,12 +82,12 @@ class Part(NamedTuple):
 
 def parts_of(transcript: str) -> list[Part]:
     found = re.split(r"^@(file|run|stdin|out|err|exit)\b *(.*)\n", transcript, flags=re.MULTILINE)
-    assert not found[0].startswith("@"), "a transcript begins with a line of explanation"
+    assert not found[0].startswith("@"), "a transcript must begin with a line that explains it"
     return [Part("about", "", found[0]), *(Part(*found[i : i + 3]) for i in range(1, len(found), 3))]
 
 
 def replay(transcript: str, command: CommandLine) -> str:
-    """The transcript as it happens now."""
+    """Run the commands; return the transcript with their current output."""
     parts = parts_of(transcript)
     written = [parts[0].text]
     for at, part in enumerate(parts):
@@ -106,12 +106,12 @@ def replay(transcript: str, command: CommandLine) -> str:
 
 
 def _outcome(result: Result) -> Sequence[str]:
-    said = []
+    parts = []
     out = result.out.decode()
     if out:
-        said.append(f"@out\n{out}" if out.endswith("\n") else f"@out cut\n{out}\n")
+        parts.append(f"@out\n{out}" if out.endswith("\n") else f"@out cut\n{out}\n")
     if result.err:
-        said.append(f"@err\n{result.err}")
+        parts.append(f"@err\n{result.err}")
     if result.status:
-        said.append(f"@exit {result.status}\n")
-    return said
+        parts.append(f"@exit {result.status}\n")
+    return parts

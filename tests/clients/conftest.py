@@ -1,4 +1,4 @@
-"""Fixtures: a gateway, in front of an upstream whose answers are known or of the real llama.cpp server."""
+"""Fixtures: a gateway in front of an upstream with known answers, or of a real llama.cpp server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environments that ``make clients`` installs, and what a script in one of them reports."""
+"""The environments that ``make clients`` installs, and scripts that run in them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ HERE = Path(__file__).parent
 
 
 def is_installed(name: str) -> bool:
-    """Whether the environment ``with-NAME`` is there, as its lock has it."""
+    """Return True if the environment ``with-NAME`` exists and agrees with its lock."""
     stamp, lock = HERE / f".venv-with-{name}/installed", HERE / f"locks/with-{name}.txt"
     return stamp.exists() and stamp.read_bytes() == lock.read_bytes()
 
 
 def reported(name: str, *arguments: str) -> dict[str, Any]:
-    """The last line that ``python/with_NAME.py`` prints in that environment, as JSON."""
+    """Run ``python/with_NAME.py`` in its environment; parse the last line of its output as JSON."""
     done = subprocess.run(
         [f".venv-with-{name}/bin/python", f"python/with_{name.replace('-', '_')}.py", *arguments],
         cwd=HERE,

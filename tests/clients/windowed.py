@@ -1,8 +1,8 @@
 """A server with a small context window, for agents: ``windowed.py PORT``.
 
-An agent that offers a tool is told to call it ``ROUNDS`` times, each time with a long result; then it is told
-``DONE``. A request that is larger than the window is refused, as OpenAI refuses it. Each first path segment
-is an agent of its own: ``/NAME/v1/chat/completions``. ``/NAME/told`` has the sizes of what was sent.
+It answers requests with a tool by ``ROUNDS`` calls of the tool, whose results are long, and then by ``DONE``.
+It refuses a request that is larger than the window with OpenAI's error. The first path segment names the
+agent: ``/NAME/v1/chat/completions``. ``/NAME/told`` returns the sizes of the agent's requests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SIZES = web.AppKey("sizes", dict[str, list[int]])
 def counted(
     request: web.Request, body: dict[str, Any], answers: str
 ) -> tuple[int, bool, web.Response | None]:
-    """The tokens of a request, whether a tool is to be called, and the refusal of one that is too large."""
+    """Return the tokens of a request, whether to call a tool, and an error if it is too large."""
     sizes = request.app[SIZES].setdefault(request.match_info["name"], [])
     size = tokenbox.count({**body, "model": MODEL}).total
     sizes.append(size)

@@ -1,6 +1,6 @@
-"""Counts made without any of tokenbox's counting: tiktoken's own patterns over the ranks in the package."""
+"""Token counts independent of tokenbox: tiktoken's own patterns, with the ranks in the package."""
 
-# ruff: noqa: PLC0415  # only who counts by a vocabulary loads tiktoken
+# ruff: noqa: PLC0415  # load tiktoken only for counts with a vocabulary
 from __future__ import annotations
 
 import unicodedata
@@ -14,81 +14,27 @@ if TYPE_CHECKING:
     import tiktoken
 
 HOSTILE = (
-    *(
-        "",
-        " ",
-        "  ",
-        "\n",
-        "\n\n",
-        "\t",
-        "\r\n",
-        "\r",
-        " \n ",
-        "\u00a0",
-        "\u3000",
-        "\u200b",
-        "\ufeff",
-        "\x00",
-        "\x85",
-    ),
-    *("/", "//", "/*", " /", "'", "'s", "'ll", "s", "S", "'T", "\u017f", "don't", "ll ", "I've"),
-    *(
-        "a",
-        "A",
-        "hel",
-        "lo",
-        "hello world",
-        "un",
-        "believable",
-        "the ",
-        " the",
-        "The end.",
-        "fooBar",
-        "FOO",
-        "İ",
-        "ß",
-    ),
-    *("1", "12", "123", "4567", "3.14", " 9", "\u0661\u0662", "½"),
-    *("漢字", "你好,世界", "。", "\u3042\u3044", "한글", "\u1100", "\u1161", "\u11a8"),
-    *("e\u0301", "\u0301", "e", "\u0327\u0301", "n\u0303o", "\u0928\u093f", "\u093f", "\u0e33", "\u0600"),
-    *("🇩🇪", "🇩", "👩\u200d👩\u200d👧", "\u200d", "👋🏽", "🏽", "❤\ufe0f", "🙂"),
-    *(
-        "{}",
-        "});\n",
-        "!!",
-        "...",
-        "--",
-        "==",
-        "<|endoftext|>",
-        "<|",
-        "|>",
-        "# T\n",
-        "- x\n",
-        "x = 1\n    y\n",
-    ),
-    *("    return a\n", "\tif b:\n", "a\n\nb", "word word word word", "\n/path", "x\n/", " \n\n  z"),
-)
+    "", " ", "  ", "\n", "\n\n", "\t", "\r\n", "\r", " \n ", "\u00a0", "\u3000", "\u200b", "\ufeff", "\x00",
+    "\x85",
+    "/", "//", "/*", " /", "'", "'s", "'ll", "s", "S", "'T", "\u017f", "don't", "ll ", "I've",
+    "a", "A", "hel", "lo", "hello world", "un", "believable", "the ", " the", "The end.", "fooBar", "FOO",
+    "İ", "ß",
+    "1", "12", "123", "4567", "3.14", " 9", "\u0661\u0662", "½",
+    "漢字", "你好,世界", "。", "\u3042\u3044", "한글", "\u1100", "\u1161", "\u11a8",
+    "e\u0301", "\u0301", "e", "\u0327\u0301", "n\u0303o", "\u0928\u093f", "\u093f", "\u0e33", "\u0600",
+    "🇩🇪", "🇩", "👩\u200d👩\u200d👧", "\u200d", "👋🏽", "🏽", "❤\ufe0f", "🙂",
+    "{}", "});\n", "!!", "...", "--", "==", "<|endoftext|>", "<|", "|>", "# T\n", "- x\n", "x = 1\n    y\n",
+    "    return a\n", "\tif b:\n", "a\n\nb", "word word word word", "\n/path", "x\n/", " \n\n  z",
+)  # fmt: skip
 SEPARATORS = (
-    "",
-    " ",
-    "\n",
-    "\n\n",
-    "--",
-    " / ",
-    "\r",
-    "'",
-    "s",
-    "\u0301",
-    "\u200d",
-    "漢",
-    "\n\n---\n\n",
+    "", " ", "\n", "\n\n", "--", " / ", "\r", "'", "s", "\u0301", "\u200d", "漢", "\n\n---\n\n",
     "<|endoftext|>",
-)
+)  # fmt: skip
 
 
 @cache
 def encoding(name: str) -> tiktoken.Encoding:
-    """tiktoken's definition of ``name`` (pattern and special tokens), with the ranks from the package."""
+    """Return tiktoken's encoding ``name`` (pattern and special tokens), with the ranks from the package."""
     import tiktoken
     from tiktoken_ext import openai_public
 

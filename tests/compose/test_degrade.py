@@ -18,8 +18,9 @@ from tests.compose.independent import COUNTERS, SEPARATORS
 from tests.compose.test_layout_properties import boxes, budget_near, joined, separators
 from tests.effort import examples
 from tokenbox import ContextCriticalOverflow, Decision, Layout, Section, layout
+from tokenbox.content.group import Group
 from tokenbox.content.request import read_request
-from tokenbox.content.section import Group, Text
+from tokenbox.content.section import Text
 from tokenbox.errors import InvalidSection
 from tokenbox.tokenizers import get
 

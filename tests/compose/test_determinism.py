@@ -79,6 +79,7 @@ def test_processes_and_hash_seeds(seed: str, expected: list[list[str]]) -> None:
     assert json.loads(done.stdout) == expected
 
 
+@pytest.mark.slow
 def test_eight_threads_with_one_cache(expected: list[list[str]]) -> None:
     cache = CountCache(50)
     with ThreadPoolExecutor(8) as pool:

@@ -19,8 +19,9 @@ from tests.compose.independent import COUNTERS, HOSTILE, SEPARATORS
 from tests.effort import examples
 from tokenbox import Action, ContextCriticalOverflow, Decision, Layout, Section, layout, whatif
 from tokenbox.compose.sections import SMALL
+from tokenbox.content.group import Group
 from tokenbox.content.lenses import parse_pipeline
-from tokenbox.content.section import Group, Text
+from tokenbox.content.section import Text
 from tokenbox.tokenizers import CountCache, get
 
 if TYPE_CHECKING:

@@ -199,7 +199,7 @@ def test_every_text_of_a_request_is_found() -> None:
     ("value", "says"),
     [
         ("hi", "not str"),
-        ([{"type": "hologram_call"}], "messages[0]: an item of the type 'hologram_call' is not known"),
+        ([{"type": "hologram_call"}], "messages[0]: an item has the unknown type 'hologram_call'"),
         ([user("hi"), {"role": "user", "content": [{"type": "hologram"}]}], "messages[1]: content[0]"),
         ([{"role": "assistant", "content": [{"type": "tool_use"}, {"type": "hologram"}]}], "'hologram'"),
         ([object()], "message object of openai"),

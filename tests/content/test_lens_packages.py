@@ -67,7 +67,7 @@ def test_built_in_lenses_need_no_package_to_load(package: Path) -> None:
     ("lens", "said"),
     [
         ("broken", "the lens 'broken' of broken_lenses cannot be loaded: ModuleNotFoundError"),
-        ("silent", "silent_lenses offers a lens 'silent' and does not register it"),
+        ("silent", "silent_lenses provides a lens 'silent' but does not register it"),
         ("vowel", "did you mean 'vowels'?"),
     ],
 )

@@ -85,7 +85,7 @@ def test_parsed_once() -> None:
         ("head(true)", 5, "whole number"),
         ("head(4.5)", 5, "whole number"),
         ("head(1, 2)", 8, "one value too many"),
-        ("head(1, tokens=2)", 0, "one of them"),
+        ("head(1, tokens=2)", 0, "either lines or tokens"),
         ("head(lines=1, lines=2)", 14, "twice"),
         ("head(lines=1, 2)", 14, "before the named ones"),
         ("head(n=1)", 5, "no argument n"),

@@ -1,4 +1,4 @@
-"""Conversations heavy with tools, made at random from a seed, for tests and for the bench beside peers."""
+"""Random conversations with many tool calls, reproducible by a seed, for tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def text(rng: random.Random, words: int) -> str:
 
 
 def round_of(rng: random.Random, name: str, words: int, calls: int = 1) -> list[dict[str, Any]]:
-    """An assistant message with calls, and their results."""
+    """Return an assistant message with calls, and their results."""
     ids = [f"{name}-{number}" for number in range(calls)]
     function = {"name": rng.choice(["search", "read_file", "run"])}
     made = [
@@ -30,7 +30,7 @@ def round_of(rng: random.Random, name: str, words: int, calls: int = 1) -> list[
 
 
 def conversation(seed: int, exchanges: int = 8) -> list[dict[str, Any]]:
-    """System prompt, exchanges with up to six rounds each, and a last question with rounds that go on."""
+    """Return a system prompt, exchanges with up to six rounds each, and a last question without an answer."""
     rng = random.Random(seed)
     messages: list[dict[str, Any]] = [{"role": "system", "content": "You work with tools. " + text(rng, 20)}]
     for number in range(exchanges):
@@ -44,7 +44,7 @@ def conversation(seed: int, exchanges: int = 8) -> list[dict[str, Any]]:
 
 
 def agent(rounds: int, words: int = 200) -> list[dict[str, Any]]:
-    """One question and an agent that decides something in each round, and says what."""
+    """Return a question and an agent that states a decision in each round."""
     rng = random.Random(rounds)
     messages: list[dict[str, Any]] = [
         {"role": "system", "content": "You work with tools."},

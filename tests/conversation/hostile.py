@@ -1,4 +1,4 @@
-"""Texts and requests that cost more than they look."""
+"""Texts and requests with more tokens than their length suggests."""
 
 from __future__ import annotations
 
@@ -8,28 +8,15 @@ if TYPE_CHECKING:
     import random
 
 TEXTS = (
-    '"' * 50 + "\n" * 40,
-    "<|im_end|>" * 20,
-    "<|im_sta" * 20,
-    "\\" * 60,
-    "\x00\x01" * 20,
-    '日本語"é' * 20,
-    "ﷺ가" * 20,
-    "</s>[INST]" * 10,
-    '{"a": "b\\n"}' * 10,
-    "'" * 40,
-    "\t\t\t" * 20,
-    "<b>&amp;</b>" * 10,
-    "👩‍🚀🏳️‍🌈" * 10,
-    "e\u0301\u200b" * 30,
-    " \n" * 50,
-    "a" * 300,
-)
+    '"' * 50 + "\n" * 40, "<|im_end|>" * 20, "<|im_sta" * 20, "\\" * 60, "\x00\x01" * 20, '日本語"é' * 20,
+    "ﷺ가" * 20, "</s>[INST]" * 10, '{"a": "b\\n"}' * 10, "'" * 40, "\t\t\t" * 20, "<b>&amp;</b>" * 10,
+    "👩‍🚀🏳️‍🌈" * 10, "e\u0301\u200b" * 30, " \n" * 50, "a" * 300,
+)  # fmt: skip
 _KEPT = frozenset(("role", "type", "id", "tool_call_id", "arguments"))
 
 
 def hostile(chance: random.Random, value: Any) -> Any:  # noqa: ANN401  # JSON
-    """The value with every second text replaced by a hostile one."""
+    """Return the value with half of its texts replaced by hostile ones."""
     if isinstance(value, str):
         return chance.choice(TEXTS) if chance.random() < 0.5 else value
     if isinstance(value, dict):
@@ -38,7 +25,7 @@ def hostile(chance: random.Random, value: Any) -> Any:  # noqa: ANN401  # JSON
 
 
 def shapes() -> list[dict[str, Any]]:
-    """Requests with much of one thing, which show what an allowance for it is worth."""
+    """Return requests with many repetitions of one feature, to test the allowance for it."""
     user = {"role": "user", "content": "u"}
 
     def round_of(number: int, arguments: str) -> list[dict[str, Any]]:

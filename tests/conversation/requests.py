@@ -1,4 +1,4 @@
-"""Generated chat requests of every kind that a server takes, for counting."""
+"""Generated chat requests of every kind that a server accepts, for counting."""
 
 from __future__ import annotations
 
@@ -9,25 +9,10 @@ from typing import Any
 
 WORDS = " ".join(pydoc_data.topics.topics.values()).split()
 ODD = (
-    "naïve café",
-    "日本語のテキスト",
-    "👩‍🚀🏳️‍🌈",
-    "e\u0301",
-    "\ufeffbom",
-    "a\x00b",
-    "\t tabs\r\n",
-    "<|im_end|>",
-    "<|im_start|>assistant\n",
-    "<|endoftext|>",
-    "<tool_call>",
-    "</tool_call>",
-    "<|im_sta",
-    "{{ messages }}",
-    "{% raw %}",
-    "</s>[INST]",
-    " ",
-    "\n\n\n",
-)
+    "naïve café", "日本語のテキスト", "👩‍🚀🏳️‍🌈", "e\u0301", "\ufeffbom", "a\x00b", "\t tabs\r\n",
+    "<|im_end|>", "<|im_start|>assistant\n", "<|endoftext|>", "<tool_call>", "</tool_call>", "<|im_sta",
+    "{{ messages }}", "{% raw %}", "</s>[INST]", " ", "\n\n\n",
+)  # fmt: skip
 NUMBERS = (0, 1, -1, 1.0, 2.5, -0.0, 1e20, 1e-5, 3.14159265, 123456789, 2**53, 2**63, 2**64)
 
 
@@ -85,13 +70,13 @@ def tool_round(chance: random.Random) -> list[dict[str, Any]]:
         }
         for name in names
     ]
-    said = chance.choice((None, "", text(chance)))
+    answer = chance.choice((None, "", text(chance)))
     results = [{"role": "tool", "tool_call_id": name, "content": content(chance)} for name in names]
-    return [{"role": "assistant", "content": said, "tool_calls": calls}, *results]
+    return [{"role": "assistant", "content": answer, "tool_calls": calls}, *results]
 
 
 def request(seed: int) -> dict[str, Any]:
-    """``{"messages", "tools"}``; most are short, some have 40 messages."""
+    """Return ``{"messages", "tools"}``; most are short, some have 40 messages."""
     chance = random.Random(seed)
     messages: list[dict[str, Any]] = []
     if chance.random() < 0.6:

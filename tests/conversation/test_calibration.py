@@ -65,7 +65,7 @@ def test_records_are_copies() -> None:
 def test_names_of_many_models_do_not_fill_the_memory_and_no_difference_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tokenbox.conversation.calibration._MOST", 50)
+    monkeypatch.setattr("tokenbox.conversation.calibration._MAX_RECORDS", 50)
     calibration = Calibration()
     calibration.compare(HERE, EXACT, 107)
     for number in range(500):

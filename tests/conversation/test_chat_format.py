@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.llama import model as models
-from tokenbox.compose import bound, least
+from tokenbox.compose import bound, lower_bound
 from tokenbox.compose.remembered import RememberedCounts
 from tokenbox.content.message import UndeclaredCost
 from tokenbox.content.request import read_request
@@ -351,7 +351,7 @@ def test_media_cost_what_they_declare(model: models.Model) -> None:
 @pytest.mark.parametrize("what", ["images", "texts", "names", "calls"])
 def test_what_is_remembered_of_messages_has_an_end(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Megabytes of a message that are not counted, or too many to be worth it, are let go of."""
-    for counting in (published, bound, least):
+    for counting in (published, bound, lower_bound):
         monkeypatch.setattr(counting, "COUNTS", RememberedCounts(500_000))
 
     def message(number: int) -> dict[str, Any]:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.waiting import SECONDS
 from tokenbox.store.content_store import DirectoryStore
 
@@ -36,6 +38,7 @@ for number in range(10_000):
 """
 
 
+@pytest.mark.slow
 def test_after_a_kill_every_result_that_was_left_out_is_there(tmp_path: Path) -> None:
     command = [sys.executable, "-c", AGENT, str(tmp_path / "store")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tokenbox.conversation.llama import run as running
-from tokenbox.conversation.llama.run import Program, Run
+from tokenbox.conversation.llama.compiler import Program
+from tokenbox.conversation.llama.run import Run
 from tokenbox.conversation.llama.syntax import TemplateError
 from tokenbox.conversation.llama.values import of_json, to_json
 

@@ -174,7 +174,7 @@ def grow_and_shrink(source: str, model: models.Model, seed: int, exchanges: int 
 
 @pytest.mark.parametrize("name", OWN)
 def test_a_conversation_counts_what_its_request_counts(name: str, model: models.Model) -> None:
-    followed = {grow_and_shrink(OWN[name], model, seed).follows for seed in range(4)}
+    followed = {grow_and_shrink(OWN[name], model, seed).is_incremental for seed in range(4)}
     assert followed == {name != "keeps a list"}
 
 
@@ -185,7 +185,7 @@ def test_with_every_template_of_the_corpus(request: pytest.FixtureRequest, model
         sources = corpus.templates(Path(request.config.cache.mkdir("llama-templates")))
     except corpus.NotFetched as error:
         pytest.skip(str(error))
-    followed = {name: grow_and_shrink(source, model, 5).follows for name, source in sources.items()}
+    followed = {name: grow_and_shrink(source, model, 5).is_incremental for name, source in sources.items()}
     assert sum(followed.values()) >= 0.85 * len(followed), followed
 
 
@@ -193,24 +193,25 @@ def test_with_every_template_of_the_corpus(request: pytest.FixtureRequest, model
 def test_only_what_is_new_is_rendered(
     name: str, model: models.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tokenbox.conversation.llama import fold  # noqa: PLC0415  # its turns are counted
+    from tokenbox.conversation.llama.fold import Fold  # noqa: PLC0415  # its turns are counted
+    from tokenbox.conversation.llama.track import Track  # noqa: PLC0415
 
     taken: list[int] = []
-    take = fold.Fold.take
+    take = Fold.take
 
     def counting(self: Any, scope: Any, at: int, items: Any, out: Any) -> Any:  # noqa: ANN401  # as it is
         taken.append(at)
         return take(self, scope, at, items, out)
 
     put: list[int] = []
-    apply = fold.Track.apply
+    apply = Track.apply
 
     def applying(self: Any, *given: Any) -> None:  # noqa: ANN401  # as it is
         put.append(1)
         apply(self, *given)
 
-    monkeypatch.setattr(fold.Fold, "take", counting)
-    monkeypatch.setattr(fold.Track, "apply", applying)
+    monkeypatch.setattr(Fold, "take", counting)
+    monkeypatch.setattr(Track, "apply", applying)
     session = ChatFormat.open(model.gguf, template=OWN[name]).session()
     assert isinstance(session, LlamaSession)
     chance = random.Random(1)
@@ -259,6 +260,7 @@ TEXTS = st.lists(
 
 @settings(max_examples=300, deadline=None)
 @given(TEXTS)
+@pytest.mark.slow
 def test_pieces_count_what_their_text_counts(model: models.Model, texts: list[str]) -> None:
     vocabulary = open_chat_vocabulary(model.gguf)
     segments = Segments(vocabulary.prompts)

@@ -81,6 +81,7 @@ def requests(messages: list[dict[str, Any]]) -> list[int]:
 
 
 @given(TURNS, st.integers(20, 120), st.none() | st.integers(1, 6), EAGER, st.sampled_from([len, Whole()]))
+@pytest.mark.slow
 def test_a_list_is_cut_as_the_running_conversation_was(
     turns: list[tuple[int, list[list[int]], int]],
     budget: int,

@@ -23,7 +23,7 @@ from tokenbox.content.request import costly_fields, read_request, read_tools
 from tokenbox.conversation import Conversation
 from tokenbox.conversation.pieces import open_session
 from tokenbox.gateway.calls import read_call
-from tokenbox.gateway.counting import count_here
+from tokenbox.gateway.counting import count_locally
 from tokenbox.gateway.models import use_of
 from tokenbox.gateway.protocols import CHAT
 from tokenbox.gateway.settings import ModelSettings, RequestLimits
@@ -144,7 +144,7 @@ def served(model: str) -> ModelUse:
 
 def by_gateway(body: dict[str, Any], model: str) -> Figure:
     data = json.dumps({**body, "model": model}).encode()
-    return figure(count_here(read_call(CHAT, data, RequestLimits()), served(model)))
+    return figure(count_locally(read_call(CHAT, data, RequestLimits()), served(model)))
 
 
 # What a surface says of a request (None: nothing), what of a request it takes, and how few are asked of it.
@@ -186,6 +186,7 @@ def plain(seed: int) -> list[dict[str, Any]]:
     return messages
 
 
+@pytest.mark.slow
 def test_a_conversation_and_fit_give_it_too() -> None:
     for seed in range(0, REQUESTS, 20):
         model, messages = MODELS[seed % len(MODELS)], plain(seed)

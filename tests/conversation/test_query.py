@@ -56,6 +56,7 @@ def kept(budget: int, query: str | None) -> float:
     return found / asked
 
 
+@pytest.mark.slow
 def test_facts_of_old_turns_are_there_when_they_are_asked_for() -> None:
     assert kept(2_000, None) < 0.5
     assert kept(1_000, "last") >= 0.9

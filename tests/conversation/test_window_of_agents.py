@@ -28,6 +28,7 @@ def parted(messages: Sequence[dict[str, Any]]) -> bool:
 
 
 @pytest.mark.parametrize("budget", [2_000, 4_000, 8_000])
+@pytest.mark.slow
 def test_fifty_conversations_use_their_budget_and_lose_no_question(budget: int) -> None:
     shares = []
     for seed in range(50):

@@ -1,4 +1,4 @@
-"""What the tests of ctx ask with."""
+"""Settings and blocks for the tests of ctx."""
 
 from __future__ import annotations
 

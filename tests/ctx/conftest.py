@@ -1,4 +1,4 @@
-"""Folders without and with settings to ask from."""
+"""Fixtures: working directories with and without settings."""
 
 from __future__ import annotations
 

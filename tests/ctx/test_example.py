@@ -89,6 +89,7 @@ def test_a_commit_that_fits_passes_and_one_that_does_not_is_refused(repository: 
     assert after.returncode == 0, after.stdout + after.stderr
 
 
+@pytest.mark.slow
 def test_the_same_in_ci_and_with_pre_commit(repository: Path) -> None:
     commands = [*ci_steps(), pre_commit_entry()]
     for command in commands:

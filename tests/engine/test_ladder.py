@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tokenbox.engine.ladder import BACKGROUND, CRITICAL, NORMAL, Climb, Form
+from tokenbox.engine.ladder import BACKGROUND, CRITICAL, NORMAL, Form, LadderRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,10 +68,10 @@ class Sizes:
 
 def laid_out(blocks: list[dict[Form, int]], budget: int, priorities: list[int] | None = None) -> list[Form]:
     whole = Sizes(blocks)
-    climb = Climb(priorities or [NORMAL] * len(blocks), budget, whole)
-    climb.hard()
+    run = LadderRun(priorities or [NORMAL] * len(blocks), budget, whole)
+    run.hard()
     assert whole.total <= budget
-    return climb.forms
+    return run.forms
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""Requests that try to put far more than the window somewhere, and upstreams that would take them.
+"""Requests that smuggle a text larger than the window, and upstreams that would accept them.
 
-:func:`mutations` places a long text at every path of every request shape: in the place of each value, and
-under each new key of each object, known or not.
+:func:`mutations` puts a long text at every path of every request shape: in place of each value, and under
+each additional key of each object, known or not.
 """
 
 from __future__ import annotations
@@ -113,28 +113,19 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
     EMBEDDINGS: [{"input": "hi"}, {"input": ["hi", "you"]}],
 }
 
-# Keys that some server reads somewhere, and one that nobody knows.
+# Keys that some server reads, and an unknown one.
 KEYS = (
-    *("name", "content", "text", "reasoning", "reasoning_content", "refusal", "tool_calls", "function_call"),
-    *("tool_plan", "thinking", "prefix", "citations", "context", "title", "description", "examples"),
-    *("documents", "suffix", "system", "instructions", "chat_template", "template", "grammar", "json_schema"),
-    *(
-        "guided_json",
-        "structured_outputs",
-        "input_extra",
-        "tools",
-        "functions",
-        "messages",
-        "prompt",
-        "input",
-    ),
-    *("response_format", "raw", "images", "x_unknown"),
-)
+    "name", "content", "text", "reasoning", "reasoning_content", "refusal", "tool_calls", "function_call",
+    "tool_plan", "thinking", "prefix", "citations", "context", "title", "description", "examples",
+    "documents", "suffix", "system", "instructions", "chat_template", "template", "grammar", "json_schema",
+    "guided_json", "structured_outputs", "input_extra", "tools", "functions", "messages", "prompt", "input",
+    "response_format", "raw", "images", "x_unknown",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """A request, and where the long text is."""
+    """A request, and the path of its long text."""
 
     path: str
     where: tuple[str | int, ...]
@@ -142,7 +133,7 @@ class Attack:
 
 
 def mutations(limit: str = "max_tokens") -> Iterator[Attack]:
-    """Every attack. ``limit`` is the key of the output limit."""
+    """Yield every attack. ``limit`` is the key of the output limit."""
     for path, shapes in SHAPES.items():
         for shape in shapes:
             base = {"model": "m", **({} if path == EMBEDDINGS else {limit: 5}), **shape}
@@ -152,7 +143,7 @@ def mutations(limit: str = "max_tokens") -> Iterator[Attack]:
 
 
 def _places(value: Any, where: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:  # noqa: ANN401
-    """The paths of all values, and of all keys that an object does not have yet."""
+    """Yield the paths of all values, and of all additional keys of objects."""
     if where:
         yield where
     if isinstance(value, dict):
@@ -176,7 +167,7 @@ def _with(base: dict[str, Any], where: tuple[str | int, ...], value: object) -> 
 
 
 class Server:
-    """An upstream of one kind: it counts as that kind does, and notes what it is given to run."""
+    """An upstream of one kind: it has the counting endpoints of that kind and records the requests to run."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -220,7 +211,7 @@ class Server:
 
     def _count(self, name: str) -> Any:  # noqa: ANN401  # a handler
         async def count(request: web.Request) -> web.Response:
-            """What such a server would show its model, at four characters a token."""
+            """Count the fields that such a server shows its model, at four characters per token."""
             body = await request.json()
             shown = {key: value for key, value in body.items() if key in _SHOWN}
             return web.json_response({name: len(json.dumps(shown)) // 4})
@@ -232,7 +223,7 @@ class Server:
         return web.json_response({"tokens": [1] * (len(content) // 4 + 1)})
 
 
-# The fields that servers show their models; they ignore what they do not know.
+# The fields that servers show their models; they ignore unknown ones.
 _SHOWN = frozenset(
     (
         *("prompt", "messages", "input", "instructions", "system", "tools", "tool_choice", "functions"),

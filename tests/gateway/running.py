@@ -1,4 +1,4 @@
-"""Fixtures: gateways that really run, as processes, in front of real or stub upstreams."""
+"""Fixtures: gateways as processes, in front of real or stub upstreams."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class RunningGateway:
-    """A gateway in a process of its own. ``log`` is what it wrote on standard error."""
+    """A gateway in its own process. ``log`` is its stderr."""
 
     url: str
     folder: Path
     process: subprocess.Popen[bytes]
 
     def metric(self, name: str, **labels: str) -> float:
-        """The sum of a metric over its other labels; 0 if it never was."""
+        """Return the sum of a metric over its other labels; 0 if it is missing."""
         found = 0.0
         for line in self.get("/metrics").data.decode().splitlines():
             named, _, value = line.rpartition(" ")
@@ -72,7 +72,7 @@ class RunningGateway:
         return ask(urllib.request.Request(self.url + path, headers=named))
 
     def stop(self) -> int:
-        """As an operator would."""
+        """Stop it with SIGTERM, as an operator does, and return its exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(SECONDS)
 
@@ -92,7 +92,7 @@ def ask(request: urllib.request.Request) -> Answer:
 
 
 class Gateways:
-    """Starts gateways below ``folder``, and ends those that still run."""
+    """Starts gateways in folders below ``folder`` and kills those that still run at the end."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -132,7 +132,7 @@ class Gateways:
         }
 
     def command(self, *arguments: str) -> str:
-        """What a command of tokenbox prints, in the folder of the gateways."""
+        """Run a command of tokenbox in the folder of the gateways and return its output."""
         command = [sys.executable, "-m", "tokenbox", *arguments]
         done = subprocess.run(
             command,
@@ -154,7 +154,7 @@ class Gateways:
 
 @pytest.fixture
 def start_gateway(tmp_path: Path) -> Iterator[Gateways]:
-    """``start_gateway(url, options=["--mode", "fit"], config=toml)``: with its own database and state."""
+    """Return ``start_gateway(url, options=["--mode", "fit"], config=toml)``, with its own state."""
     gateways = Gateways(tmp_path)
     yield gateways
     gateways.end()
@@ -162,7 +162,7 @@ def start_gateway(tmp_path: Path) -> Iterator[Gateways]:
 
 @pytest.fixture(scope="module")
 def shared_gateways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateways]:
-    """The same for all tests of a module: starting one takes a second."""
+    """Share gateways among the tests of a module, as a start takes a second."""
     gateways = Gateways(tmp_path_factory.mktemp("gateways"))
     yield gateways
     gateways.end()
@@ -185,12 +185,12 @@ class Stub:
 
     @property
     def seen(self) -> list[dict[str, Any]]:
-        """The bodies that reached it."""
+        """The bodies of the requests that it received."""
         return self.app[stub.SEEN]
 
     @property
     def looks(self) -> int:
-        """How often its models were asked for."""
+        """The number of requests for its models."""
         return len(self.app[stub.LOOKS])
 
     @property
@@ -199,17 +199,17 @@ class Stub:
 
     @property
     def cancelled(self) -> list[float]:
-        """When its answers were given up, by the clock of ``time.monotonic``."""
+        """The times at which clients disconnected, by ``time.monotonic``."""
         return self.app[stub.CANCELLED]
 
     @property
     def headers(self) -> list[dict[str, str]]:
-        """Those of the requests in ``seen``."""
+        """The headers of the requests in ``seen``."""
         return self.app[stub.HEADERS]
 
     @property
     def connections(self) -> int:
-        """How many there are now."""
+        """The number of open connections."""
         assert self._runner.server is not None
         return len(self._runner.server.connections)
 
@@ -238,11 +238,11 @@ def upstream() -> Iterator[Stub]:
 
 
 def wait_until_up(gateway: RunningGateway) -> None:
-    """Wait until it answers. Fails with its log if it ends instead."""
+    """Wait until it answers; fail with its log if it exits."""
 
     def answers() -> bool:
         assert gateway.process.poll() is None, gateway.log
-        with suppress(urllib.error.URLError):  # it opens its port when it can answer
+        with suppress(urllib.error.URLError):  # its port is not open yet
             return gateway.get("/healthz").status == 200
         return False
 

@@ -1,4 +1,4 @@
-"""An upstream for the gateway's tests: the OpenAI and Anthropic APIs by the book, and every way to fail."""
+"""An upstream for the gateway's tests: the OpenAI and Anthropic APIs, and many faults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aiohttp import web
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-# How a request asks for a fault: {"metadata": {"fault": NAME}}.
+# A request selects a fault by {"metadata": {"fault": NAME}}.
 HEADERS = web.AppKey("headers", list)
 STARTED = web.AppKey("started", list)
 CANCELLED = web.AppKey("cancelled", list)
@@ -40,7 +40,7 @@ def chunk(delta: dict[str, Any], **more: object) -> bytes:
 
 
 def usage_of(body: dict[str, Any]) -> dict[str, int]:
-    """What the stub says it used: a token for every four characters of the messages, three for the answer."""
+    """Return the reported usage: a token per four characters of the messages, three for the answer."""
     asked = body.get("messages", body.get("input", body.get("prompt", "")))
     prompt = max(1, len(json.dumps(asked)) // 4)
     return {"prompt_tokens": prompt, "completion_tokens": 3, "total_tokens": prompt + 3}
@@ -75,14 +75,14 @@ async def chat(request: web.Request) -> web.StreamResponse:
 
 
 async def begin(request: web.Request) -> web.StreamResponse:
-    """The head of a stream."""
+    """Send the head of a stream."""
     answer = web.StreamResponse(headers={"content-type": "text/event-stream"})
     await answer.prepare(request)
     return answer
 
 
 def event_of(path: str, number: int, text: str = "Hello ") -> bytes:
-    """An event of a stream of that API: its first, or one with a piece of the text."""
+    """Return an event of a stream of that API: its first, or one with a piece of the text."""
     if path == "/v1/messages":
         return named(anthropic_events(text)[3 if number else 0])
     if path == "/v1/responses":
@@ -105,7 +105,7 @@ def named(event: dict[str, Any]) -> bytes:
 
 
 async def begin_fault(request: web.Request, body: dict[str, Any], **headers: str) -> web.StreamResponse:
-    """The head of the answer, and the first event of a stream or the beginning of a whole answer."""
+    """Send the head, and the first event of a stream or the beginning of a JSON body."""
     if body.get("stream"):
         answer = await begin(request)
         await answer.write(event_of(request.path, 0))
@@ -117,7 +117,7 @@ async def begin_fault(request: web.Request, body: dict[str, Any], **headers: str
 
 
 async def more(answer: web.StreamResponse, request: web.Request, body: dict[str, Any], text: str) -> None:
-    """Another piece of an answer that never ends."""
+    """Send another piece of an endless answer."""
     if body.get("stream"):
         await answer.write(event_of(request.path, 1, text))
     else:
@@ -162,7 +162,7 @@ async def half_a_chunk(request: web.Request, body: dict[str, Any]) -> web.Stream
 
 
 async def half_a_body(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-    """Fewer bytes than were announced; of a stream, an end without the last event's second half."""
+    """Send fewer bytes than announced; end a stream in the middle of an event."""
     answer = await begin_fault(request, body, **{"content-length": "1000"})
     if not body.get("stream"):
         return await gone(request, answer)
@@ -172,7 +172,7 @@ async def half_a_body(request: web.Request, body: dict[str, Any]) -> web.StreamR
 
 
 async def gone(request: web.Request, answer: web.StreamResponse) -> web.StreamResponse:
-    """The connection goes once what was written is sent."""
+    """Break the connection after the written data is sent."""
     await asyncio.sleep(0.05)
     drop(request)
     return answer
@@ -185,7 +185,7 @@ async def ends_early(request: web.Request, body: dict[str, Any]) -> web.StreamRe
 
 
 async def bad_event(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-    """An event that is not whole JSON, between two that are; of a whole answer, no JSON at its end."""
+    """Send invalid JSON in an event between two valid ones; end a JSON body early."""
     answer = await begin_fault(request, body)
     if body.get("stream"):
         await answer.write(
@@ -218,7 +218,7 @@ async def rate_limited(request: web.Request, body: dict[str, Any]) -> web.Stream
 
 
 async def flat_error(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-    """As SGLang has them: no error object."""
+    """Fail as SGLang does, without an error object."""
     return web.json_response(
         {"object": "error", "message": "too long", "type": "BadRequest", "code": 400}, status=400
     )
@@ -229,18 +229,20 @@ async def redirect(request: web.Request, body: dict[str, Any]) -> web.StreamResp
 
 
 async def refuses_key(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-    said = f"Incorrect API key provided: {request.headers.get('authorization')}"
-    return web.json_response({"error": {"message": said, "type": "x", "code": "invalid_api_key"}}, status=401)
+    message = f"Incorrect API key provided: {request.headers.get('authorization')}"
+    return web.json_response(
+        {"error": {"message": message, "type": "x", "code": "invalid_api_key"}}, status=401
+    )
 
 
 async def echoes_key(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-    """As debugging servers do: what it was sent, in the body and in a header."""
-    given = request.headers.get("authorization", "") + request.headers.get("x-api-key", "")
-    return web.json_response({"echo": given, "error": {"message": given}}, headers={"x-echo": given})
+    """Echo the key in the body and in a header, as debugging servers do."""
+    key = request.headers.get("authorization", "") + request.headers.get("x-api-key", "")
+    return web.json_response({"echo": key, "error": {"message": key}}, headers={"x-echo": key})
 
 
 async def slow_stream(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-    """A stream that takes a second and ends well."""
+    """Send a complete stream that takes a second."""
     answer = await begin_fault(request, body)
     for _ in range(50):
         await answer.write(event_of(request.path, 1))
@@ -251,17 +253,17 @@ async def slow_stream(request: web.Request, body: dict[str, Any]) -> web.StreamR
 
 
 async def silent(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-    """Never answers; notes that its reader went."""
+    """Never answer; record that the client disconnects."""
     return await until_gone(request, lambda: asyncio.sleep(3600), web.Response())
 
 
 async def stalls(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-    """Begins, and says no more."""
+    """Send the beginning and nothing more."""
     return await until_gone(request, lambda: asyncio.sleep(3600), await begin_fault(request, body))
 
 
 async def endless(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-    """An answer that never ends."""
+    """Send an endless answer."""
     answer = await begin_fault(request, body)
 
     async def step() -> None:
@@ -272,20 +274,20 @@ async def endless(request: web.Request, body: dict[str, Any]) -> web.StreamRespo
 
 
 async def flood(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-    """The same, as fast as it is read."""
+    """Send an endless answer as fast as the client reads."""
     answer = await begin_fault(request, body)
     return await until_gone(request, lambda: more(answer, request, body, "x" * 60_000), answer)
 
 
 async def large(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-    """A whole answer that no buffer of a connection holds, with its usage."""
+    """Send a JSON body that is larger than any buffer of a connection."""
     return web.json_response({"id": "c1", "pad": "x" * 30_000_000, "usage": usage_of(body)})
 
 
 async def until_gone(
     request: web.Request, step: Callable[[], Awaitable[None]], answer: web.StreamResponse
 ) -> web.StreamResponse:
-    """The step again and again; notes that the reader went."""
+    """Repeat the step until the client disconnects, and record that."""
     request.app[STARTED].append(1)
     try:
         while True:
@@ -299,23 +301,11 @@ async def until_gone(
 FAULTS = {
     function.__name__: function
     for function in (
-        *(
-            reset_before,
-            half_a_head,
-            no_http,
-            reset_after_head,
-            half_a_chunk,
-            half_a_body,
-            ends_early,
-            bad_json,
-            bad_event,
-            page,
-            server_error,
-            rate_limited,
-        ),
-        *(flat_error, redirect, refuses_key, echoes_key, slow_stream, silent, stalls, endless, flood, large),
+        reset_before, half_a_head, no_http, reset_after_head, half_a_chunk, half_a_body, ends_early, bad_json,
+        bad_event, page, server_error, rate_limited, flat_error, redirect, refuses_key, echoes_key,
+        slow_stream, silent, stalls, endless, flood, large,
     )
-}
+}  # fmt: skip
 
 
 async def anthropic(request: web.Request) -> web.StreamResponse:
@@ -355,7 +345,7 @@ def anthropic_events(text: str, tokens: int = 1) -> list[dict[str, Any]]:
 
 
 async def fault_of(request: web.Request) -> tuple[dict[str, Any], web.StreamResponse | None]:
-    """The request's body, and the fault's answer if it asks for one."""
+    """Return the request's body, and the response of its fault if it selects one."""
     body = await request.json()
     request.app[SEEN].append(body)
     request.app[HEADERS].append(dict(request.headers))
@@ -377,14 +367,14 @@ async def responses(request: web.Request) -> web.StreamResponse:
     return answer
 
 
-def responses_events(said: str, tokens: int = 1) -> list[dict[str, Any]]:
+def responses_events(content: str, tokens: int = 1) -> list[dict[str, Any]]:
     usage = {"input_tokens": tokens, "output_tokens": 3, "total_tokens": tokens + 3}
-    text = {"type": "output_text", "text": said, "annotations": []}
+    text = {"type": "output_text", "text": content, "annotations": []}
     item = {"id": "i1", "type": "message", "role": "assistant", "status": "completed", "content": [text]}
     response = {"id": "r1", "object": "response", "created_at": 1, "model": "stub", "status": "completed"}
     return [
         {"type": "response.created", "response": {**response, "status": "in_progress", "output": []}},
-        {"type": "response.output_text.delta", "item_id": "i1", "output_index": 0, "delta": said},
+        {"type": "response.output_text.delta", "item_id": "i1", "output_index": 0, "delta": content},
         {"type": "response.completed", "response": {**response, "output": [item], "usage": usage}},
     ]
 
@@ -423,7 +413,7 @@ async def embeddings(request: web.Request) -> web.StreamResponse:
 
 
 async def count_tokens(request: web.Request) -> web.Response:
-    """Anthropic's count, which it has for nobody who does not say which version he means."""
+    """Count as Anthropic does, which requires the header `anthropic-version`."""
     body = await request.json()
     request.app[SEEN].append(body)
     request.app[HEADERS].append(dict(request.headers))
@@ -434,7 +424,7 @@ async def count_tokens(request: web.Request) -> web.Response:
 
 
 async def tokenize(request: web.Request) -> web.Response:
-    """vLLM's count, which is what the stub will report; of a model of that name, it never comes."""
+    """Count as vLLM does, equal to the reported usage; never answer for the model ``never-counted``."""
     body = await request.json()
     if body.get("model") == "never-counted":
         await until_gone(request, lambda: asyncio.sleep(3600), web.Response())
@@ -451,7 +441,7 @@ async def models(request: web.Request) -> web.Response:
 
 
 async def told(request: web.Request) -> web.Response:
-    """What happened here, for the tests."""
+    """Return the records of the stub."""
     app = request.app
     return web.json_response(
         {"started": len(app[STARTED]), "cancelled": len(app[CANCELLED]), "seen": app[SEEN]}
@@ -481,5 +471,5 @@ if __name__ == "__main__":
         port=int(sys.argv[1]),
         access_log=None,
         print=None,
-        handler_cancellation=True,  # or it would not notice who leaves
+        handler_cancellation=True,  # to notice clients that disconnect
     )

@@ -26,7 +26,7 @@ from tokenbox.catalog import Figure
 from tokenbox.content.message import InvalidMessage
 from tokenbox.gateway.admission import Counted, judge
 from tokenbox.gateway.calls import read_call
-from tokenbox.gateway.counting import count_here
+from tokenbox.gateway.counting import count_locally
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import Mode, RequestLimits
@@ -78,6 +78,7 @@ def attacked(request: pytest.FixtureRequest, shared_gateways: Gateways) -> Itera
     server.close()
 
 
+@pytest.mark.slow
 def test_a_long_text_at_every_path_of_every_shape_is_over_the_window() -> None:
     """Where nobody but this process counts."""
     limits, use = RequestLimits(), resolve("m", settings=Stated(context_window=Figure(WINDOW, "configured")))
@@ -85,7 +86,7 @@ def test_a_long_text_at_every_path_of_every_shape_is_over_the_window() -> None:
     for attack in islice(mutations(), 0, None, 4):
         try:
             call = read_call(PROTOCOLS[attack.path], json.dumps(attack.body).encode(), limits)
-            counted = Counted(count_here(call, use), "here", unseen=unseen_input(call))
+            counted = Counted(count_locally(call, use), "here", unseen=unseen_input(call))
         except (Refusal, InvalidMessage):
             continue
         if judge(call, counted, use, Mode.ENFORCE).fits and counted.unseen is None:

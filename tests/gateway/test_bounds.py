@@ -54,7 +54,7 @@ class Store:
 class SomeClient:
     """Fulfils :class:`~tokenbox.gateway.asgi.Client`."""
 
-    on_gone: Callable[[], None] | None = None
+    on_disconnect: Callable[[], None] | None = None
     is_late = False
 
 
@@ -90,7 +90,7 @@ def test_while_the_store_is_away_good_keys_do_not_wait_for_it(monkeypatch: pytes
         now += RETRY_SECONDS
         assert [await admitted() for _ in range(20)] == ["k1"] * 20
         assert store.asked == 4
-        with pytest.raises(Refusal, match="cannot be checked just now"):
+        with pytest.raises(Refusal, match="cannot be checked now"):
             await admitted("tbk_unknown")
         # It is back, and the key was revoked meanwhile.
         store.is_away, store.key = False, None
@@ -103,7 +103,7 @@ def test_while_the_store_is_away_good_keys_do_not_wait_for_it(monkeypatch: pytes
         assert await admitted() == "k1"
         store.is_away = True
         now += STALE_SECONDS
-        with pytest.raises(Refusal, match="cannot be checked just now"):
+        with pytest.raises(Refusal, match="cannot be checked now"):
             await admitted()
 
     asyncio.run(story())

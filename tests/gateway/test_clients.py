@@ -91,6 +91,7 @@ def test_nothing_without_a_key(gateway: RunningGateway, upstream: Stub, key: str
     assert gateway.get("/v1/models", **auth(key)).status == 200
 
 
+@pytest.mark.slow
 def test_keys_are_scoped_expire_and_are_revoked(
     gateway: RunningGateway, shared_gateways: Gateways, database: str
 ) -> None:
@@ -182,6 +183,7 @@ def test_a_client_that_reads_nothing_holds_nobody_up(gateway: RunningGateway, ke
     until(lambda: gateway.metric("tokenbox_upstream_running") == 0)
 
 
+@pytest.mark.slow
 def test_hostile_texts_block_nobody(
     gateway: RunningGateway, shared_gateways: Gateways, upstream: Stub
 ) -> None:

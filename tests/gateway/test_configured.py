@@ -8,8 +8,8 @@ import pytest
 
 from tests.proof.examples import layout_evidence
 from tokenbox.config import ConfigError
-from tokenbox.gateway.build import bundles_of
 from tokenbox.gateway.configured import settings_from
+from tokenbox.gateway.services import bundles_of
 from tokenbox.proof.errors import KeyInvalid
 from tokenbox.proof.verify import verify
 from tokenbox.store.key_files import read_public, write_key

@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +29,7 @@ def values(texts: st.SearchStrategy[str], numbers: st.SearchStrategy[Any]) -> st
 
 
 @given(st.dictionaries(KEYS, values(st.text(), NUMBERS)))
+@pytest.mark.slow
 def test_the_id_of_a_decision_is_over_its_canonical_json(decision: dict[str, Any]) -> None:
     assert decision_id(decision) == hashlib.sha256(canonical(decision)).hexdigest()
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.waiting import SECONDS, until
-from tokenbox.gateway.app import DisconnectWatcher
+from tokenbox.gateway.application import gateway_of
 from tokenbox.gateway.asgi import CLIENT, ClientGone
-from tokenbox.gateway.build import Stores, gateway_of
 from tokenbox.gateway.log import RequestLog
 from tokenbox.gateway.relay import CallOutcome
+from tokenbox.gateway.request import DisconnectWatcher
+from tokenbox.gateway.services import Stores
 from tokenbox.gateway.settings import GatewaySettings, ModelSettings, UpstreamSettings
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from tests.gateway.running import Gateways, RunningGateway, Stub
     from tokenbox.gateway.app import Gateway
     from tokenbox.gateway.asgi import Message
-    from tokenbox.gateway.build import GatewayServices
+    from tokenbox.gateway.services import GatewayServices
 
 PATHS = {
     "/v1/chat/completions": {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 5},
@@ -187,7 +188,7 @@ class Client:
     is_late = False
 
     def __init__(self, gateway: Gateway) -> None:
-        self.on_gone: Callable[[], None] | None = None
+        self.on_disconnect: Callable[[], None] | None = None
         self.answered = asyncio.Event()
         self._body: bytes | None = body_for(CHAT, None, stream=True)
         scope: Message = {"type": "http", "method": "POST", "path": CHAT, "query_string": b"", "headers": []}
@@ -196,8 +197,8 @@ class Client:
 
     async def leave(self) -> int:
         """How often the loop turned until nothing was left of the request."""
-        assert self.on_gone is not None, "nobody wants to know"
-        self.on_gone()
+        assert self.on_disconnect is not None, "nobody wants to know"
+        self.on_disconnect()
         for turn in range(TURNS):
             if self.request.done():
                 return turn
@@ -224,13 +225,13 @@ async def opened(folder: Path, port: int) -> tuple[Gateway, GatewayServices]:
         database=str(folder / "own.db"),
         state=str(folder / "state"),
     )
-    gateway, standing = gateway_of(settings, Stores.open(settings), RequestLog(None))
-    await standing.open()
-    return gateway, standing
+    gateway, services = gateway_of(settings, Stores.open(settings), RequestLog(None))
+    await services.open()
+    return gateway, services
 
 
-async def until_waiting(standing: GatewayServices) -> None:
-    while not standing.upstreams[0].waiting:  # noqa: ASYNC110  # a figure, which nobody announces
+async def until_waiting(services: GatewayServices) -> None:
+    while not services.upstreams[0].waiting:  # noqa: ASYNC110  # a figure, which nobody announces
         await asyncio.sleep(0)
 
 
@@ -239,19 +240,19 @@ def test_it_takes_no_timer_and_no_thread(tmp_path: Path, answer: bytes) -> None:
     async def go() -> None:
         upstream = Server(answer)
         server = await asyncio.start_server(upstream, "127.0.0.1", 0)
-        gateway, standing = await opened(tmp_path, server.sockets[0].getsockname()[1])
+        gateway, services = await opened(tmp_path, server.sockets[0].getsockname()[1])
         client = Client(gateway)
         await asyncio.wait_for(upstream.asked.wait(), SECONDS)
         if answer:
             await asyncio.wait_for(client.answered.wait(), SECONDS)
         waiting = Client(gateway)
-        await asyncio.wait_for(until_waiting(standing), SECONDS)
+        await asyncio.wait_for(until_waiting(services), SECONDS)
         print(f"{await waiting.leave()} turns in the queue")  # noqa: T201
-        assert standing.upstreams[0].waiting == 0
+        assert services.upstreams[0].waiting == 0
         print(f"{await client.leave()} turns")  # noqa: T201
-        assert standing.upstreams[0].running == 0
+        assert services.upstreams[0].running == 0
         await asyncio.wait_for(upstream.ended.wait(), SECONDS)
-        await standing.close()
+        await services.close()
         server.close()
 
     asyncio.run(go())
@@ -271,7 +272,7 @@ def test_an_answered_request_that_still_settles_does_not_hide_that_the_next_is_l
             await asyncio.sleep(3600)
 
     class Connection:
-        on_gone: Callable[[], None] | None = None
+        on_disconnect: Callable[[], None] | None = None
         is_late = False
 
     client = Connection()
@@ -284,10 +285,10 @@ def test_an_answered_request_that_still_settles_does_not_hide_that_the_next_is_l
         await asyncio.sleep(0)
         settled.set()
         await first
-        assert client.on_gone is not None
-        client.on_gone()
+        assert client.on_disconnect is not None
+        client.on_disconnect()
         with pytest.raises(ClientGone):
             await asyncio.wait_for(second, SECONDS)
-        assert client.on_gone is None
+        assert client.on_disconnect is None
 
     asyncio.run(story())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.waiting import until
-from tokenbox.gateway.services import how_fitted
+from tokenbox.gateway.fitting import fit_actions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -209,8 +209,8 @@ def test_old_results_are_masked_before_anything_leaves(gateway: RunningGateway, 
 def test_what_was_done_is_told_in_the_order_of_its_steps() -> None:
     cut = {"action": "truncate", "messages": [3]}
     gone = {"action": "evict", "steps": [{"action": "mask"}, {"action": "mask"}, {"action": "evict"}]}
-    assert how_fitted({"action": "several", "steps": [cut, gone]}) == "truncate, mask, evict"
-    assert how_fitted({**gone, "action": "compact"}) == "mask, compact"
+    assert fit_actions({"action": "several", "steps": [cut, gone]}) == "truncate, mask, evict"
+    assert fit_actions({**gone, "action": "compact"}) == "mask, compact"
 
 
 def test_what_truncation_cannot_do_eviction_does(cutting: RunningGateway, upstream: Stub) -> None:
@@ -226,6 +226,7 @@ def test_what_truncation_cannot_do_eviction_does(cutting: RunningGateway, upstre
     assert int(answer.headers["x-tokenbox-input-tokens"]) <= 390
 
 
+@pytest.mark.slow
 def test_compaction_puts_a_summary_in_place_of_what_leaves(start_gateway: Gateways, upstream: Stub) -> None:
     settings = config(upstream, "compact", "evict") + 'summary_model = "watched"\n'
     settings = settings.replace("[models.watched]\nmax_ctx = 400", "[models.watched]\nmax_ctx = 40000")
@@ -257,6 +258,7 @@ def test_compaction_puts_a_summary_in_place_of_what_leaves(start_gateway: Gatewa
     assert rows == {"chat, fitted by compact": 2, "summarize": 2}
 
 
+@pytest.mark.slow
 def test_a_summary_that_fails_is_a_plain_eviction(start_gateway: Gateways, upstream: Stub) -> None:
     settings = config(upstream, "compact") + 'summary_model = "watched"\n'
     gateway = start_gateway(config=settings, options=["--mode", "fit"])  # which is too small for it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import http.server
 import json
@@ -16,9 +17,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.waiting import SECONDS, until
+from tokenbox.gateway.application import gateway_of
+from tokenbox.gateway.log import RequestLog
+from tokenbox.gateway.services import Stores
+from tokenbox.gateway.settings import GatewaySettings, UpstreamSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.gateway.running import Gateways, RunningGateway, Stub
 
@@ -38,6 +44,7 @@ def send(connection: http.client.HTTPConnection, body: object) -> None:
     connection.request("POST", PATH, json.dumps(body), {"content-type": "application/json"})
 
 
+@pytest.mark.slow
 def test_a_stop_lets_streams_finish(start_gateway: Gateways, upstream: Stub) -> None:
     gateway = start_gateway(upstream.url)
     connection = connect(gateway)
@@ -52,6 +59,37 @@ def test_a_stop_lets_streams_finish(start_gateway: Gateways, upstream: Stub) -> 
     assert '"event":"stopped"' in gateway.log
 
 
+def test_a_check_in_progress_does_not_make_a_draining_gateway_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def go() -> dict[str, dict[str, Any]]:
+        settings = GatewaySettings(
+            (UpstreamSettings("one", "http://127.0.0.1:9"),),
+            database=str(tmp_path / "own.db"),
+            state=str(tmp_path / "state"),
+        )
+        _, services = gateway_of(settings, Stores.open(settings), RequestLog(None))
+        await services.open()
+        started, released = asyncio.Event(), asyncio.Event()
+
+        async def get_json(_: str) -> tuple[int, object]:
+            started.set()
+            await released.wait()
+            return 200, {}
+
+        monkeypatch.setattr(services.upstreams[0], "get_json", get_json)
+        check = asyncio.create_task(services.checks())
+        await started.wait()
+        services.drain()
+        released.set()
+        await check
+        checks = await services.checks()
+        await services.close()
+        return checks
+
+    assert asyncio.run(go()) == {"stopping": {"ok": False}}
+
+
 def test_a_gateway_that_drains_answers_on_and_says_that_it_is_not_ready(
     start_gateway: Gateways, upstream: Stub
 ) -> None:
@@ -64,6 +102,7 @@ def test_a_gateway_that_drains_answers_on_and_says_that_it_is_not_ready(
     assert gateway.process.wait(SECONDS) == 0
 
 
+@pytest.mark.slow
 def test_a_reload_changes_policies_and_drops_no_connection(start_gateway: Gateways, upstream: Stub) -> None:
     gateway = start_gateway(upstream.url, config="[policy]\nmax_ctx = 500\n")
     connection = connect(gateway)
@@ -144,6 +183,7 @@ def test_the_ledger_says_how_a_call_ended(start_gateway: Gateways, upstream: Stu
     assert found == {1: "failed", 2: "failed", 3: "done", 4: "stopped"}
 
 
+@pytest.mark.slow
 def test_proofs_of_every_decision(start_gateway: Gateways, upstream: Stub) -> None:
     gateway = start_gateway(upstream.url, config="[proof]\nwrite = true\n")
     sent = gateway.post(PATH, chat(MARKER))
@@ -239,6 +279,7 @@ def test_usage_of_streams_is_asked_for_unless_the_server_does_not_know_that(
     assert ("stream_options" in upstream.seen[-1]) is asks
 
 
+@pytest.mark.slow
 def test_an_upstream_has_so_many_places_and_a_queue_with_an_end(
     start_gateway: Gateways, upstream: Stub
 ) -> None:
@@ -277,7 +318,7 @@ def test_nobody_listens_to_the_world_before_there_is_a_key(start_gateway: Gatewa
     options = ["--host", "0.0.0.0", "--database", str(start_gateway.folder / "none.db")]
     gateway = start_gateway(upstream.url, options=options, wait=False)
     assert gateway.process.wait(SECONDS) == 2
-    assert "there is no key that is good" in gateway.log
+    assert "there is no valid key" in gateway.log
     start_gateway.command("gateway", "keys", "create", "one", *options[2:])
     gateway = start_gateway(upstream.url, options=options)
     assert gateway.post(PATH, chat()).status == 401

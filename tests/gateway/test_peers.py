@@ -28,7 +28,7 @@ def folder() -> Iterator[Path]:
 def worker(mistakes: int, running: int) -> Metrics:
     metrics = Metrics("1")
     for _ in range(mistakes):
-        metrics.mistake()
+        metrics.internal_error()
     metrics.gauge("upstream_running", lambda: running, "one")
     return metrics
 

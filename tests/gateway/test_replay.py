@@ -119,6 +119,7 @@ def chat(exchanges: int, words: int = 20, **more: object) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "kind", ["vllm", "openai-compatible", pytest.param("openai", marks=pytest.mark.slow)]
 )
+@pytest.mark.slow
 def test_every_decision_is_decided_again(shared_gateways: Gateways, upstream: Stub, kind: str) -> None:
     it = proving(shared_gateways, upstream, kind, low_water="0.75")
     large = talk(30)
@@ -179,6 +180,7 @@ def test_every_way_to_make_it_fit_is_taken_again(
     assert replayed(*it.contents(answer), None).differences == ()
 
 
+@pytest.mark.slow
 def test_without_texts_the_request_is_given_again(start_gateway: Gateways, upstream: Stub) -> None:
     it = proving(start_gateway, upstream, "vllm", "compact", "evict", texts=False)
     for mode in ("enforce", "observe"):
@@ -209,6 +211,7 @@ def test_what_was_decided_otherwise_is_named(decided: tuple[Contents, Texts]) ->
     assert {"tokenizer.name", "figures.tokens_in"} <= other
 
 
+@pytest.mark.slow
 def test_a_servers_counts_are_taken_and_no_others(start_gateway: Gateways, upstream: Stub) -> None:
     it = proving(start_gateway, upstream, "vllm")
     contents, texts = it.contents(it.ask(CHAT, chat(30), "fit"))
@@ -265,7 +268,7 @@ def test_no_file_is_opened_because_a_bundle_names_it(decided: tuple[Contents, Te
     record = json.loads(json.dumps(contents.manifest.record))
     record["predicate"]["tokenizer"] |= {"name": "file:/etc/passwd", "fingerprint": "0" * 64}
     named = replace(contents, manifest=replace(contents.manifest, record=record))
-    with pytest.raises(ReplayImpossible, match=r"what counted is not known here: .* --tokenizer file:PATH"):
+    with pytest.raises(ReplayImpossible, match=r"the tokenizer is unknown here: .* --tokenizer file:PATH"):
         replayed(named, texts, None)
     own = contents.manifest.predicate["tokenizer"]["name"]  # type: ignore[index]
     fields = {difference.field for difference in replayed(named, texts, own).differences}

@@ -61,6 +61,7 @@ def test_a_key_sees_the_models_that_it_may_use(shared_gateways: Gateways, upstre
     assert gateway.get("/v1/models/gpt-4o-mini").status == 401
 
 
+@pytest.mark.slow
 def test_counts_are_those_that_requests_are_judged_by(gateway: RunningGateway) -> None:
     messages = [{"role": "user", "content": "Hello, world!"}]
     for model in ("stub", "gpt-4o-mini"):

@@ -61,6 +61,7 @@ def certificate(folder: Path, host: str) -> tuple[Path, Path]:
     ("host", "trusted", "status"),
     [("127.0.0.1", True, 200), ("127.0.0.1", False, 502), ("elsewhere.example", True, 502)],
 )
+@pytest.mark.slow
 def test_a_certificate_is_checked(
     tmp_path: Path, start_gateway: StartGateway, host: str, trusted: bool, status: int
 ) -> None:

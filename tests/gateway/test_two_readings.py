@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tokenbox.gateway import calls
+from tokenbox.gateway import strict_json
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import RequestLimits
 
@@ -100,6 +100,7 @@ def test_a_key_is_held_to_its_models_in_fallbacks_too(start_gateway: Gateways, u
 
 
 @pytest.mark.parametrize("keys", [True, False])
+@pytest.mark.slow
 def test_a_header_never_opens_what_is_closed(start_gateway: Gateways, upstream: Stub, *, keys: bool) -> None:
     database = str(start_gateway.folder / "own.db")
     key = start_gateway.command("gateway", "keys", "create", "alice", "--database", database)
@@ -178,8 +179,8 @@ def test_the_short_way_to_read_a_body_reads_what_the_long_way_does(
     pairs: list[tuple[str, Any]], colon: str, ascii_only: bool
 ) -> None:
     data = written(Pairs(pairs), colon, ascii_only=ascii_only).encode("utf-8", "surrogatepass")
-    assert reading(lambda: calls.read_object(data, RequestLimits())) == reading(
-        lambda: calls._read_slowly(data, RequestLimits())  # noqa: SLF001  # the one to compare with
+    assert reading(lambda: strict_json.read_object(data, RequestLimits())) == reading(
+        lambda: strict_json._read_slowly(data, RequestLimits())  # noqa: SLF001  # the one to compare with
     )
 
 

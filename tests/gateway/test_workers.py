@@ -171,8 +171,8 @@ def test_workers_whose_supervisor_was_killed_end(start_gateway: Gateways, upstre
     ("config", "options", "says"),
     [
         ("concurrency = 1", ["--workers", "2"], "upstreams.stub.concurrency is 1"),
-        ("", ["--workers", "2", "--port", "{taken}"], "another program has it"),
-        ("", ["--port", "{taken}"], "another program has it"),
+        ("", ["--workers", "2", "--port", "{taken}"], "another program uses it"),
+        ("", ["--port", "{taken}"], "another program uses it"),
     ],
 )
 def test_what_cannot_start_says_why(

@@ -1,7 +1,7 @@
 """Fixtures: a real browser for the pages.
 
-``TOKENBOX_TEST_BROWSER`` names the program of a Chromium, and then it must start. Without it, the tests use
-the Chromium and ChromeDriver that are on the machine; where there are none, they are skipped and say so.
+``TOKENBOX_TEST_BROWSER`` is the path of a Chromium, which must start. Without it, the tests use the installed
+Chromium and ChromeDriver; if these are missing, the tests are skipped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "TOKENBOX_TEST_BROWSER"
 INSTALL = "Debian and Ubuntu: apt install chromium chromium-driver"
-# Without the network: a browser that looks for updates waits for a closed one.
+# Disable network use: the search for updates would block without a network.
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
@@ -30,16 +30,16 @@ FLAGS = (
 
 
 def found_browser() -> str | None:
-    """The program of the browser, if one is named or there."""
+    """Return the path of the browser, or None."""
     return os.environ.get(VARIABLE) or shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
-    """A browser without a window."""
+    """Start a headless browser."""
     program, driver = found_browser(), shutil.which("chromedriver")
     if program is None or driver is None:
-        problem = f"there is no Chromium with its ChromeDriver here. {INSTALL}"
+        problem = f"Chromium or its ChromeDriver is not installed. {INSTALL}"
         if os.environ.get(VARIABLE):
             pytest.fail(problem, pytrace=False)
         pytest.skip(problem)
@@ -49,7 +49,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
 
 @contextmanager
 def started(program: str, driver: str, profile: Path) -> Iterator[WebDriver]:
-    from selenium import webdriver  # noqa: PLC0415  # only where there is a browser
+    from selenium import webdriver  # noqa: PLC0415  # only if there is a browser
     from selenium.webdriver.chrome.service import Service  # noqa: PLC0415
 
     options = webdriver.ChromeOptions()
@@ -67,7 +67,7 @@ def started(program: str, driver: str, profile: Path) -> Iterator[WebDriver]:
 def opened(
     browser: WebDriver, page: Path, width: int = 1280, height: int = 900, *, dark: bool = False
 ) -> None:
-    """Open a page at a size, in a theme, and wait until it is drawn."""
+    """Open a page with a size and a theme, and wait until it is rendered."""
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -77,10 +77,10 @@ def opened(
 
 
 def run(browser: WebDriver, script: str, *arguments: Any) -> Any:  # noqa: ANN401  # JSON
-    """What a script in the page returns."""
+    """Run a script in the page and return its result."""
     return browser.execute_script(script, *arguments)
 
 
 def messages(browser: WebDriver) -> list[str]:
-    """What the page wrote to the console since the last time; a refusal of its policy is there too."""
+    """Return the new messages of the console, which include violations of the content security policy."""
     return [entry["message"] for entry in browser.get_log("browser")]  # type: ignore[no-untyped-call]

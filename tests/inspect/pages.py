@@ -1,4 +1,4 @@
-"""Sections and pages that several tests look at."""
+"""Sections and pages that several tests use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROSE = "One line of a report that says what was found, and what to do about it.
 
 
 def sections() -> list[dict[str, Any]]:
-    """Something of everything: critical, forms, cuts with a marker, hostile names and texts."""
+    """Return critical sections, forms, truncation with a marker, and hostile names and texts."""
     return [
         {"id": "rules", "content": "Answer in English. Be brief."},
         {

@@ -70,7 +70,7 @@ def test_a_port_that_is_taken_is_said_to_be(document: Path) -> None:
             server.terminate()
             server.wait(20)
     assert ran.returncode == 2
-    assert f"port {port} cannot be served" in ran.stderr
+    assert f"port {port} cannot be used" in ran.stderr
     assert "Traceback" not in ran.stderr
 
 
@@ -95,6 +95,7 @@ def test_it_is_opened_in_the_browser(document: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".json", ".toml", ".jsonl"])
+@pytest.mark.slow
 def test_a_million_sections_are_refused_kindly_and_soon(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"many{suffix}"
     number = 1_000_000

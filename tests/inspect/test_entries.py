@@ -266,7 +266,7 @@ def test_a_proof_with_texts_is_laid_out_again_and_compared(tmp_path: Path) -> No
     made = tokenbox.layout(sections(), 400, "o200k_base", policy="degrade", proof=bundles)
     (folder,) = [path for path in tmp_path.iterdir() if len(path.name) == 64]
     entry = read(folder)
-    assert entry.notes[0] == "Laid out again from the bundle: its digest is the recorded one."
+    assert entry.notes[0] == "Laid out again from the bundle; the digest equals the recorded one."
     assert dict(entry.facts)["Digest"] == made.digest
     assert entry.slider is not None
     without = Bundles(tmp_path / "without")
@@ -295,6 +295,7 @@ def test_a_folder_and_a_pack_are_shown(tmp_path: Path) -> None:
     assert entry.slider is not None
 
 
+@pytest.mark.slow
 def test_messages_with_a_budget_are_fitted(tmp_path: Path) -> None:
     path = tmp_path / "chat.json"
     path.write_text(json.dumps({"model": "gpt-4o", "messages": messages()}))

@@ -153,7 +153,7 @@ def test_the_slider_has_the_record_of_the_page_and_the_budget_that_is_chosen() -
 
 
 def test_a_layout_without_its_tokenizer_has_no_slider() -> None:
-    with pytest.raises(LayoutError, match="without its tokenizer"):
+    with pytest.raises(LayoutError, match="has no tokenizer"):
         slider(pickle.loads(pickle.dumps(tokenbox.layout([{"id": "a", "content": "x"}], 9, "utf8-bytes"))))
 
 

@@ -109,6 +109,7 @@ def test_the_same_input_gives_the_same_bytes() -> None:
     assert one == other
 
 
+@pytest.mark.slow
 def test_a_title_is_a_text() -> None:
     html = page([entry_of(laid_out(), "</title><script>x</script>\ud800")])
     assert "<title>&lt;/title&gt;" in html

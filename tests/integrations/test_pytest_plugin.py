@@ -26,6 +26,7 @@ def test_is_over(assert_fits):
 """
 
 
+@pytest.mark.slow
 def test_a_suite_that_uses_it(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["tokenbox.integrations.pytest_plugin"]\n')
     (tmp_path / "test_it.py").write_text(SUITE)

@@ -1,4 +1,4 @@
-"""Blocks and packs as Hypothesis makes them."""
+"""Hypothesis strategies for blocks and packs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-# Long runs, so that compression has something to do.
+# Long repetitions, so that compression has an effect.
 contents = st.binary(max_size=40) | st.builds(
     lambda part, times: part * times, st.binary(min_size=1, max_size=9), st.integers(1, 90)
 )
@@ -85,7 +85,7 @@ def _summarized(block: Block) -> Callable[[str | None], Block]:
 
 @st.composite
 def chunked(draw: st.DrawFn, data: bytes) -> list[bytes]:
-    """``data`` in chunks: of one size, or cut anywhere; empty ones among them."""
+    """Split ``data`` into chunks of one size, or at any places; chunks may be empty."""
     size = draw(st.sampled_from([1, 2, 3, 7, 64, len(data) or 1]))
     if draw(st.booleans()):
         return [data[at : at + size] for at in range(0, len(data), size)]

@@ -1,4 +1,4 @@
-"""Packs written by hand, without the code under test."""
+"""Encode packs independently of the code under test."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ END = b"\xff\x01\0\0"
 
 
 def varint(value: int, *, padding: int = 0) -> bytes:
-    """``value`` as LEB128, with ``padding`` bytes more than it needs."""
+    """Return ``value`` as LEB128 with ``padding`` unnecessary bytes."""
     groups = [value & 0x7F]
     while value := value >> 7:
         groups.append(value & 0x7F)

@@ -38,7 +38,7 @@ def usages(draw: st.DrawFn) -> Usage:
 
 @st.composite
 def calls(draw: st.DrawFn, ids: SearchStrategy[str] | None = None) -> Call:
-    """Calls that began or ended, priced or not, at any time of three days."""
+    """Generate started or ended calls, with or without a price, within three days."""
     price = draw(st.sampled_from([None, HAIKU, PLAIN]))
     started = NOON + timedelta(minutes=draw(st.integers(-2_000, 2_000)), microseconds=draw(st.integers(0, 3)))
     call = Call(

@@ -23,19 +23,19 @@ UNREPORTED = Totals.of(STARTED.end(NOON, Usage(None, None), HAIKU))
         (NOTHING, ("0", "0", "0", "0", "$0.000000"), []),
         (EXACT, ("1", "1,000,000", "0", "3", "$1.000015"), []),
         (GUESSED, ("1", "~5", "~0", "~3", "~$0.000020"), ["~ marks"]),
-        (CUT_OFF, ("1", "unknown", "unknown", "unknown", "unknown"), ["1 call is under way"]),
+        (CUT_OFF, ("1", "unknown", "unknown", "unknown", "unknown"), ["1 call is in progress"]),
         (UNPRICED, ("1", "7", "unknown", "3", "unpriced"), ["1 call is unpriced"]),
         (UNREPORTED, ("1", "unknown", "unknown", "unknown", "unknown"), ["1 call is of unknown cost"]),
         (UNPRICED + UNPRICED, ("2", "14", "unknown", "6", "unpriced"), ["2 calls are unpriced"]),
         (
             UNPRICED + CUT_OFF,
             ("2", "7+", "unknown", "3+", "1 unpriced + 1 unknown"),
-            ["+ marks", "1 call is unpriced", "1 call is under way"],
+            ["+ marks", "1 call is unpriced", "1 call is in progress"],
         ),
         (
             EXACT + GUESSED + CUT_OFF + UNPRICED,
             ("4", "~1,000,012+", "~0+", "~9+", "~$1.000035 + 1 unpriced + 1 unknown"),
-            ["~ marks", "+ marks", "1 call is unpriced", "1 call is under way"],
+            ["~ marks", "+ marks", "1 call is unpriced", "1 call is in progress"],
         ),
     ],
 )

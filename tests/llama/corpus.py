@@ -1,8 +1,8 @@
-"""The chat templates in llama.cpp's sources, and what a real server counts with them.
+"""The chat templates in llama.cpp's sources, and the counts of a real server with them.
 
-The sources come with the source distribution of the package that has the server (xllamacpp, MIT). They are
-fetched once through pip, under the hash in requirements/dev.txt, and kept in .pytest_cache. Their templates
-belong to the models' makers, so none of them is in this repository.
+The templates come from the source distribution of xllamacpp (MIT), the package with the server. pip downloads
+it once, verified by the hash in requirements/dev.txt, and the templates are cached in .pytest_cache. They
+belong to the makers of the models, so this repository does not contain them.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ LOCK: Final = ROOT / "requirements" / "dev.txt"
 PACKAGE: Final = "xllamacpp"
 
 
-class NotFetched(Exception):  # a state
-    """The source distribution could not be had."""
+class NotFetched(Exception):
+    """pip could not download the source distribution."""
 
 
 def templates(cache: Path) -> dict[str, str]:
-    """The sources of all templates by their names: llama.cpp's, and the four of our own fixture.
+    """Return the sources of all templates by name: llama.cpp's, and the four of our own fixture.
 
-    Raises :class:`NotFetched`.
+    Raise :class:`NotFetched` without the source distribution.
     """
     requirement = _requirement()
     kept = cache / f"templates-{requirement.split()[0].partition('==')[2]}.json"
@@ -61,7 +61,7 @@ def templates(cache: Path) -> dict[str, str]:
 
 
 def _requirement() -> str:
-    """The locked version with its hashes."""
+    """Return the locked requirement with its hashes."""
     lock = LOCK.read_text(encoding="utf-8")
     match = re.search(rf"^{PACKAGE}==.*?(?=^\S)", lock + "\n.", re.MULTILINE | re.DOTALL)
     assert match is not None
@@ -70,10 +70,10 @@ def _requirement() -> str:
 
 def _fetch(requirement: str) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
-        asked = Path(folder) / "requirement.txt"
-        asked.write_text(requirement + "\n", encoding="utf-8")
+        file = Path(folder) / "requirement.txt"
+        file.write_text(requirement + "\n", encoding="utf-8")
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
-        command += ["--no-binary", PACKAGE, "--dest", folder, "--requirement", str(asked)]
+        command += ["--no-binary", PACKAGE, "--dest", folder, "--requirement", str(file)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         archives = list(Path(folder).glob("*.tar.gz"))
         if done.returncode or not archives:
@@ -92,7 +92,7 @@ def _in_archive(archive: Path) -> Iterator[tuple[str, str]]:
 
 @dataclass
 class Compared:
-    """The requests of one template: how often ours and the server's count went together, and where not."""
+    """The outcomes of the comparison with the server for one template, and notes on the differences."""
 
     name: str
     digest: str
@@ -101,7 +101,7 @@ class Compared:
 
     @property
     def proven(self) -> bool:
-        """Whether all that is marked exact is the server's figure, and nothing is refused that it counts."""
+        """True if all exact counts equal the server's, and nothing is refused that the server counts."""
         return not (self.outcomes["wrong, exact"] or self.outcomes["refused"])
 
 
@@ -115,9 +115,9 @@ OUTCOMES: Final = (
 def compare(
     name: str, source: str, folder: Path, shapes: Mapping[str, dict[str, Any]] = SHAPES, *, trust: bool = True
 ) -> Compared:
-    """Start a server with the template and let it count every request.
+    """Start a server with the template and compare the counts of every request.
 
-    ``trust``: mark as exact what would be, were the template in the table of proofs already.
+    ``trust``: mark counts as exact as if the template was in the table of proofs.
     """
     model = models.write(folder, source)
     server = serve(model, 65_536, 1)
@@ -138,7 +138,7 @@ def open_format(model: models.Model, *, trust: bool) -> LlamaFormat:
     chat = ChatFormat.open(model.gguf, now=lambda: dt.datetime.now(dt.UTC))
     if trust:
         chat.identity = replace(chat.identity, exact=True)
-    return chat  # type: ignore[return-value]  # of a GGUF
+    return chat  # type: ignore[return-value]  # the format of a GGUF file
 
 
 def stop(server: LlamaServer) -> None:
@@ -159,7 +159,7 @@ def _outcome(server: LlamaServer, chat: LlamaFormat, body: dict[str, Any]) -> tu
     if ours is None:
         return ("both refuse", "") if counted is None else ("refused", why)
     if counted is None:
-        return "counted alone", ""  # what may not be sent is counted on the way there
+        return "counted alone", ""  # the server counts some requests that it refuses to run
     if counted > ours.at_most:
         return "bound passed", f"{ours} at most {ours.at_most}, server {counted}"
     exact = "exact" if ours.exact else "inexact"

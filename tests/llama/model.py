@@ -1,7 +1,7 @@
-"""A model without meaning for a real llama.cpp server: its tokenizer is real, its weights are random.
+"""A tiny model for a real llama.cpp server, with a trained tokenizer and random weights.
 
-A byte-level BPE of 4,096 tokens, trained on Python's own documentation, is written as the vocabulary of a
-GGUF file, and as a ``tokenizer.json`` with a ``tokenizer_config.json`` beside it, as Hugging Face has them.
+The tokenizer is a byte-level BPE of 4,096 tokens, trained on Python's own documentation. It is written as the
+vocabulary of a GGUF file, and as Hugging Face's ``tokenizer.json`` and ``tokenizer_config.json``.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-VERSION = 1  # of what is written: a cached model of another version is not used
+VERSION = 1  # of the written files, so that no older cached model is used
 VOCABULARY = 4096
 WIDTH, FEED_FORWARD, HEADS, LAYERS = 64, 128, 4, 2
 TRAINED_CONTEXT = 131_072
 
-# As in the models people run: markers of turns are control tokens, those of tool calls are user-defined.
+# As in common models: markers of turns are control tokens, those of tool calls user-defined ones.
 CONTROL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 USER_DEFINED = ("<tool_call>", "</tool_call>")
 _NORMAL_TYPE, _CONTROL_TYPE, _USER_DEFINED_TYPE = 1, 3, 4
@@ -119,7 +119,7 @@ class Model:
 
 
 def write(folder: Path, template: str) -> Model:
-    """Train the tokenizer and write all three files into ``folder``; 3 seconds."""
+    """Train the tokenizer and write all three files to ``folder``, in about 3 seconds."""
     vocabulary, merges, document = train()
     folder.mkdir(parents=True, exist_ok=True)
     model = Model(folder)
@@ -137,7 +137,7 @@ def write(folder: Path, template: str) -> Model:
 
 @cache
 def train() -> tuple[list[str], list[str], str]:
-    """The tokens in order of their ids, the merges in order, and the ``tokenizer.json``."""
+    """Return the tokens by id, the merges in order, and the ``tokenizer.json``."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers  # noqa: PLC0415  # on use
 
     engine = Tokenizer(models.BPE())
@@ -164,7 +164,7 @@ def train() -> tuple[list[str], list[str], str]:
 def write_gguf(
     path: Path, vocabulary: list[str], merges: list[str], template: str, *, pre: str = "gpt-2"
 ) -> None:
-    """The vocabulary, the template and random weights of a small Llama."""
+    """Write the vocabulary, the template and random weights of a small Llama."""
     import gguf  # noqa: PLC0415  # on use
     import numpy as np  # noqa: PLC0415
 

@@ -1,6 +1,7 @@
-"""``python serve.py MODEL.gguf N_CTX N_PARALLEL PORT``: a real llama.cpp server, until stdin ends.
+"""Run a real llama.cpp server until stdin is closed: ``python serve.py MODEL.gguf N_CTX N_PARALLEL PORT``.
 
-On loopback. Prints its address once it answers. N_CTX is shared by N_PARALLEL slots; PORT 0 is any free port.
+It listens on loopback and prints its address when it is ready. N_PARALLEL slots share N_CTX; PORT 0 selects a
+free port.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ def main() -> None:
     parameters.warmup = False
     parameters.endpoint_props = True
     parameters.ui = False
-    # With two spinning threads on two processors it is seventy times slower.
+    # Two spinning threads on two processors would be seventy times slower.
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
     server = xllamacpp.Server(parameters)
-    print(server.listening_address, flush=True)  # noqa: T201  # to whoever started it
-    sys.stdin.read()  # whoever started this ends it by going away, however that happens
+    print(server.listening_address, flush=True)  # noqa: T201  # read by the parent process
+    sys.stdin.read()  # the end of the parent process closes it
 
 
 if __name__ == "__main__":

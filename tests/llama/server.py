@@ -1,9 +1,9 @@
 """Fixtures: a real llama.cpp server for any test. Nothing is downloaded; it starts in a second.
 
-``llama`` is a server with its defaults, shared by the whole run: ``llama.url``, ``llama.model.gguf`` ...
-``start_llama(n_ctx=512, n_parallel=2, template="turns")`` is one with other options, shared by all who ask
-for the same. ``fresh=True`` starts one for the asking test alone, which it may end (``server.kill()``)
-and start again at the same place (``port=server.port``).
+``llama`` is a server with default options, shared by the whole run: ``llama.url``, ``llama.model.gguf`` ...
+``start_llama(n_ctx=512, n_parallel=2, template="turns")`` starts one with other options, shared by all tests
+with the same options. With ``fresh=True`` the server is the test's own, which may kill it (``server.kill()``)
+and start it again on the same port (``port=server.port``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SERVE = Path(__file__).with_name("serve.py")
 
 @dataclass(frozen=True, slots=True)
 class LlamaServer:
-    """A running server. ``url`` has no slash at its end and no ``/v1``; ``n_ctx`` is what a slot has."""
+    """A running server. ``url`` has no trailing slash and no ``/v1``; ``n_ctx`` is the context of a slot."""
 
     url: str
     model: Model
@@ -46,17 +46,17 @@ class LlamaServer:
         return int(self.url.rpartition(":")[2])
 
     def get(self, path: str) -> tuple[int, Any]:
-        """Status and parsed body."""
+        """Return status and parsed body."""
         return _answer(urllib.request.Request(self.url + path))
 
     def post(self, path: str, body: object) -> tuple[int, Any]:
-        """Status and parsed body."""
+        """Return status and parsed body."""
         data = json.dumps(body).encode()
         headers = {"content-type": "application/json"}
         return _answer(urllib.request.Request(self.url + path, data, headers))
 
     def kill(self) -> None:
-        """End the server at once, as a crash would."""
+        """Kill the server, like a crash."""
         self.process.kill()
         self.process.wait()
 
@@ -109,10 +109,10 @@ def llama(start_llama: StartLlama) -> LlamaServer:
 
 
 def model_with(template: str, config: pytest.Config) -> Model:
-    """The model with one of ``TEMPLATES``, or a whole one; made once and kept in .pytest_cache."""
+    """Return the model with one of ``TEMPLATES`` or the given template, cached in .pytest_cache."""
     text = models.TEMPLATES.get(template, template)
-    made_by = Path(models.__file__).read_bytes() + text.encode() + sys.version.encode()
-    name = f"llama-{hashlib.sha256(made_by).hexdigest()[:16]}"
+    inputs = Path(models.__file__).read_bytes() + text.encode() + sys.version.encode()
+    name = f"llama-{hashlib.sha256(inputs).hexdigest()[:16]}"
     assert config.cache is not None
     folder = config.cache.mkdir(name) / "model"
     if not folder.exists():
@@ -120,7 +120,7 @@ def model_with(template: str, config: pytest.Config) -> Model:
         models.write(making, text)
         try:
             making.rename(folder)
-        except OSError:  # another run made it meanwhile, the same
+        except OSError:  # another run has written the same model
             assert folder.exists()
     return models.Model(folder)
 

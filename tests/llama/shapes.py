@@ -1,4 +1,4 @@
-"""Requests of every shape that people send to a chat endpoint, as bodies of ``/v1/chat/completions``."""
+"""Chat requests of all common shapes, as bodies of ``/v1/chat/completions``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways of cutting texts into tokens that are compared with a real llama.cpp server."""
+"""Comparison of our tokenizers of GGUF vocabularies with a real llama.cpp server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LANGUAGES = (
 
 
 def texts() -> Iterator[str]:
-    """Prose, code, languages, and what stands in requests."""
+    """Yield prose, code, texts in many languages, and requests."""
     yield from LANGUAGES
     yield inspect.getsource(models)
     yield from list(pydoc_data.topics.topics.values())[:10]
@@ -42,7 +42,7 @@ def texts() -> Iterator[str]:
 
 
 def proven_kinds(folder: Path) -> set[str]:
-    """The kinds of vocabularies with which every text counts what the server counts."""
+    """Return the kinds of vocabularies whose counts of all texts equal the server's."""
     found = set()
     vocabulary, merges, _ = models.train()
     for number, pre in enumerate(sorted(SPLITTING)):
@@ -51,7 +51,7 @@ def proven_kinds(folder: Path) -> set[str]:
         models.write_gguf(model.gguf, vocabulary, merges, models.TURNS, pre=pre)
         try:
             server = serve(model, 512, 1)
-        except AssertionError:  # this server does not know it
+        except AssertionError:  # the server does not support this kind
             continue
         try:
             opened = open_chat_vocabulary(model.gguf)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder with some code, a Unicode text and a secret, beside a folder that is nobody's business."""
+    """Create a folder with code and a Unicode text, next to a folder with a secret that must stay private."""
     root = tmp_path / "project"
     (root / "src").mkdir(parents=True)
     for name in ("cart", "mail", "money"):

@@ -1,4 +1,4 @@
-"""The official client, at a server in this process or another."""
+"""The official client, connected to a server in this process or another."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ ERAS = ("legacy", "auto")
 
 
 def talk(
-    server: Any,  # noqa: ANN401  # what a client takes: a server, a command line, an address
+    server: Any,  # noqa: ANN401  # anything that a client accepts: a server, a command line, an address
     conversation: Talk,
     *,
     roots: Sequence[Path] | None = None,
     mode: str = "legacy",
 ) -> None:
-    """Run the conversation. ``roots`` is looked at each time the server asks; None is a client without."""
+    """Run the conversation. ``roots`` is read at each request of the server; None: no roots."""
 
     async def listed(context: ClientRequestContext) -> types.ListRootsResult:
         assert roots is not None
@@ -40,7 +40,7 @@ def talk(
         async with Client(server, mode=mode, list_roots_callback=callback) as client:
             try:
                 await conversation(client)
-            except Exception as error:  # noqa: BLE001  # raised again outside of all groups
+            except Exception as error:  # noqa: BLE001  # raised below, outside of exception groups
                 failures.append(error)
 
     anyio.run(run)
@@ -49,14 +49,14 @@ def talk(
 
 
 async def call(client: Client, tool: str, /, **arguments: object) -> list[str]:
-    """The texts of an answer that is not a failure."""
+    """Call a tool that must succeed; return the texts of the result."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
     return texts(result)
 
 
 async def failure(client: Client, tool: str, /, **arguments: object) -> str:
-    """The code of a failure."""
+    """Call a tool that must fail; return the error code."""
     result = await client.call_tool(tool, arguments)
     assert result.is_error, result.content
     (text,) = texts(result)
@@ -74,6 +74,6 @@ def texts(result: types.CallToolResult) -> list[str]:
 
 
 def note(blocks: Sequence[str]) -> dict[str, Any]:
-    """The figures after a text."""
+    """Return the parsed note, the last text of a result."""
     found: dict[str, Any] = json.loads(blocks[-1])
     return found

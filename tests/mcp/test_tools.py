@@ -197,7 +197,7 @@ def test_the_shelf_forgets_the_oldest_first() -> None:
     third = shelf.put(Kept("c" * 400))
     assert shelf.get(first).text == "a" * 400
     assert shelf.get(third).text == "c" * 400
-    with pytest.raises(tokenbox.TokenboxError, match="ask for the pack or selection again"):
+    with pytest.raises(tokenbox.TokenboxError, match="call pack or select again"):
         shelf.get(second)
     # What would push out everything else is kept without its parts, and is not refused.
     large = shelf.put(Kept("d" * 100, {"x": b"x" * 2_000}))

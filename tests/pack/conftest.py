@@ -1,4 +1,4 @@
-"""Folders to pack."""
+"""Fixtures: folders to pack."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Make:
-    """``folder({"a/b.py": "x"})``: a folder with these files."""
+    """Return ``folder({"a/b.py": "x"})``, which creates a folder with these files."""
 
     def make(files: Mapping[str, str | bytes]) -> Path:
         root = tmp_path / "project"
@@ -37,5 +37,5 @@ def folder(tmp_path: Path) -> Make:
 
 @pytest.fixture
 def packed() -> Packed:
-    """``packed(root, ...)``: the files of a folder, read."""
+    """Return ``packed(root, ...)``, which reads the files of a folder."""
     return lambda *paths, **options: read(survey(paths), **options)

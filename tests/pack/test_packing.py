@@ -135,6 +135,29 @@ def test_what_is_left_is_spent(project: Path, packed: Packed) -> None:
             assert ask(source, budget, query).total >= budget * 85 // 100
 
 
+def test_many_small_files_leave_room_for_content_without_a_query(folder: Make, packed: Packed) -> None:
+    """The markup around files is limited while the files shown have more; a file of high class is not."""
+    names = [f"a_long_path_to_a_package/with/folders/item_{n}.py" for n in range(300)]
+    body = "".join(f"        value = step_{n}(value)\n" for n in range(60))
+    files = {
+        name: f"class Item{n}:\n    def run(self, value):\n{body}\n\nnext_one = Item{(n * 7 + 1) % 300}\n"
+        for n, name in enumerate(names)
+    }
+    source = packed(folder(files), rules=[parse_rule("**/item_299.py=high")])
+    pack = ask(source, 8000)
+    content = sum(
+        registry.get("o200k_base").count(block.summary or block.content.decode())
+        for block in pack.blocks
+        if isinstance(block, CodeBlock)
+    )
+    assert content >= pack.total * 88 // 100 >= 8000 * 86 // 100
+    assert len(shown(pack)) > 5
+    assert names[299] in shown(pack)
+    classes = {name: f"class Item{n}:\n    pass\n" for n, name in enumerate(names)}
+    # In small files there is nothing more to show, so further files use the budget.
+    assert ask(packed(folder(classes)), 8000).total >= 7600
+
+
 def test_classes_go_before_worth(project: Path, packed: Packed) -> None:
     source = packed(project, rules=[parse_rule("src/views.py=high")])
     pack = ask(source, 900, "redirect permanently")

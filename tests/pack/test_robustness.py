@@ -87,7 +87,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
     folder: Make, packed: Packed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = folder({"a.txt": "old"})
-    bounded = reading._bounded  # noqa: SLF001
+    bounded = reading._read_bounded  # noqa: SLF001
     writes = iter(["longer", None])
 
     def read(file):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
@@ -96,7 +96,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
             (root / "a.txt").write_text(text)
         return data
 
-    monkeypatch.setattr(reading, "_bounded", read)
+    monkeypatch.setattr(reading, "_read_bounded", read)
     result = packed(root)
     assert result.files[0].text == b"longer"
     assert result.notes == ()
@@ -106,14 +106,14 @@ def test_a_file_that_never_rests_is_reported(
     folder: Make, packed: Packed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = folder({"a.txt": "x"})
-    bounded = reading._bounded  # noqa: SLF001
+    bounded = reading._read_bounded  # noqa: SLF001
 
     def read(file):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
         data = bounded(file)
         (root / "a.txt").write_bytes(data + b"x")
         return data
 
-    monkeypatch.setattr(reading, "_bounded", read)
+    monkeypatch.setattr(reading, "_read_bounded", read)
     assert kinds(packed(root)) == {"a.txt": NoteKind.CHANGED}
 
 
@@ -140,7 +140,7 @@ def test_unreadable_files_and_folders_are_reported(folder: Make, tmp_path: Path)
     program = AS_NOBODY if is_root else AS_NOBODY.replace("os.setgid(65534); os.setuid(65534)", "")
     environment = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"}
     # Root's own libraries may be closed to others, so everything is imported before the privileges go.
-    program = "import tokenbox.folder, tokenbox.folder.secrets, re2\n" + (
+    program = "import tokenbox.folder.source, tokenbox.folder.secrets, re2\n" + (
         "import detect_secrets.core.plugins.util as u; u.get_mapping_from_secret_type_to_class()\n" + program
     )
     run = subprocess.run(
@@ -269,5 +269,5 @@ def test_bytes_depend_on_content_alone(
 
 def test_a_bare_repository_is_not_packed_as_if_it_were_files(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", "--bare", tmp_path / "some.git"], check=True)
-    with pytest.raises(PathProblem, match=r"bare repository.*git clone"):
+    with pytest.raises(PathProblem, match=r"bare git repository.*git clone"):
         survey([tmp_path / "some.git"])

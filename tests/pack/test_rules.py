@@ -310,6 +310,7 @@ def test_documents_binaries_and_encodings(folder: Make, packed: Packed) -> None:
 
 @given(st.integers(0, 3_000), st.sampled_from(["xml", "markdown", "minimal"]), st.booleans())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
 def test_critical_files_are_full_or_the_error_says_the_least_budget(
     folder: Make, packed: Packed, budget: int, mode: str, asks: bool
 ) -> None:

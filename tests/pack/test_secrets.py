@@ -145,7 +145,7 @@ def test_the_second_look_hides_nothing_from_the_detectors(
 ) -> None:
     content = f"x\n{name}{sign}{opening}{value}{closing}{end}\n".encode()
     found = redact(content, path)
-    with patch.object(secrets, "_may_hold_one", lambda *_: True):
+    with patch.object(secrets, "_needs_detectors", lambda *_: True):
         assert redact(content, path) == found
 
 

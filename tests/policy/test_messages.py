@@ -141,7 +141,7 @@ def test_a_call_and_its_result_leave_together() -> None:
         kept = {one.index for one in plan.packed}
         assert (3 in kept) == (4 in kept)
         assert 6 in kept
-    with pytest.raises(StrategyFailed, match="parted a tool call"):
+    with pytest.raises(StrategyFailed, match="separated a tool call"):
         ctx.pack(chat, 900, 0, 0, lambda c, b, n: [2, 3, 6], tokenizer="utf8-bytes")  # noqa: ARG005
     chosen = ctx.pack(chat, 900, 0, 0, lambda c, b, n: [2, 3, 4, 6], tokenizer="utf8-bytes")  # noqa: ARG005
     assert [one.index for one in chosen.dropped] == [0, 1, 5]
@@ -192,6 +192,7 @@ def test_a_model_with_a_published_format_is_counted_by_it() -> None:
     assert not other.exact
 
 
+@pytest.mark.slow
 def test_39_999_short_messages_are_refused() -> None:
     chat = [{"role": "user", "content": "hi"}] * 39_999
     verdict = ctx.enforce("gpt-4o", chat, tokenizer="o200k_base")

@@ -40,7 +40,7 @@ def evidence_of(
     source: str | None = None,
     **kwargs: Any,  # noqa: ANN401
 ) -> Evidence:
-    """The evidence of a call, whatever comes of it."""
+    """Return the evidence of a call, also of one that raises."""
     found: list[Evidence] = []
     with suppress(TokenboxError):
         proven(function, found.append, source=source)(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Evidence of every kind that there is, each made by what makes it; and its replay."""
+"""Evidence of every kind, each made by its own function, and the replay."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type
 
 
 def gateway_evidence(mode: str, exchanges: int, *, by_server: bool = False) -> Evidence:
-    """What a gateway with a window of 400 tokens decides of a chat."""
-    said = [{"role": "system", "content": "Be brief."}]
+    """Return the evidence of a gateway's decision, with a window of 400 tokens."""
+    chat = [{"role": "system", "content": "Be brief."}]
     for number in range(exchanges):
-        said.append({"role": "user", "content": f"question {number} {'word ' * 12}"})
-        said.append({"role": "assistant", "content": f"answer {number}"})
-    said.append({"role": "user", "content": "the last question é"})
-    data = json.dumps({"model": "house", "messages": said, "max_tokens": 10}, indent=1).encode()
+        chat.append({"role": "user", "content": f"question {number} {'word ' * 12}"})
+        chat.append({"role": "assistant", "content": f"answer {number}"})
+    chat.append({"role": "user", "content": "the last question é"})
+    data = json.dumps({"model": "house", "messages": chat, "max_tokens": 10}, indent=1).encode()
     digest = hashlib.sha256(data).hexdigest()
     identity = SERVER if by_server else get("utf8-bytes").identity
     predicate = {
@@ -88,7 +88,7 @@ def gateway_evidence(mode: str, exchanges: int, *, by_server: bool = False) -> E
 
 
 def shell_evidence(*, by_server: bool = False, window: int | None = 9_000, budget: int = 500) -> Evidence:
-    """A request of a shell after something was evicted."""
+    """Return the evidence of a shell's request after an eviction."""
     messages = check_messages(
         [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is the weather? é"}]
     )
@@ -116,7 +116,7 @@ def shell_evidence(*, by_server: bool = False, window: int | None = 9_000, budge
 
 @cache
 def batch_input() -> str:
-    """The input of the batch, written once for all tests of a process."""
+    """Write the input of the batch, once per process; return its path."""
     folder = Path(tempfile.mkdtemp(prefix="tokenbox-batch-"))
     return str(write_jsonl(folder / "rows.jsonl", mixed(12)))
 
@@ -130,7 +130,7 @@ def batch_evidence() -> Evidence:
 
 
 def pack_evidence() -> Evidence:
-    """A folder packed for a question."""
+    """Return the evidence of a pack with a query."""
     folder = Path(tempfile.mkdtemp(prefix="tokenbox-pack-"))
     for name in ("red", "blue", "green"):
         (folder / f"{name}.py").write_text(f"def {name}():\n    return '{name}'\n" * 40)
@@ -140,7 +140,7 @@ def pack_evidence() -> Evidence:
 
 
 def replayed_files(files: BundleFiles, bundle_id: str) -> Replay | Replayed:
-    """What a replay of a bundle with texts finds, as ``tokenbox proof replay`` calls it."""
+    """Replay a bundle with texts as ``tokenbox proof replay`` does."""
     contents = read_contents(files, verify(files, bundle_id))
     if contents.manifest.predicate["function"] == BATCH:
         return replay_run(contents, batch_input())
@@ -195,5 +195,5 @@ KINDS: dict[str, Callable[[], Evidence]] = {
 
 
 def slug(kind: str) -> str:
-    """The kind as the name of a file."""
+    """Return the kind as a file name."""
     return kind.replace(", ", "-").replace(" ", "-")

@@ -194,6 +194,7 @@ def test_every_field_of_a_signed_bundle(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow
 def test_every_field_of_an_unsigned_bundle(kind: str) -> None:
     silent = [name for name, bundle_id, files in forgeries(kind) if not is_found(name, files, bundle_id)]
     assert [name for name in silent if not name.startswith(EQUIVALENT)] == []

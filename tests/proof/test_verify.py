@@ -330,7 +330,7 @@ def test_a_bundle_of_the_older_schema_is_refused_as_such() -> None:
     with pytest.raises(BundleInvalid) as caught:
         verify(files, files.folder)
     assert caught.value.field == "predicate.schema"
-    assert "of an older schema" in caught.value.message
+    assert "has an older schema" in caught.value.message
 
 
 BUDGETS = [

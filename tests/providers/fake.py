@@ -1,4 +1,4 @@
-"""A server that answers as a test says, in a thread of its own, and remembers what it was asked."""
+"""A server in a thread with responses defined by the test; it records requests."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Asked:
 class FakeServer:
     url: str
     asked: list[Asked] = field(default_factory=list)
-    arrived: threading.Event = field(default_factory=threading.Event)  # a request has
-    closed: threading.Event = field(default_factory=threading.Event)  # a client left before the end
-    release: threading.Event = field(default_factory=threading.Event)  # lets go of what hangs
+    arrived: threading.Event = field(default_factory=threading.Event)  # a request has arrived
+    closed: threading.Event = field(default_factory=threading.Event)  # a client disconnected early
+    release: threading.Event = field(default_factory=threading.Event)  # ends responses that hang
 
     def paths(self) -> list[str]:
         return [one.path for one in self.asked]
@@ -78,7 +78,7 @@ def serving(
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
-        assert site._server is not None  # noqa: SLF001  # the port that was free
+        assert site._server is not None  # noqa: SLF001  # to find the port
         server.url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"  # type: ignore[attr-defined]  # noqa: SLF001
         started.set()
         await stop.wait()
@@ -101,7 +101,7 @@ def serving(
 def raw(
     talk: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
 ) -> Iterator[FakeServer]:
-    """Serve bytes: ``talk`` reads and writes as it likes; then the connection is closed."""
+    """Serve raw bytes: ``talk`` reads and writes; then the connection is closed."""
     server = FakeServer("")
     started = threading.Event()
     loop = asyncio.new_event_loop()
@@ -137,7 +137,7 @@ def raw(
 
 
 async def head_of(reader: asyncio.StreamReader) -> bytes:
-    """A request's head, with its body read too."""
+    """Read a request; return its head."""
     head = await reader.readuntil(b"\r\n\r\n")
     for line in head.split(b"\r\n"):
         name, _, value = line.partition(b":")
@@ -147,12 +147,12 @@ async def head_of(reader: asyncio.StreamReader) -> bytes:
 
 
 def sse(*data: object) -> bytes:
-    """A stream of server-sent events, ended as OpenAI ends it."""
+    """Return a stream of server-sent events with OpenAI's end marker."""
     return b"".join(b"data: %s\n\n" % json.dumps(one).encode() for one in data) + b"data: [DONE]\n\n"
 
 
 def chunk(text: str | None = None, finish: str | None = None, **more: object) -> dict[str, object]:
-    """A chunk of a chat completion."""
+    """Return a chunk of a chat completion."""
     delta = {} if text is None else {"content": text}
     return {
         "object": "chat.completion.chunk",
@@ -162,7 +162,7 @@ def chunk(text: str | None = None, finish: str | None = None, **more: object) ->
 
 
 def streamed(*pieces: bytes, content_type: str = "text/event-stream") -> Handler:
-    """A handler that sends ``pieces`` one by one, each flushed."""
+    """Return a handler that sends ``pieces`` one by one."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"content-type": content_type})

@@ -1,8 +1,8 @@
-"""Answers that are cut, split, mutated or made to mislead, read by our HTTP client (``providers.wire``).
+"""Fuzz our HTTP client (``providers.wire``) with split, truncated, mutated and misleading responses.
 
-``python -m tests.providers.fuzz_wire --cases 1000000`` runs as many as you like; the tests run a small share.
-A well-formed answer is read to the byte however it is cut. Of any other, reading ends: whole, or with a
-``WireError``. No connection is used again on which more came than was asked for.
+``python -m tests.providers.fuzz_wire --cases 1000000`` runs that many cases; the tests run a small share.
+A well-formed response is read exactly, however it is split. Reading any other one ends, successfully or with
+a ``WireError``. A connection with surplus data is not used again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tokenbox.providers.wire import BrokenAnswer, Failure, Wire, WireConnection
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-# Pieces of heads and bodies that have misled parsers.
+# Pieces of heads and bodies that are known to mislead parsers.
 HOSTILE = (
     *(b"Transfer-Encoding: chunked\r\n", b"Content-Length: 5\r\n", b"Content-Length: -1\r\n", b"\r\n\r\n"),
     *(b"Content-Length: 5, 6\r\n", b"Transfer-Encoding: chunked, identity\r\n", b"X: a\r\n b\r\n", b"\x00"),
@@ -32,9 +32,9 @@ HOSTILE = (
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The bytes in the pieces in which they come; what they mean, where they are well-formed.
+    """A response in pieces; status and body if it is well-formed.
 
-    ``has_more``: more comes behind the answer, for which nobody asked.
+    ``has_more``: surplus data follows the response.
     """
 
     pieces: tuple[bytes, ...]
@@ -44,7 +44,7 @@ class Case:
 
 
 class Transport:
-    """As much of a transport as the client asks of one."""
+    """The methods of a transport that the client uses."""
 
     def __init__(self) -> None:
         self.is_open = True
@@ -63,7 +63,7 @@ class Transport:
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Cases without end; half of them are well-formed."""
+    """Yield cases endlessly; half of them are well-formed."""
     chance = random.Random(seed)
     while True:
         status, data, body = _answer(chance)
@@ -133,7 +133,7 @@ def _cut(chance: random.Random, data: bytes) -> tuple[bytes, ...]:
 
 
 async def read(wire: Wire, case: Case) -> tuple[str, int, bytes, WireConnection]:
-    """How reading ended, the status, the body, and the connection, which was released or closed."""
+    """Read a case; return the outcome, status, body, and the connection, which was released or closed."""
     connection = WireConnection(wire)
     transport = Transport()
     connection.connection_made(cast("asyncio.BaseTransport", transport))
@@ -162,7 +162,7 @@ async def read(wire: Wire, case: Case) -> tuple[str, int, bytes, WireConnection]
 
 
 async def check(count: int, seed: int) -> Counter[str]:
-    """Read so many cases: how often each ended how. Raises ``AssertionError`` with a case that went wrong."""
+    """Read ``count`` cases and count the outcomes. Raise ``AssertionError`` with a failing case."""
     wire = Wire("http://127.0.0.1:9", Bounds())
     found: Counter[str] = Counter()
     for _, case in zip(range(count), cases(seed), strict=False):
@@ -174,7 +174,7 @@ async def check(count: int, seed: int) -> Counter[str]:
             assert how == "whole" or how in set(Failure), case
             assert len(body) <= len(sent), case
         is_kept = connection.is_open
-        assert is_kept == (connection in wire._idle), case  # noqa: SLF001  # whether it would be used again
+        assert is_kept == (connection in wire._idle), case  # noqa: SLF001  # the pool of connections
         if is_kept:
             assert how == "whole", case
             assert not case.has_more, case

@@ -335,6 +335,7 @@ def test_a_summary_that_begins_with_a_fence_can_be_read_back(summary: str) -> No
 @settings(max_examples=examples(600))
 @given(st.lists(blocks, min_size=1, max_size=4), modes, st.booleans())
 @example([FileTreeBlock("(summary)", (TreeEntry(""),))], "markdown", False)
+@pytest.mark.slow
 def test_the_contents_can_be_read_back(given_blocks: list[Block], mode: str, summaries: bool) -> None:
     text = text_of(given_blocks, mode, verbosity="summary" if summaries else "full")
     expected = [

@@ -1,4 +1,4 @@
-"""A session without a terminal: lines in, and everything that it says remembered."""
+"""Sessions of the shell without a terminal, with a screen that records the output."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 @dataclass
-class Heard:
-    """A screen that remembers. ``interrupt_after`` pieces of an answer, Ctrl-C is pressed."""
+class RecordingScreen:
+    """A screen that records. After ``interrupt_after`` pieces of an answer, it simulates Ctrl-C."""
 
     results: list[str] = field(default_factory=list)
     tables: list[list[list[str]]] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Heard:
     output: bytearray = field(default_factory=bytearray)
     pieces: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
-    approvals: list[Approval] = field(default_factory=list)  # one after the other; then it is no
+    approvals: list[Approval] = field(default_factory=list)  # in order; then NO
     interrupt_waiting: bool = False
     interrupt_after: int | None = None
     keyboard: None = None
@@ -88,7 +88,7 @@ class Heard:
 
     @property
     def everything(self) -> str:
-        """All that was ever shown."""
+        """All recorded output."""
         errors = [f"{error.message} {error.details}" for error in self.problems]
         return "\n".join(
             [*self.results, str(self.tables), *self.notices, *errors, *self.pieces, self.output.decode()]
@@ -106,20 +106,20 @@ class Begin(Protocol):
         name: str | None = None,
         resume: bool = False,
         keep: bool = True,
-    ) -> tuple[Session, Heard]: ...
+    ) -> tuple[Session, RecordingScreen]: ...
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Begin]:
-    """A session in an empty folder, with its store and settings in ``tmp_path``.
+    """Start sessions in an empty folder, with their store and settings in ``tmp_path``.
 
-    ``settings`` is the text of the user's file; the model of the tests is small and endless, so answers have
-    at most 12 tokens unless they say otherwise.
+    ``settings`` is the text of the user's file. The tests' model never stops, so answers are limited to 12
+    tokens by default.
     """
     begun: list[Session] = []
     folder = tmp_path / "folder"
     folder.mkdir()
-    SESSION.forget()  # what endpoints can do: one test is one session
+    SESSION.forget()  # the capabilities of endpoints, known per session
     ids = itertools.count()
     moments = itertools.count()
 
@@ -132,7 +132,7 @@ def start(tmp_path: Path) -> Iterator[Begin]:
         name: str | None = None,
         resume: bool = False,
         keep: bool = True,
-    ) -> tuple[Session, Heard]:
+    ) -> tuple[Session, RecordingScreen]:
         user_file = tmp_path / "user.toml"
         user_file.write_text(settings)
         env = {"PATH": "/usr/bin:/bin", "TOKENBOX_USER_CONFIG": str(user_file), **(variables or {})}
@@ -140,19 +140,19 @@ def start(tmp_path: Path) -> Iterator[Begin]:
         opened: Callable[[], object] | None = (
             (lambda: open_store(tmp_path / "data" / "tokenbox.db")) if keep else None
         )
-        world = Environment(
+        environment = Environment(
             str(folder),
             env,
             lambda: START + timedelta(seconds=next(moments)),
             lambda: f"id{next(ids):04}",
             tmp_path / "data" / "memory.txt",
             opened,  # type: ignore[arg-type]
-            lambda seconds: heard.waits.append(seconds),  # noqa: PLW0108  # it is made below
+            lambda seconds: screen.waits.append(seconds),  # noqa: PLW0108  # defined below
         )
-        heard = Heard()
-        session = begin(heard, config, world, ShellOptions(endpoint, name, resume))
+        screen = RecordingScreen()
+        session = begin(screen, config, environment, ShellOptions(endpoint, name, resume))
         begun.append(session)
-        return session, heard
+        return session, screen
 
     yield begin_session
     for session in begun:

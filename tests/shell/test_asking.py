@@ -90,6 +90,7 @@ def test_what_fits_is_sent_whole(ask: Ask) -> None:
         (("--model", "nosuch", "what?"), b"", 2, "server_failed"),
     ],
 )
+@pytest.mark.slow
 def test_failures_have_their_status_and_code(
     ask: Ask, arguments: tuple[str, ...], stdin: bytes, status: int, code: str
 ) -> None:
@@ -120,6 +121,7 @@ def test_what_it_cost_is_in_the_ledger(ask: Ask, llama: LlamaServer) -> None:
     assert json.loads(cost.stdout)["total"]["calls"] == 1
 
 
+@pytest.mark.slow
 def test_ctrl_c_prints_what_came(ask: Ask) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await head_of(reader)
@@ -145,4 +147,4 @@ def test_ctrl_c_prints_what_came(ask: Ask) -> None:
         process.send_signal(signal.SIGINT)
         rest, said = process.communicate(timeout=SECONDS)
     assert (came + rest, process.returncode) == (b"half an ans\n", 130)
-    assert said == b"[stopped; what came is kept]\n"
+    assert said == b"[stopped; the partial answer is kept]\n"

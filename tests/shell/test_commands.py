@@ -336,7 +336,7 @@ def test_a_session_that_two_use_loses_no_call(start: Begin) -> None:
         stored = two.record.stored
         assert stored is not None
         assert len(one.record.store.sessions.open("both").turns()) == 10
-        assert ["both use it" in notice for notice in heard_one.notices] == [True]
+        assert ["the messages of both are stored" in notice for notice in heard_one.notices] == [True]
         for session, heard in ((one, heard_one), (two, heard_two)):
             take(session, ":cost")
             assert heard.problems == []
@@ -374,4 +374,4 @@ def test_a_context_that_is_nearly_full_is_said_once(start: Begin) -> None:
         session, heard = start(server.url, flags={"shell.token_budget": 400, "shell.low_water": "0.95"})
         for _ in range(6):
             take(session, "hello " * 20)
-        assert len([notice for notice in heard.notices if "full; soon" in notice]) >= 1
+        assert len([notice for notice in heard.notices if "full; the oldest" in notice]) >= 1

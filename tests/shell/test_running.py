@@ -113,7 +113,7 @@ def test_a_folder_that_is_gone_is_said(shell: Shell, tmp_path: Path) -> None:
     ran = shell.run("pwd")
     assert (ran.status, readable(ran.output)) == (
         127,
-        f"{tmp_path}/gone is not a folder any more: cd to another.\n",
+        f"{tmp_path}/gone no longer exists: cd to another folder.\n",
     )
     shell.place = WorkingPlace(str(tmp_path), shell.place.variables)
     assert shell("pwd") == f"{tmp_path}\n"

@@ -10,6 +10,9 @@ import pytest
 from aiohttp import web
 
 from tests.providers.fake import head_of, raw, serving, sse
+from tests.waiting import SECONDS
+from tokenbox.caching.changes import marked
+from tokenbox.shell import mcp_tools
 from tokenbox.shell.loop import take
 from tokenbox.shell.screen import Approval
 
@@ -93,7 +96,7 @@ def test_a_server_that_dies_in_the_middle_keeps_what_came(start: Begin) -> None:
         {"role": "user", "content": "tell me"},
         {"role": "assistant", "content": "half an ans"},
     ]
-    assert heard.notices == ["[the answer broke off; what came is kept]"]
+    assert heard.notices == ["[the answer broke off; the partial answer is kept]"]
     assert [error.code for error in heard.problems] == ["stream_cut"]
     stored = session.record.stored
     assert stored is not None
@@ -196,7 +199,11 @@ def test_a_project_cannot_allow_commands_or_take_a_key(start: Begin, tmp_path: P
     assert "Only your own settings may allow commands" in heard.notices[0]
 
 
-def test_tools_of_an_mcp_server_are_counted_called_and_disconnected(start: Begin, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_tools_of_an_mcp_server_are_counted_called_and_disconnected(
+    start: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_tools, "CONNECT_SECONDS", SECONDS)  # a busy machine starts it slowly
     (tmp_path / "serving_numbers.py").write_text(MCP_SERVER)
     answers = [calls("numbers__add", {"a": 19, "b": 23}), says("42"), says("bye")]
     with serving({"/v1/models": {"data": [{"id": "m"}]}, "/v1/chat/completions": script(*answers)}) as server:
@@ -256,3 +263,31 @@ def test_a_key_is_in_nothing_that_is_shown_sent_or_kept(start: Begin, tmp_path: 
     kept = [path for path in tmp_path.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
     assert kept == []
     assert (tmp_path / "saved.json").exists()
+
+
+def test_a_claude_model_gets_cache_breakpoints_once_the_prompt_is_long_enough(start: Begin) -> None:
+    def claude() -> bytes:
+        usage = {"input_tokens": 9, "output_tokens": 1}
+        return sse(
+            {"type": "message_start", "message": {"usage": usage}},
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "yes"}},
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}},
+            {"type": "message_stop"},
+        )
+
+    def requests(*, marks: bool) -> list[Any]:
+        with serving({"/v1/messages": script(claude(), claude())}) as server:
+            settings = (
+                f'model = "c"\n[models.c]\nendpoint = "{server.url}"\nmodel = "claude-sonnet-4-5"\n'
+                f'kind = "anthropic"\n[shell]\ntoken_budget = 50000\ncache_marks = {str(marks).lower()}\n'
+            )
+            session, heard = start(settings=settings)
+            take(session, "short")
+            take(session, "The tariff of a zone. " * 900)
+            assert heard.problems == []
+            return [one.body for one in server.asked if one.path == "/v1/messages"]
+
+    short, long = requests(marks=True)
+    assert marked(short) == []
+    assert marked(long) == ["messages[2].content[0]"]
+    assert [marked(body) for body in requests(marks=False)] == [[], []]

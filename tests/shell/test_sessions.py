@@ -34,7 +34,7 @@ def test_a_session_goes_on_where_it_was(start: Begin, llama: LlamaServer) -> Non
     cost = heard.tables[-1]
     # No good-bye: what is not on disk by now is lost.
     again, heard = start(llama.url, flags=COUNTING, resume=True)
-    assert heard.notices == [f"[going on with 'mine': {len(messages)} messages, {total} tokens]"]
+    assert heard.notices == [f"[continuing 'mine': {len(messages)} messages, {total} tokens]"]
     assert again.context.messages() == messages
     assert again.context.budget == 170
     take(again, ":cost detail")
@@ -142,7 +142,7 @@ def test_a_store_that_fails_ends_no_conversation(start: Begin, llama: LlamaServe
     session, heard = start(llama.url)
     take(session, "hello")
     take(session, "and again")
-    assert [note for note in heard.notices if "is not kept" in note] == [heard.notices[0]]
+    assert [note for note in heard.notices if "is not stored" in note] == [heard.notices[0]]
     assert len(session.context.messages()) == 4
     assert heard.problems == []
 

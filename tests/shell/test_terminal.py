@@ -104,7 +104,7 @@ def test_a_whole_conversation(terminal: Terminal, llama: LlamaServer) -> None:
     shell.sees(r"model\.gguf 0/400>")
     shell.types("hello there")
     shell.sees(r"model\.gguf reads \d+ tokens")
-    shell.sees(r"longest allowed length")
+    shell.sees(r"maximum length")
     shell.sees(r"model\.gguf ~(\d+)/400>")
     shell.types("!cd / && ls -d /*bin* --color=always; false")
     shell.sees(r"\x1b\[\S*m/bin")
@@ -122,26 +122,26 @@ def test_a_whole_conversation(terminal: Terminal, llama: LlamaServer) -> None:
     shell.types(":nonsens")
     shell.sees(r"error:.* there is no command :nonsens")
     assert shell.leaves() == 0
-    assert b"go on with: tokenbox shell --resume" in terminal.log
+    assert b"continue with: tokenbox shell --resume" in terminal.log
     assert b"Traceback" not in terminal.log
 
 
 def test_ctrl_c_interrupts_the_command_and_not_the_shell(terminal: Terminal, llama: LlamaServer) -> None:
-    shell = Typing(terminal.open("--endpoint", llama.url, TOKENBOX_POLICY_RESERVE_OUT="8000"))
+    shell = Typing(terminal.open("--endpoint", llama.url, TOKENBOX_POLICY_RESERVE_OUT="12000"))
     shell.sees(r"096>")
     # One program: between two, an interrupt can miss both, in any shell.
     shell.types("!sh -c 'echo start\"\"ed; exec sleep 60'; echo not reached")
     shell.sees("started")
     shell.child.sendintr()
     shell.sees(r"\[exit status 130")
-    shell.types("!read -r line; echo got $line")
-    shell.sees(r"got \$line")
+    shell.types("!echo rea''dy; read -r line; echo got $line")
+    shell.sees("ready")
     shell.types("typed")
     shell.sees("got typed")
     shell.types("talk for long")
     shell.sees(r"reads \d+ tokens \.\.\.\S*\r\x1b\[K")
     shell.child.sendintr()
-    shell.sees(r"\[stopped; what came is kept\]")
+    shell.sees(r"\[stopped; the partial answer is kept\]")
     shell.child.sendintr()  # at the prompt it only clears the line
     shell.types("!echo still he''re")
     shell.sees("still here")
@@ -153,14 +153,14 @@ def test_a_session_survives_a_kill(terminal: Terminal, start_llama: StartLlama) 
     shell = Typing(terminal.open("mine", "--endpoint", server.url))
     shell.sees(r"096>")
     shell.types("remember the penguin")
-    shell.sees(r"longest allowed length")
+    shell.sees(r"maximum length")
     shell.sees(r"model\.gguf ~\d+/4,096>")  # the prompt asks no server
     shell.types(":budget")
     used = shell.sees(r"(\d+) of 4,096 tokens")[1]
     shell.child.kill(signal.SIGKILL)
     shell.child.wait()
     again = Typing(terminal.open("--endpoint", server.url, "--resume"))
-    again.sees(r"going on with 'mine': 2 messages, " + used.decode() + " tokens")
+    again.sees(r"continuing 'mine': 2 messages, " + used.decode() + " tokens")
     again.types(":cost")
     again.sees(r"unpriced for 1 call: \d+ tokens in, 16 out")
     server.kill()
@@ -177,9 +177,9 @@ def test_a_kill_in_the_middle_of_an_answer_loses_only_that(
     shell = Typing(terminal.open("mine", "--endpoint", server.url))
     shell.sees("096>")
     shell.types("remember the penguin")
-    shell.sees(r"longest allowed length")
+    shell.sees(r"maximum length")
     assert shell.leaves() == 0
-    shell = Typing(terminal.open("--endpoint", server.url, "--resume", TOKENBOX_POLICY_RESERVE_OUT="8000"))
+    shell = Typing(terminal.open("--endpoint", server.url, "--resume", TOKENBOX_POLICY_RESERVE_OUT="12000"))
     shell.sees("096>")
     shell.types("talk for long")
     shell.sees(r"reads \d+ tokens \.\.\.\S*\r\x1b\[K")
@@ -187,7 +187,7 @@ def test_a_kill_in_the_middle_of_an_answer_loses_only_that(
     shell.child.wait()
     again = Typing(terminal.open("--endpoint", server.url, "--resume"))
     again.sees(r"your last question was not answered; ask again: talk for long")
-    again.sees(r"going on with 'mine': 2 messages")
+    again.sees(r"continuing 'mine': 2 messages")
     again.types(":cost detail")
     again.sees(r"main .* 2 ")
     assert again.leaves() == 0
@@ -195,12 +195,12 @@ def test_a_kill_in_the_middle_of_an_answer_loses_only_that(
 
 def test_a_server_that_dies_in_the_middle(terminal: Terminal, start_llama: StartLlama) -> None:
     server = start_llama(fresh=True)
-    shell = Typing(terminal.open("--endpoint", server.url, TOKENBOX_POLICY_RESERVE_OUT="8000"))
+    shell = Typing(terminal.open("--endpoint", server.url, TOKENBOX_POLICY_RESERVE_OUT="12000"))
     shell.sees("096>")
     shell.types("talk for long")
     shell.sees(r"reads \d+ tokens \.\.\.\S*\r\x1b\[K")
     server.kill()
-    shell.sees(r"broke off; what came is kept")
+    shell.sees(r"broke off; the partial answer is kept")
     shell.sees(r"\(stream_cut\)")
     start_llama(fresh=True, port=server.port)
     shell.types(":context")
@@ -224,7 +224,7 @@ def test_the_model_can_be_switched(terminal: Terminal, llama: LlamaServer, start
     shell.sees(re.escape(f"two: two at {other.url}; the context is"))
     shell.sees("two [1-9][0-9]*/4,096>")
     shell.types("and again")
-    shell.sees("longest allowed length")
+    shell.sees("maximum length")
     shell.types(":cost detail")
     shell.sees(r"one .*?main.*? 1 ")
     shell.sees(r"two .*?main.*? 1 ")
@@ -244,7 +244,7 @@ def test_no_key_is_on_the_screen_or_on_the_disk(terminal: Terminal, llama: Llama
         (":config", "proof.texts"),
         (":models", "MY_KEY"),
         ("!env > /dev/null; echo ra''n", r"\d tokens on\s+offer"),
-        ("what is in my environment?", "longest allowed length"),
+        ("what is in my environment?", "maximum length"),
         (":context --json", '"token_budget"'),
         (":save out.json", "saved to"),
         (":proof write", "verify"),
@@ -260,7 +260,7 @@ def test_no_key_is_on_the_screen_or_on_the_disk(terminal: Terminal, llama: Llama
 
 def test_without_a_model_it_says_how_to_get_one(terminal: Terminal) -> None:
     shell = Typing(terminal.open(columns=80))
-    shell.sees("no model to talk to yet")
+    shell.sees("no model yet")
     shell.types("hello")
     shell.sees(r"\[models.local\]")
     shell.types("!echo works all the sa''me")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def new_postgres(postgres: str) -> Iterator[Callable[[], str]]:
-    """``new_postgres()`` is the address of an empty database, dropped at the end."""
+    """Yield ``new_postgres()``, which returns the address of an empty database; drop them at the end."""
     made: list[str] = []
     with psycopg.connect(postgres, autocommit=True) as server:
 
@@ -41,7 +41,7 @@ def shared_postgres(new_postgres: Callable[[], str]) -> str:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty store, as a path and as an address."""
+    """Return the path or address of an empty store."""
     if request.param == "sqlite":
         return str(tmp_path / "data" / "tokenbox.db")
     address: str = request.getfixturevalue("shared_postgres")

@@ -1,7 +1,7 @@
-"""Writes one bundle again and again, each time killed one step later: `kill_writers.py FOLDER`.
+"""Write a bundle repeatedly, killed one step later each time: `kill_writers.py FOLDER`.
 
-A step is a line of tokenbox.store.bundles or of tokenbox.store.bundle_log. Writes to standard output, for
-each, what was left: nothing or a whole bundle; fails on half a one, and on a log that is not valid.
+A step is a line of tokenbox.store.bundles or of tokenbox.store.bundle_log. Prints what each kill left:
+nothing or a whole bundle. Fails on an incomplete bundle and on an invalid log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def write_until(folder: Path, evidence: Evidence, last: int) -> None:
-    """Write, and be killed before the line after the last."""
+    """Write the bundle in a process that is killed after ``last`` lines."""
     left = last
 
     def trace(frame: FrameType, event: str, _: object) -> object:
@@ -63,12 +63,12 @@ def main(folder: Path) -> None:
             os._exit(0)
         killed = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
         found.append(left_behind(folder))
-        # Whoever writes it next is not in the way of what was left, and finds a bundle that is there.
+        # The next writer is not hindered by what was left, and finds an existing bundle.
         again = bundles.Bundles(folder, texts=True).write(evidence)
         assert again.new == (found[-1] == "none")
         store = bundles.Bundles(folder)
         assert list(bundle_log.verify_log(store.log, store.ids)) == []
-        # And the next one mends the log.
+        # The next write repairs the log.
         other = store.write(EXAMPLES["layout"]())
         assert list(store.log.ids()) == [again.id, other.id]
         assert store.log.pending() is None

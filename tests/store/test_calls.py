@@ -94,6 +94,7 @@ def expected(recorded: list[Call], by: list[CallField]) -> list[tuple[tuple[str 
     session=st.none() | st.just("s1"),
     chance=st.randoms(use_true_random=False),
 )
+@pytest.mark.slow
 def test_sums_are_those_of_the_ledger(
     shared_stores: list[Store],
     recorded: list[Call],

@@ -81,7 +81,10 @@ def test_reading_and_writing_do_not_wait_for_one_another(path: Path) -> None:
 
 def test_a_database_held_by_others_is_busy_and_then_free(path: Path) -> None:
     with open_store(path) as holder, open_store(path, patience=0.05) as store:
-        with holder.database.writing(), pytest.raises(StoreBusy, match="another process holds it") as caught:
+        with (
+            holder.database.writing(),
+            pytest.raises(StoreBusy, match="another process has locked it") as caught,
+        ):
             store.sessions.create("s", "s", NOON)
         assert caught.value.to_dict()["database"] == str(path)
         assert store.sessions.create("s", "s", NOON).info.name == "s"
@@ -93,7 +96,7 @@ def test_a_full_database_keeps_what_it_has(path: Path) -> None:
         with store.database.writing() as transaction:
             ((pages,),) = transaction.rows("PRAGMA page_count")
             transaction.rows(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(StoreFull, match="make room and try again"):
+        with pytest.raises(StoreFull, match="free some space and try again"):
             session.append(Turn({"role": "user", "content": "x" * 100_000}, NOON))
         assert session.turns() == []
         assert store.calls.get("a") == ENDED
@@ -312,7 +315,7 @@ def test_a_lock_that_others_hold_is_busy(new_postgres: Callable[[], str]) -> Non
     with open_store(address) as holder, open_store(address, patience=0.2) as store:
         with holder.database.writing() as transaction:
             transaction.change("LOCK TABLE tokenbox_calls")
-            with pytest.raises(StoreBusy, match="others hold it"):
+            with pytest.raises(StoreBusy, match="other transactions have locked it"):
                 store.calls.record(ENDED)
         assert store.calls.record(ENDED) == 1
 

@@ -127,7 +127,7 @@ def test_a_question_that_has_just_ended_holds_nobody_up() -> None:
         await quotas.take("a", [Take(day, 1)])
         ended = asyncio.create_task(asyncio.sleep(0))
         await ended
-        quotas._leases[day.name].asking = ended  # noqa: SLF001  # type: ignore[assignment]
+        quotas._leases[day.name].request = ended  # noqa: SLF001  # type: ignore[assignment]
         await quotas.take("b", [Take(day, 900)])
         await quotas.close()
 
@@ -144,13 +144,13 @@ def test_a_process_that_is_killed_leaves_two_blocks_charged_at_most() -> None:
             now += leases.SECOND
             await quotas.take(f"large {number}", [Take(day, 10_000)])
         now += 2 * leases.SECOND
-        for number in range(2 * leases.BUSY):
+        for number in range(2 * leases.FREQUENT):
             await quotas.take(f"small {number}", [Take(day, 100)])
             await quotas.settle(f"small {number}", [Take(day, 100)])
         for number in range(40):
             await quotas.settle(f"large {number}", [Take(day, 1)])
-        used = 40 + 2 * leases.BUSY * 100
-        block = 2 * leases.BUSY * 100  # all that was taken in the last second
+        used = 40 + 2 * leases.FREQUENT * 100
+        block = 2 * leases.FREQUENT * 100  # all that was taken in the last second
         assert used <= store.used[day.name] <= used + 2 * block  # and now it is killed
 
     asyncio.run(it())

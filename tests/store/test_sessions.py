@@ -120,7 +120,7 @@ def test_a_summary_stands_where_what_it_sums_up_stood(store: Store, session: Sto
 def test_two_processes_cannot_go_on_with_one_session(store: Store, session: StoredSession) -> None:
     other = store.sessions.open("engine")
     other.append(said("mine"))
-    with pytest.raises(SessionChanged, match="it has a turn 3 of its own"):
+    with pytest.raises(SessionChanged, match="it has another turn 3"):
         session.append(said("no, mine"), said("and mine"))
     assert texts(store.sessions.open("engine")) == ["one", "two", "three", "mine"]
 

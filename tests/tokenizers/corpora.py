@@ -1,4 +1,4 @@
-"""Texts that tokenizers are compared on: prose, code, ten languages, and what nobody writes."""
+"""Texts for the comparison of tokenizers: prose, code, ten languages, and random texts."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ LANGUAGES = (
 )
 
 PARTS = (
-    *("a", "B", "word", "It", "'s", "'S", "'ſ", "'LL", "'", "ſ", "é", "e\u0301", "\u0301", "漢字", "ǅ", "ʰ"),
-    *(" ", "  ", "\t", "\n", "\r\n", "\r", "\n \n ", "\u00a0", "\u3000", "\x1c", "\x85", "\u2028"),
-    *("1", "2345", "²", "½", "٣", "!", "...", "/", "//", "<|endoftext|>", "<|im_end|>", "<s>", "_", "$x"),
-    *("😀", "👩‍👩‍👧", "🇩🇪", "\u200d", "\x00", "\ufeff", "\ufffd", "\U0010ffff", "。", "、", "\ue000"),
-)
-"""What random texts are put together from: everything the patterns tell apart."""
+    "a", "B", "word", "It", "'s", "'S", "'ſ", "'LL", "'", "ſ", "é", "e\u0301", "\u0301", "漢字", "ǅ", "ʰ",
+    " ", "  ", "\t", "\n", "\r\n", "\r", "\n \n ", "\u00a0", "\u3000", "\x1c", "\x85", "\u2028",
+    "1", "2345", "²", "½", "٣", "!", "...", "/", "//", "<|endoftext|>", "<|im_end|>", "<s>", "_", "$x",
+    "😀", "👩‍👩‍👧", "🇩🇪", "\u200d", "\x00", "\ufeff", "\ufffd", "\U0010ffff", "。", "、", "\ue000",
+)  # fmt: skip
+"""Parts of random texts: all classes that the patterns distinguish."""
 
 
 def mixed(count: int, seed: int) -> list[str]:
-    """``count`` texts of up to 40 random parts."""
+    """Return ``count`` texts of up to 40 random parts."""
     choose = random.Random(seed)
     return ["".join(choose.choices(PARTS, k=choose.randrange(1, 41))) for _ in range(count)]
 
 
 def texts() -> list[str]:
-    """Natural and unnatural texts of up to some ten thousand characters."""
+    """Return natural and artificial texts of up to some ten thousand characters."""
     prose = list(pydoc_data.topics.topics.values())[:25]
     code = [inspect.getsource(module) for module in (textwrap, string, json.decoder)]
     runs = [

@@ -134,14 +134,14 @@ def test_a_word_piece_vocabulary_has_no_cuts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"{", "not whole JSON"),
+        (b"{", "not valid JSON"),
         (b"{}", "neither"),
         (b'{"model": []}', "neither"),
         (b'{"model": {}}', "not a usable tokenizer"),
         (b'{"model": {"type": "BPE", "vocab": {}, "merges": [["a", "b"]]}}', "not a usable tokenizer"),
         (b'{"model": {"type": "BPE", "dropout": 0.1, "vocab": {}, "merges": []}}', "random"),
         (b'{"model": "\xff"}', "not UTF-8"),
-        (b'{"a":' * 100_000, "not whole JSON"),
+        (b'{"a":' * 100_000, "not valid JSON"),
         (b'{"vocab": [], "config": {}}', "not a complete tekken"),
     ],
 )
@@ -211,7 +211,7 @@ def test_a_published_rank_file_needs_no_pattern(tmp_path: Path) -> None:
 def test_nothing_is_guessed_about_a_rank_file(trained: Any, tmp_path: Path) -> None:
     file = tmp_path / "small.tiktoken"
     file.write_bytes(rank_file(ranks_of(trained[LLAMA3])))
-    fails(file, "Say `pattern`")
+    fails(file, "Set `pattern`")
     with pytest.raises(VocabularyError, match="cannot use"):
         open_vocabulary(file, pattern="((")
     file.write_bytes(file.read_bytes()[:-3])
@@ -505,9 +505,9 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     fails(tmp_path, "a directory")
     fails(tmp_path / "none.json", "does not exist")
     (tmp_path / "text.txt").write_text("hello")
-    fails(tmp_path / "text.txt", "not a vocabulary we can read")
+    fails(tmp_path / "text.txt", "not a vocabulary in a supported format")
     (tmp_path / "empty").write_bytes(b"")
-    fails(tmp_path / "empty", "not a vocabulary we can read")
+    fails(tmp_path / "empty", "not a vocabulary in a supported format")
     (tmp_path / "x.tiktoken").write_bytes(b"\x00\xff" * 100)
     fails(tmp_path / "x.tiktoken", "line 1", pattern="gpt2")
     os.mkfifo(tmp_path / "pipe")

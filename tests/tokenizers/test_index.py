@@ -65,6 +65,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @settings(max_examples=examples(200))
 @given(texts, edits, st.sampled_from([O200K, Quarters(), Blanks(), Off()]))
+@pytest.mark.slow
 def test_counts_after_edits_are_the_direct_counts(
     text: str, changes: list[tuple[int, int, str]], tokenizer: BaseTokenizer
 ) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.effort import examples
 from tokenbox.errors import TokenizerError
-from tokenbox.tokenizers import truncation
+from tokenbox.tokenizers import measures
 from tokenbox.tokenizers.bpe import baseline
 from tokenbox.tokenizers.protocol import AdditiveTokenizer, BaseTokenizer
 from tokenbox.tokenizers.truncation import KEEP, truncate
@@ -121,8 +121,8 @@ def test_hostile_runs(text: str, keep: str) -> None:
 
 
 def test_long_segments_are_exact_for_prefixes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(truncation, "LONG", 64)
-    monkeypatch.setattr(truncation, "_MARK_EVERY", 16)
+    monkeypatch.setattr(measures, "LONG", 64)
+    monkeypatch.setattr(measures, "_MARK_EVERY", 16)
     for text in ("a" * 700, "漢字語學" * 120, "aB3dE/" * 100, "=" * 500 + "-" * 300):
         for k in (3, 40, 61, O200K.count(text) - 1):
             assert truncate(text, k, O200K) == slow_longest(text, k, O200K, "head")

@@ -147,7 +147,7 @@ def test_a_text_that_nobody_has_seen_costs_little_more() -> None:
 
 
 def test_words_of_long_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(words, "_MOST_KNOWN", 100)
+    monkeypatch.setattr(words, "_MAX_WORDS", 100)
     counts = made("o200k_base", [])
     for number in range(50):
         text = " ".join(f"w{number}x{n}" for n in range(20))

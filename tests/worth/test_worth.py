@@ -12,8 +12,8 @@ from tokenbox.worth import SCALE, read_query
 from tokenbox.worth.documents import Document, DocumentRole, PieceSpan
 from tokenbox.worth.fixed import log2
 from tokenbox.worth.query import NamedPath
-from tokenbox.worth.relevance import Relevance, lately
-from tokenbox.worth.standing import Standing
+from tokenbox.worth.relevance import Relevance, recency
+from tokenbox.worth.standing import Standing, defined_in, defined_with_members
 from tokenbox.worth.words import split, stem
 
 
@@ -86,7 +86,7 @@ def test_a_lone_surrogate_in_a_query_is_no_word_and_no_error() -> None:
 def test_what_was_changed_last_is_worth_more_where_it_matches_as_well() -> None:
     documents = [Document("a.py", b"mark = 1\n"), Document("b.py", b"mark = 1\n"), Document("c.py", b"x\n")]
     messages = [(b"x", ["b.py", "c.py"]), *[(b"y", [])] * 19, (b"z", ["a.py", "b.py"])]
-    fresh = lately(messages, documents)
+    fresh = recency(messages, documents)
     assert fresh == {0: 50, 1: 100, 2: 100}
     found = Relevance(documents, read_query("mark"), fresh=fresh)
     worths = [found.document(i) for i in range(3)]
@@ -132,3 +132,71 @@ def test_names_that_many_define_and_overloads_say_little() -> None:
     worths = found.pieces(spans)
     assert worths[0] > worths[1] > worths[2]
     assert worths[3] < worths[0] // 3
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("public readonly record struct TypePair(Type a)", ["TypePair"]),
+        ("    public interface IHandler\r", ["IHandler"]),  # CRLF
+        ("        public object Parse(Type type)", []),  # a method that returns an object
+        ("object Routes extends Base", ["Routes"]),
+        ("#define ITEM_key(item) (item)", ["ITEM_key"]),
+        ("typedef unsigned int rel_time_t;", ["rel_time_t"]),
+        ("} LIBEVENT_THREAD;", ["LIBEVENT_THREAD"]),
+        ("int\nevent_del(struct event *ev)\n{", ["event_del"]),
+        ("struct evbuffer *evbuffer_new(void)", ["evbuffer_new"]),
+        ("struct event;", []),  # a forward declaration
+        ("class EXPORT_API Timer {", ["Timer"]),
+        ("defmodule Shop.Cart do", ["Cart"]),
+        ("function M.open(path)", ["open"]),
+        ("fun <T> List<T>.second(): T = this[1]", ["second"]),
+        ("type Context struct {", ["Context"]),
+        ("    let result = run()", []),  # a local variable
+        ("run(1, 2)", []),
+    ],
+)
+def test_names_that_a_line_defines(line: str, names: list[str]) -> None:
+    assert defined_in(f"{line}\n".encode()) == [name.encode() for name in names]
+
+
+def test_members_are_defined_for_the_focus_only() -> None:
+    text = b"class Cart:\n    def total(self): pass\nfunc (c *Cart) Sum() int {\n"
+    assert defined_in(text) == [b"Cart"]
+    assert defined_with_members(text) == {b"Cart", b"total", b"Sum"}
+
+
+def worths_of(documents: list[Document], *names: str) -> list[int]:
+    """The worths of pieces of the first document, each defining one of ``names``."""
+    spans = [(0, PieceSpan(0, 1, 40 * n + 400, 40 * n + 440, (name,))) for n, name in enumerate(names)]
+    return Standing(documents).pieces(spans)
+
+
+def test_a_type_is_worth_more_than_members_and_words_that_are_mentioned_as_often() -> None:
+    text = b"class Cart:\n    def add_line(self): pass\ndef price(): pass\n"
+    users = [Document(f"u{n}.py", b"Cart add_line price\n") for n in range(8)]
+    cart, member, word = worths_of([Document("a.py", text), *users], "Cart", "add_line", "price")
+    assert cart > word > member
+
+
+def test_mentions_count_in_the_same_family_of_languages_and_little_in_tests() -> None:
+    text = b"class Cart {\nclass Shop {\nclass Till {\nclass Line {\n"
+    documents = [
+        Document("a.cpp", text),
+        *(Document(f"u{n}.h", b"Cart\n") for n in range(4)),
+        *(Document(f"u{n}.py", b"Shop\n") for n in range(9)),
+        *(Document(f"t{n}.cpp", b"Till\n", role=DocumentRole.TEST) for n in range(9)),
+        *(Document(f"s{n}.cpp", b"class Line {\n", role=DocumentRole.TEST) for n in range(9)),
+    ]
+    cart, shop, till, line = worths_of(documents, "Cart", "Shop", "Till", "Line")
+    assert cart > till > shop
+    assert abs(line - shop) < SCALE // 8  # the tests mean their own
+
+
+def test_a_prototype_in_a_header_is_worth_more_than_a_field_of_that_name() -> None:
+    definition = Document("cart.c", b"int cart_add(int x) {\n")
+    users = [Document(f"u{n}.c", b"cart_add\n") for n in range(8)]
+    header, source = (
+        worths_of([Document(path, b"x\n"), definition, *users], "cart_add")[0] for path in ("cart.h", "b.c")
+    )
+    assert header > source

@@ -1,12 +1,13 @@
-"""Batch: every row of a data set compiled, on one core, on all of them or on a Ray cluster; the same bytes.
+"""Compile every row of a data set, on one core, on all cores or on a Ray cluster, with identical results.
 
     summary = tokenbox.batch.run("rows.jsonl", "out.jsonl", task="layout", budget=4_000, model="gpt-4o")
 
-In a pipeline of your own, :class:`Compile` is what ``map_batches`` or ``map`` calls (docs/batch.md).
+In a pipeline of your own, pass :class:`Compile` to ``map_batches`` or ``map`` (docs/batch.md).
 """
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from tokenbox.batch.plan import BatchPlan, Decisions, Task
@@ -20,13 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchPlan", "Compile", "Decisions", "Task", "run"]
 
-_OF_RUN = frozenset(
-    (
-        *("engine", "workers", "address", "resume", "overwrite", "fail_fast"),
-        *("input_format", "output_format", "shard_size", "on"),
-    )
-)
-
 
 def run(
     source: str | os.PathLike[str],
@@ -35,11 +29,11 @@ def run(
     proof: Sink | None = None,
     **options: object,
 ) -> BatchSummary:
-    """Compile every row of ``source`` into ``output``, and return what came of it.
+    """Compile every row of ``source`` into ``output``, and return a summary.
 
     ``options`` are those of :class:`BatchPlan` (``task``, ``budget``, ``model``, ``content`` ...) and of
-    :class:`tokenbox.batch.runs.RunOptions` (``engine``, ``workers``, ``resume`` ...). ``proof`` is called
-    with the evidence of the whole run. Errors are those of :func:`tokenbox.batch.runs.run`.
+    :class:`tokenbox.batch.runs.RunOptions` (``engine``, ``workers``, ``resume`` ...). ``proof`` receives the
+    evidence of the run. Raises the errors of :func:`tokenbox.batch.runs.run`.
     """
     from tokenbox.batch.engines import EngineName  # noqa: PLC0415  # a plan alone needs no engines
     from tokenbox.batch.plan import one_of  # noqa: PLC0415
@@ -47,16 +41,17 @@ def run(
     from tokenbox.batch.runs import run as run_plan  # noqa: PLC0415
     from tokenbox.batch.shards import RowFormat  # noqa: PLC0415
 
-    how = {name: value for name, value in options.items() if name in _OF_RUN and value is not None}
+    run_options = {field.name: options.pop(field.name, None) for field in fields(RunOptions)}
+    given = {name: value for name, value in run_options.items() if value is not None}
     for name, kind in (("engine", EngineName), ("input_format", RowFormat), ("output_format", RowFormat)):
-        if name in how:
-            how[name] = one_of(kind, how[name], name)
-    plan = BatchPlan.of(**{name: value for name, value in options.items() if name not in _OF_RUN})
-    return run_plan(source, output, plan, RunOptions(**how), proof=proof)  # type: ignore[arg-type]  # checked where it is used
+        if name in given:
+            given[name] = one_of(kind, given[name], name)
+    plan = BatchPlan.of(**options)
+    return run_plan(source, output, plan, RunOptions(**given), proof=proof)  # type: ignore[arg-type]  # validated where used
 
 
 def __getattr__(name: str) -> object:
-    """``Compile`` is imported on use: a run does not need it."""
+    """Import ``Compile`` on first use: a run does not need it."""
     if name != "Compile":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from tokenbox.batch.udf import Compile  # noqa: PLC0415

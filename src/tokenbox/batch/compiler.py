@@ -1,7 +1,7 @@
-"""Rows in, results out: what a :class:`BatchPlan` asks for, through :mod:`tokenbox.api` and nothing else.
+"""Compile rows into results as a :class:`BatchPlan` says, through :mod:`tokenbox.api` only.
 
-Rule 1: a result follows from the plan and the row alone, whatever rows are compiled beside it.
-Rule 2: an error of a row is its result. Only what ends the process gets out of here.
+Rule 1: a result depends on the plan and its row only, not on the other rows.
+Rule 2: an error of a row is its result. Only exceptions that end the process are raised here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections import Counter as Numbers
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -33,36 +33,41 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 
-# The texts of a layout come again in its whole and at its joins; those of other rows seldom do.
-_REMEMBERED = 4_096
+# The size of the cache of counts: within a row texts recur, across rows seldom.
+_CACHE_SIZE = 4_096
 
 
 class RowOutcome(StrEnum):
-    """What became of a row."""
+    """The outcome of a row."""
 
     WHOLE = "whole"
-    """Everything that was given is in the result."""
+    """All of the input is in the result."""
     CUT = "cut"
     """Something was shortened or left out."""
     REFUSED = "refused"
-    """What must stay does not fit, or the policy refuses the request."""
+    """The critical parts do not fit, or the policy refuses the request."""
     FAILED = "failed"
-    """An error of another kind."""
+    """Another error."""
+
+
+def result_columns(plan: BatchPlan) -> tuple[str, ...]:
+    """Return the names of the columns that results have, in order."""
+    names = COLUMNS[plan.task]
+    if plan.decisions is Decisions.NONE:
+        return tuple(name for name in names if name != "decisions")
+    return names
 
 
 def columns_of(plan: BatchPlan) -> tuple[str, ...]:
-    """The columns of the output, in order."""
-    found = COLUMNS[plan.task]
-    if plan.decisions is Decisions.NONE:
-        found = tuple(name for name in found if name != "decisions")
-    return (*plan.keep, *found)
+    """Return the names of the output's columns, in order."""
+    return (*plan.keep, *result_columns(plan))
 
 
 @dataclass(frozen=True, slots=True)
 class RowResult:
-    """What came of a row: its columns but for those that are kept of the input, and figures for the summary.
+    """The result of a row: its columns, without those kept from the input, and figures for the summary.
 
-    ``saved``: tokens that were given and are not in the result, None where nobody counted them.
+    ``saved``: input tokens that are not in the result; None if they were not counted.
     """
 
     columns: Mapping[str, object]
@@ -82,17 +87,17 @@ class RowResult:
 
 
 class RowCompiler:
-    """Compiles the rows of one plan. It holds the vocabulary: make one for each process."""
+    """Compiles the rows of one plan. It holds the vocabulary: create one per process."""
 
     def __init__(self, plan: BatchPlan, expected: int | None = None) -> None:
-        """``expected``: about how many bytes the rows have; None where it is unknown."""
+        """``expected``: the approximate size of all rows in bytes; None if unknown."""
         self.plan = plan
         self._expected = expected
-        self._cache = CountCache(_REMEMBERED)
+        self._cache = CountCache(_CACHE_SIZE)
 
     @cached_property
     def texts(self) -> Tokenizer:
-        """What cuts texts into tokens."""
+        """The tokenizer of texts."""
         found = api.text_counter(self.plan.model, self.plan.counter_name)
         if self._expected is not None and isinstance(found, BaseTokenizer):
             found.expect(self._expected)
@@ -100,19 +105,19 @@ class RowCompiler:
 
     @cached_property
     def requests(self) -> RequestCounter:
-        """What counts messages."""
+        """The counter of messages."""
         return api.request_counter(self.plan.model, self.plan.counter_name)
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """The counter: the name, version and fingerprint that a manifest has."""
+        """The name, version and fingerprint of the counter, as in a proof manifest."""
         try:
             return self.texts.identity.to_dict()
         except TokenboxError:  # a chat format without a tokenizer of texts
             return self.requests.identity.to_dict()
 
     def compile(self, rows: Sequence[Row | TokenboxError]) -> list[RowResult]:
-        """The results of the rows, in order; an error in place of a row is its result."""
+        """Return the results of the rows, in order; an error in place of a row is its result."""
         results: list[RowResult | None] = [None] * len(rows)
         if self.plan.task is Task.COUNT:
             self._count_texts(rows, results)
@@ -122,7 +127,7 @@ class RowCompiler:
         ]
 
     def compile_row(self, row: Row | TokenboxError) -> RowResult:
-        """The result of one row."""
+        """Return the result of one row."""
         if isinstance(row, TokenboxError):
             return RowResult.failed(row)
         try:
@@ -132,11 +137,12 @@ class RowCompiler:
             return RowResult.failed(error)
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
-        except BaseException as error:  # noqa: BLE001  # also a panic of an engine; a bug costs its row only
-            return RowResult.failed(_bug(error))
+        except BaseException as error:  # noqa: BLE001  # also a panic of an engine: a bug fails its row only
+            reason = f"{type(error).__name__}: {str(error)[:500]}"
+            return RowResult.failed(RowFailed(f"{reason}. This is a bug in tokenbox; please report it."))
         if self.plan.task is not Task.AUTO:
             return result
-        return RowResult({"task": task.value, **result.columns}, *_figures(result))
+        return replace(result, columns={"task": task.value, **result.columns})
 
     def _task(self, row: Row) -> Task:
         if self.plan.task is not Task.AUTO:
@@ -144,14 +150,16 @@ class RowCompiler:
         for column, task in AUTO.items():
             if row.get(column) is not None:
                 return task
-        raise RowError(f"the row has none of {', '.join(AUTO)}, which say what it is.", columns=_names(row))
+        raise RowError(
+            f"the row has none of the columns {', '.join(AUTO)}, which select the task.", columns=_names(row)
+        )
 
     def _count_texts(self, rows: Sequence[Row | TokenboxError], results: list[RowResult | None]) -> None:
-        """Count the rows that are texts together. If one of them cannot be counted, none is filled in."""
+        """Count the rows that are texts in one batch. If one of them fails, fill in no result."""
         places: list[int] = []
         texts: list[str] = []
         for place, row in enumerate(rows):
-            text = None if isinstance(row, TokenboxError) else self._first(row, CONTENT[Task.COUNT])
+            text = None if isinstance(row, TokenboxError) else self._find_content(row, Task.COUNT)
             if text.__class__ is str and not _is_json(text):
                 places.append(place)
                 texts.append(text)
@@ -163,31 +171,34 @@ class RowCompiler:
                 results[place] = RowResult(columns, RowOutcome.WHOLE, count.total, count.exact, 0)
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
-        except BaseException:  # noqa: BLE001  # which one it was is found one by one
+        except BaseException:  # noqa: BLE001  # each row is then compiled alone, which finds the failing one
             for place in places:
                 results[place] = None
 
-    # What a row has.
+    # Reading a row.
 
-    def _first(self, row: Row, defaults: Sequence[str]) -> Any:  # noqa: ANN401  # any JSON
-        """The content of a row: of the named column, else of the first of ``defaults`` that it has."""
-        names = defaults if self.plan.content is None else (self.plan.content,)
+    def _content_columns(self, task: Task) -> tuple[str, ...]:
+        return CONTENT[task] if self.plan.content is None else (self.plan.content,)
+
+    def _find_content(self, row: Row, task: Task) -> Any:  # noqa: ANN401  # any JSON
+        """Return the first content column that is not null."""
+        names = self._content_columns(task)
         return next((value for name in names if (value := row.get(name)) is not None), None)
 
     def content(self, row: Row, task: Task) -> Any:  # noqa: ANN401  # any JSON
-        """As above; a list may be written as JSON text. Raises :class:`RowError` if there is no list."""
-        found = self._first(row, CONTENT[task])
+        """Return the content of a row; a list may be JSON text. Raises :class:`RowError` if there is none."""
+        found = self._find_content(row, task)
         if found is None:
-            *names, last = CONTENT[task] if self.plan.content is None else (self.plan.content,)
+            *names, last = self._content_columns(task)
             wanted = f"{', '.join(names)} or {last}" if names else last
             raise RowError(
-                f"the row has no column {wanted}. Name the column that has the content: --content NAME.",
+                f"the row has no column {wanted}. Name the column with the content: --content NAME.",
                 columns=_names(row),
             )
         return _parsed(found) if _is_json(found) else found
 
     def text(self, row: Row, column: str | None) -> str | None:
-        """The text in a column that may be left out."""
+        """Return the text in an optional column."""
         if column is None:
             return None
         value = row.get(column)
@@ -196,7 +207,7 @@ class RowCompiler:
         return value
 
     def budget(self, row: Row) -> int | None:
-        """The budget of the plan, or of the row's column."""
+        """Return the budget of the plan, or of the row's column."""
         budget = self.plan.budget
         if not isinstance(budget, str):
             return budget
@@ -205,7 +216,7 @@ class RowCompiler:
             return int(value)  # a cell of CSV
         if isinstance(value, bool) or not isinstance(value, int):
             shown = f"{value!r:.60}"
-            raise RowError(f"the column {budget} has no number of tokens, but {shown}.", column=budget)
+            raise RowError(f"the column {budget} must be a number of tokens, not {shown}.", column=budget)
         return value
 
     def needed_budget(self, row: Row) -> int:
@@ -214,11 +225,11 @@ class RowCompiler:
             raise RowError("a row of this kind needs a budget: --budget 4000, or the name of a column.")
         return found
 
-    def tools(self, row: Row) -> Any:  # noqa: ANN401  # checked by who takes it
+    def tools(self, row: Row) -> Any:  # noqa: ANN401  # validated by the call
         value = row.get("tools")
         return _parsed(value) if isinstance(value, str) and _is_json(value) else value
 
-    # What is done with it.
+    # Tasks.
 
     def count(self, row: Row) -> RowResult:
         content = self.content(row, Task.COUNT)
@@ -414,7 +425,7 @@ class RowCompiler:
                 return {"decisions": whole()}
 
     def _place(self, name: str) -> str:
-        """A path that a row names: in the folder of the input, unless others are allowed."""
+        """Return the path that a row names: in the folder of the input, unless others are allowed."""
         from tokenbox.documents.files import FileProblemError, NamedFiles  # noqa: PLC0415
 
         try:
@@ -441,10 +452,6 @@ _TASKS: Mapping[Task, Callable[[RowCompiler, Row], RowResult]] = {
 }
 
 
-def _figures(result: RowResult) -> tuple[RowOutcome, int | None, bool, int | None]:
-    return result.outcome, result.total, result.exact, result.saved
-
-
 def _cut(*, cut: bool) -> RowOutcome:
     return RowOutcome.CUT if cut else RowOutcome.WHOLE
 
@@ -454,7 +461,7 @@ def _names(row: Row) -> list[str]:
 
 
 def _is_json(value: object) -> bool:
-    """Whether a text is a JSON list: how formats without lists have messages, chunks and blocks."""
+    """Return whether a text is a JSON list of objects, as formats without lists write messages or chunks."""
     return isinstance(value, str) and value.startswith("[{") and value.rstrip().endswith("}]")
 
 
@@ -466,12 +473,6 @@ def _parsed(text: str) -> Any:  # noqa: ANN401  # JSON
 
 
 def _digest(value: object) -> str:
-    """SHA-256 (hex) of a text, or of a value as JSON with sorted keys."""
+    """Return the SHA-256 (hex) of a text, or of a value as JSON with sorted keys."""
     text = value if isinstance(value, str) else json_text(value, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _bug(error: BaseException) -> TokenboxError:
-    """What should never be."""
-    message = f"{type(error).__name__}: {str(error)[:500]}. This is a bug in tokenbox; please report it."
-    return RowFailed(message)

@@ -1,4 +1,4 @@
-"""Who compiles the shards. Each engine gives the same records, in whatever order they come."""
+"""The engines that compile shards. All give the same records, in any order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class EngineName(StrEnum):
-    """The engines by name."""
+    """The name of an engine."""
 
     AUTO = "auto"
     INLINE = "inline"
@@ -29,12 +29,12 @@ class BatchEngine(Protocol):
     """Compiles shards."""
 
     def run(self, plan: BatchPlan, jobs: Sequence[Job]) -> Iterator[Event]:
-        """Marks and records as they come. Raises ``BatchError``. Closing it ends all work."""
+        """Yield marks and records. Raises ``BatchError``. Closing the iterator stops all work."""
         ...
 
 
 class InlineEngine:
-    """Compiles in this process, shard after shard."""
+    """Compiles in this process, one shard after another."""
 
     def run(self, plan: BatchPlan, jobs: Sequence[Job]) -> Iterator[Event]:
         compiler = RowCompiler(plan, bytes_of(jobs))
@@ -43,14 +43,14 @@ class InlineEngine:
 
 
 def cores() -> int:
-    """The processors that this process may use."""
+    """Return the number of processors available to this process."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-# Workers take about a second to start, and each holds a vocabulary of its own.
-WORTH_BYTES = 8 << 20
+# The minimum input size for worker processes: each takes about a second to start, and loads a vocabulary.
+_MIN_PROCESS_BYTES = 8 << 20
 
 
 def engine_of(
@@ -61,13 +61,15 @@ def engine_of(
     size: int = 0,
     shards: int = 1,
 ) -> tuple[BatchEngine, EngineName, int]:
-    """The engine of that name, what it is called, and its workers. ``size``: bytes of the input.
+    """Return the engine, its name (``auto`` resolved) and its number of workers.
 
-    Raises ``MissingExtra`` where Ray is not installed.
+    ``size``: bytes of the input. Raises ``MissingExtra`` if Ray is not installed.
     """
     if name is EngineName.AUTO:
-        pays = (workers or cores()) > 1 and shards > 1 and size >= WORTH_BYTES
-        name = EngineName.RAY if address is not None else EngineName.PROCESS if pays else EngineName.INLINE
+        is_large = (workers or cores()) > 1 and shards > 1 and size >= _MIN_PROCESS_BYTES
+        name = EngineName.PROCESS if is_large else EngineName.INLINE
+        if address is not None:
+            name = EngineName.RAY
     if name is EngineName.INLINE:
         return InlineEngine(), name, 1
     if name is EngineName.PROCESS:

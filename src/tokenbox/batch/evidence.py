@@ -1,18 +1,19 @@
-"""A run as one proof bundle, with a digest of the input and of the results of each shard; and its replay.
+"""The proof bundle of a run, with digests of the input and results of each shard; and its replay.
 
-A bundle of a run is signed, entered in the log, listed, verified and exported as every other.
+A bundle of a run is signed, logged, listed, verified and exported like any other.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tokenbox.batch.compiler import RowCompiler
-from tokenbox.batch.plan import plan_of
+from tokenbox.batch.plan import BatchPlan
 from tokenbox.batch.reading import ShardReader
-from tokenbox.batch.shards import RowFormat, Shard, shard_input
+from tokenbox.batch.shards import RowFormat, Shard, base_of, shard_input
 from tokenbox.batch.storage import unreadable
 from tokenbox.batch.tally import Tally
 from tokenbox.batch.work import ShardRecord
@@ -26,7 +27,6 @@ from tokenbox.tokenizers.protocol import TokenizerIdentity
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tokenbox.batch.plan import BatchPlan
     from tokenbox.batch.shards import Sharded
     from tokenbox.proof.contents import Contents, FieldDifference
     from tokenbox.proof.evidence import Record
@@ -42,7 +42,7 @@ def evidence_of_run(
     tally: Tally,
     identity: Mapping[str, object],
 ) -> Evidence:
-    """The evidence of a run. The names of files are in it; no row is."""
+    """Return the evidence of a run. It contains the names of files, but no rows."""
     root = merkle.Growing()
     for record in records:
         root.add(record.output.encode())
@@ -55,8 +55,8 @@ def evidence_of_run(
             "format": sharded.format.value,
             "shard_size": sharded.shard_size,
         },
-        budget=Budget(),  # each row has its own, which the plan says
-        tokenizer=TokenizerIdentity(**identity),  # type: ignore[arg-type]  # what its to_dict gave
+        budget=Budget(),  # the plan has the budget of each row
+        tokenizer=TokenizerIdentity(**identity),  # type: ignore[arg-type]  # from its to_dict
         inputs=tuple(
             Input(
                 id=_id(record.number),
@@ -101,7 +101,7 @@ def _place(shard: Shard) -> str:
 
 
 class Replayed(NamedTuple):
-    """What a replay of a run found. ``rows`` of ``shards`` were compiled again, of ``of`` shards."""
+    """The result of a replay. ``rows`` in ``shards`` of the run's ``of`` shards were compiled again."""
 
     differences: tuple[FieldDifference, ...]
     uncompared: tuple[str, ...]
@@ -123,28 +123,26 @@ def replay_run(
 ) -> Replayed:
     """Compile shards of a run again, from the input at ``source``, and compare every field of the bundle.
 
-    ``sample``: as many shards as have that number of rows together, or all. Which ones follows from the id of
-    the bundle, so it is the same ones for everybody; the others are taken as recorded, and not compared.
-    ``done`` is called after each. Raises :class:`ReplayImpossible`, and what reading the input raises.
+    ``sample``: a minimum number of rows; by default all shards are compiled. The id of the bundle determines
+    which shards are sampled, so that everyone samples the same ones; the others are not compared. ``done`` is
+    called after each shard. Raises :class:`ReplayImpossible`, and the errors of reading the input.
     """
     arguments = cast("Mapping[str, Any]", contents.manifest.predicate["arguments"])
     try:
-        plan = plan_of({name: value for name, value in arguments["plan"].items() if name != "limits"})
+        plan = BatchPlan.of(**{name: value for name, value in arguments["plan"].items() if name != "limits"})
         form, size = RowFormat(arguments["format"]), int(arguments["shard_size"])
         recorded = [
-            _recorded(number, one, two)
-            for number, (one, two) in enumerate(zip(contents.inputs, contents.decisions, strict=True))
+            _recorded(number, given, decision)
+            for number, (given, decision) in enumerate(zip(contents.inputs, contents.decisions, strict=True))
         ]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ReplayImpossible(f"the bundle has no plan of a batch: {error!r:.200}.") from None
-    from tokenbox.batch.runs import base_of  # noqa: PLC0415  # which imports this module for its evidence
-
-    plan = plan_of({**plan.to_dict(), "limits": None}, base=base_of(source)).with_limits()
+    plan = replace(plan, base=base_of(source)).with_limits()
     sharded = shard_input(source, form, size)
     compiler = RowCompiler(plan)
     again: dict[int, ShardRecord] = {}
     rows = 0
-    for number in _drawn(contents.manifest.id, len(sharded.shards)):
+    for number in _sampling_order(contents.manifest.id, len(sharded.shards)):
         if sample is not None and rows >= sample and number < len(recorded):
             continue
         again[number] = _compiled(sharded.shards[number], plan, compiler)
@@ -155,36 +153,35 @@ def replay_run(
     for record in records:
         tally.merge(record.tally)
     evidence = evidence_of_run(plan, sharded, records, tally, compiler.identity)
-    found = compared(contents, evidence, _taken(len(records), again))
+    found = compared(contents, evidence, _uncompared(len(records), again))
     return Replayed(found.differences, found.uncompared, len(again), len(recorded), rows)
 
 
-def _recorded(number: int, given: Record, made: Record) -> ShardRecord:
-    """A shard as the bundle has it."""
-    rows, failed, tokens = (cast("int", made[name]) for name in ("rows", "failed", "size"))
+def _recorded(number: int, given: Record, decision: Record) -> ShardRecord:
+    """Return the record of a shard in the bundle."""
+    rows, failed, tokens = (cast("int", decision[name]) for name in ("rows", "failed", "size"))
     if not all(type(figure) is int for figure in (rows, failed, tokens)):
         raise TypeError("rows")
     tally = Tally(rows=rows, tokens=tokens, errors=Counter({"recorded": failed}))
-    return ShardRecord(number, str(given["digest"]), str(made["digest"]), "", 0, tally)
+    return ShardRecord(number, str(given["digest"]), str(decision["digest"]), "", 0, tally)
 
 
-def _taken(shards: int, again: Mapping[int, ShardRecord]) -> frozenset[str]:
-    """What is not compared where only some shards are compiled again."""
+def _uncompared(shards: int, again: Mapping[int, ShardRecord]) -> frozenset[str]:
+    """Return the fields that cannot be compared if only some shards are compiled again."""
     others = [_id(number) for number in range(shards) if number not in again]
-    taken = {f"inputs[{name}].{part}" for name in others for part in ("digest", "fields")}
+    fields = {f"inputs[{name}].{part}" for name in others for part in ("digest", "fields")}
     return frozenset(
-        taken | {f"decisions[{name}]" for name in others} | ({"figures.exact"} if others else set())
+        fields | {f"decisions[{name}]" for name in others} | ({"figures.exact"} if others else set())
     )
 
 
-def _drawn(bundle: str, count: int) -> list[int]:
-    """The shards in the order in which they are looked at."""
+def _sampling_order(bundle: str, count: int) -> list[int]:
     return sorted(range(count), key=lambda n: hashlib.sha256(f"{bundle}:{n}".encode()).digest())
 
 
 def _compiled(shard: Shard, plan: BatchPlan, compiler: RowCompiler) -> ShardRecord:
-    """A shard, compiled again and written nowhere."""
-    reader, results, tally = ShardReader(shard), ShardResults(plan, _Nowhere()), Tally()
+    """Compile a shard without writing its results."""
+    reader, results, tally = ShardReader(shard), ShardResults(plan), Tally()
     try:
         for chunk in reader.chunks():
             made = compiler.compile(chunk)
@@ -193,11 +190,3 @@ def _compiled(shard: Shard, plan: BatchPlan, compiler: RowCompiler) -> ShardReco
     except OSError as error:
         raise unreadable(shard.files[0], error) from None
     return ShardRecord(shard.number, reader.digest, results.digest, "", 0, tally)
-
-
-class _Nowhere:
-    def write(self, records: Sequence[Mapping[str, object]], lines: Sequence[str]) -> None:
-        """Only the digest is wanted."""
-
-    def finish(self) -> None:
-        """Nothing was written."""

@@ -1,4 +1,4 @@
-"""The parts of a run put together as one file, in order, in bounded memory."""
+"""Join the parts of a run into one file, in order and in bounded memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PIECE = 1 << 20
 
 
 def join_parts(parts: Sequence[str], output: str, form: RowFormat) -> str:
-    """Write the parts to ``output``, which appears whole; the SHA-256 (hex) of the file.
+    """Write the parts to ``output``, atomically, and return the SHA-256 (hex) of the file.
 
     Raises ``OSError``.
     """
@@ -31,7 +31,7 @@ def join_parts(parts: Sequence[str], output: str, form: RowFormat) -> str:
 
 
 def _pieces(parts: Sequence[str], *, has_head: bool) -> Iterator[bytes]:
-    """The bytes of the parts; the line of column names only once."""
+    """Yield the bytes of the parts, with the header line of the first one only."""
     for number, part in enumerate(parts):
         with storage_of(part).open(part) as file:
             if has_head and number:

@@ -1,12 +1,11 @@
-"""A Ray cluster, or Ray on this machine: shards go to actors of Ray Data, one for each core.
+"""The engine for Ray, on a cluster or on this machine: actors of Ray Data compile shards, one per core.
 
-An actor holds the vocabulary once, reads its shards and writes them, as a worker process does; through Ray's
-object store go only the jobs and their records. So the driver and the store have the same to do for a row
-of 100 bytes as for one of 10 MB.
+Like a worker process, an actor loads the vocabulary once, and reads and writes its shards itself. Only jobs
+and records go through Ray's object store, so that the size of rows does not affect the driver or the store.
 
-Rule 1: actors never take all CPUs, because Ray Data's own tasks need one to go on.
-Rule 2: before a chunk is compiled, the watcher has its mark, so that it is known which row kills workers.
-Ray starts a killed actor again, wherever there is room, and gives it the job again.
+Rule 1: actors never take all CPUs, because Ray Data's own tasks need one.
+Rule 2: the watcher has the mark of a chunk before it is compiled, which shows the row that kills workers. Ray
+restarts a killed actor, on any node, and gives it the job again.
 """
 
 from __future__ import annotations
@@ -35,24 +34,24 @@ if TYPE_CHECKING:
     from tokenbox.batch.plan import BatchPlan
     from tokenbox.batch.work import Event, Job
 
-# What is asked of Ray before it is loaded: no usage statistics, no bar of its own, no dashboard.
+# Set before Ray is imported: no usage statistics, and no progress bar.
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 _NAMESPACE = "tokenbox"
-_QUIET_SECONDS = 0.5
-_REACHED_SECONDS = 10
-# A worker makes some ten marks a second, and an actor takes some thousand calls.
-_WATCHED = 64
+_POLL_SECONDS = 0.5
+_CONNECT_SECONDS = 10
+# Workers per watcher: a worker makes about ten marks a second, and an actor takes about a thousand calls.
+_WORKERS_PER_WATCHER = 64
 
 
 def _ray() -> Any:  # noqa: ANN401  # a module
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     try:
-        import pyarrow  # noqa: F401, ICN001, PLC0415  # which Ray Data needs
+        import pyarrow  # noqa: F401, ICN001, PLC0415  # Ray Data needs it
         import ray  # noqa: PLC0415  # an extra
     except ImportError:
         raise MissingExtra.of("the engine ray", "ray") from None
@@ -63,9 +62,9 @@ def _ray() -> Any:  # noqa: ANN401  # a module
 
 
 class Watcher:
-    """Keeps the last mark of every shard. A second mark at the same rows says that a worker was killed there.
+    """Keeps the last mark of every shard. If a job begins again, its worker was killed at that mark.
 
-    An actor of its own without a CPU, so that it outlives every worker.
+    A separate actor without a CPU, which outlives the workers.
     """
 
     def __init__(self) -> None:
@@ -74,7 +73,7 @@ class Watcher:
         self._new: dict[int, Mark] = {}
 
     def begin(self, job: Job) -> Job:
-        """The job with the strikes of its earlier tries. Raises ``WorkersFailed``."""
+        """Return the job with the strikes of its earlier attempts. Raises ``WorkersFailed``."""
         number = job.shard.number
         if number in self._jobs:
             job = self._jobs[number].after_kill(self._marks.get(number))
@@ -91,18 +90,18 @@ class Watcher:
         self._marks.pop(number, None)
 
     def taken(self) -> list[Mark]:
-        """The last mark of each shard that has a new one since the last call."""
+        """Return the last mark of each shard with a new one since the last call."""
         marks, self._new = list(self._new.values()), {}
         return marks
 
 
 class ShardActor:
-    """What Ray Data calls: it holds one compiler for all its shards."""
+    """The actor that Ray Data calls. It has one compiler for all its shards."""
 
     def __init__(
         self, plan: BatchPlan, expected: int | None, watchers: Sequence[Any], code: Collection[str]
     ) -> None:
-        from tokenbox.batch.compiler import RowCompiler  # noqa: PLC0415  # in the actor
+        from tokenbox.batch.compiler import RowCompiler  # noqa: PLC0415  # only actors need it
 
         allow(*code)
         os.environ.update(ONE_THREAD)
@@ -110,10 +109,10 @@ class ShardActor:
         self._compiler = RowCompiler(plan, expected)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """A batch of one job in, its record out, or the error that ends the run."""
-        return {"result": [pickle.dumps(self._done(pickle.loads(batch["job"][0])))]}  # noqa: S301  # our own
+        """Return the record for a batch of one job, or the error that ends the run."""
+        return {"result": [pickle.dumps(self._compile(pickle.loads(batch["job"][0])))]}  # noqa: S301  # our own
 
-    def _done(self, job: Job) -> Event | TokenboxError | None:
+    def _compile(self, job: Job) -> Event | TokenboxError | None:
         ray = _ray()
         watcher = self._watchers[job.shard.number % len(self._watchers)]
         try:
@@ -122,9 +121,9 @@ class ShardActor:
             for event in compile_shard(job, self._plan, self._compiler):
                 record = event
                 if isinstance(event, Mark):
-                    told = watcher.mark.remote(event)
+                    received = watcher.mark.remote(event)
                     if event.first < event.last:
-                        ray.get(told)
+                        ray.get(received)
             ray.get(watcher.end.remote(job.shard.number))
         except TokenboxError as error:
             return error
@@ -134,9 +133,9 @@ class ShardActor:
 
 
 class RayEngine:
-    """Compiles on the cluster at ``address``, or on a Ray of its own that ends with the run.
+    """Compiles on the cluster at ``address``, or on a local Ray that ends with the run.
 
-    ``workers``: actors of one CPU each. Default: one for each CPU that the cluster has but one.
+    ``workers``: actors with one CPU each. Default: one less than the CPUs of the cluster.
     """
 
     def __init__(self, workers: int | None, address: str | None) -> None:
@@ -153,20 +152,20 @@ class RayEngine:
             if self._address is not None and not self._given:
                 self.workers = max(1, int(ray.cluster_resources().get("CPU", 2)) - 1)
             watcher = ray.remote(num_cpus=0, max_restarts=0)(Watcher)
-            watchers = [watcher.remote() for _ in range(-(-self.workers // _WATCHED))]
-            yield from self._compiled(plan, jobs, watchers)
+            watchers = [watcher.remote() for _ in range(-(-self.workers // _WORKERS_PER_WATCHER))]
+            yield from self._events(plan, jobs, watchers)
 
-    def _compiled(self, plan: BatchPlan, jobs: Sequence[Job], watchers: Sequence[Any]) -> Iterator[Event]:
-        """What Ray Data gives, and between its records what the watchers have seen."""
-        results = self._started(plan, jobs, watchers)
-        asked = time.monotonic()
+    def _events(self, plan: BatchPlan, jobs: Sequence[Job], watchers: Sequence[Any]) -> Iterator[Event]:
+        """Yield the records of Ray Data, and the marks of the watchers."""
+        results = self._start(plan, jobs, watchers)
+        polled = time.monotonic()
         while True:
-            if time.monotonic() - asked > _QUIET_SECONDS:
-                asked = time.monotonic()
+            if time.monotonic() - polled > _POLL_SECONDS:
+                polled = time.monotonic()
                 for marks in self._ray.get([watcher.taken.remote() for watcher in watchers]):
                     yield from marks
             try:
-                found = results.get(timeout=_QUIET_SECONDS)
+                found = results.get(timeout=_POLL_SECONDS)
             except queue.Empty:
                 continue
             if found is None:
@@ -177,10 +176,10 @@ class RayEngine:
                 raise WorkersFailed(f"Ray ended the run: {str(found)[:500]}") from None
             yield found
 
-    def _started(
+    def _start(
         self, plan: BatchPlan, jobs: Sequence[Job], watchers: Sequence[Any]
     ) -> queue.Queue[ShardRecord | BaseException | None]:
-        """A thread that puts the records here as they come, then None; or the error that ended it."""
+        """Start a thread that puts the records into a queue, then None or the error that ended it."""
         data = self._ray.data
         count = min(self.workers, len(jobs))
         rows = data.from_items([{"job": pickle.dumps(job)} for job in jobs], override_num_blocks=len(jobs))
@@ -204,26 +203,26 @@ class RayEngine:
                 for row in done.iter_rows():
                     results.put(pickle.loads(row["result"]))  # noqa: S301  # our own
                 results.put(None)
-            except BaseException as error:  # noqa: BLE001  # it is raised where the engine runs
+            except BaseException as error:  # noqa: BLE001  # ``_events`` raises it
                 results.put(error)
 
         threading.Thread(target=collect, daemon=True).start()
         return results
 
     @staticmethod
-    def _check_there(address: str) -> None:
-        """Ray itself tries for minutes to reach a port that nobody listens on."""
+    def _check_reachable(address: str) -> None:
+        """Raise if nothing listens at the address: Ray itself would retry for minutes."""
         host, found, port = address.rpartition("://")[2].rpartition(":")
         if not found or not port.isdigit():
             return
         try:
-            socket.create_connection((host, int(port)), _REACHED_SECONDS).close()
+            socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
         except OSError as error:
             raise _no_ray(address, error) from None
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
-        """Connected to the cluster; a Ray that was there before stays there."""
+        """Connect to the cluster for the duration of the context; keep an existing connection."""
         ray = self._ray
         if ray.is_initialized():
             yield
@@ -234,8 +233,8 @@ class RayEngine:
             "logging_level": logging.ERROR,
         }
         if self._address is None:
-            # A Ray of somebody else on this machine would be joined without `local`. One CPU more than the
-            # workers take, for the tasks of Ray Data: it has little to do.
+            # `local` starts a new Ray even if another one runs on this machine. It has one CPU more than the
+            # workers take, for the tasks of Ray Data.
             options |= {
                 "address": "local",
                 "num_cpus": self.workers + 1,
@@ -243,7 +242,7 @@ class RayEngine:
                 "_node_ip_address": "127.0.0.1",
             }
         else:
-            self._check_there(self._address)
+            self._check_reachable(self._address)
             options["address"] = self._address
         try:
             ray.init(
@@ -259,4 +258,4 @@ class RayEngine:
 
 def _no_ray(address: str | None, error: Exception) -> BatchError:
     where = "on this machine" if address is None else f"at {address}"
-    return BatchError(f"there is no Ray {where}: {str(error)[:300]}.", address=address)
+    return BatchError(f"cannot connect to Ray {where}: {str(error)[:300]}.", address=address)

@@ -1,4 +1,4 @@
-"""What a batch does to every row, as data: workers, proofs and replays are given one :class:`BatchPlan`."""
+"""The task and options of a batch as data: the one :class:`BatchPlan` of workers, proofs and replays."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEFAULT_TOKENIZER = "o200k_base"
 
 
 class Task(StrEnum):
-    """What is done with a row."""
+    """The operation on a row."""
 
     COUNT = "count"
     FIT = "fit"
@@ -30,18 +30,18 @@ class Task(StrEnum):
     PACK = "pack"
     RENDER = "render"
     AUTO = "auto"
-    """Each row says by its columns: `sections`, `messages`, `blocks`, `chunks`, `path` or `text`."""
+    """Chosen by the row's columns: `sections`, `messages`, `blocks`, `chunks`, `path` or `text`."""
 
 
 class Decisions(StrEnum):
-    """How much of the decisions is in the output."""
+    """How many of the decisions the output has."""
 
     SHORT = "short"
     WHOLE = "whole"
     NONE = "none"
 
 
-# The columns that a task reads where --content names none, the first that a row has.
+# The default content columns of a task; the first one that a row has is used.
 CONTENT = {
     Task.COUNT: ("text", "messages", "content"),
     Task.FIT: ("messages",),
@@ -51,7 +51,7 @@ CONTENT = {
     Task.PACK: ("path",),
     Task.RENDER: ("blocks",),
 }
-# How `auto` tells tasks apart, the first column that a row has.
+# The task for `auto`, by the first of these columns that a row has.
 AUTO = {
     "sections": Task.LAYOUT,
     "messages": Task.FIT,
@@ -61,7 +61,7 @@ AUTO = {
     "text": Task.LAYOUT,
     "content": Task.LAYOUT,
 }
-# The columns that a task's results have, in order; `error` is the last of each.
+# The columns of a task's results, in order; `error` is always the last.
 COLUMNS: Mapping[Task, tuple[str, ...]] = {
     Task.COUNT: ("total", "exact", "digest", "error"),
     Task.ENFORCE: ("ok", "total", "exact", "digest", "decisions", "error"),
@@ -81,10 +81,10 @@ _NEEDS_BUDGET = {Task.FIT, Task.SELECT}
 class BatchPlan:
     """The task, its columns and its options.
 
-    ``budget``: tokens, or the name of the column that has them. ``content``, ``query``, ``system``: names of
-    columns. ``keep``: input columns that the output has too. ``base``: the folder of the files that rows
-    name; others are refused unless ``allow_outside``. ``settings``: the ``Config`` of ``enforce``;
-    what they come to is ``limits``, which is part of the digest in their place.
+    ``budget``: tokens, or the name of a column. ``content``, ``query``, ``system``: names of columns.
+    ``keep``: input columns to copy to the output. ``base``: the folder of the files that rows name; other
+    files are refused unless ``allow_outside``. ``settings``: the ``Config`` of ``enforce``; the digest covers
+    the resulting ``limits`` instead.
     """
 
     task: Task = Task.LAYOUT
@@ -107,11 +107,11 @@ class BatchPlan:
 
     @classmethod
     def of(cls, **options: object) -> Self:
-        """The plan of these options, checked. Raises :class:`InvalidPlan`."""
+        """Return the validated plan of these options. Raises :class:`InvalidPlan`."""
         known = {field.name for field in fields(cls)}
-        wrong = sorted(options.keys() - known)
-        if wrong:
-            raise InvalidPlan(f"there is no option {wrong[0]!r}. There are {', '.join(sorted(known))}.")
+        unknown = sorted(options.keys() - known)
+        if unknown:
+            raise InvalidPlan(f"unknown option {unknown[0]!r}. The options are {', '.join(sorted(known))}.")
         given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         for name, kind in (("task", Task), ("decisions", Decisions), ("policy", Policy)):
             if name in given:
@@ -125,9 +125,9 @@ class BatchPlan:
     def _check(self) -> None:
         budget = self.budget
         if budget.__class__ not in (int, str, type(None)) or budget == "":
-            raise InvalidPlan(f"budget is a number of tokens or the name of a column, not {budget!r:.60}.")
+            raise InvalidPlan(f"budget must be a number of tokens or a column name, not {budget!r:.60}.")
         if isinstance(budget, int) and budget < 0:
-            raise InvalidPlan(f"budget is a number of tokens, 0 or more, not {budget}.")
+            raise InvalidPlan(f"budget must be at least 0 tokens, not {budget}.")
         if budget is None and self.task in _NEEDS_BUDGET:
             raise InvalidPlan(f"the task {self.task} needs a budget: --budget 4000, or the name of a column.")
         if self.task is Task.ENFORCE and self.model is None:
@@ -135,20 +135,25 @@ class BatchPlan:
         for name in ("content", "query", "system", "model", "tokenizer", "separator", "mode", "base"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
-                raise InvalidPlan(f"{name} is a text, not {value!r:.60}.")
+                raise InvalidPlan(f"{name} must be a string, not {value!r:.60}.")
         clash = sorted(set(self.keep) & set(COLUMNS[self.task]))
-        if clash or len(set(self.keep)) < len(self.keep):
-            which = f"{clash[0]} is a column of the result" if clash else "a column is kept once"
-            raise InvalidPlan(f"keep {', '.join(self.keep)}: {which}. Rename it in the input.")
+        if clash:
+            raise InvalidPlan(
+                f"keep {', '.join(self.keep)}: {clash[0]} is a column of the result. Rename it in the input."
+            )
+        if len(set(self.keep)) < len(self.keep):
+            raise InvalidPlan(f"keep {', '.join(self.keep)}: a column is named twice. Name it once.")
 
     def to_dict(self) -> dict[str, object]:
-        """Everything that decides a row's result. Where files are is not part of it."""
+        """Return the options that determine a row's result, which the locations of files are not."""
         data: dict[str, object] = {}
         for field in fields(self):
             if field.name not in {"base", "settings"}:
                 value = getattr(self, field.name)
+                if isinstance(value, StrEnum):
+                    value = value.value
                 data[field.name] = list(value) if isinstance(value, tuple) else value
-        return {name: value.value if isinstance(value, StrEnum) else value for name, value in data.items()}
+        return data
 
     @property
     def digest(self) -> str:
@@ -157,13 +162,13 @@ class BatchPlan:
 
     @property
     def counter_name(self) -> str | None:
-        """The tokenizer: the named one, the model's own (None), or the default."""
+        """The named tokenizer, the model's own (None), or the default."""
         return DEFAULT_TOKENIZER if self.tokenizer is None and self.model is None else self.tokenizer
 
     def with_limits(self) -> BatchPlan:
-        """The plan with the settings of this folder, where the task asks for them.
+        """Return the plan with the settings of this folder, if the task uses settings.
 
-        Raises what ``ctx.enforce`` raises for a model without a tokenizer or a known window.
+        Raises the errors of ``ctx.enforce`` for a model without a tokenizer or a known context window.
         """
         if self.task is not Task.ENFORCE or self.model is None:
             return self
@@ -175,14 +180,9 @@ class BatchPlan:
         return replace(self, settings=settings, limits=limits.decode())
 
 
-def plan_of(record: Mapping[str, object], **also: object) -> BatchPlan:
-    """The plan that :meth:`BatchPlan.to_dict` wrote. Raises :class:`InvalidPlan`."""
-    return BatchPlan.of(**{**record, **also})
-
-
 def one_of(kind: type[StrEnum], value: object, name: str) -> StrEnum:
+    """Return the member with the value of an option. Raises :class:`InvalidPlan`."""
     try:
         return kind(str(value))
     except ValueError:
-        names = ", ".join(one.value for one in kind)
-        raise InvalidPlan(f"{name} is one of {names}, not {value!r:.60}.") from None
+        raise InvalidPlan(f"{name} must be one of {', '.join(kind)}, not {value!r:.60}.") from None

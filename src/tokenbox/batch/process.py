@@ -1,9 +1,9 @@
-"""All cores of one machine: worker processes that are started, never forked, and replaced when killed.
+"""The engine for all cores of one machine: worker processes, which are replaced when killed.
 
-A fork copies the locks of the tokenizers' threads and not the threads, so that a child may wait for ever.
-Each worker is a new interpreter that speaks pickles over its standard input and output, and a thread here
-waits for it. A worker reads its shards itself and writes them itself: no row passes through this process,
-and a worker is given one shard at a time, so what is in memory is a chunk per worker.
+Workers are never forked: a fork copies the locks of the tokenizers' threads but not the threads, so that the
+child may deadlock. Each worker is a new interpreter that exchanges pickles over its standard input and output
+with a thread here. A worker reads and writes its shards itself, one at a time, so that no row passes through
+this process, and memory holds one chunk per worker.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
     from tokenbox.batch.plan import BatchPlan
     from tokenbox.batch.work import Event
 
-# What runs in a worker: the paths of this process, so that it imports the same tokenbox, and no file of the
-# current folder in place of a module.
+# The program of a worker. It takes the module paths of this process, so that it imports the same tokenbox,
+# and never a module from the current folder.
 _START = (
     "import sys, pickle; sys.path[:] = pickle.load(sys.stdin.buffer); "
     "from tokenbox.batch.worker import main; main()"
 )
-# A worker is one of several: threads of its own would only take turns with theirs.
+# There is a worker per core, so each uses one thread.
 ONE_THREAD = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
-_TAIL = 2_000
+_STDERR_TAIL = 2_000
 
 
-class _WorkerGone(Exception):
-    """The process ended in the middle of something. ``mark``: the last that it said."""
+class _WorkerDied(Exception):
+    """A worker process ended unexpectedly, after its last ``mark``."""
 
-    def __init__(self, mark: Mark | None, status: int | None, said: str, *, started: bool) -> None:
-        super().__init__(said)
-        self.mark, self.status, self.said, self.started = mark, status, said, started
+    def __init__(self, mark: Mark | None, status: int | None, stderr: str, *, started: bool) -> None:
+        super().__init__(stderr)
+        self.mark, self.status, self.stderr, self.started = mark, status, stderr, started
 
 
 class _Worker:
@@ -60,18 +60,18 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             env={**os.environ, **ONE_THREAD},
-            start_new_session=True,  # Ctrl-C is for the process that the user sees; it ends the others
+            start_new_session=True,  # Ctrl-C goes to this process only, which stops the workers
         )
         self._started = False
-        self._greeting: tuple[Any, ...] = (sys.path, allowed(), (plan, expected))
+        self._unsent: tuple[Any, ...] = (sys.path, allowed(), (plan, expected))
 
     def run(self, job: Job) -> Iterator[Event]:
-        """The events of one shard. Raises ``_WorkerGone``, or the error that the worker met."""
+        """Yield the events of one shard. Raises ``_WorkerDied``, or an error of the worker."""
         mark: Mark | None = None
         try:
-            for value in (*self._greeting, job):
+            for value in (*self._unsent, job):
                 pickle.dump(value, self.process.stdin)  # type: ignore[arg-type]  # a pipe
-            self._greeting = ()
+            self._unsent = ()
             self.process.stdin.flush()  # type: ignore[union-attr]
             while True:
                 event = pickle.load(self.process.stdout)  # type: ignore[arg-type]  # noqa: S301  # our own worker
@@ -84,24 +84,23 @@ class _Worker:
                 if isinstance(event, ShardRecord):
                     return
         except (EOFError, OSError, pickle.UnpicklingError, ValueError):
-            raise _WorkerGone(mark, self._ended(), self._said(), started=self._started) from None
+            raise _WorkerDied(mark, self._kill(), self._last_stderr(), started=self._started) from None
 
     def stop(self) -> None:
-        """End it, whatever it does."""
-        self.process.kill()
-        self._ended()
+        """Kill the process and close its pipes."""
+        self._kill()
         for pipe in (self.process.stdin, self.process.stdout, self._stderr):
-            with suppress(OSError):  # what was not sent is not needed any more
+            with suppress(OSError):  # closing flushes, which fails for a dead process
                 pipe.close()  # type: ignore[union-attr]
 
-    def _ended(self) -> int | None:
+    def _kill(self) -> int:
         self.process.kill()
         return self.process.wait()
 
-    def _said(self) -> str:
+    def _last_stderr(self) -> str:
         try:
             size = self._stderr.seek(0, os.SEEK_END)
-            self._stderr.seek(max(0, size - _TAIL))
+            self._stderr.seek(max(0, size - _STDERR_TAIL))
             return self._stderr.read().decode("utf-8", "replace").strip()
         except (OSError, ValueError):
             return ""
@@ -114,45 +113,43 @@ class ProcessEngine:
         self._count = workers
 
     def run(self, plan: BatchPlan, jobs: Sequence[Job]) -> Iterator[Event]:
-        waiting = deque(jobs)
+        pending = deque(jobs)
         events: queue.Queue[Event | BaseException | None] = queue.Queue(maxsize=1_000)
         count = min(self._count, len(jobs))
-        crew = [_Crew(plan, bytes_of(jobs, count), waiting, events) for _ in range(count)]
-        for one in crew:
-            one.thread.start()
-        left = len(crew)
+        threads = [_WorkerThread(plan, bytes_of(jobs, count), pending, events) for _ in range(count)]
+        for worker in threads:
+            worker.thread.start()
+        running = count
         try:
-            while left:
+            while running:
                 event = events.get()
                 if event is None:
-                    left -= 1
+                    running -= 1
                 elif isinstance(event, BaseException):
                     raise event
                 else:
                     yield event
         finally:
-            waiting.clear()
-            for one in crew:
-                one.stop()
-            while any(one.thread.is_alive() for one in crew):
-                # A thread that waits for room to say something more.
-                try:
+            pending.clear()
+            for worker in threads:
+                worker.stop()
+            while any(worker.thread.is_alive() for worker in threads):
+                # A thread may be blocked by the full queue.
+                with suppress(queue.Empty):
                     events.get(timeout=0.01)
-                except queue.Empty:
-                    continue
 
 
-class _Crew:
-    """A thread with one worker at a time: the next one takes over where a worker was killed."""
+class _WorkerThread:
+    """A thread with one worker at a time, which is replaced when it is killed."""
 
     def __init__(
         self,
         plan: BatchPlan,
         expected: int | None,
-        waiting: deque[Job],
+        pending: deque[Job],
         events: queue.Queue[Event | BaseException | None],
     ) -> None:
-        self._plan, self._expected, self._waiting, self._events = plan, expected, waiting, events
+        self._plan, self._expected, self._pending, self._events = plan, expected, pending, events
         self._lock = threading.Lock()
         self._worker: _Worker | None = None
         self._stopped = False
@@ -168,11 +165,11 @@ class _Crew:
         try:
             while True:
                 try:
-                    job = self._waiting.popleft()
+                    job = self._pending.popleft()
                 except IndexError:
                     break
                 self._compile(job)
-        except BaseException as error:  # noqa: BLE001  # it is raised where the engine runs
+        except BaseException as error:  # noqa: BLE001  # ``ProcessEngine.run`` raises it
             if not self._stopped:
                 self._events.put(error)
         finally:
@@ -181,32 +178,32 @@ class _Crew:
             self._events.put(None)
 
     def _compile(self, job: Job) -> None:
-        unstarted = 0
+        failed_starts = 0
         while True:
             try:
-                for event in self._ready().run(job):
+                for event in self._running_worker().run(job):
                     self._events.put(event)
-            except _WorkerGone as gone:
+            except _WorkerDied as death:
                 if self._stopped:
                     raise
                 self._drop()
-                if gone.started:
-                    job = job.after_kill(gone.mark)
+                if death.started:
+                    job = job.after_kill(death.mark)
                     continue
-                unstarted += 1
-                if unstarted == KILLS:
+                failed_starts += 1
+                if failed_starts == KILLS:
                     raise WorkersFailed(
-                        f"{KILLS} workers ended before they did any work (status {gone.status}). "
-                        f"The last one said: {gone.said[-500:] or 'nothing'}",
-                        status=gone.status,
+                        f"{KILLS} workers ended before doing any work (status {death.status}). "
+                        f"The last one wrote to stderr: {death.stderr[-500:] or 'nothing'}",
+                        status=death.status,
                     ) from None
             else:
                 return
 
-    def _ready(self) -> _Worker:
+    def _running_worker(self) -> _Worker:
         with self._lock:
             if self._stopped:
-                raise BatchError("the run was ended.")
+                raise BatchError("the run was stopped.")
             if self._worker is None:
                 self._worker = _Worker(self._plan, self._expected)
             return self._worker

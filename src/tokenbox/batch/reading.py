@@ -1,4 +1,4 @@
-"""The rows of a shard, a chunk at a time, and the digest of the bytes that they were read from."""
+"""Read the rows of a shard in chunks, and digest the bytes that they were read from."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import io
 import json
+from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -23,49 +24,54 @@ if TYPE_CHECKING:
 
 Chunk = list["Mapping[str, Any] | TokenboxError"]
 
-# Rows are compiled so many at a time, or as many as have so many bytes.
+# The limits of a chunk, the rows that are compiled together.
 CHUNK_ROWS = 256
 CHUNK_BYTES = 4 << 20
-# Rows of Parquet are read so many bytes at a time.
+# The size of a batch read from a Parquet file.
 BATCH_BYTES = 64 << 20
-# One row larger than this is a mistake: it is set aside without being held in memory.
+# The limit of a row. Larger ones are rejected without being held in memory.
 MAX_ROW = 64 << 20
 _PIECE = 1 << 20
-_DIGITS = 4_000
 
 
 class ShardReader:
-    """Reads a shard once. ``digest`` is there after the last row; ``types``, of Parquet, after the first."""
+    """Reads a shard once. ``types``: the column types of Parquet, known after the first row."""
 
     def __init__(self, shard: Shard, *, max_row: int = MAX_ROW) -> None:
         self._shard = shard
         self._max_row = max_row
-        self._sum = hashlib.sha256(f"{shard.format}\n".encode())
+        self._hash = hashlib.sha256(f"{shard.format}\n".encode())
         self.types: dict[str, Any] = {}
 
     @property
     def digest(self) -> str:
-        """SHA-256 (hex) of what was read so far."""
-        return self._sum.hexdigest()
+        """SHA-256 (hex) of the input read so far."""
+        return self._hash.hexdigest()
 
     def chunks(self) -> Iterator[Chunk]:
-        """The rows, in order. Raises ``OSError``."""
-        yield from _READERS[self._shard.format](self)
+        """Return the rows, in order. Raises ``OSError``."""
+        match self._shard.format:
+            case RowFormat.JSONL:
+                return self._json_chunks()
+            case RowFormat.CSV:
+                return self._csv_chunks()
+            case RowFormat.PARQUET:
+                return self._parquet_chunks()
+            case RowFormat.FILES:
+                return _chunked(self._texts())
 
-    def skim(self) -> str:
-        """The digest of the shard, without a row being made of it. Raises ``OSError``."""
-        if self._shard.format is RowFormat.JSONL:
-            for _ in self._lines():
-                pass
-        elif self._shard.format is RowFormat.PARQUET:
-            self._sum_of_group()
-        elif self._shard.format is RowFormat.CSV:
-            with storage_of(self._file).open(self._file) as file, self._csv_bytes(file) as data:
-                while data.read(_PIECE):
-                    pass
-        else:
-            for _ in self._texts():
-                pass
+    def digest_input(self) -> str:
+        """Return the digest of the shard without parsing its rows. Raises ``OSError``."""
+        match self._shard.format:
+            case RowFormat.JSONL:
+                deque(self._lines(), maxlen=0)
+            case RowFormat.CSV:
+                with storage_of(self._file).open(self._file) as file, self._csv_bytes(file) as data:
+                    _read_all(data)
+            case RowFormat.PARQUET:
+                self._hash_row_group()
+            case RowFormat.FILES:
+                deque(self._texts(), maxlen=0)
         return self.digest
 
     @property
@@ -75,39 +81,40 @@ class ShardReader:
     # Lines.
 
     def _json_chunks(self) -> Iterator[Chunk]:
-        return _chunked((_json_row(line), len(line)) for line in self._lines() if line.strip(_BLANK))
+        lines = (line for line in self._lines() if line.strip(_BLANK))
+        return _chunked((_json_row(line, self._max_row), len(line)) for line in lines)
 
     def _lines(self) -> Iterator[bytes]:
-        """The lines that begin in the shard; of one that is too long only its beginning."""
-        shard, most, add = self._shard, self._max_row, self._sum.update
+        """Yield the lines that begin in the shard; only the beginning of a line that is too long."""
+        shard, limit, update = self._shard, self._max_row, self._hash.update
         stop = shard.stop
         with storage_of(self._file).open(self._file) as raw, _unpacked(raw, self._file) as file:
             place = shard.start
             if place:
-                # A line that begins in the shard follows a newline; whoever has that one reads up to here.
+                # Skip the rest of a line that begins before the shard.
                 file.seek(place - 1)
                 place += _skip_line(file) - 1
             while stop is None or place < stop:
-                line = file.readline(most + 1)
+                line = file.readline(limit + 1)
                 if not line:
                     return
                 place += len(line)
-                add(line)
-                if len(line) > most and not line.endswith(b"\n"):
-                    place += _skip_line(file, add)
+                update(line)
+                if len(line) > limit and not line.endswith(b"\n"):
+                    place += _skip_line(file, update)
                 yield line
 
     # CSV.
 
     def _csv_bytes(self, file: BinaryIO) -> io.BufferedReader:
-        assert self._shard.stop is not None  # noqa: S101  # CSV is planned by bytes
-        self._sum.update("\n".join(self._shard.head).encode())
-        return io.BufferedReader(_Range(file, self._shard.start, self._shard.stop, self._sum.update), _PIECE)
+        assert self._shard.stop is not None  # noqa: S101  # only a compressed file has none
+        self._hash.update("\n".join(self._shard.head).encode())
+        return _section(file, self._shard.start, self._shard.stop, self._hash.update)
 
     def _csv_chunks(self) -> Iterator[Chunk]:
         csv.field_size_limit(self._max_row)
         with storage_of(self._file).open(self._file) as file, self._csv_bytes(file) as data:
-            # Bytes that are not UTF-8 become lone surrogates, which are refused when they are counted.
+            # Bytes that are not UTF-8 become lone surrogates, which counting rejects.
             text = io.TextIOWrapper(data, "utf-8", "surrogateescape", newline="")
             yield from _chunked(self._csv_rows(csv.reader(text, delimiter=delimiter(self._file))))
 
@@ -122,7 +129,7 @@ class ShardReader:
                 yield RowUnreadable(f"the row is not CSV: {error}."), 0
                 continue
             if len(cells) > len(head):
-                message = f"the row has {len(cells)} cells, and there are {len(head)} columns."
+                message = f"the row has {len(cells)} cells, but the header has {len(head)} columns."
                 yield RowUnreadable(message, cells=len(cells), columns=len(head)), 0
             elif cells:
                 yield dict(zip(head, cells, strict=False)), sum(map(len, cells))
@@ -130,60 +137,54 @@ class ShardReader:
     # Parquet.
 
     def _parquet_chunks(self) -> Iterator[Chunk]:
-        self._sum_of_group()
+        self._hash_row_group()
         shard, place = self._shard, 0
         with storage_of(self._file).open(self._file) as file:
             parquet = pyarrow_parquet().ParquetFile(file)
             self.types = {field.name: field.type for field in parquet.schema_arrow}
-            rows_at_once = batch_rows(parquet.metadata.row_group(shard.group))
-            batches = parquet.iter_batches(rows_at_once, [shard.group], use_threads=False)
-            for batch in batches:
+            size = batch_rows(parquet.metadata.row_group(shard.group))
+            for batch in parquet.iter_batches(size, [shard.group], use_threads=False):
                 first, last = max(shard.start - place, 0), min((shard.stop or 0) - place, batch.num_rows)
                 place += batch.num_rows
                 if first < last:
                     rows = batch.slice(first, last - first).to_pylist()
-                    yield from _chunked((self._measured(row), _weight(row)) for row in rows)
+                    yield from _chunked(map(self._with_size, rows))
                 if shard.stop is not None and place >= shard.stop:
                     return
 
-    def _measured(self, row: dict[str, Any]) -> Mapping[str, Any] | TokenboxError:
-        size = _weight(row)
-        return _too_large(size, self._max_row) if size > self._max_row else without_nulls(row)
+    def _with_size(self, row: dict[str, Any]) -> tuple[Mapping[str, Any] | TokenboxError, int]:
+        size = _approximate_size(row)
+        return (_too_large(size, self._max_row) if size > self._max_row else without_nulls(row)), size
 
-    def _sum_of_group(self) -> None:
-        """The bytes of the row group as they are in the file, and which rows of it are meant."""
+    def _hash_row_group(self) -> None:
+        """Hash the bytes of the row group in the file, and the range of rows in it."""
         shard = self._shard
         with storage_of(self._file).open(self._file) as file:
             parquet = pyarrow_parquet().ParquetFile(file)
             group = parquet.metadata.row_group(shard.group)
-            self._sum.update(f"{parquet.schema_arrow}\n{shard.start} {shard.stop}\n".encode())
+            self._hash.update(f"{parquet.schema_arrow}\n{shard.start} {shard.stop}\n".encode())
             for number in range(group.num_columns):
                 column = group.column(number)
                 start = column.dictionary_page_offset or column.data_page_offset
-                with io.BufferedReader(
-                    _Range(file, start, start + column.total_compressed_size, self._sum.update), _PIECE
-                ) as data:
-                    while data.read(_PIECE):
-                        pass
+                stop = start + column.total_compressed_size
+                with _section(file, start, stop, self._hash.update) as data:
+                    _read_all(data)
 
     # Texts.
-
-    def _text_chunks(self) -> Iterator[Chunk]:
-        return _chunked(self._texts())
 
     def _texts(self) -> Iterator[tuple[Mapping[str, Any] | TokenboxError, int]]:
         for name in self._shard.files:
             storage = storage_of(name)
             path = name.removeprefix(self._shard.root).lstrip("/")
-            self._sum.update(f"{len(path)}:{path}\n".encode("utf-8", "surrogateescape"))
+            self._hash.update(f"{len(path)}:{path}\n".encode("utf-8", "surrogateescape"))
             size = storage.size(name)
             if size > self._max_row:
-                self._sum.update(f"{size}\n".encode())
+                self._hash.update(f"{size}\n".encode())
                 yield _too_large(size, self._max_row), 0
                 continue
             with storage.open(name) as file:
                 data = file.read(self._max_row + 1)
-            self._sum.update(hashlib.sha256(data).digest())
+            self._hash.update(hashlib.sha256(data).digest())
             try:
                 yield {"id": path, "path": path, "text": data.decode()}, len(data)
             except UnicodeDecodeError as error:
@@ -191,29 +192,22 @@ class ShardReader:
                 yield RowUnreadable(message, file=path, byte=error.start), 0
 
 
-_READERS: Mapping[RowFormat, Callable[[ShardReader], Iterator[Chunk]]] = {
-    RowFormat.JSONL: ShardReader._json_chunks,  # noqa: SLF001  # a table of its own methods
-    RowFormat.CSV: ShardReader._csv_chunks,  # noqa: SLF001
-    RowFormat.PARQUET: ShardReader._parquet_chunks,  # noqa: SLF001
-    RowFormat.FILES: ShardReader._text_chunks,  # noqa: SLF001
-}
 _BLANK = b" \t\r\n"
-_SPACES = " \t\r\n"
 _DECODE = json.JSONDecoder().raw_decode
 
 
 def batch_rows(group: Any) -> int:  # noqa: ANN401  # the metadata of a row group
-    """How many rows of a row group are read together: Arrow's text may have 2 GiB in a column of a batch."""
-    each: int = max(1, group.total_byte_size // max(1, group.num_rows))
-    return max(1, min(CHUNK_ROWS, BATCH_BYTES // each))
+    """Return the number of rows to read together: a text column of an Arrow batch is limited to 2 GiB."""
+    row_size: int = max(1, group.total_byte_size // max(1, group.num_rows))
+    return max(1, min(CHUNK_ROWS, BATCH_BYTES // row_size))
 
 
 def _chunked(rows: Iterator[tuple[Mapping[str, Any] | TokenboxError, int]]) -> Iterator[Chunk]:
     chunk: Chunk = []
     size = 0
-    for row, weight in rows:
+    for row, row_size in rows:
         chunk.append(row)
-        size += weight
+        size += row_size
         if len(chunk) == CHUNK_ROWS or size >= CHUNK_BYTES:
             yield chunk
             chunk, size = [], 0
@@ -221,15 +215,15 @@ def _chunked(rows: Iterator[tuple[Mapping[str, Any] | TokenboxError, int]]) -> I
         yield chunk
 
 
-def _json_row(line: bytes, most: int = MAX_ROW) -> Mapping[str, Any] | TokenboxError:
-    """The row on a line of JSON, or what is wrong with it."""
-    if len(line) > most:
-        return _too_large(len(line), most)
+def _json_row(line: bytes, limit: int) -> Mapping[str, Any] | TokenboxError:
+    """Return the row on a line of JSON, or the error in it."""
+    if len(line) > limit:
+        return _too_large(len(line), limit)
     try:
         text = line.decode()
         row, end = _DECODE(text) if text[0] == "{" else (None, 0)
-        if row is None or text[end:].strip(_SPACES):
-            row = json.loads(text)  # which takes what stands before a value, and says what is wrong
+        if row is None or text[end:].strip(_BLANK.decode()):
+            row = json.loads(text)  # which accepts leading blanks, and explains errors
     except UnicodeDecodeError as error:
         return RowUnreadable(
             f"the row is not UTF-8: byte {error.start:,} is 0x{line[error.start]:02X}.", byte=error.start
@@ -239,26 +233,30 @@ def _json_row(line: bytes, most: int = MAX_ROW) -> Mapping[str, Any] | TokenboxE
     except ValueError as error:
         return RowUnreadable(f"the row is not JSON: {str(error)[:200]}.")
     if not isinstance(row, dict):
-        return RowError(f"a row is an object with named columns, not {type(row).__name__}.")
+        return RowError(f"a row must be an object with named columns, not {type(row).__name__}.")
     return row
 
 
-def _too_large(size: int, most: int) -> RowTooLarge:
+def _too_large(size: int, limit: int) -> RowTooLarge:
     return RowTooLarge(
-        f"the row has more than {most:,} bytes. Split it, or give a part of it.", bytes=size, limit=most
+        f"the row has more than {limit:,} bytes. Split it, or use a part of it.", bytes=size, limit=limit
     )
 
 
-def _skip_line(file: BinaryIO, seen: Callable[[bytes], object] | None = None) -> int:
-    """Read to the next newline; how many bytes that was."""
+def _skip_line(file: BinaryIO, seen: Callable[[bytes], object] = lambda _: None) -> int:
+    """Read to the next newline, and return the number of bytes."""
     skipped = 0
     while piece := file.readline(_PIECE):
         skipped += len(piece)
-        if seen is not None:
-            seen(piece)
+        seen(piece)
         if piece.endswith(b"\n"):
             break
     return skipped
+
+
+def _read_all(file: BinaryIO) -> None:
+    while file.read(_PIECE):
+        pass
 
 
 def _unpacked(file: BinaryIO, name: str) -> Any:  # noqa: ANN401  # a readable file of either package
@@ -266,16 +264,15 @@ def _unpacked(file: BinaryIO, name: str) -> Any:  # noqa: ANN401  # a readable f
         return gzip.open(file, "rb")
     if name.lower().endswith(".zst"):
         try:
-            import zstandard  # noqa: PLC0415  # an extra, and few inputs are
+            import zstandard  # noqa: PLC0415  # an extra
         except ImportError:
             raise MissingExtra.of("a file that ends in .zst", "batch") from None
-
         return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file), _PIECE)
     return file
 
 
 class _Range(io.RawIOBase):
-    """The bytes of a file from ``start`` to ``stop``, each piece shown to ``seen``."""
+    """The bytes of a file from ``start`` to ``stop``. ``seen`` is called with each piece."""
 
     def __init__(self, file: BinaryIO, start: int, stop: int, seen: Callable[[bytes], object]) -> None:
         super().__init__()
@@ -293,19 +290,23 @@ class _Range(io.RawIOBase):
         return len(data)
 
 
-def _weight(value: object) -> int:
-    """About how many bytes a row of Parquet has."""
+def _section(file: BinaryIO, start: int, stop: int, seen: Callable[[bytes], object]) -> io.BufferedReader:
+    return io.BufferedReader(_Range(file, start, stop, seen), _PIECE)
+
+
+def _approximate_size(value: object) -> int:
+    """Return the approximate size of a row of Parquet in bytes."""
     if isinstance(value, str | bytes):
         return len(value)
     if isinstance(value, Mapping):
-        return sum(map(_weight, value.values()))
+        return sum(map(_approximate_size, value.values()))
     if isinstance(value, list):
-        return sum(map(_weight, value))
+        return sum(map(_approximate_size, value))
     return 8
 
 
 def without_nulls(value: Any) -> Any:  # noqa: ANN401  # any value of Arrow
-    """``value`` without the keys that Arrow put in: of a list of records each has the keys of all."""
+    """Return ``value`` without null keys: Arrow gives every record of a list the keys of all records."""
     if isinstance(value, Mapping):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

@@ -1,8 +1,8 @@
-"""A run: the input cut into shards, the shards compiled by an engine, the output put together.
+"""A run: split the input into shards, compile them with an engine, and join the output.
 
-Beside the output is the folder of the run: `OUTPUT/_batch` of a folder, `OUTPUT.batch` of a file. It has
-`run.json`, which says what the run is of, a record for each shard that is done, and `summary.json`. A run
-that was killed goes on from there.
+Beside the output is the folder of the run: `OUTPUT/_batch` for a folder, `OUTPUT.batch` for a file. It has
+`run.json` with the options and the plan, a record for each finished shard, and `summary.json`. A killed run
+resumes from there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import json
 import os
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.__about__ import __version__
@@ -21,7 +20,7 @@ from tokenbox.batch.engines import EngineName, engine_of
 from tokenbox.batch.errors import InvalidAddress, InvalidPlan, RunDiffers
 from tokenbox.batch.evidence import evidence_of_run
 from tokenbox.batch.joining import join_parts
-from tokenbox.batch.shards import RowFormat, Sharded, format_of, shard_input
+from tokenbox.batch.shards import RowFormat, Sharded, base_of, format_of, shard_input
 from tokenbox.batch.storage import DRAFT, storage_of, unwritable
 from tokenbox.batch.summary import BatchSummary
 from tokenbox.batch.tally import Tally
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tokenbox.batch.plan import BatchPlan
+    from tokenbox.batch.shards import Shard
     from tokenbox.batch.work import Event
     from tokenbox.catalog import Price
     from tokenbox.proof.evidence import Sink
@@ -46,11 +46,10 @@ FOLDER = "_batch"
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How a run is done. None of it changes a byte of the results but ``output_format``.
+    """How to execute a run. Only ``output_format`` changes the bytes of the results.
 
-    ``engine``, ``workers``, ``address`` (of a Ray cluster): who compiles. ``resume``: continue the existing
-    run; ``overwrite``: remove it. ``fail_fast``: end at the first row with an error. ``shard_size``: bytes.
-    ``on``: the day of the price.
+    ``address``: of a Ray cluster. ``resume``: continue the existing run; ``overwrite``: remove it.
+    ``fail_fast``: stop at the first row with an error. ``shard_size``: bytes. ``on``: the day of the price.
     """
 
     engine: EngineName = EngineName.AUTO
@@ -67,7 +66,7 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where a run has its files."""
+    """The paths of a run's files."""
 
     output: str
     is_folder: bool
@@ -77,12 +76,14 @@ class _Places:
     def of(cls, output: str, given: RowFormat | None, input_format: RowFormat) -> _Places:
         named = format_of(output)
         if output.endswith((".gz", ".zst")):
-            raise InvalidAddress(f"{output}: results are not compressed. Name a .jsonl file.", address=output)
+            raise InvalidAddress(
+                f"{output}: results cannot be compressed. Name a .jsonl file.", address=output
+            )
         if given is RowFormat.FILES:
-            raise InvalidPlan("results are written as jsonl, csv or parquet, not as files.")
+            raise InvalidPlan("the output format must be jsonl, csv or parquet, not files.")
         is_folder = named is None or output.endswith("/") or storage_of(output).is_folder(output)
-        otherwise = RowFormat.JSONL if input_format is RowFormat.FILES else input_format
-        form = given or (otherwise if is_folder or named is None else named)
+        default = RowFormat.JSONL if input_format is RowFormat.FILES else input_format
+        form = given or (default if is_folder or named is None else named)
         return cls(output.rstrip("/") if is_folder else output, is_folder, form)
 
     @property
@@ -115,22 +116,21 @@ def run(
     proof: Sink | None = None,
     planned: Callable[[Sharded], object] | None = None,
 ) -> BatchSummary:
-    """Compile every row of ``source`` into ``output``, and return what came of it.
+    """Compile every row of ``source`` into ``output``, and return a summary.
 
-    ``source``: a file, a folder or a pattern; ``output``: a file, or a folder of one file for each shard.
-    ``watch`` is called with every mark and record, ``planned`` with the shards once they are known. What is
-    there under ``output`` is not changed without ``resume`` or ``overwrite``. ``proof`` is called with the
-    evidence of the whole run.
+    ``source``: a file, a folder or a pattern; ``output``: a file, or a folder with a file per shard.
+    ``watch`` receives every mark and record, ``planned`` the shards, ``proof`` the evidence of the run. An
+    existing ``output`` is not changed without ``resume`` or ``overwrite``.
 
-    Raises :class:`~tokenbox.batch.errors.BatchError`, ``MissingExtra``, and what the model or the tokenizer
-    raises. A row that fails is not an error: its result says why.
+    Raises :class:`~tokenbox.batch.errors.BatchError`, ``MissingExtra``, and the errors of the model or the
+    tokenizer. A failing row raises nothing: its result has the error.
     """
     options = RunOptions() if options is None else options
     source, output = os.fspath(source), os.fspath(output)
     began = time.monotonic()
     plan = replace(plan.with_limits(), base=base_of(source))
     identity = RowCompiler(plan).identity
-    before = _run_there(output) if options.resume else None
+    before = _existing_run(output) if options.resume else None
     size = options.shard_size if before is None else int(before["shard_size"])
     sharded = shard_input(source, options.input_format, size)
     places = _Places.of(output, options.output_format, sharded.format)
@@ -155,16 +155,16 @@ def run(
 
     compile_all(jobs)
     if not places.is_folder:
-        if any(not one.reused for one in done.values()):
-            # Of a whole output some shards are new: those that are the same have no parts any more.
-            gone = [job for job in jobs if done[job.shard.number].reused and job.assembled]
-            compile_all([replace(job, known=None, assembled=False) for job in gone])
+        if any(not shard.reused for shard in done.values()):
+            # The output must be joined again, and the parts of the reused shards have been removed.
+            missing = [job for job in jobs if done[job.shard.number].reused and job.assembled]
+            compile_all([replace(job, known=None, assembled=False) for job in missing])
         _assemble(places, record, [done[number] for number in sorted(done)])
     records = [done[number] for number in sorted(done)]
     _remove_stale(places, len(records))
     tally = Tally()
-    for one in records:
-        tally.merge(one.tally)
+    for shard in records:
+        tally.merge(shard.tally)
     bundle = None
     if proof is not None:
         evidence = evidence_of_run(plan, sharded, records, tally, identity)
@@ -178,7 +178,7 @@ def run(
         workers=workers,
         digest=digest_of(records),
         shards=len(records),
-        reused=sum(one.reused for one in records),
+        reused=sum(shard.reused for shard in records),
         skipped=sharded.skipped,
         tally=tally,
         seconds=time.monotonic() - began,
@@ -192,17 +192,8 @@ def run(
 
 
 def digest_of(records: Sequence[ShardRecord]) -> str:
-    """SHA-256 (hex) over the digests of all results, in order."""
-    return hashlib.sha256("".join(f"{one.output}\n" for one in records).encode()).hexdigest()
-
-
-def base_of(source: str) -> str:
-    """The folder of the files that rows name: that of the input."""
-    storage = storage_of(source)
-    if "://" in source:
-        return "."
-    place = Path(source if "*" not in source else source.partition("*")[0] + "x")
-    return storage.full_name(str(place if place.is_dir() else place.parent))
+    """Return the SHA-256 (hex) over the digests of all shards' results, in order."""
+    return hashlib.sha256("".join(f"{shard.output}\n" for shard in records).encode()).hexdigest()
 
 
 def _run_record(
@@ -220,8 +211,8 @@ def _run_record(
     }
 
 
-def _run_there(output: str) -> dict[str, Any] | None:
-    """The content of `run.json` of the output; None if it does not exist."""
+def _existing_run(output: str) -> dict[str, Any] | None:
+    """Return the content of `run.json` of the output; None if it does not exist."""
     for folder in (f"{output.rstrip('/')}/{FOLDER}", f"{output}.batch"):
         try:
             with storage_of(folder).open(f"{folder}/run.json") as file:
@@ -236,24 +227,24 @@ def _run_there(output: str) -> dict[str, Any] | None:
 def _prepare(
     places: _Places, record: dict[str, Any], before: Mapping[str, Any] | None, options: RunOptions
 ) -> None:
-    """Make sure that what is there is this run, or is in nobody's way. Raises :class:`RunDiffers`."""
+    """Check that an existing output belongs to this run, or remove it. Raises :class:`RunDiffers`."""
     storage = storage_of(places.output)
     try:
         if before is not None:
             _check_same(record, before, places.output)
             record["output"] = before.get("output")
-            _sweep(places)
+            _remove_drafts(places)
             return
-        there = storage.is_file(places.run) or (
+        exists = storage.is_file(places.run) or (
             bool(storage.files(places.output)) if places.is_folder else storage.is_file(places.output)
         )
-        if there and not options.overwrite:
+        if exists and not options.overwrite:
             raise RunDiffers(
-                f"{places.output} is there already. To go on with a run that was ended: --resume. "
+                f"{places.output} exists already. To continue an interrupted run: --resume. "
                 "To replace it: --overwrite.",
                 output=places.output,
             )
-        if there:
+        if exists:
             storage.remove(places.folder)
             if not places.is_folder:
                 storage.remove(places.output)
@@ -271,8 +262,8 @@ def _check_same(record: Mapping[str, Any], before: Mapping[str, Any], output: st
     for name, value in now.items():
         if then.get(name) != value:
             raise RunDiffers(
-                f"{output} has a run with {name} {_shown(then.get(name))}, and this one has {_shown(value)}. "
-                "Give the same options, name another output, or replace it: --overwrite.",
+                f"{output} has a run with {name} {then.get(name)!r:.80}, and this one has {value!r:.80}. "
+                "Use the same options, name another output, or replace it: --overwrite.",
                 output=output,
                 option=name,
             )
@@ -287,12 +278,8 @@ def _flat(record: Mapping[str, Any]) -> list[tuple[str, object]]:
     ]
 
 
-def _shown(value: object) -> str:
-    return f"{value!r:.80}"
-
-
-def _sweep(places: _Places) -> None:
-    """Remove the drafts that a kill left."""
+def _remove_drafts(places: _Places) -> None:
+    """Remove the temporary files of killed workers."""
     storage = storage_of(places.output)
     for folder in (places.output if places.is_folder else f"{places.folder}/parts", places.folder):
         for name in storage.files(folder) if storage.is_folder(folder) else ():
@@ -307,14 +294,15 @@ def _jobs(
     price: Price | None,
     before: Mapping[str, Any] | None,
 ) -> list[Job]:
+    """Return a job per shard, with paths that a worker in another folder can open."""
     tiers = () if price is None else tuple(sorted(tier.above for tier in price.tiers))
-    # A run that was whole has its parts in the output, if that is what was written.
-    whole = None if before is None or places.is_folder else before.get("output")
-    assembled = whole is not None and file_digest(places.output) == whole
+    # A finished run has its parts in the output only, unless the output was changed since.
+    digest = None if before is None or places.is_folder else before.get("output")
+    assembled = digest is not None and file_digest(places.output) == digest
     storage = storage_of(places.output)
     return [
         Job(
-            shard=shard,
+            shard=_with_full_names(shard),
             part=storage.full_name(places.part(shard.number)),
             record=storage.full_name(places.record(shard.number)),
             format=places.format,
@@ -323,31 +311,25 @@ def _jobs(
             known=None if before is None else read_record(places.record(shard.number)),
             assembled=assembled,
         )
-        for shard in _absolute(sharded)
-    ]
-
-
-def _absolute(sharded: Sharded) -> list[Any]:
-    """The shards by names that a worker in another folder can open."""
-    if not sharded.shards:
-        return []
-    storage = storage_of(sharded.shards[0].files[0])
-    return [
-        replace(
-            shard,
-            files=tuple(map(storage.full_name, shard.files)),
-            root=storage.full_name(shard.root) if shard.root else "",
-        )
         for shard in sharded.shards
     ]
 
 
+def _with_full_names(shard: Shard) -> Shard:
+    storage = storage_of(shard.files[0])
+    return replace(
+        shard,
+        files=tuple(map(storage.full_name, shard.files)),
+        root=storage.full_name(shard.root) if shard.root else "",
+    )
+
+
 def _assemble(places: _Places, record: dict[str, Any], records: Sequence[ShardRecord]) -> None:
-    """Put the parts into the output, all at once, unless they are there."""
-    if records and all(one.reused for one in records) and record["output"] == file_digest(places.output):
+    """Join the parts into the output, atomically, unless it is complete already."""
+    if records and all(shard.reused for shard in records) and record["output"] == file_digest(places.output):
         return
     try:
-        digest = join_parts([places.part(one.number) for one in records], places.output, places.format)
+        digest = join_parts([places.part(shard.number) for shard in records], places.output, places.format)
         _write(places.run, {**record, "output": digest})
         storage_of(places.output).remove(f"{places.folder}/parts")
     except OSError as error:
@@ -355,12 +337,12 @@ def _assemble(places: _Places, record: dict[str, Any], records: Sequence[ShardRe
 
 
 def _remove_stale(places: _Places, count: int) -> None:
-    """Remove the parts and records of an input that was longer."""
+    """Remove the parts and records of an earlier, longer input."""
     storage = storage_of(places.output)
-    for pattern in (places.part, places.record):
+    for path_of in (places.part, places.record):
         number = count
-        while storage.is_file(pattern(number)):
-            storage.remove(pattern(number))
+        while storage.is_file(path_of(number)):
+            storage.remove(path_of(number))
             number += 1
 
 

@@ -1,8 +1,8 @@
-"""An input cut into shards: pieces that any worker reads for itself, the same ones on every machine.
+"""Split an input into shards, which workers read by themselves. Every machine makes the same shards.
 
-Rule 1: where an input is cut depends on its files and the shard size, never on who works or how many.
-Rule 2: planning reads no rows, so that it takes no longer for a terabyte: lines belong to the shard in
-which they begin. Only CSV is scanned, because its cells may hold newlines.
+Rule 1: the shards depend on the files and the shard size only, never on the engine or number of workers.
+Rule 2: planning reads no rows, so that its time does not depend on the size: a line belongs to the shard in
+which it begins. Only CSV is scanned, because its cells may contain newlines.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import io
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tokenbox.batch.errors import InvalidAddress, InvalidPlan
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 MEBIBYTE = 1 << 20
-# So many shards are made of an input whose shard size nobody chose, within these bounds.
+# The default number of shards, and the bounds of the default shard size.
 _SHARDS = 256
-_LEAST, _MOST = MEBIBYTE, 256 * MEBIBYTE
-# A row group is cut into so many shards at most, because each has to skip the rows before its own.
-_PARTS_OF_GROUP = 8
-# Small files go together.
-_FILES = 1_000
+_MIN_SIZE, _MAX_SIZE = MEBIBYTE, 256 * MEBIBYTE
+# The maximum number of shards per row group, because each one has to skip the rows before its own.
+_MAX_SHARDS_PER_GROUP = 8
+# The maximum number of small files per shard.
+_MAX_FILES = 1_000
 _PIECE = 4 * MEBIBYTE
-_HEADER = MEBIBYTE
+_MAX_HEADER = MEBIBYTE
 
 
 class RowFormat(StrEnum):
-    """How rows are written."""
+    """The format of rows."""
 
     JSONL = "jsonl"
     CSV = "csv"
@@ -56,10 +56,10 @@ COMPRESSED = (".gz", ".zst")
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A piece of the input. ``files`` are addresses: one, or several whole files of texts.
+    """A piece of the input. ``files`` are addresses: of one file, or of several texts.
 
-    ``start`` and ``stop``: bytes of the file, of Parquet rows of the row group ``group``; ``stop`` is None
-    for a compressed file, which is one shard. ``head``: the names of the columns of a CSV file. ``root``: the
+    ``start`` and ``stop``: a range of bytes, or (Parquet) of rows in the row group ``group``; ``stop`` is
+    None for a compressed file, which is one shard. ``head``: the column names of a CSV file. ``root``: the
     folder that the paths of texts are relative to.
     """
 
@@ -74,13 +74,13 @@ class Shard:
 
     @property
     def size(self) -> int | None:
-        """How much of the input it is, beside other shards of the input; None where that is unknown."""
+        """The size relative to other shards of the input; None if unknown."""
         return None if self.stop is None else self.stop - self.start
 
 
 @dataclass(frozen=True, slots=True)
 class Sharded:
-    """An input, planned. ``skipped``: files of its folder that are not rows."""
+    """The shards of an input. ``skipped``: files of its folder in other formats."""
 
     format: RowFormat
     shard_size: int
@@ -89,7 +89,7 @@ class Sharded:
 
 
 def format_of(name: str) -> RowFormat | None:
-    """The format that a file's name says; None if it says none."""
+    """Return the format of a file by its suffix; None if unknown."""
     path = PurePosixPath(name.lower())
     suffix = path.suffix if path.suffix not in COMPRESSED else PurePosixPath(path.stem).suffix
     found = SUFFIXES.get(suffix)
@@ -97,17 +97,17 @@ def format_of(name: str) -> RowFormat | None:
 
 
 def shard_input(address: str, form: RowFormat | None = None, shard_size: int | None = None) -> Sharded:
-    """The shards of the input at ``address``: a file, a folder, or a pattern with ``*``.
+    """Return the shards of the input at ``address``: a file, a folder, or a pattern with ``*``.
 
-    ``shard_size``: bytes; by default about a 256th of the input, from 1 MiB to 256 MiB. Raises
+    ``shard_size``: bytes; by default about 1/256 of the input, from 1 MiB to 256 MiB. Raises
     :class:`InvalidAddress` and :class:`InvalidPlan`.
     """
     if shard_size is not None and shard_size < 1:
-        raise InvalidPlan(f"a shard has 1 byte or more, not {shard_size}.")
+        raise InvalidPlan(f"the shard size must be at least 1 byte, not {shard_size}.")
     storage = storage_of(address)
     try:
         names, root = _files(storage, address)
-        form, chosen, skipped = _chosen(address, names, form)
+        form, chosen, skipped = _select_files(address, names, form)
         sizes = [storage.size(name) for name in chosen]
         size = _shard_size(sum(sizes)) if shard_size is None else shard_size
         pieces = _PLANNERS[form](storage, chosen, sizes, size)
@@ -120,8 +120,16 @@ def shard_input(address: str, form: RowFormat | None = None, shard_size: int | N
     return Sharded(form, size, shards, tuple(skipped))
 
 
+def base_of(source: str) -> str:
+    """Return the folder of the input, which the file names in rows are relative to."""
+    if "://" in source:
+        return "."
+    place = Path(source if "*" not in source else source.partition("*")[0] + "x")
+    return str((place if place.is_dir() else place.parent).absolute())
+
+
 def _files(storage: Storage, address: str) -> tuple[list[str], str]:
-    """The files of an input in the order of their names, and the folder that they are in."""
+    """Return the files of an input in the order of their names, and their folder."""
     if storage.is_folder(address):
         names = [name for name in storage.files(address) if _is_data(name, address)]
         return names, address
@@ -136,21 +144,21 @@ def _files(storage: Storage, address: str) -> tuple[list[str], str]:
 
 
 def _is_data(name: str, folder: str) -> bool:
-    """Whether a file is not hidden, nor beside the data (`_SUCCESS`, a draft that a kill left)."""
+    """Return whether a file is neither hidden nor a marker such as `_SUCCESS` or a draft."""
     inner = name.removeprefix(folder).strip("/")
     return not any(part.startswith((".", "_", DRAFT)) for part in inner.split("/"))
 
 
-def _chosen(
+def _select_files(
     address: str, names: Sequence[str], form: RowFormat | None
 ) -> tuple[RowFormat, Sequence[str], Sequence[str]]:
-    """The format, the files that have it, and those that are left out."""
+    """Return the format, the files that have it, and the other files."""
     known = {name: format_of(name) for name in names}
     if form is None:
         kinds = sorted({kind for kind in known.values() if kind is not None})
         if len(kinds) > 1:
             raise InvalidAddress(
-                f"{address} has files of several formats: {', '.join(kinds)}. "
+                f"{address} has files in several formats: {', '.join(kinds)}. "
                 f"Choose one: --input-format {kinds[0]}.",
                 address=address,
             )
@@ -159,14 +167,14 @@ def _chosen(
         return form, names, ()
     chosen = [name for name in names if known[name] is form]
     if not chosen:
-        raise InvalidAddress(f"{address} has no file of the format {form}.", address=address)
+        raise InvalidAddress(f"{address} has no {form} file.", address=address)
     return form, chosen, [name for name in names if known[name] is not form]
 
 
 def _shard_size(total: int) -> int:
-    """A power of two, so that an input that grows a little is cut where it was cut before."""
+    """Return a power of two, so that an input that grows a little keeps its shards."""
     wanted = max(1, total // _SHARDS)
-    return min(_MOST, max(_LEAST, 1 << (wanted.bit_length() - 1)))
+    return min(_MAX_SIZE, max(_MIN_SIZE, 1 << (wanted.bit_length() - 1)))
 
 
 Piece = tuple[Any, ...]
@@ -184,7 +192,7 @@ def _line_shards(_: Storage, names: Sequence[str], sizes: Sequence[int], size: i
 def _csv_shards(storage: Storage, names: Sequence[str], sizes: Sequence[int], size: int) -> Iterator[Piece]:
     for name, total in zip(names, sizes, strict=True):
         if name.lower().endswith(COMPRESSED):
-            raise InvalidAddress(f"{name}: a compressed CSV file is not read. Unpack it.", address=name)
+            raise InvalidAddress(f"{name}: compressed CSV is not supported. Unpack it.", address=name)
         with storage.open(name) as file:
             head, start = _head(file, name)
             for cut in [*_cuts(file, start, size), total]:
@@ -198,8 +206,8 @@ def delimiter(name: str) -> str:
 
 
 def _head(file: BinaryIO, name: str) -> tuple[tuple[str, ...], int]:
-    """The names of the columns, and where the first row begins."""
-    data = file.read(_HEADER)
+    """Return the names of the columns, and the position of the first row."""
+    data = file.read(_MAX_HEADER)
     end, quotes = -1, 0
     while True:
         found = data.find(b"\n", end + 1)
@@ -214,19 +222,19 @@ def _head(file: BinaryIO, name: str) -> tuple[tuple[str, ...], int]:
         text = data[: end + 1].decode("utf-8-sig")
         cells = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter(name)), [])
     except (UnicodeDecodeError, csv.Error) as error:
-        raise InvalidAddress(f"{name} has no line of column names: {error}.", address=name) from None
-    if not cells or len(set(cells)) < len(cells) or len(data) == _HEADER == end + 1:
+        raise InvalidAddress(f"{name} has no header line: {error}.", address=name) from None
+    if not cells or len(set(cells)) < len(cells) or len(data) == _MAX_HEADER == end + 1:
         raise InvalidAddress(
-            f"{name} begins with no line of column names, each one once; found {', '.join(cells)[:200]!r}.",
+            f"{name} must begin with a line of unique column names, not {', '.join(cells)[:200]!r}.",
             address=name,
         )
     return tuple(cells), end + 1
 
 
 def _cuts(file: BinaryIO, start: int, size: int) -> Iterator[int]:
-    """Where shards after the first begin: the first row after each ``size`` bytes.
+    """Yield the positions of shards after the first one: the first row after each ``size`` bytes.
 
-    A newline ends a row if it is not in quotes: if the quotes before it are even in number.
+    A newline ends a row if it is not in quotes: if the number of quotes before it is even.
     """
     file.seek(start)
     place, quotes, wanted = start, 0, start + size
@@ -258,23 +266,23 @@ def _parquet_shards(storage: Storage, names: Sequence[str], _: Sequence[int], si
                 raise InvalidAddress(f"{name} is not a Parquet file: {error}.", address=name) from None
             for group in range(metadata.num_row_groups):
                 rows, weight = metadata.row_group(group).num_rows, metadata.row_group(group).total_byte_size
-                parts = max(1, min(_PARTS_OF_GROUP, weight // size, rows))
+                parts = max(1, min(_MAX_SHARDS_PER_GROUP, weight // size, rows))
                 cuts = [rows * part // parts for part in range(parts + 1)]
                 for start, stop in pairwise(cuts):
                     yield (name,), start, stop, group
 
 
 def _file_shards(_: Storage, names: Sequence[str], sizes: Sequence[int], size: int) -> Iterator[Piece]:
-    together: list[str] = []
-    weight = 0
-    for name, one in zip(names, sizes, strict=True):
-        if together and (weight + one > size or len(together) == _FILES):
-            yield tuple(together), 0, weight
-            together, weight = [], 0
-        together.append(name)
-        weight += one
-    if together:
-        yield tuple(together), 0, weight
+    group: list[str] = []
+    total = 0
+    for name, file_size in zip(names, sizes, strict=True):
+        if group and (total + file_size > size or len(group) == _MAX_FILES):
+            yield tuple(group), 0, total
+            group, total = [], 0
+        group.append(name)
+        total += file_size
+    if group:
+        yield tuple(group), 0, total
 
 
 _PLANNERS = {
@@ -286,7 +294,7 @@ _PLANNERS = {
 
 
 def pyarrow_parquet() -> Any:  # noqa: ANN401  # a module without types
-    """``pyarrow.parquet``. Raises ``MissingExtra``."""
+    """Return the module ``pyarrow.parquet``. Raises ``MissingExtra``."""
     try:
         import pyarrow.parquet  # noqa: PLC0415  # an extra
     except ImportError:

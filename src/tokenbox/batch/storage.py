@@ -1,4 +1,4 @@
-"""Where rows come from and results go: local files, and any address that fsspec or Arrow can open."""
+"""The files of inputs and outputs: local ones, and any address that fsspec or Arrow can open."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ DRAFT = ".draft-"
 
 
 class Storage(Protocol):
-    """A file system. Paths are text, with ``/`` between folders. Errors are ``OSError``."""
+    """A file system. Paths are strings with ``/`` between folders. Raises ``OSError``."""
 
     def open(self, path: str) -> BinaryIO:
-        """The file, to read, from any place in it."""
+        """Open a file for reading and seeking."""
         ...
 
     def size(self, path: str) -> int: ...
@@ -34,17 +34,17 @@ class Storage(Protocol):
     def is_file(self, path: str) -> bool: ...
 
     def files(self, folder: str) -> list[str]:
-        """The paths of all files in the folder and below, in order."""
+        """Return the sorted paths of all files in the folder and below."""
         ...
 
     def matching(self, pattern: str) -> list[str]:
-        """The paths that match a pattern with ``*``, in order."""
+        """Return the sorted paths that match a pattern with ``*``."""
         ...
 
     def create(self, path: str, *, sync: bool = False) -> Any:  # noqa: ANN401  # a context manager of a BinaryIO
-        """A context in which the file is written; it has its name once the context ends well.
+        """Return a context manager that writes the file atomically: it is renamed on success.
 
-        ``sync``: it is on the disk then. What has a digest that is checked needs that not.
+        ``sync``: also flush it to the disk, which a file with a verified digest does not need.
         """
         ...
 
@@ -53,7 +53,7 @@ class Storage(Protocol):
         ...
 
     def full_name(self, path: str) -> str:
-        """The path as it is opened from another folder."""
+        """Return the absolute path."""
         ...
 
 
@@ -76,7 +76,7 @@ class LocalStorage:
         found = []
         for place, folders, names in os.walk(folder):
             folders.sort()
-            found += [os.path.join(place, name) for name in names]  # noqa: PTH118  # texts, by the million
+            found += [os.path.join(place, name) for name in names]  # noqa: PTH118  # faster than Path
         return sorted(found)
 
     def matching(self, pattern: str) -> list[str]:
@@ -84,19 +84,19 @@ class LocalStorage:
 
     @contextmanager
     def create(self, path: str, *, sync: bool = False) -> Iterator[BinaryIO]:
-        whole = Path(path)
-        whole.parent.mkdir(parents=True, exist_ok=True)
-        # Of the process, so that a worker whose predecessor was killed does not meet its draft.
-        draft = whole.with_name(f"{DRAFT}{os.getpid()}-{whole.name}")
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Named by the process, so that it does not clash with the draft of a killed worker.
+        draft = target.with_name(f"{DRAFT}{os.getpid()}-{target.name}")
         try:
             with draft.open("wb") as file:
                 yield file
                 if sync:
                     file.flush()
                     os.fsync(file.fileno())
-            draft.replace(whole)
+            draft.replace(target)
             if sync:
-                sync_folder(whole.parent)
+                sync_folder(target.parent)
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
@@ -158,9 +158,9 @@ _LOCAL = LocalStorage()
 
 
 def storage_of(address: str) -> Storage:
-    """The storage that an address is in: local without ``SCHEME://``.
+    """Return the storage of an address: local without ``SCHEME://``.
 
-    Raises :class:`InvalidAddress`, and ``MissingExtra`` where fsspec is not installed.
+    Raises :class:`InvalidAddress`, and ``MissingExtra`` if fsspec is not installed.
     """
     scheme, found, _ = address.partition("://")
     if not found:
@@ -184,23 +184,25 @@ def _remote(scheme: str, host: str) -> Storage:
         from pyarrow.fs import FileSystem  # noqa: PLC0415
 
         system, _ = FileSystem.from_uri(f"{scheme}://{host}/")
-    except (ImportError, OSError, ValueError):  # an Arrow error is one of the last two
+    except (ImportError, OSError, ValueError):  # Arrow's errors are OSError or ValueError
         message = f"an address {scheme}:// cannot be opened: {problem}."
         raise InvalidAddress(message, address=f"{scheme}://{host}"[:200]) from None
     return RemoteStorage(ArrowFSWrapper(system), scheme)
 
 
 def unreadable(address: str, error: OSError) -> InvalidAddress:
-    """The error for an input that cannot be read."""
-    return InvalidAddress(
-        f"{address} cannot be read: {error.strerror or str(error) or type(error).__name__}.", address=address
-    )
+    """Return the error for an input that cannot be read."""
+    return InvalidAddress(f"{address} cannot be read: {_reason(error)}.", address=address)
 
 
 def unwritable(address: str, error: OSError) -> InvalidAddress:
-    """The error for an output that cannot be written."""
+    """Return the error for an output that cannot be written."""
     return InvalidAddress(
-        f"{address} cannot be written: {error.strerror or str(error) or type(error).__name__}. "
-        "What is written so far stays; run again with --resume.",
+        f"{address} cannot be written: {_reason(error)}. "
+        "The results so far are kept; continue with --resume.",
         address=address,
     )
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""What a run came to, as a value: for people a table, for programs JSON (``tokenbox schema batch``)."""
+"""The summary of a run, with its JSON form (``tokenbox schema batch``)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ SCHEMA = "tokenbox.batch.summary/1"
 class BatchSummary:
     """A finished run.
 
-    ``digest``: SHA-256 (hex) over the digests of the shards, the same for every engine. ``output``: what has
-    the results; ``reused``: shards that an earlier run had done. ``seconds``: of this run. ``price``: that
-    of the model, None where there is none; ``bundle``: the id of the proof, if one was asked for.
+    ``digest``: SHA-256 (hex) over the digests of the shards, the same for every engine. ``reused``: the
+    number of shards compiled by an earlier run. ``seconds``: the duration of this run. ``price``: of the
+    model; None if unknown. ``bundle``: the id of the proof, if requested.
     """
 
     task: str
@@ -46,12 +46,12 @@ class BatchSummary:
 
     @property
     def failed(self) -> int:
-        """Rows that have an error in place of a result."""
+        """The number of rows with an error instead of a result."""
         return self.tally.failed
 
     @property
     def dollars(self) -> Decimal | None:
-        """What the tokens cost as input of the model, None where it has no price. No answer is in it."""
+        """The cost of the tokens as input of the model, without output; None if it has no price."""
         if self.price is None:
             return None
         total = ZERO
@@ -63,7 +63,7 @@ class BatchSummary:
         return total
 
     def to_dict(self) -> dict[str, object]:
-        """The record; its schema is :func:`summary_schema`."""
+        """Return the summary as JSON; its schema is :func:`summary_schema`."""
         tally = self.tally
         outcomes = {name: tally.outcomes[name] for name in ("whole", "cut", "refused", "failed")}
         dollars = self.dollars
@@ -113,7 +113,7 @@ class BatchSummary:
 
 
 def summary_schema() -> dict[str, Any]:
-    """The JSON Schema of :meth:`BatchSummary.to_dict`."""
+    """Return the JSON Schema of :meth:`BatchSummary.to_dict`."""
     schema: dict[str, Any] = json.loads(
         files(__package__).joinpath("summary.schema.json").read_text(encoding="utf-8")
     )

@@ -1,4 +1,4 @@
-"""The figures of rows, added up: of a shard, and of a whole run."""
+"""The sums of row figures, for a shard and for a run."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Tally:
-    """What came of rows.
+    """Sums over the results of rows.
 
-    ``histogram``: how many rows have a total of at most that number of tokens, and more than the number
-    before: 0 and the powers of two. ``by_tier``: tokens by the price tier that their row reaches. ``saved``:
-    tokens that were given and are in no result; of ``unmeasured`` rows that is unknown.
+    ``histogram``: the number of rows by their tokens, rounded up to a power of two (or 0). ``by_tier``:
+    tokens by the price tier that their row reaches. ``saved``: input tokens that are not in the results,
+    except for the ``unmeasured`` rows.
     """
 
     rows: int = 0
@@ -36,11 +36,11 @@ class Tally:
 
     @property
     def failed(self) -> int:
-        """Rows that have an error in place of a result."""
+        """The number of rows with an error instead of a result."""
         return self.errors.total()
 
     def add(self, results: Sequence[RowResult], tiers: Sequence[int] = ()) -> None:
-        """Count these in. ``tiers``: the numbers of input tokens above which a model costs more."""
+        """Add these results. ``tiers``: the numbers of input tokens above which the price changes."""
         self.rows += len(results)
         self.outcomes.update([result.outcome.value for result in results])
         for error in [error for result in results if (error := result.columns.get("error")) is not None]:
@@ -88,7 +88,7 @@ class Tally:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Self:
-        """The tally that :meth:`to_dict` wrote."""
+        """Parse the record of :meth:`to_dict`."""
         return cls(
             rows=int(record["rows"]),
             tokens=int(record["tokens"]),

@@ -1,4 +1,4 @@
-"""How results are written as JSON: one spelling, whatever the engine, the format and the machine."""
+"""Results as JSON, with the same bytes for every engine, format and machine."""
 
 from __future__ import annotations
 
@@ -10,41 +10,23 @@ from typing import Any
 
 
 def json_text(value: object, *, sort_keys: bool = False) -> str:
-    """``value`` as JSON on one line, which can be encoded as UTF-8, whatever is in it.
+    """Return ``value`` as JSON on one line, which can always be encoded as UTF-8.
 
-    Bytes are base64, dates are ISO 8601, and numbers that JSON does not have are null.
+    Bytes are base64, dates are ISO 8601, and infinite numbers and NaN are null.
     """
     try:
-        text = _written(value, sort_keys=sort_keys, ascii_only=False)
+        text = _ENCODERS[sort_keys, False](value)
         if text.isascii():
             return text
         text.encode()
-    except UnicodeEncodeError:  # a lone surrogate, which JSON can only have escaped
-        return _written(value, sort_keys=sort_keys, ascii_only=True)
+    except UnicodeEncodeError:  # a lone surrogate, which must be escaped
+        return _ENCODERS[sort_keys, True](value)
     except ValueError:
         return json_text(_finite(value), sort_keys=sort_keys)
     return text
 
 
-_ENCODERS = {
-    (sort_keys, ascii_only): json.JSONEncoder(
-        ensure_ascii=ascii_only,
-        sort_keys=sort_keys,
-        separators=(",", ":"),
-        allow_nan=False,
-        check_circular=False,
-        default=lambda value: _plain(value),  # noqa: PLW0108  # it is defined below
-    ).encode
-    for sort_keys in (False, True)
-    for ascii_only in (False, True)
-}
-
-
-def _written(value: object, *, sort_keys: bool, ascii_only: bool) -> str:
-    return _ENCODERS[sort_keys, ascii_only](value)
-
-
-def _plain(value: Any) -> object:  # noqa: ANN401  # anything that a format has and JSON does not
+def _plain(value: Any) -> object:  # noqa: ANN401  # any value that JSON does not have
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(value).decode()
     if isinstance(value, Mapping):
@@ -59,7 +41,7 @@ def _plain(value: Any) -> object:  # noqa: ANN401  # anything that a format has 
 
 
 def _finite(value: object) -> object:
-    """``value`` with null for every number that JSON does not have."""
+    """Return ``value`` with None for infinite numbers and NaN."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -67,3 +49,18 @@ def _finite(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return value
+
+
+# By whether keys are sorted and whether the text is ASCII.
+_ENCODERS = {
+    (sort_keys, ascii_only): json.JSONEncoder(
+        ensure_ascii=ascii_only,
+        sort_keys=sort_keys,
+        separators=(",", ":"),
+        allow_nan=False,
+        check_circular=False,
+        default=_plain,
+    ).encode
+    for sort_keys in (False, True)
+    for ascii_only in (False, True)
+}

@@ -1,4 +1,4 @@
-"""A batch as one step of your own pipeline: Ray Data, Hugging Face datasets, Daft, or anything with rows."""
+"""Batches as a step of your own pipeline: Ray Data, Hugging Face datasets, Daft, or anything with rows."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tokenbox.batch.compiler import RowCompiler
+from tokenbox.batch.compiler import RowCompiler, result_columns
 from tokenbox.batch.errors import RowError
-from tokenbox.batch.plan import COLUMNS, BatchPlan, Decisions, Task
+from tokenbox.batch.plan import CONTENT, BatchPlan
 from tokenbox.batch.reading import without_nulls
 from tokenbox.batch.text import json_text
 
@@ -23,12 +23,12 @@ class Compile:
         dataset.with_format("arrow").map(Compile("layout", budget=4_000), batched=True)   # datasets
 
     ``options`` are those of :class:`~tokenbox.batch.BatchPlan`. A batch is a mapping from names to lists or
-    arrays, an Arrow table, a data frame, or a list of rows; what is returned is of the same kind. The columns
-    are named ``prefix`` and the name in docs/batch.md; ``messages``, ``decisions`` and ``error`` are JSON. A
-    row that fails has an ``error``, and the others have their results.
+    arrays, an Arrow table, a data frame, or a list of rows; the returned batch has the same type. The column
+    names are ``prefix`` and the name in docs/batch.md; ``messages``, ``decisions`` and ``error`` are JSON. A
+    row that fails has an ``error``, and does not affect the other rows.
 
-    It can be pickled, and is the same pickle for the same options, which is how ``datasets`` finds a result
-    that it has. Every process reads the vocabulary once, after a fork too.
+    Equal options give equal pickles, so that ``datasets`` finds its cached results. Each process loads the
+    vocabulary once, also after a fork.
     """
 
     def __init__(self, task: str = "layout", *, prefix: str = "compiled_", **options: object) -> None:
@@ -46,11 +46,10 @@ class Compile:
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns that it adds."""
-        shown = (n for n in COLUMNS[self.plan.task] if n != "decisions" or self.plan.decisions is not _NONE)
-        return tuple(f"{self.prefix}{name}" for name in shown)
+        return tuple(f"{self.prefix}{name}" for name in result_columns(self.plan))
 
-    def __call__(self, batch: Any) -> Any:  # noqa: ANN401  # of whichever library
-        """The batch with its results. Raises :class:`RowError` for what is not a batch."""
+    def __call__(self, batch: Any) -> Any:  # noqa: ANN401  # of any library
+        """Return the batch with its results. Raises :class:`RowError` for an unsupported type."""
         kind = type(batch).__module__.partition(".")[0]
         if kind == "pyarrow" and hasattr(batch, "append_column"):
             return self._table(batch)
@@ -60,34 +59,29 @@ class Compile:
         if isinstance(batch, Mapping):
             return self._mapping(batch)
         if hasattr(batch, "to_pylist"):  # one column, of Arrow or Daft: the content
-            name = self.plan.content or _FIRST[self.plan.task]
-            found = self._results([{name: value} for value in batch.to_pylist()])
-            return [dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True)]
+            name = self.plan.content or CONTENT.get(self.plan.task, ("text",))[0]
+            return self._result_rows([{name: value} for value in batch.to_pylist()])
         if isinstance(batch, Sequence) and not isinstance(batch, str | bytes):
-            found = self._results(list(batch))
-            rows = zip(*found.values(), strict=True)
-            return [
-                {**row, **dict(zip(found, row_of, strict=True))}
-                for row, row_of in zip(batch, rows, strict=True)
-            ]
+            results = self._result_rows(batch)
+            return [{**row, **result} for row, result in zip(batch, results, strict=True)]
         raise RowError(
-            f"a batch is a mapping of columns, a table or a list of rows, not {type(batch).__name__}."
+            f"a batch must be a mapping of columns, a table or a list of rows, not {type(batch).__name__}."
         )
 
     def column(self, name: str) -> Callable[[Any], list[Any]]:
-        """A function from a column of contents to one column of the results, such as ``total``: for Daft."""
+        """Return a function from a column of contents to one column of the results (``total``): for Daft."""
         wanted = f"{self.prefix}{name}"
         if wanted not in self.columns:
-            raise RowError(f"there is no column {name!r} in a result, but {', '.join(self.columns)}.")
+            raise RowError(f"a result has no column {name!r}. Its columns are {', '.join(self.columns)}.")
 
-        def compiled(values: Any) -> list[Any]:  # noqa: ANN401  # a column of whichever library
+        def compiled(values: Any) -> list[Any]:  # noqa: ANN401  # a column of any library
             return [row[wanted] for row in self(values)]
 
         return compiled
 
     def arrow_types(self) -> Mapping[str, Any]:
-        """The Arrow type of each column that it adds."""
-        import pyarrow as pa  # noqa: PLC0415  # who has tables has it
+        """Return the Arrow type of each column that it adds."""
+        import pyarrow as pa  # noqa: PLC0415  # installed where tables are
 
         makers = {"int64": pa.int64, "bool": pa.bool_}
         return {
@@ -102,14 +96,14 @@ class Compile:
         results = self._results(rows)
         first = batch[names[0]] if names else []
         if type(first).__module__.partition(".")[0] != "numpy":
-            # Where types are guessed from the first batch, a column of nothing would have none.
+            # Empty strings instead of None: some libraries infer a column's type from the first batch.
             return {
                 name: values
                 if name.removeprefix(self.prefix) in _TYPES
                 else [value or "" for value in values]
                 for name, values in results.items()
             }
-        import numpy as np  # noqa: PLC0415  # it came in
+        import numpy as np  # noqa: PLC0415  # installed: the batch is made of arrays
 
         arrays = {}
         for name, values in results.items():
@@ -118,7 +112,7 @@ class Compile:
         return {**{name: batch[name] for name in names}, **arrays}
 
     def _table(self, table: Any) -> Any:  # noqa: ANN401  # Arrow's
-        import pyarrow as pa  # noqa: PLC0415  # it came in
+        import pyarrow as pa  # noqa: PLC0415  # installed: the batch is a table
 
         for name, values in self._results(table.to_pylist()).items():
             column = pa.array(values, self.arrow_types()[name])
@@ -129,9 +123,9 @@ class Compile:
         return table
 
     def _results(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-        """The columns of the results of rows."""
+        """Return the columns of the results of rows."""
         if self._compiler is None or self._process != os.getpid():
-            # After a fork the locks of an engine's threads are there, and the threads are not.
+            # A fork copies the locks of a tokenizer's threads, but not the threads.
             self._compiler, self._process = RowCompiler(self.plan), os.getpid()
         found = self._compiler.compile([without_nulls(row) for row in rows])
         return {
@@ -139,15 +133,9 @@ class Compile:
             for name in self.columns
         }
 
-
-_NONE = Decisions.NONE
-_FIRST = {
-    **dict.fromkeys((Task.COUNT, Task.LAYOUT, Task.AUTO), "text"),
-    **dict.fromkeys((Task.FIT, Task.ENFORCE), "messages"),
-    Task.SELECT: "chunks",
-    Task.PACK: "path",
-    Task.RENDER: "blocks",
-}
+    def _result_rows(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        columns = self._results(rows)
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _cell(value: object) -> object:

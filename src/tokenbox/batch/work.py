@@ -1,12 +1,14 @@
-"""One shard compiled: read, compiled, written, recorded. What every engine does, wherever it does it.
+"""Compile one shard: read it, compile its rows, write the results and a record. Every engine calls this.
 
-Rule 1: a shard's part appears whole, then its record. A kill between any two steps costs that shard only.
-Rule 2: a record holds only if the input still has the digest that it names, and the part has its own.
+Rule 1: a shard's part is written atomically, then its record. A kill between any two steps loses that shard
+only.
+Rule 2: a record is valid only if the digests of the input and of the part still match.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -29,14 +31,14 @@ if TYPE_CHECKING:
     from tokenbox.batch.reading import Chunk
     from tokenbox.batch.shards import Shard
 
-# A row that was being compiled when so many workers were killed is set aside.
+# The number of killed workers after which the row that they were compiling is skipped.
 KILLS = 3
 _PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ShardRecord:
-    """A shard that is done: digests of its input, of its results, and of the file that has them."""
+    """A finished shard: the digests of its input, of its results, and of the file with the results."""
 
     number: int
     input: str
@@ -58,7 +60,7 @@ class ShardRecord:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Self:
-        """The record that :meth:`to_dict` wrote. Raises ``KeyError``, ``TypeError`` or ``ValueError``."""
+        """Parse the record of :meth:`to_dict`. Raises ``KeyError``, ``TypeError`` or ``ValueError``."""
         return cls(
             number=int(record["number"]),
             input=str(record["input"]),
@@ -71,9 +73,10 @@ class ShardRecord:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a worker is about to do: the rows ``first`` to ``last`` of a shard; none, if it is reading.
+    """A progress report of a worker: it is about to compile the rows ``first`` to ``last`` of a shard.
 
-    ``rows``, ``tokens``, ``cut`` and ``failed`` are what it has done of the shard so far.
+    The range is empty while it reads. ``rows``, ``tokens``, ``cut`` and ``failed``: the shard's figures so
+    far.
     """
 
     shard: int
@@ -89,8 +92,8 @@ class Mark:
 class Job:
     """A shard to compile. ``part`` and ``record``: the addresses of its results and of its record.
 
-    ``known``: the record of an earlier run, which may still hold; ``assembled``: its part is in the whole
-    output, which was checked. ``strikes``: how many workers were killed at a row; -1 stands for reading.
+    ``known``: the record of an earlier run, not yet verified; ``assembled``: its part is in the output, which
+    is verified. ``strikes``: the number of workers killed at each row, or (-1) while reading.
     """
 
     shard: Shard
@@ -104,9 +107,9 @@ class Job:
     strikes: Mapping[int, int] = field(default_factory=dict)
 
     def after_kill(self, mark: Mark | None) -> Job:
-        """The job for the next worker, once the last one was killed at ``mark``.
+        """Return the job for the next worker, after one was killed at ``mark``.
 
-        Raises :class:`WorkersFailed` where it is not a row that kills them.
+        Raises :class:`WorkersFailed` if workers are killed while reading, not by a row.
         """
         rows = range(mark.first, mark.last) if mark is not None else range(0)
         strikes = dict(self.strikes)
@@ -115,20 +118,21 @@ class Job:
         if strikes.get(-1, 0) >= KILLS:
             at = 0 if mark is None else mark.first
             raise WorkersFailed(
-                f"{KILLS} workers were killed while they read shard {self.shard.number} at row {at:,} of it "
-                f"({self.shard.files[0]}). Is there enough memory? Try fewer workers: --workers 1.",
+                f"{KILLS} workers were killed while reading shard {self.shard.number} at its row {at:,} "
+                f"({self.shard.files[0]}). Check that there is enough memory, or use fewer workers: "
+                "--workers 1.",
                 shard=self.shard.number,
                 row=at,
             )
         return replace(self, strikes=strikes)
 
 
-# A shard of these has its size in bytes.
+# The formats whose shards are measured in bytes.
 _IN_BYTES = {RowFormat.JSONL, RowFormat.CSV}
 
 
 def bytes_of(jobs: Sequence[Job], workers: int = 1) -> int | None:
-    """How many bytes each of the workers has to read; None where that is unknown."""
+    """Return the average number of bytes that a worker reads; None if unknown."""
     sizes = [job.shard.size for job in jobs if job.shard.format in _IN_BYTES]
     if len(sizes) < len(jobs) or None in sizes:
         return None
@@ -139,9 +143,12 @@ Event = Mark | ShardRecord
 
 
 def compile_shard(job: Job, plan: BatchPlan, compiler: RowCompiler) -> Iterator[Event]:
-    """Compile the shard; a mark before each step, the record last. Raises :class:`BatchError`."""
+    """Compile the shard. Yields a mark before each step, and finally the record.
+
+    Raises :class:`BatchError`.
+    """
     try:
-        if job.known is not None and _holds(job, job.known):
+        if job.known is not None and _is_valid(job, job.known):
             yield replace(job.known, reused=True)
             return
         yield from _compiled(job, plan, compiler)
@@ -153,17 +160,17 @@ def _compiled(job: Job, plan: BatchPlan, compiler: RowCompiler) -> Iterator[Even
     reader, tally, number = ShardReader(job.shard), Tally(), job.shard.number
     yield Mark(number, 0, 0)
     chunks = reader.chunks()
-    chunk = _next(chunks, job)  # of Parquet, the types are known after the first
+    chunk = _next(chunks, job)  # the column types of Parquet are known after the first chunk
     storage = storage_of(job.part)
     try:
         with storage.create(job.part) as raw:
-            file = _Summed(raw)
+            file = _HashedFile(raw)
             kept = {name: reader.types[name] for name in plan.keep if name in reader.types}
             writer = WRITERS[job.format](file, columns_of(plan), kept)  # type: ignore[arg-type]
             results = ShardResults(plan, writer)
             while chunk is not None:
                 done: list[RowResult] = []
-                for first, last in job_steps(job, tally.rows, len(chunk)):
+                for first, last in _steps(job, tally.rows, len(chunk)):
                     yield _mark(number, tally, first, last)
                     done += _results(job, compiler, chunk, first, last, tally.rows)
                 tally.add(done, job.tiers)
@@ -184,7 +191,7 @@ def _compiled(job: Job, plan: BatchPlan, compiler: RowCompiler) -> Iterator[Even
 
 
 def _next(chunks: Iterator[Chunk], job: Job) -> Chunk | None:
-    """The next chunk. What fails is the reading, and not what is written meanwhile."""
+    """Return the next chunk. Raises an error that names the input, not the output."""
     try:
         return next(chunks, None)
     except OSError as error:
@@ -192,12 +199,12 @@ def _next(chunks: Iterator[Chunk], job: Job) -> Chunk | None:
 
 
 def _mark(number: int, tally: Tally, first: int, last: int) -> Mark:
-    over = tally.rows - tally.outcomes["whole"]
-    return Mark(number, first, last, tally.rows, tally.tokens, over, tally.failed)
+    cut = tally.rows - tally.outcomes["whole"]
+    return Mark(number, first, last, tally.rows, tally.tokens, cut, tally.failed)
 
 
-def job_steps(job: Job, first: int, size: int) -> Iterator[tuple[int, int]]:
-    """The rows of a chunk that are compiled together: one by one where a worker was killed at one of them."""
+def _steps(job: Job, first: int, size: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of rows to compile together: single rows if a worker was killed in the chunk."""
     rows = range(first, first + size)
     if any(row in job.strikes for row in rows):
         yield from ((row, row + 1) for row in rows)
@@ -209,16 +216,13 @@ def _results(
     job: Job, compiler: RowCompiler, chunk: Chunk, first: int, last: int, start: int
 ) -> Sequence[RowResult]:
     if job.strikes.get(first, 0) >= KILLS:
-        return [RowResult.failed(_set_aside())]
+        error = RowKillsWorkers(
+            f"{KILLS} workers were killed while compiling this row, so it was skipped. "
+            "Compile it alone to see why: tokenbox batch --engine inline.",
+            workers=KILLS,
+        )
+        return [RowResult.failed(error)]
     return compiler.compile(chunk[first - start : last - start])
-
-
-def _set_aside() -> RowKillsWorkers:
-    return RowKillsWorkers(
-        f"{KILLS} workers were killed while they compiled this row, so it was set aside. "
-        "Compile it alone to see why: tokenbox batch --engine inline.",
-        workers=KILLS,
-    )
 
 
 def _check(job: Job, done: Sequence[RowResult], first: int) -> None:
@@ -234,17 +238,17 @@ def _check(job: Job, done: Sequence[RowResult], first: int) -> None:
             )
 
 
-def _holds(job: Job, known: ShardRecord) -> bool:
-    """Whether the record is of these bytes, and its results are there."""
+def _is_valid(job: Job, known: ShardRecord) -> bool:
+    """Return whether the record matches the input, and its results still exist."""
     if known.number != job.shard.number or (known.tally.failed and job.fail_fast):
         return False
     if not job.assembled and file_digest(job.part) != known.file:
         return False
-    return ShardReader(job.shard).skim() == known.input
+    return ShardReader(job.shard).digest_input() == known.input
 
 
 def file_digest(address: str) -> str | None:
-    """SHA-256 (hex) of a file; None where it cannot be read."""
+    """Return the SHA-256 (hex) of a file; None if it cannot be read."""
     try:
         with storage_of(address).open(address) as file:
             found = hashlib.sha256()
@@ -256,7 +260,7 @@ def file_digest(address: str) -> str | None:
 
 
 def read_record(address: str) -> ShardRecord | None:
-    """The record that was written there; None if no readable record exists."""
+    """Return the record at the address; None if no readable record exists."""
     try:
         with storage_of(address).open(address) as file:
             return ShardRecord.of(json.loads(file.read()))
@@ -264,22 +268,22 @@ def read_record(address: str) -> ShardRecord | None:
         return None
 
 
-class _Summed:
-    """A file that is written, its digest and size."""
+class _HashedFile(io.RawIOBase):
+    """A file to write, with the digest and size of its content. The storage closes it."""
 
     def __init__(self, file: BinaryIO) -> None:
+        super().__init__()
         self._file = file
-        self._sum = hashlib.sha256()
+        self._hash = hashlib.sha256()
         self.size = 0
-        self.closed = False
 
     @property
     def digest(self) -> str:
-        return self._sum.hexdigest()
+        return self._hash.hexdigest()
 
     def write(self, data: Any) -> int:  # noqa: ANN401  # any buffer
         view = memoryview(data).cast("B")
-        self._sum.update(view)
+        self._hash.update(view)
         self.size += len(view)
         self._file.write(view)
         return len(view)
@@ -287,17 +291,5 @@ class _Summed:
     def tell(self) -> int:
         return self.size
 
-    def flush(self) -> None:
-        """Arrow asks for it; the storage does it once."""
-
     def writable(self) -> bool:
         return True
-
-    def readable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        """The storage closes the file."""

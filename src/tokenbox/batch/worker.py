@@ -1,4 +1,4 @@
-"""What runs in a worker process: jobs come on standard input, marks and records go to standard output."""
+"""The program of a worker process: it reads jobs from stdin, and writes marks and records to stdout."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Serve until standard input ends, or until nobody reads standard output."""
+    """Serve until stdin ends, or until the reader of stdout is gone."""
     jobs = sys.stdin.buffer
-    # What is printed by code of others must not get among the pickles.
+    # Other code may print, which must not get between the pickles.
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     allow(*pickle.load(jobs))  # noqa: S301  # from the process that started this one
@@ -33,15 +33,15 @@ def main() -> None:
             return
         try:
             for event in compile_shard(job, plan, compiler):
-                _say(event, out)
+                _send(event, out)
         except BrokenPipeError:
             return
         except TokenboxError as error:
-            _say(error, out)
-        except Exception as error:  # noqa: BLE001  # a bug must not look like a worker that was killed
-            _say(BatchError(f"{type(error).__name__}: {error}. This is a bug in tokenbox."), out)
+            _send(error, out)
+        except Exception as error:  # noqa: BLE001  # a bug must not look like a killed worker
+            _send(BatchError(f"{type(error).__name__}: {error}. This is a bug in tokenbox."), out)
 
 
-def _say(value: Any, out: BinaryIO) -> None:  # noqa: ANN401  # an event or an error
+def _send(value: Any, out: BinaryIO) -> None:  # noqa: ANN401  # an event or an error
     pickle.dump(value, out)
     out.flush()

@@ -1,4 +1,4 @@
-"""Results written as JSON lines, CSV or Parquet. The digest of a shard is that of its JSON lines, always."""
+"""Write results as JSON lines, CSV or Parquet. The digest of a shard is always that of its JSON lines."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from tokenbox.batch.plan import BatchPlan
 
 SUFFIX = {RowFormat.JSONL: ".jsonl", RowFormat.CSV: ".csv", RowFormat.PARQUET: ".parquet"}
-# Parquet is written so many bytes of results at a time, far from what Arrow's text may have.
+# The size of a Parquet row group, far below the limit of Arrow's text columns.
 _GROUP_BYTES = 64 << 20
 
 
 class PartWriter(Protocol):
-    """Writes the results of a shard to a file that is open."""
+    """Writes the results of a shard to an open file."""
 
     def write(self, records: Sequence[Mapping[str, object]], lines: Sequence[str]) -> None: ...
 
@@ -32,18 +32,18 @@ class PartWriter(Protocol):
 
 
 class ShardResults:
-    """The results of a shard: written, and their digest."""
+    """The results of a shard: their digest, and the ``writer`` that they go to."""
 
-    def __init__(self, plan: BatchPlan, writer: PartWriter) -> None:
+    def __init__(self, plan: BatchPlan, writer: PartWriter | None = None) -> None:
         self._columns = columns_of(plan)
         self._keep = plan.keep
         self._writer = writer
-        self._sum = hashlib.sha256()
+        self._hash = hashlib.sha256()
 
     @property
     def digest(self) -> str:
         """SHA-256 (hex) of the results as JSON lines."""
-        return self._sum.hexdigest()
+        return self._hash.hexdigest()
 
     def add(self, rows: Sequence[Mapping[str, Any] | TokenboxError], results: Sequence[RowResult]) -> None:
         empty = dict.fromkeys(self._columns)
@@ -52,8 +52,9 @@ class ShardResults:
             for row, result in zip(rows, results, strict=True)
         ]
         lines = [json_text(record) for record in records]
-        self._sum.update("".join([f"{line}\n" for line in lines]).encode())
-        self._writer.write(records, lines)
+        self._hash.update("".join([f"{line}\n" for line in lines]).encode())
+        if self._writer is not None:
+            self._writer.write(records, lines)
 
 
 def _kept(row: Mapping[str, Any] | TokenboxError, names: Sequence[str]) -> dict[str, Any]:
@@ -72,7 +73,7 @@ class _Lines:
 
 
 class _Cells:
-    """CSV: the first line has the names; what is not text is JSON, and nothing is an empty cell."""
+    """CSV with a header line. Values other than text are JSON, and null is an empty cell."""
 
     def __init__(self, file: BinaryIO, columns: Sequence[str], kept: Mapping[str, Any]) -> None:
         self._file, self._columns = file, columns
@@ -91,13 +92,13 @@ class _Cells:
 
 
 class _Columns:
-    """Parquet: a column has one type in every shard, so that shards can be read as one."""
+    """Parquet. A column has the same type in every shard, so that shards can be read together."""
 
     def __init__(self, file: BinaryIO, columns: Sequence[str], kept: Mapping[str, Any]) -> None:
         import pyarrow as pa  # noqa: PLC0415  # an extra
 
         parquet = pyarrow_parquet()
-        # Long text has 64-bit offsets: 2 GiB of it fit in a column.
+        # Large strings have 64-bit offsets, so that a column may exceed 2 GiB.
         types = {name: pa.large_string() for name in columns}
         types |= {"total": pa.int64(), "exact": pa.bool_(), "ok": pa.bool_()}
         types |= kept
@@ -105,11 +106,11 @@ class _Columns:
         self._plain = {*kept, "total", "exact", "ok"}
         self._arrow = pa
         self._out = parquet.ParquetWriter(file, self._schema, compression="zstd")
-        self._waiting: list[Mapping[str, object]] = []
+        self._pending: list[Mapping[str, object]] = []
         self._size = 0
 
     def write(self, records: Sequence[Mapping[str, object]], lines: Sequence[str]) -> None:
-        self._waiting += records
+        self._pending += records
         self._size += sum(map(len, lines))
         if self._size >= _GROUP_BYTES:
             self._put()
@@ -119,14 +120,14 @@ class _Columns:
         self._out.close()
 
     def _put(self) -> None:
-        if not self._waiting:
+        if not self._pending:
             return
         columns = {
-            name: [row[name] if name in self._plain else _text_cell(row[name]) for row in self._waiting]
+            name: [row[name] if name in self._plain else _text_cell(row[name]) for row in self._pending]
             for name in self._schema.names
         }
         self._out.write_table(self._arrow.table(columns, self._schema))
-        self._waiting, self._size = [], 0
+        self._pending, self._size = [], 0
 
 
 WRITERS: Mapping[RowFormat, Callable[[BinaryIO, Sequence[str], Mapping[str, Any]], PartWriter]] = {

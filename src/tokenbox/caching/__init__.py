@@ -1,16 +1,24 @@
-"""Prompt caches of providers: what breaks them, where their breakpoints belong, and what that saves.
+"""Prompt caches of providers: the changes that break them, the breakpoints to set, and the savings.
 
-    first_change(before, after)     where two requests part, in bytes and messages, and why
-    Watch                           the same, for a conversation as it is sent
-    plan(body, model=...)           breakpoints for Anthropic and OpenAI, only where they pay
-    low_water(price)                how far to evict, decided in money
-    server_side(body)               what the provider itself clears or compacts of a request
+    first_change(before, after)     the first difference of two requests, its place and its reason
+    Watch                           the same, for the requests of a conversation
+    plan(body, model=...)           breakpoints for Anthropic and OpenAI, only if they pay
+    with_breakpoints(body, model)   the request with them, if it has none
+    low_water(price)                how far to evict, decided by cost
+    server_side(body)               the context that the provider itself clears or compacts
 
-Everything is worked out from the requests and the dated prices: nothing is sent.
+Everything is computed from the requests and the dated prices; nothing is sent.
 """
 
 from tokenbox.caching.changes import Break, PrefixChange, Watch, first_change
-from tokenbox.caching.plan import CacheBreakpoint, CachePlan, InvalidCachePlan, low_water, plan
+from tokenbox.caching.plan import (
+    CacheBreakpoint,
+    CachePlan,
+    InvalidCachePlan,
+    low_water,
+    plan,
+    with_breakpoints,
+)
 from tokenbox.caching.rules import CacheProvider, CacheRules, rules_of
 from tokenbox.caching.server_side import Applied, Edit, ServerSide, applied, server_side
 
@@ -32,4 +40,5 @@ __all__ = [
     "plan",
     "rules_of",
     "server_side",
+    "with_breakpoints",
 ]

@@ -1,7 +1,7 @@
-"""Where two requests part, and why: what a prompt cache cannot read any more.
+"""The first difference of two requests, after which a prompt cache cannot be read.
 
-A cache holds what began the request before. A request that only goes on where that one ended breaks nothing;
-neither does one that ends earlier. Everything else has a first change, and all behind it is processed again.
+A cache holds the prefixes of the previous request. A request that continues the previous one or ends earlier
+breaks nothing. In every other case everything after the first change is processed again.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Break(StrEnum):
-    """Why a cached prefix cannot be read. The value is a stable word for programs."""
+    """The reason why a cached prefix cannot be read. The value is a stable word for programs."""
 
     MODEL = "model"
     TOOLS_REORDERED = "tools_reordered"
@@ -49,7 +49,8 @@ class Break(StrEnum):
     SERVER_CLEARS = "server_clears"
 
 
-_SAYS: Final[Mapping[Break, tuple[str, str]]] = {
+# The sentence for each reason, and a fix.
+_EXPLANATIONS: Final[Mapping[Break, tuple[str, str]]] = {
     Break.MODEL: ("the model is another", "Keep one model for a session; each has a cache of its own."),
     Break.TOOLS_REORDERED: ("the tools are the same in another order", "Send tools in a fixed order."),
     Break.TOOL_ADDED: ("a tool was added", "Send all tools from the first request on, or add it at the end."),
@@ -113,10 +114,9 @@ _SAYS: Final[Mapping[Break, tuple[str, str]]] = {
 class PrefixChange:
     """The first change between two requests.
 
-    ``place`` is its path in the later request (in the earlier one, where it left). ``message`` is the place
-    of the message in the list, None for what is before the messages. ``byte``: how many bytes of the
-    prompt, as UTF-8, are the same. ``kept`` and ``lost`` are tokens, about, before and after it; None where
-    nothing counted.
+    ``place``: its path in the later request, or in the earlier one if it was removed. ``message``: the index
+    of the message, None before the messages. ``byte``: the number of equal bytes of the prompt, as UTF-8.
+    ``kept`` and ``lost``: the approximate tokens before and after it; None without a tokenizer.
     """
 
     reason: Break
@@ -129,12 +129,12 @@ class PrefixChange:
 
     @property
     def why(self) -> str:
-        said = _SAYS[self.reason][0]
-        return f"{said} ({self.detail})" if self.detail else said
+        why = _EXPLANATIONS[self.reason][0]
+        return f"{why} ({self.detail})" if self.detail else why
 
     @property
     def fix(self) -> str:
-        return _SAYS[self.reason][1]
+        return _EXPLANATIONS[self.reason][1]
 
     def __str__(self) -> str:
         again = "" if self.lost is None else f", so ~{self.lost:,} tokens are processed again"
@@ -157,9 +157,9 @@ class PrefixChange:
 def first_change(
     before: Mapping[str, Any], after: Mapping[str, Any], tokenizer: Tokenizer | None = None
 ) -> PrefixChange | None:
-    """Why ``after`` cannot read all that ``before`` put into the cache; None where it can.
+    """Return why ``after`` cannot read everything that ``before`` wrote to the cache; None if it can.
 
-    Both are bodies of Chat Completions, Responses or Anthropic Messages. ``tokenizer`` counts what is kept
+    Both are bodies of Chat Completions, Responses or Anthropic Messages. ``tokenizer`` counts the tokens kept
     and lost. Raises :class:`InvalidMessage`.
     """
     api = api_of(before)
@@ -172,19 +172,19 @@ def first_change(
     if change is None or tokenizer is None:
         return change
     kept, lost = _tokens(new, change.byte, tokenizer)
-    return PrefixChange(change.reason, change.place, change.message, change.byte, change.detail, kept, lost)
+    return replace(change, kept=kept, lost=lost)
 
 
 @dataclass(slots=True)
 class Watch:
-    """Requests as they are sent. ``sent`` says what broke since the one before."""
+    """A monitor of successive requests. ``changes`` counts those that broke the cache."""
 
     tokenizer: Tokenizer | None = None
     last: Mapping[str, Any] | None = None
     changes: int = 0
 
     def sent(self, body: Mapping[str, Any]) -> PrefixChange | None:
-        """Take in the next request: its first change, None for the first one and where nothing broke."""
+        """Compare the next request with the one before. Return its first change; None if nothing broke."""
         before, self.last = self.last, json.loads(as_text(body))
         change = None if before is None else first_change(before, self.last, self.tokenizer)
         self.changes += change is not None
@@ -192,7 +192,7 @@ class Watch:
 
 
 def volatile(text: str) -> str | None:
-    """What of a text is likely to change with each request: a time of the day, or a random id."""
+    """Return a part of the text that is likely to change with each request: a time of day or a random id."""
     for pattern in (_TIME, _UUID):
         found = pattern.search(text)
         if found is not None:
@@ -209,14 +209,14 @@ def _shared(old: Sequence[PromptSpan], new: Sequence[PromptSpan]) -> int:
 
 
 def _of_spans(old: Sequence[PromptSpan], new: Sequence[PromptSpan], same: int) -> PrefixChange | None:
-    if same in (len(old), len(new)):  # it goes on where the old one ended, or ends earlier
+    if same in (len(old), len(new)):  # one is a prefix of the other
         return None
-    gone, there = old[same], new[same]
-    layer = min(gone.layer, there.layer)
+    was, now = old[same], new[same]
+    layer = min(was.layer, now.layer)
     if layer is Layer.TOOLS:
         return _of_tools(old, new, same)
     if layer is Layer.SYSTEM:
-        reason, detail = _of_text(gone, there) or (Break.SYSTEM_CHANGED, "")
+        reason, detail = _of_text(was, now) or (Break.SYSTEM_CHANGED, "")
         return _change(reason, old, new, same, detail)
     return _of_messages(old, new, same)
 
@@ -241,26 +241,31 @@ def _of_tools(old: Sequence[PromptSpan], new: Sequence[PromptSpan], same: int) -
 
 
 def _of_messages(old: Sequence[PromptSpan], new: Sequence[PromptSpan], same: int) -> PrefixChange:
-    gone, there = old[same], new[same]
-    rest, now = [span.text for span in old[same:]], [span.text for span in new[same:]]
-    left = next((n for n in range(1, len(rest)) if rest[n] == now[0]), None)
-    if left is not None and rest[left : left + 3] == now[: len(rest[left : left + 3])]:
-        thoughts = {span.kind for span in old[same : same + left]} <= _THOUGHTS
+    was, now = old[same], new[same]
+    old_texts, new_texts = [span.text for span in old[same:]], [span.text for span in new[same:]]
+    if removed := _inserted(new_texts, old_texts):
+        thoughts = {span.kind for span in old[same : same + removed]} <= _THOUGHTS
         reason = Break.THOUGHT_DROPPED if thoughts else Break.MESSAGES_REMOVED
-        places = {span.message for span in old[same : same + left]}
+        places = {span.message for span in old[same : same + removed]}
         detail = "" if thoughts else f"{len(places)} message{'' if len(places) == 1 else 's'}"
         return _change(reason, old, new, same, detail)
-    put = next((n for n in range(1, len(now)) if now[n] == rest[0]), None)
-    if put is not None and now[put : put + 3] == rest[: len(now[put : put + 3])]:
+    if _inserted(old_texts, new_texts):
         return _change(Break.MESSAGES_INSERTED, old, new, same)
-    if gone.kind in _THOUGHTS and there.kind not in _THOUGHTS:
+    if was.kind in _THOUGHTS and now.kind not in _THOUGHTS:
         return _change(Break.THOUGHT_DROPPED, old, new, same)
-    if _is_media(gone) or _is_media(there):
+    if was.kind in _MEDIA or now.kind in _MEDIA:
         return _change(Break.MEDIA_CHANGED, old, new, same)
-    if _is_result(gone) and _is_result(there) and len(there.text) < len(gone.text):
+    if _is_result(was) and _is_result(now) and len(now.text) < len(was.text):
         return _change(Break.RESULT_SHORTENED, old, new, same)
-    reason, detail = _of_text(gone, there) or (Break.MESSAGE_CHANGED, "")
+    reason, detail = _of_text(was, now) or (Break.MESSAGE_CHANGED, "")
     return _change(reason, old, new, same, detail)
+
+
+def _inserted(before: Sequence[str], after: Sequence[str]) -> int:
+    """Return how many texts ``after`` has in front of ``before``, by up to three texts that match; else 0."""
+    count = next((n for n in range(1, len(after)) if after[n] == before[0]), 0)
+    overlap = after[count : count + 3]
+    return count if overlap == before[: len(overlap)] else 0
 
 
 _BLANK: Final = re.compile(r"\\[nrt]|\s")
@@ -282,16 +287,16 @@ _UUID: Final = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0
 _RANDOM: Final = re.compile(r"\b(?=[\w-]*\d)[\w-]{8,}\b")
 
 
-def _of_text(gone: PromptSpan, there: PromptSpan) -> tuple[Break, str] | None:
-    """The reasons that are told by the texts themselves."""
-    if gone.role != there.role:
+def _of_text(was: PromptSpan, now: PromptSpan) -> tuple[Break, str] | None:
+    """Return the reason and detail if they follow from the texts alone."""
+    if was.role != now.role:
         return None
-    if _parsed(gone.value) == _parsed(there.value):
+    if _parsed(was.value) == _parsed(now.value):
         return Break.KEY_ORDER, ""
-    fields = _fields(gone.value, there.value)
+    fields = _fields(was.value, now.value)
     if fields and _IDS.issuperset(fields):
         return Break.IDENTIFIER, ", ".join(fields)
-    a, b = gone.text, there.text
+    a, b = was.text, now.text
     if _BLANK.sub("", a) == _BLANK.sub("", b):
         return Break.WHITESPACE, ""
     for reason, pattern in ((Break.DATE, _DATE), (Break.IDENTIFIER, _UUID), (Break.IDENTIFIER, _RANDOM)):
@@ -303,7 +308,7 @@ def _of_text(gone: PromptSpan, there: PromptSpan) -> tuple[Break, str] | None:
 
 
 def _parsed(value: object) -> object:
-    """A block with what is JSON in it read: arguments of calls are texts."""
+    """Parse JSON texts in a block, such as the arguments of calls."""
     if not isinstance(value, Mapping):
         return value
     found: dict[str, object] = {}
@@ -320,16 +325,12 @@ def _parsed(value: object) -> object:
     return found
 
 
-def _is_media(span: PromptSpan) -> bool:
-    return span.kind in _MEDIA
-
-
 def _is_result(span: PromptSpan) -> bool:
     return span.role == "tool" or span.kind in {"tool_result", "function_call_output"}
 
 
 def _fields(a: object, b: object) -> list[str]:
-    """The keys of two mappings that differ, one level into a function."""
+    """Return the keys that differ between two mappings, one level into a function."""
     if not isinstance(a, Mapping) or not isinstance(b, Mapping):
         return []
     found = [key for key in {**a, **b} if a.get(key) != b.get(key)]
@@ -365,9 +366,8 @@ def _tokens(new: Sequence[PromptSpan], byte: int, tokenizer: Tokenizer) -> tuple
     return kept, lost
 
 
-# What stands beside the prompt and still spoils it
-
-# Anthropic keeps tools and system cached where only these changed; elsewhere nothing is known to be kept.
+# Settings outside the prompt that invalidate the cache, with the first layer that they affect: Anthropic
+# keeps tools and system cached; for other providers nothing is known to be kept.
 _SETTINGS: Final = (
     ("model", Break.MODEL, Layer.TOOLS),
     ("prompt_cache_key", Break.CACHE_KEY, Layer.TOOLS),
@@ -401,7 +401,7 @@ def _of_marks(
     new: Sequence[PromptSpan],
     api: Api,
 ) -> PrefixChange | None:
-    """The prompt is as it was; it may still be out of reach where marks decide what is read."""
+    """Return a change of the marks by which an unchanged prompt is not found in the cache."""
     if (
         api is not Api.MESSAGES
         or rules_of(str(after.get("model", "claude"))).provider is not CacheProvider.ANTHROPIC
@@ -431,7 +431,7 @@ def _at(places: Sequence[str], place: str) -> int:
 
 
 def marked(body: Mapping[str, Any]) -> list[str]:
-    """The places of the blocks with a mark of Anthropic's cache; the last block for automatic caching."""
+    """Return the places of blocks with Anthropic's cache mark; the last block for automatic caching."""
     found = []
     for field in ("tools", "system"):
         values = body.get(field)

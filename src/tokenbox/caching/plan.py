@@ -1,7 +1,7 @@
-"""Where the breakpoints of a prompt cache belong, and whether they pay, at the prices of a day.
+"""Plan the breakpoints of a prompt cache, only where they pay at given prices.
 
-A write costs more than input and a read less, so a prefix pays if enough requests read it before it is
-forgotten. What changes with each request is left outside.
+A write costs more than input and a read less, so caching a prefix pays if enough requests read it before it
+expires. Parts that change with each request are left outside.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenbox.caching.changes import marked, volatile
 from tokenbox.caching.prompt import Layer, PromptSpan, api_of, spans
 from tokenbox.caching.rules import HALF_AN_HOUR, ONE_HOUR, CacheProvider, CacheRules, rules_of
+from tokenbox.content.message import InvalidMessage
 from tokenbox.conversation.counters import counter_of, tokenizer_of
 from tokenbox.conversation.low_water import AUTO, AutoLowWater
 from tokenbox.errors import TokenboxError
@@ -33,13 +34,13 @@ if TYPE_CHECKING:
 
 _PER_MILLION: Final = Decimal(1_000_000)
 _UNMARKABLE: Final = frozenset(("thinking", "redacted_thinking"))
-"""A mark may not stand on these, nor on an empty text."""
+"""Blocks that cannot be marked; nor can an empty text."""
 _READ_SHARE: Final = Decimal("0.1")
-"""What a read costs of the price of input where no price is known: Anthropic's and OpenAI's rule."""
+"""The price of a read, as a share of the input price, if no price is known: Anthropic's and OpenAI's rule."""
 
 
 class InvalidCachePlan(TokenboxError):
-    """A number of requests or seconds that is none."""
+    """An invalid number of requests or seconds."""
 
     code = "invalid_cache_plan"
 
@@ -59,11 +60,11 @@ class CacheBreakpoint:
 
 @dataclass(frozen=True, slots=True)
 class CachePlan:
-    """What to ask a provider's cache for.
+    """The breakpoints and fields to set for a provider's cache.
 
-    ``body`` is the request with the marks and fields in it. ``saves`` is what that saves over all requests
-    that were asked about, in dollars, beside the same requests as ``body`` was given; negative is never
-    placed; None where no price is known. ``notes`` say what was left out and why. All tokens are estimates.
+    ``body``: the request with the marks and fields. ``saves``: the dollars saved over all expected requests,
+    compared with the original request; None if no price is known. Breakpoints that do not pay are not set.
+    ``notes``: what was left out and why. All tokens are estimates.
     """
 
     provider: CacheProvider
@@ -88,7 +89,7 @@ class CachePlan:
         }
 
     def explain(self) -> str:
-        """The plan for a person."""
+        """Return the plan as text."""
         lines = [f"{self.model}: ~{self.tokens:,} tokens, cache of {self.provider.value}"]
         lines += [
             f"  breakpoint at {one.place}, ~{one.tokens:,} tokens, for {_lifetime(one.seconds)}: {one.why}"
@@ -110,14 +111,13 @@ def plan(
     before: Mapping[str, Any] | None = None,
     key: str | None = None,
 ) -> CachePlan:
-    """Breakpoints for a request that ``requests`` more will begin like, one every ``seconds``.
+    """Plan breakpoints for a request whose prefix ``requests`` more will share, one every ``seconds``.
 
-    ``model`` is the request's own by default. ``price``: what it costs, from
-    :func:`tokenbox.catalog.price` on a day; without it the providers' published ratios decide. ``before``:
-    the request before this one, whose marks are to be found again. ``key``: whose requests share a cache,
-    for ``prompt_cache_key``; by default a digest of tools and system prompt.
+    ``model``: the request's own by default. ``price``: from :func:`tokenbox.catalog.price`; without it the
+    providers' published ratios decide. ``before``: the previous request, whose cache entries should still be
+    found. ``key``: the ``prompt_cache_key``, by default a digest of tools and system prompt.
 
-    A mark that is there already stays and takes one of the places. Raises ``InvalidMessage``, or
+    An existing mark stays and takes one of the places. Raises ``InvalidMessage``, or
     :class:`InvalidCachePlan` for figures that are not counts.
     """
     for name, figure in (("requests", requests), ("seconds", seconds)):
@@ -128,30 +128,42 @@ def plan(
     return _Planning(body, named, rules, requests, seconds, price, before, key).run()
 
 
-def low_water(price: Price | None) -> LowWater:
-    """How far to evict for a model of that price: decided in money where both prices are known.
+def with_breakpoints(body: Mapping[str, Any], model: str) -> Mapping[str, Any]:
+    """Return a request to a Claude model with breakpoints, if one more request like it pays for them.
 
-    Without a price for cached tokens it is ``"auto"``, which takes them to cost nothing beside others.
+    A body that has marks, that nothing pays for, or whose shape is not understood, is returned as it is, and
+    so is one for another provider's model.
     """
-    if (
-        price is None
-        or price.input is None
-        or price.cached_input is None
-        or price.input <= price.cached_input
-    ):
+    if rules_of(model).provider is not CacheProvider.ANTHROPIC or marked(body):
+        return body
+    try:
+        planned = plan(body, model=model, requests=1)
+    except InvalidMessage:
+        return body
+    return planned.body if planned.breakpoints else body
+
+
+def low_water(price: Price | None) -> LowWater:
+    """Return how far to evict for a model of that price, decided by cost if both prices are known.
+
+    Without a price for cached tokens the result is ``"auto"``, which assumes that they cost nothing.
+    """
+    if price is None or price.input is None or price.cached_input is None:
+        return AUTO
+    if price.input <= price.cached_input:
         return AUTO
     return AutoLowWater.by_price(price.input, price.cached_input, written=price.cache_write)
 
 
 def tokenizer_for(model: str) -> Tokenizer:
-    """What counts texts for a model here; for no name, what counts for a model that is not known."""
+    """Return the tokenizer for a model; for an empty name, the one for unknown models."""
     return tokenizer_of(counters_for(model).counter if model else counter_of(None))
 
 
 class _Planning:
-    """One plan as it is made."""
+    """A plan under construction."""
 
-    def __init__(  # as `plan` has them
+    def __init__(
         self,
         body: Mapping[str, Any],
         model: str,
@@ -179,11 +191,11 @@ class _Planning:
         self._warn()
         match self._rules.provider:
             case CacheProvider.ANTHROPIC:
-                found = self._of_anthropic()
+                found = self._for_anthropic()
             case CacheProvider.OPENAI_EXPLICIT:
-                found = self._of_openai_explicit()
+                found = self._for_openai_explicit()
             case CacheProvider.OPENAI:
-                found = self._of_openai()
+                found = self._for_openai()
             case _:
                 found = []
                 self._notes.append(
@@ -204,42 +216,37 @@ class _Planning:
             tuple(self._notes),
         )
 
-    # What each provider takes -------------------------------------------------------------------------------
+    # Providers ----------------------------------------------------------------------------------------------
 
-    def _of_anthropic(self) -> list[CacheBreakpoint]:
-        there = marked(self._body)
-        places = self._rules.places - len(there)
+    def _for_anthropic(self) -> list[CacheBreakpoint]:
+        marks = marked(self._body)
+        places = self._rules.places - len(marks)
         seconds = self._lifetime()
         if seconds is None:
             return []
         if places <= 0:
-            self._notes.append(f"the request has {len(there)} marks already, and there is room for no more")
+            self._notes.append(f"the request has {len(marks)} marks already, and there is room for no more")
             return []
-        wanted = [
-            *self._end_of(Layer.SYSTEM, "tools and system prompt, also after messages left"),
-            *(
-                []
-                if self._steady()
-                else self._end_of(Layer.TOOLS, "the tools, since the system prompt changes")
-            ),
-            *self._end_of(Layer.MESSAGES, "the whole of it, which the next request goes on from"),
-        ]
+        wanted = self._end_of(Layer.SYSTEM, "tools and system prompt, also after messages left")
+        if not self._is_stable():
+            wanted += self._end_of(Layer.TOOLS, "the tools, since the system prompt changes")
+        wanted += self._end_of(Layer.MESSAGES, "the whole of it, which the next request goes on from")
         wanted += self._stepping_stones(wanted)
-        return self._chosen(wanted, places, seconds, there)
+        return self._chosen(wanted, places, seconds, marks)
 
-    def _of_openai_explicit(self) -> list[CacheBreakpoint]:
+    def _for_openai_explicit(self) -> list[CacheBreakpoint]:
         if self._requests == 0 or self._seconds > HALF_AN_HOUR:
-            # The provider's own breakpoint would be written, at 1.25 times the price, and never read.
+            # The automatic breakpoint would be written at 1.25 times the price and never read.
             self._fields["prompt_cache_options"] = {"mode": "explicit"}
             self._notes.append("nothing reads it again in time, so nothing is written")
             return []
-        self._of_openai()
+        self._for_openai()
         wanted = self._end_of(Layer.SYSTEM, "tools and system prompt, also after messages left")
         if self._fields and wanted:
             return self._chosen(wanted, self._rules.places - 1, HALF_AN_HOUR, [])
         return []
 
-    def _of_openai(self) -> list[CacheBreakpoint]:
+    def _for_openai(self) -> list[CacheBreakpoint]:
         if self._total < self._rules.minimum:
             self._too_small(self._total)
             return []
@@ -255,10 +262,10 @@ class _Planning:
             )
         return []
 
-    # The rules, step by step --------------------------------------------------------------------------------
+    # Rules --------------------------------------------------------------------------------------------------
 
     def _lifetime(self) -> int | None:
-        """The cheapest lifetime that bridges the time between requests and pays; None if none does."""
+        """Return the cheapest lifetime that bridges the time between requests; None if none does or pays."""
         for seconds, factor in self._rules.lifetimes:
             if self._seconds <= seconds:
                 if self._gain(factor) > 0:
@@ -275,7 +282,7 @@ class _Planning:
         return None
 
     def _gain(self, factor: Decimal) -> Decimal:
-        """What caching a token saves over all requests: in dollars per million, or in prices of input."""
+        """Return the savings per cached token over all requests, in dollars per million or input prices."""
         full, read, write = Decimal(1), _READ_SHARE, factor
         price = self._price
         if price is not None and price.input is not None and price.cached_input is not None:
@@ -285,7 +292,7 @@ class _Planning:
         return self._requests * (full - read) - (write - full)
 
     def _end_of(self, layer: Layer, why: str) -> list[CacheBreakpoint]:
-        """A mark on the last block of a layer that can have one, if the prompt is long enough there."""
+        """Return a mark on the last markable block of a layer, if the prompt is long enough there."""
         if layer is Layer.SYSTEM and not any(span.layer <= Layer.SYSTEM for span in self._spans):
             return []
         here = [
@@ -293,7 +300,7 @@ class _Planning:
             for at, span in enumerate(self._spans)
             if span.layer == layer or (layer is Layer.SYSTEM and span.layer is Layer.TOOLS)
         ]
-        if layer is Layer.SYSTEM and not self._steady():
+        if layer is Layer.SYSTEM and not self._is_stable():
             here = [at for at in here if self._spans[at].layer is Layer.TOOLS]
         at = next((at for at in reversed(here) if self._markable(self._spans[at])), None)
         if at is None:
@@ -305,7 +312,7 @@ class _Planning:
         return [CacheBreakpoint(self._spans[at].place, self._ends[at], 0, why)]
 
     def _stepping_stones(self, wanted: Sequence[CacheBreakpoint]) -> list[CacheBreakpoint]:
-        """Marks on the way to the end of the request before, where it is further back than is looked."""
+        """Return marks towards the end of the previous request, if it is further back than ``look_back``."""
         look_back = self._rules.look_back
         if self._before is None or look_back is None or not wanted:
             return []
@@ -322,19 +329,19 @@ class _Planning:
         return list(reversed(stones))
 
     def _chosen(
-        self, wanted: Sequence[CacheBreakpoint], places: int, seconds: int, there: Sequence[str]
+        self, wanted: Sequence[CacheBreakpoint], places: int, seconds: int, marks: Sequence[str]
     ) -> list[CacheBreakpoint]:
-        """One mark for each place, the end and the system prompt first, in the order of the prompt."""
+        """Return the first ``places`` of the wanted marks, in the order of the prompt."""
         found: dict[str, CacheBreakpoint] = {}
         for one in wanted:
-            if one.place not in there and one.place not in found and len(found) < places:
-                found[one.place] = CacheBreakpoint(one.place, one.tokens, seconds, one.why)
-        if len({one.place for one in wanted} - set(there)) > places:
+            if one.place not in marks and one.place not in found and len(found) < places:
+                found[one.place] = replace(one, seconds=seconds)
+        if len({one.place for one in wanted} - set(marks)) > places:
             self._notes.append(f"there are {self._rules.places} places, and more were wanted")
         return sorted(found.values(), key=lambda one: one.tokens)
 
-    def _steady(self) -> bool:
-        """Whether the system prompt is taken to stay as it is."""
+    def _is_stable(self) -> bool:
+        """Return True if the system prompt is expected not to change."""
         system = [span for span in self._spans if span.layer is Layer.SYSTEM]
         if any(volatile(span.text) for span in system):
             return False
@@ -365,19 +372,15 @@ class _Planning:
         return not (span.kind == "text" and isinstance(span.value, Mapping) and not span.value.get("text"))
 
     def _digest(self) -> str:
-        """One key for all requests with these tools and this system prompt."""
-        said = "\0".join(span.text for span in self._spans if span.layer < Layer.MESSAGES)
-        return f"tb-{hashlib.sha256(said.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+        """Return a key for all requests with these tools and this system prompt."""
+        text = "\0".join(span.text for span in self._spans if span.layer < Layer.MESSAGES)
+        return f"tb-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
     def _saved(self, found: Sequence[CacheBreakpoint]) -> Decimal | None:
         price = self._price
         if price is None or price.input is None or price.cached_input is None:
             return None
-        if (
-            self._rules.provider is CacheProvider.OPENAI_EXPLICIT
-            and not found
-            and "prompt_cache_options" in self._fields
-        ):
+        if "prompt_cache_options" in self._fields:
             written = price.input * Decimal("1.25") if price.cache_write is None else price.cache_write
             return self._total * (written - price.input) / _PER_MILLION
         if not found:
@@ -387,7 +390,7 @@ class _Planning:
 
 
 def _mark(body: dict[str, Any], one: CacheBreakpoint, provider: CacheProvider) -> None:
-    """Set one mark in the request."""
+    """Set a mark in the request."""
     field, _, rest = one.place.partition("[")
     if field in {"system", "instructions"} and isinstance(body.get(field), str):
         if provider is not CacheProvider.ANTHROPIC:

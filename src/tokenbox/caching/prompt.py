@@ -1,8 +1,8 @@
-"""A request as its provider reads it: the spans of the prompt, in the order in which a cache compares them.
+"""The prompt of a request as spans, in the order in which a provider's cache compares them.
 
-Tools come first, then the system prompt, then the messages, block by block. What does not reach the model is
-left out (marks of the cache itself, sampling), and what two spellings of one request have in common is
-written in one way: a text and a list with one text block are the same.
+Tools come first, then the system prompt, then the messages, block by block. Fields that do not reach the
+model (cache marks, sampling) are left out, and equivalent spellings are normalized: a text is the same as a
+list with one text block.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tokenbox.content.message import InvalidMessage
 from tokenbox.content.request import Api
 
 MARKS: Final = frozenset(("cache_control", "prompt_cache_breakpoint"))
-"""Keys of a block that mark a breakpoint. They are not part of the prompt."""
+"""The keys of a block that mark a breakpoint. They are not part of the prompt."""
 
 
 class Layer(IntEnum):
-    """A part of the prompt, in the order of the prompt. A change spoils what comes after it."""
+    """A part of the prompt, in the order of the prompt. A change invalidates everything after it."""
 
     TOOLS = 0
     SYSTEM = 1
@@ -32,8 +32,8 @@ class Layer(IntEnum):
 class PromptSpan:
     """One tool, or one block of the system prompt or of a message.
 
-    ``place`` is its path in the request. ``message`` is the place of its message in the list, None for what
-    is not a message. ``value`` is the block without marks, ``text`` what the cache compares.
+    ``place``: its path in the request. ``message``: the index of its message, None outside the messages.
+    ``value``: the block without marks. ``text``: the text that the cache compares.
     """
 
     layer: Layer
@@ -55,7 +55,7 @@ class PromptSpan:
 
 
 def api_of(body: Mapping[str, Any]) -> Api:
-    """Whose shape a request has. Raises :class:`InvalidMessage` for what is not part of a chat."""
+    """Return the API whose shape a request has. Raises :class:`InvalidMessage` if it is no chat request."""
     if not isinstance(body, Mapping):
         raise InvalidMessage(
             f"a request is a mapping, as it is sent: {{'model': ..., 'messages': [...]}}, "
@@ -75,7 +75,7 @@ def api_of(body: Mapping[str, Any]) -> Api:
 
 
 def spans(body: Mapping[str, Any], api: Api | None = None) -> list[PromptSpan]:
-    """The prompt that ``body`` makes, span by span. Raises :class:`InvalidMessage`."""
+    """Return the prompt of ``body`` as spans. Raises :class:`InvalidMessage`."""
     own = api_of(body)
     api = own if api is None else api
     key = "input" if api is Api.RESPONSES else "messages"
@@ -95,7 +95,7 @@ def spans(body: Mapping[str, Any], api: Api | None = None) -> list[PromptSpan]:
 
 
 def as_text(value: object) -> str:
-    """A JSON value as text. Keys keep their order: a schema with other order is another prompt."""
+    """Return a JSON value as text. Keys keep their order: a schema in another order is another prompt."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)
 
 
@@ -109,7 +109,7 @@ def _tools(body: Mapping[str, Any]) -> Iterator[PromptSpan]:
 
 def _item(key: str, number: int, item: Mapping[str, Any]) -> Iterator[PromptSpan]:
     role = str(item.get("role", ""))
-    # A system message that the list begins with stands where other APIs have a field for it.
+    # A leading system message takes the place of the system field of other APIs.
     layer = Layer.SYSTEM if role in {"system", "developer"} and not number else Layer.MESSAGES
     place = f"{key}[{number}]"
     yield from _blocks(layer, f"{place}.content", role, item.get("content"), number)
@@ -149,7 +149,7 @@ def _unmarked(value: object) -> object:
 
 
 def _top_sorted(value: object) -> object:
-    """The keys of a block have no order to a provider; those of what is in it have."""
+    """Sort the top-level keys of a block, which have no order to a provider; nested keys have one."""
     return dict(sorted(value.items())) if isinstance(value, Mapping) else value
 
 

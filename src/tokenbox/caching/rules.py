@@ -1,4 +1,4 @@
-"""What providers publish of their prompt caches, as a table with its sources and the day they were read.
+"""The published rules of the providers' prompt caches, as a table with sources and date.
 
 Sources: platform.claude.com "Prompt caching", developers.openai.com "Prompt caching", and the types of the
 SDKs anthropic 2.11 and openai 3.52, read on 2026-11-22.
@@ -19,25 +19,26 @@ ONE_HOUR: Final = 3_600
 
 
 class CacheProvider(StrEnum):
-    """Which provider caches, and what a caller can ask of it."""
+    """The kind of a provider's cache."""
 
     ANTHROPIC = "anthropic"
-    """Nothing is cached without ``cache_control`` marks."""
+    """Only with ``cache_control`` marks."""
     OPENAI = "openai"
     """Automatic; a write costs nothing (models before GPT-5.6)."""
     OPENAI_EXPLICIT = "openai-explicit"
-    """Automatic, with breakpoints of the caller's own; a write costs 1.25 times the input (GPT-5.6 on)."""
+    """Automatic, plus the caller's own breakpoints; a write costs 1.25 times the input (GPT-5.6 on)."""
     AUTOMATIC = "automatic"
-    """The server reuses what begins the same, and there is nothing to ask for: llama.cpp, vLLM, DeepSeek."""
+    """The server reuses equal prefixes, without any setting: llama.cpp, vLLM, DeepSeek."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheRules:
     """The rules for one model. Tokens and seconds.
 
-    ``minimum``: a shorter prefix is not cached, and no error says so. ``places``: breakpoints per request.
-    ``look_back``: how many blocks before a breakpoint an older entry is found; None: any. ``lifetimes``:
-    seconds since the last use, with what a write then costs, as a multiple of the price of input.
+    ``minimum``: the shortest prefix that is cached; a shorter one is ignored without an error. ``places``:
+    breakpoints per request. ``look_back``: how many blocks before a breakpoint an older entry is found; None:
+    any. ``lifetimes``: seconds since the last use, each with the price of a write as a multiple of the input
+    price.
     """
 
     provider: CacheProvider
@@ -47,8 +48,8 @@ class CacheRules:
     lifetimes: tuple[tuple[int, Decimal], ...]
 
 
-# The smallest prefix that is cached, by model; the longest name that matches holds. Where sources disagree
-# (1,024 and 2,048 for Sonnet 4.6), the larger: a mark on less does nothing.
+# The shortest prefix that is cached, by model; the longest matching name wins. If sources disagree (1,024 and
+# 2,048 for Sonnet 4.6), the larger figure: a mark on less has no effect.
 _CLAUDE_MINIMUM: Final = {
     "opus-5": 512,
     "fable-5": 512,
@@ -78,7 +79,7 @@ _FIRST_EXPLICIT: Final = (5, 6)
 
 
 def rules_of(model: str) -> CacheRules:
-    """The rules of the cache that ``model`` is served with, by its name."""
+    """Return the cache rules for a model name."""
     name = model.rpartition("/")[2].lower().replace(".", "-") if "claude" in model.lower() else model.lower()
     if "claude" in name:
         known = sorted((key for key in _CLAUDE_MINIMUM if key in name), key=len)

@@ -1,8 +1,8 @@
-"""What a provider itself takes out of a request: context editing and compaction.
+"""Context editing and compaction by the provider.
 
 Anthropic's ``context_management.edits`` clear old tool results and thoughts, or compact, once the input is
 over a trigger; OpenAI's ``context_management`` compacts, and ``truncation: "auto"`` drops from the middle.
-What a model then reads is less than what was sent, so a count of the request is the most it can be.
+The model then reads less than was sent, so the count of the request is an upper bound.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tokenbox.integers import whole
 if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
 
-# By the first words of its type; the rest is the day of its version. With the default trigger, and what is
-# kept by default (tool uses, turns with thoughts), as Anthropic publishes them.
+# By the type of the edit without its version date: the default trigger and the default number of kept items
+# (tool uses, turns with thoughts), as Anthropic publishes them.
 _DEFAULTS: Final[Mapping[str, tuple[int | None, int | None]]] = {
     "clear_tool_uses": (100_000, 3),
     "clear_thinking": (None, 1),
@@ -28,12 +28,12 @@ _DEFAULTS: Final[Mapping[str, tuple[int | None, int | None]]] = {
     "truncation": (None, None),
 }
 _CLEARED: Final = 16
-"""About the tokens of the line that takes the place of a cleared result."""
+"""The approximate tokens of the line that replaces a cleared result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One edit that the provider makes, from ``trigger`` of ``unit`` on."""
+    """One edit by the provider, made once ``unit`` exceeds ``trigger``."""
 
     kind: str
     trigger: int | None
@@ -55,12 +55,12 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class ServerSide:
-    """What the provider does with a request of ``sent`` tokens.
+    """The provider's edits of a request of ``sent`` tokens.
 
-    ``read``: about how many of them the model reads after the edits; None where that is not known, as with a
-    summary that is yet to be written. ``compacted``: places of items that stand for what was compacted
-    before; an opaque one has a size that only the provider knows. ``unread``: places of messages before the
-    last of them, which Anthropic does not show to the model.
+    ``read``: the approximate tokens that the model reads after the edits; None if unknown, for instance
+    because a summary is yet to be written. ``compacted``: the places of items that replace compacted ones;
+    only the provider knows the size of an opaque one. ``unread``: the messages before the last of them, which
+    Anthropic does not show to the model.
     """
 
     edits: tuple[Edit, ...]
@@ -82,7 +82,7 @@ class ServerSide:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """An edit that an answer says was made. Tokens and uses are None where it does not say."""
+    """An edit reported in an answer. Tokens and uses are None if not reported."""
 
     kind: str
     cleared_tokens: int | None = None
@@ -93,9 +93,9 @@ class Applied:
 
 
 def server_side(body: Mapping[str, Any], tokenizer: Tokenizer | None = None) -> ServerSide:
-    """The edits that ``body`` asks its provider for, and about what is left after them.
+    """Return the edits that ``body`` requests, and the approximate tokens left after them.
 
-    ``tokenizer`` counts; without it no figure is given. Raises ``InvalidMessage``.
+    Without ``tokenizer`` there are no figures. Raises ``InvalidMessage``.
     """
     api = api_of(body)
     edits, prompt = _edits(body, api), spans(body, api)
@@ -104,24 +104,24 @@ def server_side(body: Mapping[str, Any], tokenizer: Tokenizer | None = None) -> 
     if tokenizer is None:
         return ServerSide(edits, compacted, unread)
     sizes = tokenizer.count_batch([span.text for span in prompt])
-    here = [(span, size) for span, size in zip(prompt, sizes, strict=True) if span.message not in unread]
-    sent = read = sum(size for _, size in here)
+    shown = [(span, size) for span, size in zip(prompt, sizes, strict=True) if span.message not in unread]
+    sent = read = sum(size for _, size in shown)
     known = True
     for edit in edits:
-        measured = _uses(here) if edit.unit == "tool_uses" else read
+        measured = _tool_uses(shown) if edit.unit == "tool_uses" else read
         if edit.trigger is not None and measured <= edit.trigger:
             continue
         if edit.kind == "clear_tool_uses":
-            read = _cleared(here, read, edit)
+            read -= _cleared_results(shown, edit)
         elif edit.kind == "clear_thinking":
-            read -= _thoughts(here, edit.keep)
+            read -= _cleared_thoughts(shown, edit.keep)
         elif edit.trigger is not None:
             known = False
     return ServerSide(edits, compacted, unread, sent, read if known else None)
 
 
 def applied(answer: Mapping[str, Any]) -> tuple[Applied, ...]:
-    """The edits that an answer of a provider says were made, for the record."""
+    """Return the edits that a provider's answer reports."""
     management = answer.get("context_management")
     found = management.get("applied_edits") if isinstance(management, Mapping) else None
     made = [
@@ -183,7 +183,7 @@ def _kind(edit: Mapping[str, Any]) -> str:
 
 
 def _unread(prompt: Sequence[PromptSpan]) -> tuple[int, ...]:
-    last = max((span.message for span in prompt if _stands_for_the_past(span)), default=None)  # type: ignore[type-var]
+    last = max((span.message for span in prompt if _is_summary(span)), default=None)  # type: ignore[type-var]
     if last is None:
         return ()
     return tuple(
@@ -191,33 +191,34 @@ def _unread(prompt: Sequence[PromptSpan]) -> tuple[int, ...]:
     )
 
 
-def _stands_for_the_past(span: PromptSpan) -> bool:
+def _is_summary(span: PromptSpan) -> bool:
     return span.kind == "compaction" and span.message is not None and bool(span.value.get("content"))
 
 
-def _uses(here: Sequence[tuple[PromptSpan, int]]) -> int:
-    return sum(span.kind in {"tool_use", "function_call"} for span, _ in here)
+def _tool_uses(shown: Sequence[tuple[PromptSpan, int]]) -> int:
+    return sum(span.kind in {"tool_use", "function_call"} for span, _ in shown)
 
 
-def _cleared(here: Sequence[tuple[PromptSpan, int]], read: int, edit: Edit) -> int:
+def _cleared_results(shown: Sequence[tuple[PromptSpan, int]], edit: Edit) -> int:
+    """Return the tokens that clearing old tool results saves."""
     names = {
-        str(span.value.get("id")): str(span.value.get("name")) for span, _ in here if span.kind == "tool_use"
+        str(span.value.get("id")): str(span.value.get("name")) for span, _ in shown if span.kind == "tool_use"
     }
     results = [
         size
-        for span, size in here
+        for span, size in shown
         if span.kind == "tool_result" and names.get(str(span.value.get("tool_use_id"))) not in edit.exclude
     ]
     old = results[: max(0, len(results) - (edit.keep or 0))]
     saved = sum(max(0, size - _CLEARED) for size in old)
-    return read if edit.clear_at_least is not None and saved < edit.clear_at_least else read - saved
+    return 0 if edit.clear_at_least is not None and saved < edit.clear_at_least else saved
 
 
-def _thoughts(here: Sequence[tuple[PromptSpan, int]], keep: int | None) -> int:
+def _cleared_thoughts(shown: Sequence[tuple[PromptSpan, int]], keep: int | None) -> int:
+    """Return the tokens that clearing old thoughts saves."""
     if keep is None:
         return 0
-    turns = sorted({span.message for span, _ in here if span.kind in {"thinking", "redacted_thinking"}})  # type: ignore[type-var]
-    gone = set(turns[: max(0, len(turns) - keep)])
-    return sum(
-        size for span, size in here if span.message in gone and span.kind in {"thinking", "redacted_thinking"}
-    )
+    thoughts = [(span, size) for span, size in shown if span.kind in {"thinking", "redacted_thinking"}]
+    turns = sorted({span.message for span, _ in thoughts})  # type: ignore[type-var]
+    cleared = set(turns[: max(0, len(turns) - keep)])
+    return sum(size for span, size in thoughts if span.message in cleared)

@@ -1,10 +1,11 @@
-"""What models can hold and what they cost: figures, each with its source and date. No network is ever used.
+"""Limits and prices of models, each with its source and date. No network is used.
 
     model("gpt-5").context_window     Figure(400000, "models.dev via ctxlen 2026.10.27.2", "2026-10-27")
     find("claude sonnet")             the models of that name, best first
     price("gpt-5", on=date.today())   dollars per million tokens, as Decimal; None is unpriced
 
-What a user's config or a live server says comes in as :class:`ModelLimits`, and wins over what is published.
+Limits from the user's config or from a live server are passed as :class:`ModelLimits`, and override published
+ones.
 """
 
 from tokenbox.catalog.families import TokenizerFamily, tokenizer_family

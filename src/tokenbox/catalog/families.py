@@ -1,7 +1,8 @@
-"""Which tokenizer a model counts with, as its maker publishes it.
+"""The table of published tokenizers of models.
 
-The first row of the table that matches the model's bare name (lower case, without provider, file suffix and
-quantization) says. A row whose family is None says that there is none to be had; no row means unknown.
+The first row whose pattern matches the model's bare name (lower case, without provider, file suffix and
+quantization) applies. A row with family None means that the maker publishes no tokenizer; no row means
+unknown.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tokenbox.catalog.names import bare_name
 
 @dataclass(frozen=True, slots=True)
 class TokenizerFamily:
-    """A tokenizer that models share. ``name`` None: the maker publishes none, and ``source`` says so."""
+    """A tokenizer shared by models. ``name`` is None if the maker publishes no tokenizer."""
 
     name: str | None
     source: str
@@ -26,14 +27,14 @@ class TokenizerFamily:
 
 
 class _Row(NamedTuple):
-    pattern: str  # searched from the start of the bare name
+    pattern: str  # matched at the start of the bare name
     family: str | None
     source: str
 
 
 _TIKTOKEN = "tiktoken, model.py"
 _ROWS = (
-    # OpenAI. tiktoken maps names that begin so; later ones are not in it yet, so they are unknown.
+    # OpenAI. These are the name prefixes in tiktoken; later models are unknown.
     _Row(
         r"gpt-oss",
         "o200k_base",
@@ -50,7 +51,7 @@ _ROWS = (
     _Row(r"gemini-1\.[05]", "gemma2", "google-genai, local tokenizer"),
     _Row(r"gemma-?3(?![\d.])", "gemma3", "model card"),
     _Row(r"gemma-?2(?![\d.])", "gemma2", "model card"),
-    # A distilled model counts as the one it was made from.
+    # A distilled model uses the tokenizer of its base model.
     _Row(r"deepseek-r1-distill-llama", "llama3-bpe", "model card"),
     _Row(r"deepseek-r1-distill-qwen", "qwen2-bpe", "model card"),
     _Row(r"deepseek-(r1|v3)(?!\d)", "deepseek-v3-bpe", "model card"),
@@ -58,7 +59,7 @@ _ROWS = (
     _Row(r"(meta-)?llama-?4(?!\d)", "llama4-bpe", "model card"),
     _Row(r"(meta-)?llama-?3(?!\d)", "llama3-bpe", "model card"),
     _Row(r"(meta-)?llama-?2(?!\d)|codellama", "llama2-sentencepiece", "model card"),
-    # Alibaba's open models. Those it only serves (qwen-max) have no card; Qwen 3.5 has another vocabulary.
+    # Alibaba's open models. Its hosted models (qwen-max) have no card; Qwen 3.5 has another vocabulary.
     _Row(
         r"qwen-?(2|2[.-]5|3)(-(coder|math|next|vl))*(-\d+(\.\d+)?b(?![a-z]).*)?$", "qwen2-bpe", "model card"
     ),
@@ -83,6 +84,6 @@ def _table() -> tuple[tuple[re.Pattern[str], TokenizerFamily], ...]:
 
 
 def tokenizer_family(model: str) -> TokenizerFamily | None:
-    """The tokenizer of the model of that name. None: nothing is known of it."""
+    """Return the tokenizer family of a model, or None if it is unknown."""
     name = bare_name(model)
     return next((family for pattern, family in _table() if pattern.match(name)), None)

@@ -1,4 +1,4 @@
-"""A figure with its source and date, and which of several figures counts."""
+"""Figures with source and date, and the rules that choose among several."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Limit(StrEnum):
-    """The three limits of a model, which differ: GPT-5 holds 400,000 tokens and takes 272,000."""
+    """The limits of a model. They differ: GPT-5 has a window of 400,000 and an input limit of 272,000."""
 
     CONTEXT_WINDOW = "context_window"  # input and output together
     MAX_INPUT_TOKENS = "max_input_tokens"
@@ -21,20 +21,20 @@ class Limit(StrEnum):
 
 
 class FigureRule(StrEnum):
-    """Why a figure counts and not another one."""
+    """The rule that chose a figure among several."""
 
-    CONFIGURED = "configured"  # the user said so
-    DISCOVERED = "discovered"  # the server that gets the request says so
-    SMALLEST = "smallest"  # of what is published
-    UNROUNDED = "unrounded"  # the figure that a smaller one was rounded from
-    BOTH_HOLD = "both_hold"  # a window smaller than the most input
+    CONFIGURED = "configured"  # set by the user
+    DISCOVERED = "discovered"  # reported by the server that gets the request
+    SMALLEST = "smallest"  # of the published figures
+    UNROUNDED = "unrounded"  # the exact figure of a smaller, rounded one
+    BOTH_HOLD = "both_hold"  # the window is smaller than the input limit
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number of tokens, who says so, and when (``YYYY-MM-DD``; None is not known).
+    """A number of tokens with its source and date (``YYYY-MM-DD``; None if unknown).
 
-    ``value`` None means that this source says it does not know, or that there is no limit it would name.
+    ``value`` is None if the source explicitly has no value.
     """
 
     value: int | None
@@ -47,9 +47,9 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class ModelLimits:
-    """What one source says of a model; None where it says nothing.
+    """The limits of a model from one source. None: the source does not state the limit.
 
-    The user's config and the clients of servers give these to :func:`tokenbox.catalog.model`.
+    The user's config and the clients of servers pass these to :func:`tokenbox.catalog.model`.
     """
 
     context_window: Figure | None = None
@@ -63,7 +63,7 @@ class ModelLimits:
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """Sources that do not agree on a limit. ``chosen`` counts, by ``rule``; ``others`` say something else."""
+    """A disagreement of sources on a limit. ``rule`` decided for ``chosen``; ``others`` differ."""
 
     limit: Limit
     rule: FigureRule
@@ -81,11 +81,11 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What is known of a model. A limit that no source has is None: unknown, and never 0.
+    """The known limits of a model. A limit is None if it is unknown, and never 0.
 
-    Of several published figures the smallest counts, unless it is another one rounded. The user's config
-    counts before the server's own figure, and that before anything published. What does not agree stands in
-    ``disagreements``.
+    The user's config overrides the server's figure, which overrides published ones. Of several published
+    figures the smallest is used, unless it is a rounded form of another. ``disagreements`` lists the
+    differences.
     """
 
     id: str
@@ -98,16 +98,16 @@ class ModelInfo:
 
     @property
     def tokenizer_family(self) -> str | None:
-        """The name of the tokenizer: None where none is published, or nothing is known."""
+        """The name of the tokenizer; None if it is unpublished or unknown."""
         return None if self.tokenizer is None else self.tokenizer.name
 
     @property
     def window(self) -> Figure | None:
-        """What to enforce: the context window, or where no source has it the most input, never larger."""
+        """The limit to enforce: the context window, or else the input limit, which is never larger."""
         if self.context_window is not None:
             return self.context_window
-        taken = self.max_input_tokens
-        return None if taken is None else Figure(taken.value, f"max input of {taken.source}", taken.date)
+        limit = self.max_input_tokens
+        return None if limit is None else Figure(limit.value, f"max input of {limit.source}", limit.date)
 
     def figure(self, limit: Limit) -> Figure | None:
         found: Figure | None = getattr(self, limit.value)
@@ -130,12 +130,12 @@ def settle(
     discovered: ModelLimits | None,
     published: Iterable[ModelLimits],
 ) -> tuple[Figure | None, Disagreement | None]:
-    """The figure that counts for ``limit``, and who disagrees.
+    """Choose the figure for ``limit``, and return it with the disagreement, if any.
 
-    The user's config, else the server, else the smallest published figure (of equals, the first). A rounded
-    figure never counts before the one that it was rounded from.
+    The order is the user's config, the server, the smallest published figure (of equals, the first). An exact
+    figure is preferred to its rounded form.
     """
-    said = [
+    stated = [
         (rule, figure)
         for rule, limits in (
             (FigureRule.CONFIGURED, configured),
@@ -144,23 +144,23 @@ def settle(
         )
         if limits is not None and (figure := limits.figure(limit)) is not None and figure.value is not None
     ]
-    if not said:
+    if not stated:
         return None, None
-    rule = said[0][0]
-    smallest = min((figure for by, figure in said if by is rule), key=_tokens)
+    rule = stated[0][0]
+    smallest = min((figure for by, figure in stated if by is rule), key=_tokens)
     chosen = smallest
     if rule is FigureRule.SMALLEST:
-        full = (figure for _, figure in said if is_rounding(_tokens(smallest), _tokens(figure)))
+        full = (figure for _, figure in stated if is_rounding(_tokens(smallest), _tokens(figure)))
         chosen = min(full, key=_tokens, default=smallest)
         rule = rule if chosen is smallest else FigureRule.UNROUNDED
-    others = tuple(dict.fromkeys(figure for _, figure in said if figure.value != chosen.value))
+    others = tuple(dict.fromkeys(figure for _, figure in stated if figure.value != chosen.value))
     return chosen, Disagreement(limit, rule, chosen, others) if others else None
 
 
 def is_rounding(figure: int, full: int) -> bool:
-    """Whether ``figure`` is ``full`` written with one or two digits: 1,000,000 for 1,047,576.
+    """Return whether ``figure`` is ``full`` rounded to one or two digits, as 1,000,000 is of 1,047,576.
 
-    128,000 has three digits: it is a figure by itself, and no rounding of 131,072.
+    128,000 has three digits, so it is not a rounded form of 131,072.
     """
     digits, full_digits = (len(str(value).rstrip("0")) for value in (figure, full))
     close = figure < full <= figure + figure // _CLOSE
@@ -175,9 +175,9 @@ _CLOSE = 20  # 5 %
 def with_input(
     window: Figure | None, found: Disagreement | None, taken: Figure | None, *, stated: bool
 ) -> tuple[Figure | None, Disagreement | None]:
-    """The window beside the most input, which cannot be larger: a disagreement, unless the user stated it.
+    """Reconcile the window with the input limit, which cannot be larger, unless the user stated the window.
 
-    A rounded window gives way to the most input, which it was rounded from.
+    A smaller window is a disagreement. If it is a rounded form of the input limit, that replaces it.
     """
     if window is None or taken is None or stated or _tokens(window) >= _tokens(taken):
         return window, found

@@ -1,4 +1,4 @@
-"""Models by name: the one that an id means, and those that a query may mean."""
+"""Lookup of models: by id, and by search."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tokenbox.catalog.published import is_first_party, published
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# No id of a model is longer.
+# The maximum length of an id.
 MAX_ID = 300
 
 
@@ -26,21 +26,21 @@ def model(
     configured: Mapping[str, ModelLimits] | None = None,
     discovered: Mapping[str, ModelLimits] | None = None,
 ) -> ModelInfo | None:
-    """What is known of a model, or None where nothing is.
+    """Return the limits of a model, or None if it is unknown.
 
-    The id is a provider's (``gpt-5``, ``claude-sonnet-4-5``), qualified (``openai/gpt-5``), that of a dated
-    snapshot (``gpt-5-2025-08-07``), or a local server's (``llama3.1:8b``, ``Qwen3-8B-Q4_K_M.gguf``).
-    ``configured`` and ``discovered`` are by id: what the user and what a server says, of any model.
+    The id is a provider's (``gpt-5``, ``claude-sonnet-4-5``), qualified (``openai/gpt-5``), of a dated
+    snapshot (``gpt-5-2025-08-07``), or of a local server (``llama3.1:8b``, ``Qwen3-8B-Q4_K_M.gguf``).
+    ``configured`` and ``discovered``: limits by id, from the user and from servers.
     """
     wanted = checked_name(model_id)
     if not wanted or len(wanted) > MAX_ID:
         return None
     keys = _keys(wanted)
-    said = _published_limits(wanted, keys)
+    listed = _published_limits(wanted, keys)
     ours, servers = (_stated(wanted, keys, by_id) for by_id in (configured, discovered))
-    if not keys and not said and ours is None and servers is None:
+    if not keys and not listed and ours is None and servers is None:
         return None
-    settled = {limit: settle(limit, ours, servers, said) for limit in Limit}
+    settled = {limit: settle(limit, ours, servers, listed) for limit in Limit}
     window, taken = settled[Limit.CONTEXT_WINDOW], settled[Limit.MAX_INPUT_TOKENS][0]
     stated = ours is not None and ours.context_window is not None
     settled[Limit.CONTEXT_WINDOW] = with_input(*window, taken, stated=stated)
@@ -65,32 +65,32 @@ def find(
     makers_only: bool = False,
     limit: int | None = None,
 ) -> list[ModelInfo]:
-    """The models that a query may mean, best first: the id itself, what begins so, what has all its words.
+    """Search models, best matches first: the id itself, ids with this prefix, ids with all of its words.
 
-    Of equals the maker's own come first, then names without a date, then the newest version. ``makers_only``
-    leaves out who else serves a model. An empty query means all.
+    Among equal matches, the maker's own ids come first, then ids without a date, then the newest version.
+    ``makers_only`` excludes other providers of a model. An empty query matches all models.
     """
-    said = {**(discovered or {}), **(configured or {})}
-    ranked = sorted(_ranked(checked_name(query).lower()[:MAX_ID], makers_only=makers_only, extra=said))
+    extra = {**(discovered or {}), **(configured or {})}
+    ranked = sorted(_ranked(checked_name(query).lower()[:MAX_ID], makers_only=makers_only, extra=extra))
     found = (model(key, configured=configured, discovered=discovered) for _, key in ranked[:limit])
     infos = [info for info in found if info is not None]
     meant = model(query, configured=configured, discovered=discovered)
     if meant is not None and meant.id not in {info.id for info in infos}:
-        infos = [meant, *infos][:limit]  # as a local server names it
+        infos = [meant, *infos][:limit]  # the name of a local server
     return infos
 
 
-def nearest(model_id: str, most: int = 3) -> list[str]:
-    """Ids that are spelled much like this one, for a message that says there is no such model."""
+def nearest(model_id: str, limit: int = 3) -> list[str]:
+    """Return ids with similar spelling, to suggest for an unknown model."""
     wanted = checked_name(model_id).lower()[:MAX_ID]
     rows = published().raw
     own = {key.rpartition("/")[2].lower(): key for key in rows if is_first_party(key)}
-    near = difflib.get_close_matches(wanted.rpartition("/")[2], own, most)
+    near = difflib.get_close_matches(wanted.rpartition("/")[2], own, limit)
     return [own[name] for name in near]
 
 
 def _keys(wanted: str) -> list[str]:
-    """The rows that are the model, nearest first."""
+    """Return the rows of the model, closest spelling first."""
     data = published()
     asked, slash, _ = wanted.partition("/")
     provider = provider_of(asked.lower()) if slash else None
@@ -108,37 +108,37 @@ def _keys(wanted: str) -> list[str]:
 
 def _published_limits(wanted: str, keys: list[str]) -> list[ModelLimits]:
     data = published()
-    said: list[ModelLimits] = []
+    found: list[ModelLimits] = []
     for key in keys:
-        said += data.limits(key)
+        found += data.limits(key)
     base = undated(wanted)
     if base is not None:
-        said += _from_base(base, said)
-    card = None if said else card_of(wanted)
+        found += _from_base(base, found)
+    card = None if found else card_of(wanted)
     if card is not None:
         return [card]
-    if not any(limits.context_window for limits in said):
-        said += _as_served(wanted, keys)
-    return said
+    if not any(limits.context_window for limits in found):
+        found += _as_served(wanted, keys)
+    return found
 
 
-def _from_base(base: str, said: list[ModelLimits]) -> list[ModelLimits]:
-    """What is known of the model that this is a snapshot of, where the snapshot's own rows say nothing.
+def _from_base(base: str, own: list[ModelLimits]) -> list[ModelLimits]:
+    """Return limits of a snapshot's base model that the snapshot's own rows do not have.
 
-    Only if they agree in the most input: a snapshot may well be smaller than what followed it.
+    Both must agree on the input limit, because a snapshot may be smaller than a later version.
     """
     base_keys = _keys(base)
-    inputs = {limits.max_input_tokens.value for limits in said if limits.max_input_tokens is not None}
-    known = {limit for limit in Limit if any(limits.figure(limit) for limits in said)}
-    taken = []
+    inputs = {limits.max_input_tokens.value for limits in own if limits.max_input_tokens is not None}
+    known = {limit for limit in Limit if any(limits.figure(limit) for limits in own)}
+    found = []
     for limits in _published_limits(base, base_keys) if base_keys else []:
-        own = limits.max_input_tokens
-        if inputs and own is not None and own.value not in inputs:
+        max_input = limits.max_input_tokens
+        if inputs and max_input is not None and max_input.value not in inputs:
             return []
-        taken.append(
+        found.append(
             ModelLimits(*(None if limit in known else _of(limits.figure(limit), base) for limit in Limit))
         )
-    return [limits for limits in taken if limits != ModelLimits()]
+    return [limits for limits in found if limits != ModelLimits()]
 
 
 def _of(figure: Figure | None, base: str) -> Figure | None:
@@ -146,14 +146,14 @@ def _of(figure: Figure | None, base: str) -> Figure | None:
 
 
 def _as_served(wanted: str, keys: list[str]) -> list[ModelLimits]:
-    """The window of a model that a provider serves under a name of its own, or that another made."""
+    """Return the window of a model from a provider that hosts it, perhaps under its own name."""
     windows = (offered_window(name) for name in (wanted, *keys))
     found = next((window for window in windows if window is not None), None)
     return [] if found is None else [ModelLimits(found)]
 
 
 def _stated(wanted: str, keys: list[str], by_id: Mapping[str, ModelLimits] | None) -> ModelLimits | None:
-    """What was said of the model under the id asked for, or another spelling of it."""
+    """Return the limits stated for this id, or for another spelling of it."""
     if not by_id:
         return None
     return next((by_id[name] for name in (wanted, *spellings(wanted), *keys) if name in by_id), None)
@@ -182,10 +182,10 @@ def _ranked(query: str, *, makers_only: bool, extra: Iterable[str]) -> Iterable[
         if match is None:
             continue
         own = key not in rows or is_first_party(key)
-        if makers_only and (not own or (match > 0 and _is_repeated(key))):
+        if makers_only and (not own or (match > 0 and _is_duplicate(key))):
             continue
-        speaks = key not in rows or published().row(key).max_output is not None
-        yield (match, not own, undated(low) is not None, not speaks, _newest_first(low)), key
+        is_chat = key not in rows or published().row(key).max_output is not None
+        yield (match, not own, undated(low) is not None, not is_chat, _newest_first(low)), key
 
 
 def _match(query: str, words: list[str], exact: set[str], low: str) -> int | None:
@@ -196,13 +196,13 @@ def _match(query: str, words: list[str], exact: set[str], low: str) -> int | Non
     return 2 if words and all(word in low for word in words) else None
 
 
-def _is_repeated(key: str) -> bool:
-    """``gemini/gemini-2.5-pro``: ``gemini-2.5-pro`` shows all its figures."""
+def _is_duplicate(key: str) -> bool:
+    """Return whether the unqualified id has the same figures: ``gemini-2.5-pro`` for ``gemini/...``."""
     _, slash, name = key.partition("/")
     return bool(slash) and name in published().raw and is_first_party(name)
 
 
 def _newest_first(low: str) -> list[tuple[int, int, str]]:
-    """Orders ``gpt-5.2`` before ``gpt-5.1``, and ``gpt-5`` before both."""
+    """Return a sort key that orders ``gpt-5.2`` before ``gpt-5.1``, and ``gpt-5`` before both."""
     parts = re.findall(r"\d+|\D+", low)
     return [(0, -int(part), "") if part.isdigit() else (1, 0, part) for part in parts]

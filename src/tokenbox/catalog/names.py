@@ -1,4 +1,4 @@
-"""The names of models: who serves them, and what is the same name written differently."""
+"""The names of models: their providers, and different spellings of the same name."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from tokenbox.errors import TokenboxError
+from tokenbox.errors import TokenboxError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# No name of a model is longer.
+# The maximum length of a name.
 MAX_NAME = 300
 
-# How a provider is called here, by how else it is called in ids.
+# Provider names in ids, and the name used here.
 PROVIDER_ALIASES = {
     "google": "gemini",
     "google-ai-studio": "gemini",
@@ -30,7 +30,7 @@ PROVIDER_ALIASES = {
     "bedrock_converse": "bedrock",
     "text-completion-openai": "openai",
 }
-# Who makes and serves the models whose bare names begin so. The first that matches.
+# The maker and first-party provider of models, by prefix of the bare name. The first match applies.
 FIRST_PARTIES = (
     (re.compile(r"(ft:)?(gpt-(?!oss)|chatgpt|codex-|o[134](-|$))"), "openai"),
     (re.compile(r"claude"), "anthropic"),
@@ -56,7 +56,7 @@ _QUANTIZED = re.compile(
 
 
 def provider_of(row_provider: str | None) -> str | None:
-    """The provider as ids name it, from how a source names it (``vertex_ai-language-models``)."""
+    """Return the provider as in ids, from its name in a source (``vertex_ai-language-models``)."""
     if row_provider is None:
         return None
     if row_provider.startswith("vertex_ai"):
@@ -65,26 +65,26 @@ def provider_of(row_provider: str | None) -> str | None:
 
 
 def first_party(name: str) -> str | None:
-    """The makers and servers of the model of that bare name."""
+    """Return the first-party provider of a model by its bare name."""
     return next((provider for pattern, provider in FIRST_PARTIES if pattern.match(name.lower())), None)
 
 
 class InvalidModelName(TokenboxError):
-    """What was given as the name of a model is not text."""
+    """A model's name is not text."""
 
     code = "invalid_model_name"
 
 
 def checked_name(value: object) -> str:
-    """``value`` without blanks around it, as a model's name. Raises :class:`InvalidModelName`."""
+    """Return a model's name without surrounding blanks. Raises :class:`InvalidModelName`."""
     if not isinstance(value, str):
-        raise InvalidModelName(f"a model is a name such as 'gpt-4o', not {value!r:.60}.")
+        raise InvalidModelName(f"a model is a name such as 'gpt-4o', not {shown(value)}.")
     return value.strip()
 
 
 @lru_cache(maxsize=4096)
 def bare_name(model: str) -> str:
-    """``llama-3.2-1b`` of ``models/Llama-3.2-1B-Q4_K_M.gguf`` and of ``x/llama-3.2:1b``."""
+    """Return ``llama-3.2-1b`` for ``models/Llama-3.2-1B-Q4_K_M.gguf`` and for ``x/llama-3.2:1b``."""
     name = re.split(r"[/\\]", model.strip().lower())[-1][:MAX_NAME]
     name = _FILE.sub("", name)
     while (shorter := _QUANTIZED.sub("", name)) != name:
@@ -96,25 +96,25 @@ def bare_name(model: str) -> str:
 
 
 def undated(model: str) -> str | None:
-    """``gpt-5`` of ``gpt-5-2025-08-07``; None for a name without a date."""
+    """Return ``gpt-5`` for ``gpt-5-2025-08-07``; None for a name without a date."""
     shorter = _DATED.sub("", model)
     return None if shorter == model or not shorter else shorter
 
 
 def bedrock_name(name: str) -> str:
-    """``anthropic.claude-...`` of a name with a route, a region or a group of regions before it."""
+    """Remove a route, a region or a group of regions before a name such as ``anthropic.claude-...``."""
     return _BEDROCK.sub("", name)
 
 
 def spellings(model: str) -> Iterator[str]:
-    """The ids under which sources may have the model, nearest first: with and without its provider."""
+    """Yield the ids that sources may use for the model, closest first, with and without its provider."""
     yield model
     provider, slash, rest = model.partition("/")
     if slash:
         known = PROVIDER_ALIASES.get(provider.lower(), provider.lower())
         yield f"{known}/{rest}"
         yield f"{known}/{_dashes(rest)}"
-        if known == "azure":  # which writes gpt-4.1 as gpt-41
+        if known == "azure":  # Azure writes gpt-41 for gpt-4.1
             yield "azure/" + _AZURE.sub(r"gpt-\1.\2", rest)
         if known == "bedrock":
             yield bedrock_name(rest)
@@ -132,5 +132,5 @@ def spellings(model: str) -> Iterator[str]:
 
 
 def _dashes(name: str) -> str:
-    """Anthropic writes ``claude-sonnet-4-5``, others of it ``claude-sonnet-4.5``."""
+    """Return Anthropic's spelling ``claude-sonnet-4-5`` for the common ``claude-sonnet-4.5``."""
     return name.replace(".", "-") if name.lower().startswith("claude") else name

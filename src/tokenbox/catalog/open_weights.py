@@ -1,6 +1,7 @@
-"""Models whose weights are open, by the names that local servers give them: what their own cards say.
+"""The context windows of open-weight models from their model cards, by the names of local servers.
 
-A server that runs one may be set to less, and its own figure (:class:`~tokenbox.catalog.ModelLimits`) counts.
+A server may be configured with a smaller window; its own figure (:class:`~tokenbox.catalog.ModelLimits`)
+overrides this table.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from tokenbox.catalog.names import bare_name
 
 
 class _Card(NamedTuple):
-    pattern: str  # from the start of the bare name
+    pattern: str  # matched at the start of the bare name
     window: int
     card: str
     published: str
 
 
-# max_position_embeddings of config.json, with the day the card was published.
+# max_position_embeddings of config.json, with the publication date of the card.
 _CARDS = (
     _Card(r"deepseek-r1-distill-(llama|qwen)", 131072, "deepseek-ai/DeepSeek-R1-Distill", "2025-01-20"),
     _Card(r"deepseek-r1(?!\d)", 163840, "deepseek-ai/DeepSeek-R1", "2025-01-20"),
@@ -65,6 +66,6 @@ def _table() -> tuple[tuple[re.Pattern[str], ModelLimits], ...]:
 
 
 def card_of(model: str) -> ModelLimits | None:
-    """What the card of an open model says, from any name that local servers use for it."""
+    """Return the limits of an open model's card, by any name that local servers use for it."""
     name = bare_name(model)
     return next((limits for pattern, limits in _table() if pattern.match(name)), None)

@@ -1,8 +1,8 @@
-"""What models cost: dollars per million tokens, as Decimal, on a date.
+"""Prices of models on a date: dollars per million tokens, as Decimal.
 
-Prices are data: those of genai-prices, with the days from which they hold, and those of models.dev, in a
-vendored table (:mod:`tokenbox.catalog.offers`), corrected by what the user configures. Where the two do not
-agree, both are shown. A model without a price is unpriced: None, and never 0.
+The vendored table (:mod:`tokenbox.catalog.offers`) has the prices of genai-prices, with their start days, and
+of models.dev. Prices in the user's config override both. If the two sources disagree, both are shown. A model
+without a price is unpriced: None, and never 0.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tokenbox.errors import TokenboxError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# The rates, with genai-prices' names of them; the table has them in this order.
+# The rates and their names in genai-prices, in the order of the table.
 RATES = {
     "input": "input_mtok",
     "output": "output_mtok",
@@ -30,7 +30,7 @@ RATES = {
 
 @dataclass(frozen=True, slots=True)
 class PriceTier:
-    """Other rates, for all tokens of a request that has more than ``above`` input tokens."""
+    """The rates for all tokens of a request with more than ``above`` input tokens."""
 
     above: int
     input: Decimal | None = None
@@ -44,11 +44,11 @@ class PriceTier:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a model costs, in dollars per million tokens. None: no such price is known.
+    """The price of a model, in dollars per million tokens. None: the rate is unknown.
 
-    ``cached_input`` is for tokens read from the provider's prompt cache, ``cache_write`` for those put there.
-    ``date`` is the day from which this price holds, or else the day of the source. ``others``: what sources
-    say that do not agree with it.
+    ``cached_input``: for tokens read from the provider's prompt cache; ``cache_write``: for tokens written to
+    it. ``date``: the start day of this price, or else the day of the source. ``others``: the prices of
+    sources that disagree.
     """
 
     input: Decimal | None
@@ -62,7 +62,7 @@ class Price:
     others: tuple[Price, ...] = ()
 
     def at(self, input_tokens: int) -> Price:
-        """The price of a request with that many input tokens, which has no tiers any more."""
+        """Return the price for a request with that many input tokens, without tiers."""
         reached = [tier for tier in self.tiers if input_tokens > tier.above]
         rates = max(reached, key=lambda tier: tier.above) if reached else self
         return replace(
@@ -90,61 +90,61 @@ class Price:
 
 
 def _rates_text(rates: Price | PriceTier) -> dict[str, object]:
-    """Decimals as text, so that no reader makes floats of them."""
+    """Return the rates as text, so that a JSON parser does not turn them into floats."""
     amounts = {field: getattr(rates, field) for field in RATES}
     return {field: None if amount is None else format(amount, "f") for field, amount in amounts.items()}
 
 
 class InvalidDay(TokenboxError):
-    """What was given as the day of a price is none."""
+    """The day of a price is not a date."""
 
     code = "invalid_day"
 
 
 def price(model_id: str, on: date, *, configured: Mapping[str, Price] | None = None) -> Price | None:
-    """The price of a model on a day, or None if it is unpriced.
+    """Return the price of a model on a day, or None if it is unpriced.
 
-    ``configured`` is by id and comes first. ``on`` may be a datetime, in UTC,
-    for the models that cost more at some hours.
+    ``configured``: prices by id, which override others. ``on`` may be a datetime (UTC by default), for models
+    whose price depends on the hour.
     """
     wanted = checked_name(model_id)
     if not isinstance(on, date):
-        raise InvalidDay(f"a price is of a day, a datetime.date, not of {on!r:.60}.")
+        raise InvalidDay(f"a price needs a day (datetime.date), not {on!r:.60}.")
     for name in spellings(wanted) if configured else ():
         if configured is not None and name in configured:
             return configured[name]
     places = offered_as(wanted)
-    found = next((price for place in places if (price := _published(*place, on)) is not None), None)
-    other = next((price for place in places if (price := _second(*place)) is not None), None)
+    found = next((price for place in places if (price := _genai_price(*place, on)) is not None), None)
+    other = next((price for place in places if (price := _models_dev_price(*place)) is not None), None)
     if found is None or other is None:
         return other if found is None else found
     return found if _agree(found, other) else replace(found, others=(other,))
 
 
 def _agree(price: Price, other: Price) -> bool:
-    """Whether no rate that both have differs."""
+    """Return whether all rates that both have are equal."""
     pairs = [(getattr(price, name), getattr(other, name)) for name in RATES]
     return all(ours is None or theirs is None or ours == theirs for ours, theirs in pairs)
 
 
-def _second(provider: str, name: str) -> Price | None:
-    """What models.dev says."""
+def _models_dev_price(provider: str, name: str) -> Price | None:
+    """Return the price from models.dev."""
     table = offers()
-    rates = table.second.get(f"{provider}/{name.lower()}")
+    rates = table.models_dev.get(f"{provider}/{name.lower()}")
     if rates is None:
         return None
     into, out, read, write = (None if rate is None else Decimal(rate) for rate in rates)
-    return Price(into, out, read, write, *table.second_edition)
+    return Price(into, out, read, write, *table.models_dev_edition)
 
 
-def _published(provider: str, name: str, on: date) -> Price | None:
-    """What genai-prices says."""
+def _genai_price(provider: str, name: str, on: date) -> Price | None:
+    """Return the price from genai-prices."""
     offer = offered(provider, name)
     if offer is None:
         return None
     rates, since, note = _effective(offer.prices, on)
     if rates is None or all(rate is None for rate in rates):
-        return None  # a model of images, or one that is paid by the hour
+        return None  # an image model, or one with a price per hour
     source, edition = offers().edition
     base, tiers = _tiers(rates)
     day = edition if since is None else since
@@ -155,10 +155,10 @@ def _published(provider: str, name: str, on: date) -> Price | None:
 def _effective(
     prices: Sequence[Sequence[Any]], on: date
 ) -> tuple[Sequence[Any] | None, str | None, str | None]:
-    """The rates that hold on a day, the day they began, and what a reader should know.
+    """Return the rates on a day, their start day, and a note.
 
-    Some providers have other prices at some hours (UTC). Of a day without a time the dearest count, so that
-    nothing costs more than was said.
+    Some providers have different prices at some hours (UTC). For a day without a time, the highest rates are
+    returned, as an upper bound of the cost.
     """
     hourly: list[Sequence[Any]] = []
     day = _day(on).isoformat()
@@ -170,8 +170,8 @@ def _effective(
         elif when is None or when <= day:
             if isinstance(on, datetime) or not hourly:
                 return rates, when, None
-            dearest = max([rates, *hourly], key=_dearness)
-            return dearest, when, "the dearest hours of the day (UTC): ask with a time for others"
+            highest = max([rates, *hourly], key=_output_then_input)
+            return highest, when, "the highest price of the day (UTC): ask with a time for others"
     return None, None, None
 
 
@@ -180,12 +180,12 @@ def _day(on: date) -> date:
 
 
 def _utc(on: datetime) -> datetime:
-    """A time without a zone is UTC."""
+    """Convert to UTC. A time without a zone is UTC."""
     return on.replace(tzinfo=UTC) if on.tzinfo is None else on.astimezone(UTC)
 
 
 def _is_between(on: datetime, start: str, end: str) -> bool:
-    """Whether the hour is in the interval, which may go over midnight."""
+    """Return whether the time is in the interval, which may cross midnight."""
     now, first, last = _utc(on).time(), _time(start), _time(end)
     return now >= first or now < last if last < first else first <= now < last
 
@@ -197,14 +197,14 @@ def _time(text: str) -> time:
     return datetime.combine(date(1970, 1, 2), found).astimezone(UTC).time()
 
 
-def _dearness(rates: Sequence[Any]) -> tuple[Decimal, ...]:
-    """By output, then by input."""
+def _output_then_input(rates: Sequence[Any]) -> tuple[Decimal, ...]:
+    """Return a sort key: the output rate, then the input rate."""
     base, _ = _tiers(rates)
     return tuple(Decimal(-1) if rate is None else rate for rate in (base["output"], base["input"]))
 
 
 def _tiers(stated: Sequence[Any]) -> tuple[dict[str, Decimal | None], tuple[PriceTier, ...]]:
-    """The rates of a short request, and those above each number of input tokens."""
+    """Return the base rates, and the tiers by number of input tokens."""
     starts = sorted({above for rate in stated if isinstance(rate, list) for above, _ in rate[1:]})
 
     def rates(tokens: int) -> dict[str, Decimal | None]:

@@ -1,7 +1,7 @@
-"""What is published about the limits of models: rows by id, from the vendored table ``data/models.json``.
+"""The published limits of models, by id, from the vendored table ``data/models.json``.
 
-The table has litellm's rows and models.dev's, as ctxlen has them, and the context windows of genai-prices.
-``tools/refresh_catalog.py`` writes it; nothing is fetched at run time.
+The table has the rows of litellm and models.dev from ctxlen, and the context windows of genai-prices.
+``tools/refresh_catalog.py`` generates it; nothing is fetched at run time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tokenbox.errors import TokenboxError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# The layout of the tables that is understood here.
+# The supported format version of the tables.
 FORMAT = 1
 
 
@@ -30,7 +30,7 @@ class CatalogError(TokenboxError):
 
 
 class PublishedModel(NamedTuple):
-    """What is published about one id. ``filled``: by models.dev alone, for litellm has no such model."""
+    """A row of the table. ``filled``: it comes only from models.dev, because litellm lacks the model."""
 
     provider: str | None
     max_input: int | None
@@ -41,7 +41,7 @@ class PublishedModel(NamedTuple):
 
 
 class Edition(NamedTuple):
-    """A version of a source, and the day of its data where that is known."""
+    """A version of a source, and the day of its data, if known."""
 
     source: str
     date: str | None
@@ -52,7 +52,7 @@ class Edition(NamedTuple):
 
 @dataclass(frozen=True)
 class Published:
-    """All rows by id, as the table has them."""
+    """All rows of the table by id."""
 
     raw: Mapping[str, list[Any]]
     aliases: Mapping[str, str]
@@ -65,7 +65,7 @@ class Published:
         return {key.lower(): key for key in self.raw}
 
     def key(self, model: str) -> str | None:
-        """The id as the table has it, however it is capitalized."""
+        """Return the id as in the table, ignoring case."""
         if model in self.raw:
             return model
         low = model.lower()
@@ -75,7 +75,7 @@ class Published:
         return PublishedModel(*self.raw[key])
 
     def limits(self, key: str) -> list[ModelLimits]:
-        """What the sources say of that id, each by itself."""
+        """Return the limits of each source for an id."""
         row = self.row(key)
         source = self.models_dev if row.filled else self.litellm
         found = [
@@ -93,7 +93,7 @@ class Published:
 
 @cache
 def published() -> Published:
-    """The table. Read once, in some 5 ms. Raises :class:`CatalogError`."""
+    """Read the table, once (5 ms). Raises :class:`CatalogError`."""
     data = read_table("models.json")
     ctxlen, genai = data["ctxlen"], data["genai-prices"]
     via = f"via ctxlen {ctxlen['version']}"
@@ -107,19 +107,17 @@ def published() -> Published:
 
 
 def read_table(name: str) -> Mapping[str, Any]:
-    """A table of this package. Raises :class:`CatalogError`."""
+    """Read a table of this package. Raises :class:`CatalogError`."""
     try:
         data = json.loads(files("tokenbox.catalog").joinpath("data", name).read_text("utf-8"))
     except (OSError, ValueError):
-        raise CatalogError(
-            f"the table {name} of the catalog cannot be read. Install tokenbox again."
-        ) from None
+        raise CatalogError(f"the catalog table {name} cannot be read. Reinstall tokenbox.") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise CatalogError(f"the table {name} of the catalog is of another version. Install tokenbox again.")
+        raise CatalogError(f"the catalog table {name} has an unsupported version. Reinstall tokenbox.")
     return data
 
 
-# What the sources have wrong or not at all. One more source, so the smallest still counts.
+# Corrections of the sources. They count as one more source, so the smallest figure still applies.
 _OPENAI_CODEX = Figure(272_000, "OpenAI's model page: 400,000 less 128,000 of output", "2025-11-13")
 _OWN = {
     name: ModelLimits(max_input_tokens=_OPENAI_CODEX)
@@ -128,7 +126,7 @@ _OWN = {
 
 
 def is_first_party(key: str) -> bool:
-    """Whether the row is of the model's maker and not of who serves it too."""
+    """Return whether the row is of the model's maker, not of another provider."""
     provider, slash, name = key.partition("/")
     if not slash:
         served_by = published().raw[key][0]

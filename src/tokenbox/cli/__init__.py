@@ -1,4 +1,4 @@
-"""The command line: ``tokenbox``. One file per command; each imports what it needs when it runs."""
+"""The command line, ``tokenbox``: one file per command. A command imports its dependencies when it runs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Before anything else is loaded; `outcome.Exit` has all.
-INTERRUPTED = 130
+INTERRUPTED = 130  # as in `outcome.Exit`, which is not loaded yet
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command (default: that of this process) and return its exit status."""
+    """Run a command line (default: that of this process) and return its exit status."""
     try:
-        from tokenbox.cli.app import run  # importing the package does not build a command line
+        from tokenbox.cli.app import run
     except KeyboardInterrupt:
         return INTERRUPTED
     return run(sys.argv[1:] if arguments is None else list(arguments))

@@ -1,4 +1,4 @@
-"""The commands put together, and every way in which one of them can end."""
+"""The application: it loads commands, runs one, and turns every error into a message and an exit status."""
 
 from __future__ import annotations
 
@@ -30,18 +30,20 @@ from tokenbox.render.lines import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-# A command is the function of its name in the module of its name.
+# Commands that are not defined in the module of their own name.
 MODULES = {"init": "config"}
-# These have commands of their own, and some of those have too.
+# Groups of commands, and the groups inside them.
 GROUPS = {"lcp": (), "proof": (), "gateway": ("keys", "users", "teams")}
 # Options whose value may be `module:function`.
-_NAME_CODE = frozenset({"--tokenizer", "-t", "--strategy", "--scorer"})
+_CODE_OPTIONS = frozenset({"--tokenizer", "-t", "--strategy", "--scorer"})
+_COMPLETION = "_TOKENBOX_COMPLETE"
+"""The environment variable with which a shell asks for completions; it passes no arguments."""
 
 
 def build_app(commands: Iterable[str] = COMMANDS) -> typer.Typer:
-    """The application. On a terminal the help of a command has colours, elsewhere it is plain text.
+    """Build the application with these ``commands``; it loads no module of another command.
 
-    It has just these ``commands``; the modules of the others are not loaded.
+    Help has colours on a terminal and is plain text elsewhere.
     """
     app = typer.Typer(
         rich_markup_mode="markdown" if sys.stdout.isatty() else None,
@@ -71,22 +73,22 @@ def options(
         bool, typer.Option("--version", is_eager=True, callback=show_version, help="Print the version.")
     ] = False,
 ) -> None:
-    """What comes before a command; a callback has done it by now."""
+    """Declare the options that stand before a command. Their callbacks do the work."""
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command and return its exit status. Bad input ends in a message, never in a traceback."""
+    """Run a command and return its exit status. Bad input gives a message, never a traceback."""
     try:
         check_streams()
         _allow_code(arguments)
-        status = _invoke(_spelled(arguments))
+        status = _invoke(_normalized(arguments))
         finish_output()
     except ReaderGoneError:
-        # As with `| head`: whoever reads has seen enough, so nothing is wrong.
+        # The reader closed the pipe, as `| head` does: not an error.
         abandon_output()
         return Exit.OK
     except TokenboxError as error:
-        # Only the output itself fails out here.
+        # Commands report their own errors; what arrives here is a failure to write the output.
         abandon_output()
         return report(error)
     except KeyboardInterrupt:
@@ -96,11 +98,11 @@ def run(arguments: list[str]) -> int:
 
 
 def _allow_code(arguments: Sequence[str]) -> None:
-    """Let the code run that options name; its module may be in the current folder, as for `python -m`."""
+    """Allow the code that options name. Its module may be in the current folder, as for `python -m`."""
     for option, given in pairwise([*arguments, ""]):
         name, equals, value = option.partition("=")
-        if name in _NAME_CODE:
-            named_code.allow(value if equals else given, folder=os.path.abspath(""))  # noqa: PTH100  # a text
+        if name in _CODE_OPTIONS:
+            named_code.allow(value if equals else given, folder=os.path.abspath(""))  # noqa: PTH100  # a string
 
 
 def _invoke(arguments: list[str]) -> int:
@@ -108,34 +110,37 @@ def _invoke(arguments: list[str]) -> int:
         write_text(help_text(bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
         return Exit.OK
     try:
-        status = build_app(_needed(arguments[0]))(args=arguments, prog_name="tokenbox", standalone_mode=False)
+        app = build_app(_needed(arguments))
+        status = app(args=arguments, prog_name="tokenbox", standalone_mode=False)
     except (ReaderGoneError, TokenboxError):
         raise
     except SystemExit as ended:
-        # How typer ends when nobody reads its help.
+        # typer raises this when the reader of its help closes the pipe.
         if isinstance(ended.__context__, BrokenPipeError):
             raise ReaderGoneError from None
         raise
     except OSError as error:
         if error.filename is None:
             return _failed(error, arguments)
-        # Such as a name that is longer than names may be, wherever it was looked up.
-        name = str(error.filename)[:200]
+        name = str(error.filename)[:200]  # such as a name longer than the file system allows
         return report(UnreadableInput(f"{name} cannot be read: {error.strerror}.", file=name))
     except Exception as error:  # noqa: BLE001  # the last line of defence
         status = _failed(error, arguments)
     return int(status or 0)
 
 
-def _needed(first: str) -> Sequence[str]:
-    """The commands to load for arguments that begin so: all for help, and for what is not a command."""
+def _needed(arguments: Sequence[str]) -> Sequence[str]:
+    """Return the commands to load: the one that is named, else all of them."""
+    first = arguments[0] if arguments else ""
     if first == "--version":
         return ()
     return [first] if first in COMMANDS else tuple(COMMANDS)
 
 
-def _spelled(arguments: list[str]) -> list[str]:
-    """The arguments as typer understands them."""
+def _normalized(arguments: list[str]) -> list[str]:
+    """Return the arguments in the form that typer understands."""
+    if not arguments and _COMPLETION in os.environ:
+        return arguments
     if arguments in ([], ["-h"], ["help"]):
         return ["--help"]
     if arguments[0] == "help":
@@ -151,21 +156,21 @@ def _spelled(arguments: list[str]) -> list[str]:
 
 
 def _failed(error: Exception, arguments: Sequence[str]) -> Exit:
-    """Say what is wrong with the usage, or, as it should never be, with tokenbox."""
-    # typer keeps the class of its usage errors to itself; this is what makes one.
+    """Report a usage error, or a bug of tokenbox."""
+    # typer does not export the class of its usage errors; these attributes identify one.
     describe = getattr(error, "format_message", None)
     context = getattr(error, "ctx", None)
     hint = None
     if describe is None:
         code, message = "internal_error", f"{type(error).__name__}: {error}"
     else:
-        from tokenbox.cli.hints import Known, improved  # only once something is wrong
+        from tokenbox.cli.hints import Known, improved
 
         command = None if context is None else context.command
         params = () if command is None else command.params
-        words = Known({o for param in params for o in param.opts}, tuple(getattr(command, "commands", ())))
+        known = Known({o for param in params for o in param.opts}, tuple(getattr(command, "commands", ())))
         code = "usage"
-        message, hint = improved(str(describe()), arguments, words)
+        message, hint = improved(str(describe()), arguments, known)
     if "--json" in arguments:
         remedies = {} if hint is None else {"remedies": [hint]}
         write_record("error", {"error": {"code": code, "message": message, **remedies}})
@@ -175,6 +180,6 @@ def _failed(error: Exception, arguments: Sequence[str]) -> Exit:
         return Exit.BUG
     if hint is not None:
         write_error(f"Try: {printable(hint)}\n")
-    of_command = f"tokenbox {arguments[0]}" if arguments[0] in COMMANDS else "tokenbox"
-    write_error(f"Help: {of_command if context is None else context.command_path} --help\n")
+    path = f"tokenbox {arguments[0]}" if arguments[0] in COMMANDS else "tokenbox"
+    write_error(f"Help: {path if context is None else context.command_path} --help\n")
     return Exit.BAD_INPUT

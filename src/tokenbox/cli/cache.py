@@ -1,4 +1,4 @@
-"""``tokenbox cache``: what breaks a prompt cache between requests, and where breakpoints pay."""
+"""``tokenbox cache``: shows what breaks a prompt cache between requests, and where breakpoints pay."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tokenbox.cli import clock
+from tokenbox.cli.options import AsJson
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import json_bytes, read_text, write_bytes, write_record, write_text
 
@@ -23,36 +24,36 @@ def cache(
         list[str],
         typer.Argument(
             metavar="FILE",
-            help="Requests as JSON, or many as JSON lines, in their order; - is standard input.",
+            help="Requests in the order of sending, as JSON or JSON lines; - is standard input.",
         ),
     ],
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", metavar="NAME", help="Instead of the model in the requests."),
+        typer.Option("--model", "-m", metavar="NAME", help="Overrides the model in the requests."),
     ] = None,
     requests: Annotated[
         int,
         typer.Option(
-            "--requests", min=0, metavar="N", help="How many more requests will begin like the last."
+            "--requests", min=0, metavar="N", help="How many more requests will share the last one's prefix."
         ),
     ] = 10,
     every: Annotated[
-        int, typer.Option("--every", min=0, metavar="SECONDS", help="The time between them.")
+        int, typer.Option("--every", min=0, metavar="SECONDS", help="The time between those requests.")
     ] = 60,
     marked: Annotated[
-        bool, typer.Option("--marked", help="Print the last request with its breakpoints, and nothing else.")
+        bool, typer.Option("--marked", help="Print only the last request with its breakpoints.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Show what breaks a prompt cache between requests, and where breakpoints pay.
 
-    For each request after the first: the first byte that changed, why, and what to do. For the last one: the
-    breakpoints and fields to ask for, by the rules of the provider and the prices of today. Nothing is sent.
+    For each request after the first: the first byte that changed, why, and how to fix it. For the last one:
+    the breakpoints and fields to set, by the provider's rules and today's prices. Nothing is sent.
 
     Example: tokenbox cache first.json second.json --model claude-sonnet-4-5
     """
     with reporting(as_json=as_json):
-        from tokenbox import config  # on use
+        from tokenbox import config
         from tokenbox.caching import first_change, plan
         from tokenbox.caching.plan import tokenizer_for
         from tokenbox.catalog import price
@@ -80,12 +81,12 @@ def cache(
 
 def _line(number: int, change: PrefixChange | None) -> str:
     if change is None:
-        return f"request {number}: goes on where the one before ended; all of it can be read from the cache"
+        return f"request {number}: extends the previous request; the whole prefix can be read from the cache"
     return f"request {number}: {change}"
 
 
 def _requests(file: str) -> list[dict[str, Any]]:
-    """The requests in a file: one as JSON, a list of them, or JSON lines."""
+    """Return the requests in a file: one as JSON, a list of them, or JSON lines."""
     text = read_text(file)
     try:
         found = json.loads(text)

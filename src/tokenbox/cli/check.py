@@ -1,9 +1,9 @@
-"""``tokenbox check``: declared budgets of prompt files and chats, and what grew since another revision."""
+"""``tokenbox check``: checks prompt files and chats against their declared budgets and growth limits."""
 
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tokenbox.cli import terminal
-from tokenbox.cli.count import by_settings, chat_in
+from tokenbox.cli.count import DEFAULT_TOKENIZER, by_settings, chat_in
+from tokenbox.cli.options import AsJson
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import read_text, write_error, write_record, write_text
 from tokenbox.errors import TokenboxError
@@ -29,13 +30,13 @@ _GIT_SECONDS = 60
 
 
 class NoBudgets(TokenboxError):
-    """No setting says which files to check, or a pattern matches none."""
+    """No check is declared, or its pattern matches no file."""
 
     code = "no_budgets"
 
 
 class CheckOutcome(StrEnum):
-    """What is wrong with a file, if anything is."""
+    """The result of checking a file."""
 
     OK = "ok"
     OVER = "over budget"
@@ -44,7 +45,7 @@ class CheckOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckGroup:
-    """What ``[check.NAME]`` declares: files, how many tokens each may have, and how much it may grow."""
+    """One ``[check.NAME]`` of the settings: files, and the budget and relative growth allowed for each."""
 
     name: str
     files: tuple[str, ...]
@@ -56,7 +57,7 @@ class CheckGroup:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One file. ``before``: its count at the base revision; None without one, or for a new file."""
+    """A checked file. ``before``: its tokens at the base revision; None without a base, or for a new file."""
 
     group: CheckGroup
     file: str
@@ -65,7 +66,7 @@ class Checked:
 
     @property
     def over(self) -> int:
-        """By how many tokens it is over its budget; what is not exact counts with its margin."""
+        """The tokens over the budget; an inexact count includes its safety margin."""
         return 0 if self.group.budget is None else max(0, needed(self.count)[0] - self.group.budget)
 
     @property
@@ -106,15 +107,15 @@ class Checked:
 
 def check(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME...", help="The checks to run; all, if none is given.")
+        list[str] | None, typer.Argument(metavar="NAME...", help="The checks to run. Default: all.")
     ] = None,
     base: Annotated[
-        str | None, typer.Option("--base", metavar="REV", help="Compare with this revision, as git names it.")
+        str | None, typer.Option("--base", metavar="REV", help="Compare with this git revision.")
     ] = None,
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print a Markdown table, as a comment on a pull request.")
+        bool, typer.Option("--markdown", help="Print a Markdown table, for a comment on a pull request.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Check the token budgets that the project declares for its prompts and chats.
 
@@ -126,22 +127,22 @@ def check(
     """
     with reporting(as_json=as_json):
         if markdown and as_json:
-            raise UsageProblem("--markdown and --json are two forms of one table. Choose one.")
-        from tokenbox.config import load  # the help needs no settings
+            raise UsageProblem("--markdown and --json do not go together. Give one of them.")
+        from tokenbox.config import load
 
         settings = load()
         root = Path() if settings.root is None else settings.root
-        checked = [one for group in _groups(settings, names) for one in _checked(group, root, base)]
-        wrong = [one for one in checked if one.outcome is not CheckOutcome.OK]
+        checked = [file for group in _groups(settings, names) for file in _checked(group, root, base)]
+        wrong = [file for file in checked if file.outcome is not CheckOutcome.OK]
         if as_json:
-            write_record("check", {"files": [one.to_dict() for one in checked], "wrong": len(wrong)})
+            write_record("check", {"files": [file.to_dict() for file in checked], "wrong": len(wrong)})
         elif markdown:
             write_text("".join(_markdown(checked)))
         else:
             heads = ("file", "tokens", "budget", "change", "outcome")
-            terminal.show(terminal.table(heads, [[printable(cell) for cell in one.row()] for one in checked]))
-        for one in wrong:
-            write_error(f"{printable(one.file)}: {_remedy(one)}\n")
+            terminal.show(terminal.table(heads, [file.row() for file in checked]))
+        for file in wrong:
+            write_error(f"{printable(file.file)}: {_remedy(file)}\n")
     return Exit.DOES_NOT_FIT if wrong else Exit.OK
 
 
@@ -149,22 +150,18 @@ def _groups(settings: Config, names: Sequence[str] | None) -> list[CheckGroup]:
     declared = settings.names("check")
     unknown = [name for name in names or () if name not in declared]
     if unknown or not declared:
-        known = f"There are: {', '.join(declared)}." if declared else "No check is declared."
-        what = f"no check is called {unknown[0]!r}. " if unknown else ""
+        known = f"Declared checks: {', '.join(declared)}." if declared else "No check is declared."
+        problem = f"no check is called {unknown[0]!r}. " if unknown else ""
         raise NoBudgets(
-            f"{what}{known} Declare one: tokenbox config set check.prompts.files 'prompts/*.md'",
+            f"{problem}{known} Declare one: tokenbox config set check.prompts.files 'prompts/*.md'",
             checks=declared,
         )
     return [_group(settings, name) for name in names or declared]
 
 
 def _group(settings: Config, name: str) -> CheckGroup:
-    def value(part: str) -> Any:  # noqa: ANN401  # as the table of keys says
-        return settings.value(("check", name, part))
-
-    return CheckGroup(
-        name, value("files"), value("budget"), value("growth"), value("model"), value("tokenizer")
-    )
+    values: Any = {part.name: settings.value(("check", name, part.name)) for part in fields(CheckGroup)[1:]}
+    return CheckGroup(name, **values)
 
 
 def _checked(group: CheckGroup, root: Path, base: str | None) -> Iterator[Checked]:
@@ -174,26 +171,27 @@ def _checked(group: CheckGroup, root: Path, base: str | None) -> Iterator[Checke
         raise NoBudgets(f"check.{group.name}.files is {patterns}, which matches no file.", check=group.name)
     for path in paths:
         name = path.relative_to(root).as_posix()
-        before = None if base is None else _at(root, base, name)
-        counted = None if before is None else _count(before, group).total
-        yield Checked(group, name, _count(read_text(str(path)), group), counted)
+        base_text = None if base is None else _text_at(root, base, name)
+        before = None if base_text is None else _count(base_text, group).total
+        yield Checked(group, name, _count(read_text(str(path)), group), before)
 
 
 def _count(text: str, group: CheckGroup) -> Count:
-    """A chat as the request that it is, where a model is named; anything else as a text."""
-    from tokenbox import api  # on use
+    """Count a chat as a request if a model is named, and anything else as a text."""
+    from tokenbox import api
 
     chat = None if group.model is None else chat_in(text)
-    model, tokenizer = by_settings(group.model, group.tokenizer or (None if group.model else "o200k_base"))
+    default = DEFAULT_TOKENIZER if group.model is None else None
+    model, tokenizer = by_settings(group.model, group.tokenizer or default)
     return api.count(text if chat is None else chat, model, tokenizer=tokenizer)
 
 
-def _at(root: Path, base: str, name: str) -> str | None:
-    """A file as it was at a revision; None if it was not there. Raises ``GitProblem``."""
+def _text_at(root: Path, base: str, name: str) -> str | None:
+    """Return a file as it was at a revision, or None if it did not exist. Raises ``GitProblem``."""
     shown = _git(root, "show", "--end-of-options", f"{base}:./{name}")
     if shown.returncode == 0:
         return shown.stdout.decode(errors="replace")
-    from tokenbox.folder.difference import GitProblem  # only with --base
+    from tokenbox.folder.difference import GitProblem
 
     if _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}").returncode:
         raise GitProblem(
@@ -203,10 +201,10 @@ def _at(root: Path, base: str, name: str) -> str | None:
 
 
 def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    from tokenbox.folder.difference import GitProblem  # only with --base
+    from tokenbox.folder.difference import GitProblem
 
     try:
-        return subprocess.run(  # noqa: S603  # a list, and git takes what follows as a revision
+        return subprocess.run(  # noqa: S603  # no shell, and --end-of-options comes before the revision
             ["git", *arguments],  # noqa: S607  # the user's git
             cwd=root,
             capture_output=True,
@@ -217,26 +215,26 @@ def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
         raise GitProblem(f"git cannot be run: {error}.") from None
 
 
-def _remedy(one: Checked) -> str:
-    about = "" if one.count.exact else "~"
-    if one.over:
+def _remedy(file: Checked) -> str:
+    about = "" if file.count.exact else "~"
+    if file.over:
         return (
-            f"{about}{one.count.total:,} tokens, {about}{one.over:,} over its budget. Shorten it, or: "
-            f"tokenbox config set check.{one.group.name}.budget {needed(one.count)[0]}"
+            f"{about}{file.count.total:,} tokens, {about}{file.over:,} over its budget. Shorten it, or: "
+            f"tokenbox config set check.{file.group.name}.budget {needed(file.count)[0]}"
         )
     return (
-        f"{about}{one.count.total:,} tokens, {one.change:+,} since the base, and at most "
-        f"{Decimal(100) * (one.group.growth or 0):f} % are allowed (check.{one.group.name}.growth)."
+        f"{about}{file.count.total:,} tokens, {file.change:+,} since the base, and at most "
+        f"{Decimal(100) * (file.group.growth or 0):f} % are allowed (check.{file.group.name}.growth)."
     )
 
 
 def _markdown(checked: Sequence[Checked]) -> Iterator[str]:
-    """What changed or is wrong; of the rest the number."""
-    shown = [one for one in checked if one.change or one.outcome is not CheckOutcome.OK or one.before is None]
-    wrong = sum(one.outcome is not CheckOutcome.OK for one in checked)
-    yield f"**tokenbox check**: {len(checked):,} files, {wrong or 'none'} over\n"
+    """Yield a summary, and a table of the files that are new, changed or over a limit."""
+    wrong = [file for file in checked if file.outcome is not CheckOutcome.OK]
+    shown = [file for file in checked if file in wrong or file.change or file.before is None]
+    yield f"**tokenbox check**: {len(checked):,} files, {len(wrong) or 'none'} over\n"
     if shown:
         yield "\n| file | tokens | budget | change | outcome |\n|---|---:|---:|---:|---|\n"
-    for one in shown:
-        cells = [cell.replace("|", "\\|") for cell in one.row()]
+    for file in shown:
+        cells = [cell.replace("|", "\\|") for cell in file.row()]
         yield f"| {' | '.join(printable(cell) for cell in cells)} |\n"

@@ -1,4 +1,4 @@
-"""The clipboard, by the program that the system has for it."""
+"""The clipboard, through the program that the system provides."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ PROGRAMS = (
 
 
 def copy(text: bytes) -> None:
-    """Put a text on the clipboard. Raises :class:`UsageProblem` where no program can."""
-    failed = []
+    """Copy a text to the clipboard. Raises :class:`UsageProblem` if no program can."""
+    failures = []
     for program in PROGRAMS:
         found = shutil.which(program[0])
         if found is None:
             continue
-        ended = subprocess.run(  # noqa: S603  # one of the above
+        ended = subprocess.run(  # noqa: S603  # one of PROGRAMS
             [found, *program[1:]],
             input=text,
             stdout=subprocess.DEVNULL,
@@ -32,7 +32,7 @@ def copy(text: bytes) -> None:
         )
         if ended.returncode == 0:
             return
-        failed.append(f"{program[0]}: {ended.stderr.decode('utf-8', 'replace').strip()[:200]}")
+        failures.append(f"{program[0]}: {ended.stderr.decode('utf-8', 'replace').strip()[:200]}")
     names = ", ".join(program[0] for program in PROGRAMS)
-    why = "; ".join(failed) or f"there is no {names}"
-    raise UsageProblem(f"nothing can reach the clipboard: {why}. Leave out --copy and use a pipe.")
+    why = "; ".join(failures) or f"none of {names} is installed"
+    raise UsageProblem(f"the clipboard cannot be used: {why}. Leave out --copy and use a pipe.")

@@ -1,4 +1,4 @@
-"""The one place where commands ask for the time."""
+"""The clock of the commands, which tests replace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tokenbox config`` and ``tokenbox init``: what is set, where, and a file to begin with."""
+"""``tokenbox config`` and ``tokenbox init``: show and change settings, and write a first settings file."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tokenbox.cli import terminal
+from tokenbox.cli.options import AsJson
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import write_error, write_record, write_text
 from tokenbox.render.lines import printable
@@ -16,7 +17,7 @@ from tokenbox.render.lines import printable
 if TYPE_CHECKING:
     from tokenbox.config import Config
 
-_READS = ("get", "show", "list", "read", "print")  # words for what needs none
+_READ_WORDS = ("get", "show", "list", "read", "print")  # not needed: the key alone reads it
 
 
 def config(
@@ -24,22 +25,21 @@ def config(
         list[str] | None,
         typer.Argument(
             metavar="[KEY | set KEY VALUE | forget KEY]",
-            help="A key, to print its value; set, to change one; forget, to undo set --remember.",
+            help="KEY prints a value, set changes it, forget undoes set --remember.",
         ),
     ] = None,
-    keys: Annotated[bool, typer.Option("--keys", help="List every key there is.")] = False,
-    user: Annotated[bool, typer.Option("--user", help="Set it in your own file, for every project.")] = False,
+    keys: Annotated[bool, typer.Option("--keys", help="List all keys.")] = False,
+    user: Annotated[bool, typer.Option("--user", help="Set it in your user file, for all projects.")] = False,
     remember: Annotated[
         bool,
-        typer.Option("--remember", help="Set it in .tokenbox/state.json: your choice here."),
+        typer.Option("--remember", help="Set it in .tokenbox/state.json, your own state in this project."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
-    """Show every effective setting with where it came from, or one, or set one.
+    """Show all settings with their sources, show one, or set one.
 
-    Flags come before TOKENBOX_... variables, those before what is remembered in .tokenbox/state.json, that
-    before .tokenbox/config.toml, that before [tool.tokenbox] in pyproject.toml, that before the user's own
-    file.
+    Sources in order of precedence: command-line flags, TOKENBOX_... environment variables,
+    .tokenbox/state.json, .tokenbox/config.toml, [tool.tokenbox] in pyproject.toml, the user file.
 
     Example: tokenbox config set policy.headroom 0.05
     """
@@ -50,7 +50,7 @@ def config(
             _show_keys(words, as_json=as_json)
             return Exit.OK
         if user and remember:
-            raise UsageProblem("--user and --remember name two places. Give one of them.")
+            raise UsageProblem("--user and --remember do not go together. Give one of them.")
         if words and words[0] == "set":
             _set(words[1:], user=user, remembered=remember, as_json=as_json)
             return Exit.OK
@@ -58,7 +58,7 @@ def config(
             _forget(words[1:])
             return Exit.OK
         if words and len(words) > 1:
-            key = words[1] if words[0] in _READS else "KEY"
+            key = words[1] if words[0] in _READ_WORDS else "KEY"
             raise UsageProblem(
                 f"to read a key: tokenbox config {key}; to set one: tokenbox config set KEY VALUE"
             )
@@ -98,7 +98,7 @@ def _show_all(found: Config, *, as_json: bool) -> None:
     rows = [(setting.name, shown(setting.value), setting.source) for setting in settings]
     terminal.show(terminal.table(("key", "value", "from"), rows))
     if found.root is None:
-        write_error("No project here: tokenbox init makes .tokenbox/config.toml.\n")
+        write_error("This folder is in no project. Make one: tokenbox init\n")
 
 
 def _show_keys(words: list[str] | None, *, as_json: bool) -> None:
@@ -106,7 +106,7 @@ def _show_keys(words: list[str] | None, *, as_json: bool) -> None:
     from tokenbox.config.setting import plain, shown
 
     if words:
-        raise UsageProblem("--keys lists every key. Leave out the rest.")
+        raise UsageProblem("--keys lists all keys and takes no arguments.")
     if as_json:
         records = [
             {
@@ -146,7 +146,7 @@ def _set(words: list[str], *, user: bool, remembered: bool, as_json: bool) -> No
     project = find_project(here)
     file = user_file(os.environ) if user else (here if project is None else project.root) / FOLDER / FILE
     if file is None:
-        raise UsageProblem("TOKENBOX_USER_CONFIG says that you have no file of your own. Unset it.")
+        raise UsageProblem("TOKENBOX_USER_CONFIG turns the user file off. Unset it.")
     if remembered:
         root = here if project is None else project.root
         remember(root, key, value)
@@ -159,13 +159,13 @@ def _set(words: list[str], *, user: bool, remembered: bool, as_json: bool) -> No
         return
     write_error(f"set in {printable(os.path.relpath(file, here))}\n")
     if setting.origin.name is None or not file.samefile(here / setting.origin.name):
-        write_error(f"note: {printable(setting.source)} comes before it.\n")
+        write_error(f"note: {printable(setting.source)} overrides it.\n")
 
 
 def init(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> int:
-    """Write .tokenbox/config.toml, with comments, and a .gitignore beside it.
+    """Write .tokenbox/config.toml, with comments, and a .gitignore next to it.
 
     Example: tokenbox init
     """

@@ -1,4 +1,4 @@
-"""``tokenbox cost``: what all calls so far used and cost."""
+"""``tokenbox cost``: shows the tokens and the cost of model calls."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Self
 import typer
 
 from tokenbox.cli import clock, terminal
+from tokenbox.cli.options import AsJson
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import (
-    STDIN,
     json_bytes,
     read_text,
+    shown_name,
     write_bytes,
     write_error,
     write_record,
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class CallFilter:
-    """Which calls, told apart by what."""
+class CallQuery:
+    """The calls to sum up, and the fields to group them by."""
 
     by: tuple[CallField, ...]
     span: CallSpan
@@ -43,66 +44,66 @@ class CallFilter:
 def cost(
     since: Annotated[
         str | None,
-        typer.Option("--since", metavar="TIME", help="From then on: 2026-11-01, 7d, 12h, today, yesterday."),
+        typer.Option("--since", metavar="TIME", help="Start: 2026-11-01, 7d, 12h, today, yesterday."),
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help="Until then; a day is meant to its end.")
+        str | None, typer.Option("--until", metavar="TIME", help="End; a day includes all of it.")
     ] = None,
     by: Annotated[
         str,
         typer.Option(
-            "--by", metavar="WHAT", help="model, category, day, project or session; several with commas."
+            "--by",
+            metavar="FIELD,...",
+            help="Group by model, category, day, project or session, or several of them.",
         ),
     ] = "model",
     project: Annotated[
         str | None,
-        typer.Option("--project", metavar="FOLDER", help="Only calls in this project; . is the one here."),
+        typer.Option("--project", metavar="FOLDER", help="Only calls of this project; . is the current one."),
     ] = None,
     database: Annotated[
         str | None,
-        typer.Option("--database", metavar="WHERE", help="A file, or postgresql://user@host/name."),
+        typer.Option("--database", metavar="URL", help="A file, or postgresql://user@host/name."),
     ] = None,
     export: Annotated[
         bool, typer.Option("--export", help="Print every call as a line of JSON instead.")
     ] = False,
     import_file: Annotated[
         str | None,
-        typer.Option(
-            "--import", metavar="FILE", help="Add calls that --export printed; what is there counts once."
-        ),
+        typer.Option("--import", metavar="FILE", help="Add calls from --export; duplicates are ignored."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
-    """Show what calls of models used and cost, over all sessions.
+    """Show the tokens and the cost of model calls, over all sessions.
 
-    Days are those of UTC, as on the bills of providers. A ~ marks estimates; what is not known is said, and
-    never counted as 0.
+    Days are in UTC, as on the bills of providers. A ~ marks an estimate. Unknown figures are shown as
+    unknown and never counted as 0.
 
     Example: tokenbox cost --since 7d --by day,model
     """
     with reporting(as_json=as_json):
-        from tokenbox import config  # only commands that have settings
+        from tokenbox import config
 
         settings = config.load(Path.cwd(), os.environ, {"store.database": database})
-        where = settings.value("store.database")
-        now = clock.now()
-        asked = _asked(since, until, by, project, now)
+        configured = settings.value("store.database")
+        where = None if configured is None else str(configured)
+        query = _query(since, until, by, project, clock.now())
         if export and (as_json or import_file is not None):
-            raise UsageProblem("--export goes with neither --json nor --import. Give one of them.")
+            raise UsageProblem("--export does not go together with --json or --import. Give one of them.")
         if import_file is not None:
-            _import(import_file, None if where is None else str(where))
+            _import(import_file, where)
             return Exit.OK
-        with _opened(None if where is None else str(where)) as source:
+        with _opened(where) as source:
             if export:
-                _export(source.store, asked)
+                _export(source.store, query)
             elif as_json:
-                write_record("cost", _record(source, asked))
+                write_record("cost", _record(source, query))
             else:
-                _show(source, asked)
+                _show(source, query)
     return Exit.OK
 
 
-def _asked(since: str | None, until: str | None, by: str, project: str | None, now: datetime) -> CallFilter:
+def _query(since: str | None, until: str | None, by: str, project: str | None, now: datetime) -> CallQuery:
     from tokenbox.ledger.when import moment
     from tokenbox.store.calls import CallField, CallSpan
 
@@ -110,8 +111,8 @@ def _asked(since: str | None, until: str | None, by: str, project: str | None, n
     unknown = [name for name in names if name not in {one.value for one in CallField}]
     if unknown or len(set(names)) < len(names):
         raise UsageProblem(
-            f"--by {by} is not one of {', '.join(one.value for one in CallField)}, or several of them "
-            "with commas."
+            f"--by {by} is not one of {', '.join(one.value for one in CallField)}, or several of them, "
+            "separated by commas."
         )
     span = CallSpan(
         None if since is None else moment(since, now),
@@ -119,12 +120,12 @@ def _asked(since: str | None, until: str | None, by: str, project: str | None, n
         None if project is None else project_of(Path(project)),
     )
     if span.since is not None and span.until is not None and span.since >= span.until:
-        raise UsageProblem(f"--since {since} is not before --until {until}, so no call is between them.")
-    return CallFilter(tuple(CallField(name) for name in names), span)
+        raise UsageProblem(f"--since {since} is not before --until {until}.")
+    return CallQuery(tuple(CallField(name) for name in names), span)
 
 
 def project_of(folder: Path) -> str:
-    """What calls made in ``folder`` are recorded under: the project's folder, else the folder itself."""
+    """Return the project that calls in ``folder`` are recorded under: its root, else the folder itself."""
     from tokenbox.config import find_project
 
     found = find_project(folder)
@@ -133,7 +134,7 @@ def project_of(folder: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LedgerSource:
-    """A store to read; None while nothing was ever recorded there."""
+    """A store to read. ``store`` is None if nothing has been recorded yet."""
 
     store: Store | None
     name: str
@@ -145,12 +146,12 @@ class LedgerSource:
         if self.store is not None:
             self.store.close()
 
-    def rows(self, asked: CallFilter) -> list[CallTotals]:
-        return [] if self.store is None else self.store.calls.rows(asked.by, asked.span)
+    def rows(self, query: CallQuery) -> list[CallTotals]:
+        return [] if self.store is None else self.store.calls.rows(query.by, query.span)
 
 
 def _opened(where: str | None) -> LedgerSource:
-    """To read, no file is made."""
+    """Open the store for reading, without creating a file."""
     from tokenbox.store.stores import file_of, open_store
 
     path = file_of(where)
@@ -160,35 +161,33 @@ def _opened(where: str | None) -> LedgerSource:
     return LedgerSource(store, store.name)
 
 
-def _record(source: LedgerSource, asked: CallFilter) -> dict[str, object]:
+def _record(source: LedgerSource, query: CallQuery) -> dict[str, object]:
     from tokenbox.ledger.call import time_text
     from tokenbox.ledger.totals import total
 
-    rows = source.rows(asked)
-    since, until = asked.span.since, asked.span.until
+    rows = source.rows(query)
+    since, until = query.span.since, query.span.until
+    keys = [by.value for by in query.by]
     return {
         "database": source.name,
         "since": None if since is None else time_text(since),
         "until": None if until is None else time_text(until),
-        "project": asked.span.project,
-        "by": [by.value for by in asked.by],
-        "rows": [
-            {**dict(zip([by.value for by in asked.by], row.key, strict=True)), **row.totals.to_dict()}
-            for row in rows
-        ],
+        "project": query.span.project,
+        "by": keys,
+        "rows": [{**dict(zip(keys, row.key, strict=True)), **row.totals.to_dict()} for row in rows],
         "total": total(row.totals for row in rows).to_dict(),
     }
 
 
-def _show(source: LedgerSource, asked: CallFilter) -> None:
+def _show(source: LedgerSource, query: CallQuery) -> None:
     from tokenbox.ledger.table import HEADS, aligned, cells, notes
     from tokenbox.ledger.totals import total
 
-    rows = source.rows(asked)
+    rows = source.rows(query)
     if not rows:
-        write_error(_nothing(source, asked))
+        write_error(_nothing(source, query))
         return
-    keys = [by.value for by in asked.by]
+    keys = [by.value for by in query.by]
     whole: Totals = total(row.totals for row in rows)
     body = [[*("-" if part is None else part for part in row.key), *cells(row.totals)] for row in rows]
     body.append(["total", *[""] * (len(keys) - 1), *cells(whole)])
@@ -197,19 +196,19 @@ def _show(source: LedgerSource, asked: CallFilter) -> None:
     write_error("".join(f"note: {note}\n" for note in notes(whole)))
 
 
-def _nothing(source: LedgerSource, asked: CallFilter) -> str:
-    if asked.span.since is None and asked.span.until is None and asked.span.project is None:
+def _nothing(source: LedgerSource, query: CallQuery) -> str:
+    if query.span.since is None and query.span.until is None and query.span.project is None:
         return (
             f"No calls are recorded in {printable(source.name)} yet. "
-            "Each call of a model by tokenbox will be, with what it used and cost.\n"
+            "tokenbox records the tokens and the cost of each call it makes.\n"
         )
     return f"No calls in {printable(source.name)} are within these bounds.\n"
 
 
-def _export(store: Store | None, asked: CallFilter) -> None:
+def _export(store: Store | None, query: CallQuery) -> None:
     if store is None:
         return
-    for call in store.calls.each(asked.span):
+    for call in store.calls.each(query.span):
         write_bytes(json_bytes(call.to_dict(), one_line=True))
 
 
@@ -217,13 +216,13 @@ def _import(name: str, where: str | None) -> None:
     from tokenbox.store.stores import open_store
 
     calls = [
-        _call(line, "standard input" if name == STDIN else name, number)
+        _call(line, shown_name(name), number)
         for number, line in enumerate(read_text(name).splitlines(), 1)
         if line.strip()
     ]
     with open_store(where) as store:
-        news = store.calls.record(*calls)
-        write_text(f"{len(calls):,} calls read, {news:,} of them news for {printable(store.name)}\n")
+        added = store.calls.record(*calls)
+        write_text(f"{len(calls):,} calls read, {added:,} of them new to {printable(store.name)}\n")
 
 
 def _call(line: str, shown: str, number: int) -> Call:
@@ -233,7 +232,7 @@ def _call(line: str, shown: str, number: int) -> Call:
     try:
         return Call.from_dict(json.loads(line))
     except (LedgerError, ValueError, RecursionError) as error:
-        said = error.message if isinstance(error, LedgerError) else f"the line is not JSON: {error}."
+        problem = error.message if isinstance(error, LedgerError) else f"the line is not JSON: {error}."
         raise InvalidCall(
-            f"{shown}:{number}: {said} Nothing was imported.", file=shown, line=number
+            f"{shown}:{number}: {problem} Nothing was imported.", file=shown, line=number
         ) from None

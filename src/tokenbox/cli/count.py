@@ -1,4 +1,4 @@
-"""``tokenbox count``: how many tokens files have, and what chats cost a model."""
+"""``tokenbox count``: counts the tokens of files, and of chats as requests to a model."""
 
 from __future__ import annotations
 
@@ -11,30 +11,34 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tokenbox.cli import terminal
+from tokenbox.cli.options import AsJson
 from tokenbox.cli.outcome import Exit, UsageProblem, report, reporting
-from tokenbox.cli.streams import STDIN, UnreadableInput, read_text, write_record, write_text
+from tokenbox.cli.streams import STDIN, UnreadableInput, read_text, write_record
 from tokenbox.errors import TokenboxError
-from tokenbox.render.lines import Span, Style, printable
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count
-    from tokenbox.render.lines import Line
     from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
 DEFAULT_TOKENIZER = "o200k_base"
 
 
 class Engine(StrEnum):
-    """What counts a byte-pair vocabulary. The counts are the same."""
+    """The implementation that counts a byte-pair vocabulary. All give the same counts."""
 
     AUTO = "auto"
     TIKTOKEN = "tiktoken"
     FAST = "fast"
 
 
+EngineOption = Annotated[
+    Engine, typer.Option("--engine", help="For byte-pair vocabularies; fast needs the extra `fast`.")
+]
+
+
 @dataclass(frozen=True, slots=True)
 class FileCount:
-    """One file: what it counts, or why it does not. ``is_chat``: as the request that it holds."""
+    """The count of a file, or why it failed. ``is_chat``: counted as the request that it contains."""
 
     file: str
     count: Count | None
@@ -56,25 +60,23 @@ def count(
             "--tokenizer",
             "-t",
             metavar="NAME",
-            help="A name of `tokenbox tokenizers`, file:PATH, or a model's name.",
+            help="A tokenizer of `tokenbox tokenizers`, file:PATH, or a model.",
         ),
     ] = None,
     model: Annotated[
         str | None,
         typer.Option(
-            "--model", "-m", metavar="NAME", help="The model that is asked: its tokenizer and chat format."
+            "--model", "-m", metavar="NAME", help="Count for this model: its tokenizer and chat format."
         ),
     ] = None,
-    engine: Annotated[
-        Engine, typer.Option("--engine", help="For byte-pair vocabularies; fast needs the extra `fast`.")
-    ] = Engine.AUTO,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    engine: EngineOption = Engine.AUTO,
+    as_json: AsJson = False,
 ) -> int:
     """Count the tokens of files, or of chats.
 
-    With --model a JSON file of messages, or of a whole request, is counted as that request.
+    With --model, a JSON file of messages or of a request is counted as that request.
     A file that cannot be read is reported, the others are counted, and the exit status is 2.
-    The figures of an estimate have a ~.
+    A ~ marks an estimate.
 
     Example: tokenbox count README.md src/*.py
     """
@@ -82,16 +84,16 @@ def count(
         if files.count(STDIN) > 1:
             raise UsageProblem("standard input can be read only once: give - only once.")
         model, tokenizer = by_settings(model, tokenizer)
-        who = named_tokenizer(model, tokenizer, engine)
+        counter = named_tokenizer(model, tokenizer, engine)
         with terminal.progress("counting", len(files)) as advance:
             counts = []
             for file in files:
-                counts.append(_count_file(file, who, model, tokenizer))
+                counts.append(_count_file(file, counter, model, tokenizer))
                 advance()
         if as_json:
-            write_record("count", _record(counts, who.identity))
+            write_record("count", _record(counts, counter.identity))
         else:
-            _show(counts, who.identity)
+            _show(counts, counter.identity)
         for failed in counts:
             if failed.error is not None:
                 report(failed.error)
@@ -99,18 +101,18 @@ def count(
 
 
 def by_settings(model: str | None, tokenizer: str | None) -> tuple[str | None, str | None]:
-    """The id of a model, and the tokenizer that is named for it: by an option, else by the settings."""
+    """Return the id of a model and its tokenizer: that of the option, else that of the settings."""
     if model is None:
         return None, tokenizer
-    from tokenbox.config import current  # on use: without a model no settings are read
+    from tokenbox.config import current
 
     config = current()
     return config.model_id(model), tokenizer or config.tokenizer_for(model)
 
 
 def named_tokenizer(model: str | None, tokenizer: str | None, engine: Engine) -> Tokenizer:
-    """What cuts texts into tokens."""
-    from tokenbox import api  # on use: it loads the catalog
+    """Return the tokenizer for these options; the default is o200k_base."""
+    from tokenbox import api
     from tokenbox.tokenizers import registry
 
     name = DEFAULT_TOKENIZER if tokenizer is None and model is None else tokenizer
@@ -119,24 +121,24 @@ def named_tokenizer(model: str | None, tokenizer: str | None, engine: Engine) ->
     return api.text_counter(model, name)
 
 
-def _count_file(file: str, who: Tokenizer, model: str | None, tokenizer: str | None) -> FileCount:
-    from tokenbox import api  # on use
+def _count_file(file: str, counter: Tokenizer, model: str | None, tokenizer: str | None) -> FileCount:
+    from tokenbox import api
 
     try:
         text = read_text(file)
         chat = None if model is None else chat_in(text)
         if chat is None:
-            return FileCount(file, api.count(text, tokenizer=who))
+            return FileCount(file, api.count(text, tokenizer=counter))
         return FileCount(file, api.count(chat, model, tokenizer=tokenizer), is_chat=True)
     except TokenboxError as error:
         if isinstance(error, UnreadableInput) and " " in file and not Path(file).exists():
-            said = f"{error.message} To count a text instead of a file: printf 'some text' | tokenbox count -"
-            error = UnreadableInput(said, **error.details)
+            hint = "To count a text instead of a file: printf 'some text' | tokenbox count -"
+            error = UnreadableInput(f"{error.message} {hint}", **error.details)
         return FileCount(file, None, error=error)
 
 
 def chat_in(text: str) -> Any:  # noqa: ANN401  # JSON
-    """The messages or the request in a JSON text; None for any other text."""
+    """Return the messages or the request in a JSON text, or None for any other text."""
     if not text.lstrip().startswith(("[", "{")):
         return None
     try:
@@ -144,14 +146,14 @@ def chat_in(text: str) -> Any:  # noqa: ANN401  # JSON
     except (ValueError, RecursionError):
         return None
     if isinstance(value, dict):
-        return value if _INPUTS & value.keys() else None
+        return value if _REQUEST_KEYS & value.keys() else None
     items = value if isinstance(value, list) else []
-    return value if items and all(isinstance(i, dict) and _MARKS & i.keys() for i in items) else None
+    return value if items and all(isinstance(i, dict) and _ITEM_KEYS & i.keys() for i in items) else None
 
 
-# What tells a request and the items of one from other JSON.
-_INPUTS = frozenset(("messages", "input", "prompt"))
-_MARKS = frozenset(("role", "type"))
+# The keys that identify a request, and an item of its input.
+_REQUEST_KEYS = frozenset(("messages", "input", "prompt"))
+_ITEM_KEYS = frozenset(("role", "type"))
 
 
 def _record(counts: list[FileCount], identity: TokenizerIdentity) -> dict[str, object]:
@@ -166,30 +168,10 @@ def _record(counts: list[FileCount], identity: TokenizerIdentity) -> dict[str, o
 
 
 def _show(counts: list[FileCount], identity: TokenizerIdentity) -> None:
-    """One line per file and, of several, the total. In a pipe the figures are bare, for other programs."""
+    """Show a line for each file and, for several files, the total."""
     rows = [(c.count.total, c.count.exact, c.file) for c in counts if c.count is not None]
     if len(counts) > 1:
         some = "" if len(rows) == len(counts) else f" ({len(rows)} of {len(counts)} files)"
         exact = all(exact for _, exact, _ in rows) and identity.exact
         rows.append((sum(total for total, _, _ in rows), exact, f"total{some}"))
-    grouped = terminal.is_seen()
-    figures = [
-        f"{'' if exact else '~'}{total:,}" if grouped else f"{'' if exact else '~'}{total}"
-        for total, exact, _ in rows
-    ]
-    size = max([len(figure) for figure in figures] + [0])
-    if not grouped:
-        write_text(
-            "".join(
-                f"{figure:>{size}}  {printable(file)}\n"
-                for figure, (_, _, file) in zip(figures, rows, strict=True)
-            )
-        )
-        return
-    kind = "exact" if identity.exact else "estimate"
-    lines: list[Line] = [
-        (Span(f"{figure:>{size}}", Style.KEPT), Span(f"  {printable(file)}"))
-        for figure, (_, _, file) in zip(figures, rows, strict=True)
-    ]
-    lines.append((Span(f"tokens of {identity.name} ({kind})", Style.FAINT),))
-    terminal.show(lines)
+    terminal.show_counts(rows, identity)

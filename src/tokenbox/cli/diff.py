@@ -1,4 +1,4 @@
-"""``tokenbox diff``: what changes between two layouts."""
+"""``tokenbox diff``: compares two layouts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 from tokenbox.cli import terminal
 from tokenbox.cli.layout import budgets_in
+from tokenbox.cli.options import AllowOutside, AsJson, ExitCode, OwnTokenizer
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import read_text, write_record, write_text
 from tokenbox.errors import LayoutError
@@ -29,23 +30,15 @@ def diff(
     budgets: Annotated[
         str | None,
         typer.Option(
-            "--budgets", metavar="TOKENS,TOKENS", help="Compare two budgets, of one document or of each."
+            "--budgets", metavar="TOKENS,TOKENS", help="Two budgets: for one document, or one for each."
         ),
     ] = None,
-    tokenizer: Annotated[
-        str | None, typer.Option("--tokenizer", "-t", metavar="NAME", help="Instead of the documents' own.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="Exit with 1 if there is a difference.")
-    ] = False,
-    allow_outside: Annotated[
-        bool, typer.Option("--allow-outside", help="Let the documents name files outside their folders.")
-    ] = False,
+    tokenizer: OwnTokenizer = None,
+    as_json: AsJson = False,
+    exit_code: ExitCode = False,
+    allow_outside: AllowOutside = False,
 ) -> int:
-    """Show what changes between two layouts.
-
-    Figures, sections, and the first changed byte of the text.
+    """Compare two layouts: their figures, their sections, and the first byte of the text that differs.
 
     Example: tokenbox diff prompt.toml --budgets 8000,2000
     """
@@ -65,7 +58,7 @@ def diff(
 
 
 def _pairs(documents: list[str], budgets: str | None) -> list[tuple[str, int | None]]:
-    """The two sides: each a document and its budget, None where that is the document's own."""
+    """Return the document and the budget of each side; None is the document's own budget."""
     if len(documents) > _TWO:
         raise UsageProblem(f"diff compares two layouts, not {len(documents)}.")
     sides = [documents[0], documents[-1]]
@@ -82,7 +75,7 @@ def _pairs(documents: list[str], budgets: str | None) -> list[tuple[str, int | N
 def _side(
     name: str, budget: int | None, tokenizer: str | None, *, allow_outside: bool
 ) -> Layout | LayoutValues:
-    """A saved result as it is; a document laid out."""
+    """Return the values of a saved result, or the layout of a document."""
     from tokenbox.documents import read_document
 
     saved = _saved(name)
@@ -97,7 +90,7 @@ def _side(
 
     if "error" in saved:
         raise LayoutError(
-            f"{name} is a saved error, not a layout. Compare layouts that were made.", file=name
+            f"{name} is a saved error, not a layout. Save the result of a layout that fits.", file=name
         )
     try:
         return LayoutValues.from_dict(saved)
@@ -106,12 +99,12 @@ def _side(
 
 
 def _saved(name: str) -> dict[str, object] | None:
-    """What a JSON file holds, if that is a result rather than a document; else None."""
+    """Return the result saved in a JSON file, or None if the file is a document."""
     if not name.lower().endswith(".json"):
         return None
     try:
         data = json.loads(read_text(name))
     except (ValueError, RecursionError):
-        return None  # reading it as a document says what is wrong, and where
-    # A document has neither key; --json writes one of them.
+        return None  # reading it as a document reports the error and its place
+    # --json writes one of these keys; a document has neither.
     return data if isinstance(data, dict) and ("schema" in data or "error" in data) else None

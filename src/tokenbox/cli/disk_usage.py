@@ -1,45 +1,41 @@
-"""Tokens per folder and file, as a disk-usage view shows bytes."""
+"""``tokenbox pack --tree``: tokens per folder and file, as a disk-usage view shows bytes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tokenbox.cli import terminal
 from tokenbox.compose.counting import Counter
 from tokenbox.folder.listing import branches
+from tokenbox.render.lines import Span, Style
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tokenbox.folder import Source
     from tokenbox.folder.listing import Branch
+    from tokenbox.render.lines import Line
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
 
 
-@dataclass(frozen=True, slots=True)
-class UsageRow:
-    """One line of the view."""
-
-    name: str
-    depth: int
-    tokens: int
-    is_folder: bool
+_BAR_WIDTH = 20
 
 
 @dataclass(frozen=True, slots=True)
 class DiskUsage:
-    """A file or folder; ``tokens`` is the sum of the counts of the contents in it, without markup."""
+    """A file (``inside`` is None) or a folder. ``tokens`` is the sum over its contents, without markup."""
 
     name: str
     tokens: int
     inside: tuple[DiskUsage, ...] | None
 
-    def rows(self, depth: int = 0) -> Iterator[UsageRow]:
-        """This and what is in it, the largest first."""
-        yield UsageRow(self.name, depth, self.tokens, self.inside is not None)
+    def walk(self, depth: int = 0) -> Iterator[tuple[int, DiskUsage]]:
+        """Yield this and everything inside with its depth, the largest first."""
+        yield depth, self
         for part in self.inside or ():
-            yield from part.rows(depth + 1)
+            yield from part.walk(depth + 1)
 
     def to_dict(self) -> dict[str, object]:
         record: dict[str, object] = {"name": self.name, "tokens": self.tokens}
@@ -49,7 +45,7 @@ class DiskUsage:
 
 
 def usage_of(source: Source, counter: Tokenizer, counts: CountCache) -> DiskUsage:
-    """The tokens of the packed folder. A file that is only named in the tree counts none."""
+    """Count the files of a folder. A file without a text counts 0."""
     texts = [(file.name, file.text.decode()) for file in source.files if file.text is not None]
     sizes = Counter(counter, counts).count_all([text for _, text in texts])
     counted = dict(zip((name for name, _ in texts), sizes, strict=True))
@@ -62,3 +58,21 @@ def _usage(name: str, branch: Branch | int) -> DiskUsage:
     parts = [_usage(inner, below) for inner, below in branch.items()]
     parts.sort(key=lambda part: -part.tokens)  # stable: equals stay in the order of their names
     return DiskUsage(name, sum(part.tokens for part in parts), tuple(parts))
+
+
+def show_usage(usage: DiskUsage, *, exact: bool) -> None:
+    """Show the tree with its tokens; a terminal also shows a bar for each row."""
+    rows = list(usage.walk())
+    figures = [terminal.figure(row.tokens, exact=exact) for _, row in rows]
+    size = max(map(len, figures))
+    lines: list[Line] = []
+    for (depth, row), figure in zip(rows, figures, strict=True):
+        is_folder = row.inside is not None
+        spans = [Span(f"{figure:>{size}}  ", Style.KEPT)]
+        if terminal.is_seen():
+            cells = -(-row.tokens * _BAR_WIDTH // max(1, usage.tokens))
+            bar = terminal.charset().bars[Style.KEPT] * cells
+            spans.append(Span(f"{bar:<{_BAR_WIDTH}}  ", Style.COMPRESSED if is_folder else Style.FAINT))
+        name = f"{'  ' * depth}{row.name}{'/' if is_folder else ''}"
+        lines.append([*spans, Span(name, Style.STRONG if is_folder else Style.PLAIN)])
+    terminal.show(lines)

@@ -1,4 +1,4 @@
-"""``tokenbox doctor``: what is installed, what counts which model exactly, and what is missing."""
+"""``tokenbox doctor``: shows the installed extras and how exactly each model is counted."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import typer
 from tokenbox.__about__ import DISTRIBUTION, __version__
 from tokenbox.cli import terminal
 from tokenbox.cli.count import by_settings
+from tokenbox.cli.options import AsJson
 from tokenbox.cli.outcome import Exit, reporting
 from tokenbox.cli.streams import write_record
 from tokenbox.errors import TokenboxError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-# What each extra is for. A model of each family, for the table of what counts it.
+# The purpose of each extra.
 EXTRAS = {
     "batch": "tokenbox batch on Parquet, compressed files and remote storage",
     "bcp": ".bcp packs with compression or references",
@@ -42,12 +43,13 @@ EXTRAS = {
 }
 TRIAL = [{"role": "user", "content": "Hello"}]
 _NAME = re.compile(r"[\w.-]+")
+# A model of each family.
 MODELS = ("gpt-5", "gpt-4o", "gpt-4", "claude-sonnet-4-5", "gemini-2.5-pro", "llama-3.1-8b-instruct")
 
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """One extra: the packages of it that are not installed."""
+    """An extra. ``missing``: its packages that are not installed."""
 
     name: str
     what_for: str
@@ -69,7 +71,7 @@ class Extra:
 
 @dataclass(frozen=True, slots=True)
 class ModelCounting:
-    """What counts one model here: a text, and a chat as the request that is sent."""
+    """How this installation counts for a model: a text, and a chat as a request."""
 
     model: str
     tokenizer: str | None
@@ -92,13 +94,13 @@ class ModelCounting:
 def doctor(
     models: Annotated[
         list[str] | None,
-        typer.Argument(metavar="MODEL", help="Models to look at."),
+        typer.Argument(metavar="MODEL", help="The models to check. Default: yours and one of each family."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
-    """Show what is installed, what counts which model exactly, and what is missing.
+    """Show the installed extras, and which models are counted exactly.
 
-    It asks no server and changes nothing. The exit status is 2 if the settings cannot be read.
+    It contacts no server and changes nothing. The exit status is 2 if the settings cannot be read.
 
     Example: tokenbox doctor gpt-4o
     """
@@ -130,16 +132,16 @@ def doctor(
 
 
 def installed_extras() -> Iterator[Extra]:
-    """Each extra of this installation."""
+    """Yield every extra, with its packages that are missing from this installation."""
     for name, what_for in EXTRAS.items():
         yield Extra(name, what_for, tuple(each for each in _packages(name) if not _is_installed(each)))
 
 
 def _packages(extra: str) -> Iterator[str]:
-    """The packages of an extra, by the metadata of this installation."""
+    """Yield the packages of an extra, from the metadata of this installation."""
     try:
         required = requires(DISTRIBUTION) or []
-    except PackageNotFoundError:  # run from a folder of sources
+    except PackageNotFoundError:  # run from a source tree
         required = []
     for each in required:
         requirement, _, marker = each.partition(";")
@@ -156,7 +158,7 @@ def _is_installed(package: str) -> bool:
 
 
 def _counted(model: str) -> ModelCounting:
-    from tokenbox import api  # it loads the catalog
+    from tokenbox import api
 
     try:
         known, tokenizer = by_settings(model, None)
@@ -186,9 +188,8 @@ def _show(extras: list[Extra], counted: list[ModelCounting], problem: TokenboxEr
     ]
     terminal.show(terminal.table(("model", "tokenizer", "text", "chat", "counted by"), rows))
     terminal.show([terminal.line("")])
-    found = [(each.name, "-" if each.missing else "yes", each.what_for) for each in extras]
-    terminal.show(terminal.table(("extra", "installed", "what it is for"), found))
+    installed = [(each.name, "-" if each.missing else "yes", each.what_for) for each in extras]
+    terminal.show(terminal.table(("extra", "installed", "what it is for"), installed))
     if missing := [each.remedy for each in extras if each.remedy is not None]:
-        terminal.show(
-            [terminal.line(text) for text in ("", "To add one:", *(f"  {each}" for each in missing))]
-        )
+        remedies = ("", "To add one:", *(f"  {each}" for each in missing))
+        terminal.show([terminal.line(text) for text in remedies])

@@ -1,4 +1,4 @@
-"""``tokenbox enforce``: whether a request may be sent."""
+"""``tokenbox enforce``: decides whether a request may be sent."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tokenbox.cli import request, terminal
+from tokenbox.cli.options import AsJson
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, proving
 from tokenbox.cli.streams import STDIN, json_bytes, write_bytes
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class AnswerMode(StrEnum):
-    """How the answer is taken."""
+    """The form of the answer."""
 
     TEXT = "text"
     JSON = "json"
@@ -38,14 +39,14 @@ def enforce(  # noqa: PLR0913, PLR0917  # one parameter per option
     tokenizer: request.Tokenizer = None,
     max_tokens: Annotated[
         str | None,
-        typer.Option("--max-tokens", metavar="TOKENS", help="What the request asks for at most."),
+        typer.Option("--max-tokens", metavar="TOKENS", help="The output limit that the request sets."),
     ] = None,
     max_ctx: request.MaxCtx = None,
     reserve_out: request.ReserveOut = None,
     headroom: request.Headroom = None,
     strategy: request.Strategy = None,
     output_mode: Annotated[
-        AnswerMode, typer.Option("--output-mode", help="json has a larger default reserve.")
+        AnswerMode, typer.Option("--output-mode", help="json reserves more output by default.")
     ] = AnswerMode.TEXT,
     messages: request.Messages = None,
     document: request.Document = None,
@@ -53,18 +54,18 @@ def enforce(  # noqa: PLR0913, PLR0917  # one parameter per option
     allow: Annotated[
         str | None,
         typer.Option(
-            "--allow-over-context", metavar="REASON", help="Let it pass although it is over, and record why."
+            "--allow-over-context", metavar="REASON", help="Allow a request that is over, and record why."
         ),
     ] = None,
-    as_json: request.AsJson = False,
+    as_json: AsJson = False,
     proof: Proof = None,
     proof_texts: ProofTexts = None,
     proof_dir: ProofDir = None,
 ) -> int:
-    """Say whether a request may be sent to a model: exit status 0, or 4 if it is refused.
+    """Check whether a request may be sent to a model. Exit status 0 if it may, 4 if it is refused.
 
-    It is refused if its tokens and those reserved for the answer are more than the window less the headroom.
-    Then the smallest changes that would let it pass are shown.
+    It is refused if its tokens plus the output reserve exceed the context window less the headroom.
+    A refusal lists the smallest changes with which the request would pass.
 
     Example: tokenbox enforce --model gpt-4o -t o200k_base --max-tokens 1000 rules.md notes.md
     """
@@ -73,10 +74,10 @@ def enforce(  # noqa: PLR0913, PLR0917  # one parameter per option
         proving(proof=proof, texts=proof_texts, folder=proof_dir) as prover,
     ):
         if max_tokens is not None and reserve_out is not None:
-            raise UsageProblem("--max-tokens and --reserve-out say the same. Give one of them.")
+            raise UsageProblem("--max-tokens and --reserve-out mean the same. Give one of them.")
         given = request.Given(files or (), messages, document, pack).read()
-        # Before what a request in a file asks for.
-        asked = None if reserve_out is not None else given.max_tokens
+        # --reserve-out overrides the limit in the request.
+        own_limit = None if reserve_out is not None else given.max_tokens
         from tokenbox import ctx, override
 
         config = request.settings(max_ctx, reserve_out, headroom, None)
@@ -85,7 +86,7 @@ def enforce(  # noqa: PLR0913, PLR0917  # one parameter per option
                 request.needed_model(model, given, config),
                 given.chunks,
                 output_mode.value,
-                request.whole(max_tokens, "--max-tokens", asked),
+                request.tokens_in(max_tokens, "--max-tokens", own_limit),
                 None if allow is None else override.allow_over_context(allow),
                 tokenizer=tokenizer,
                 strategy=strategy,
@@ -115,13 +116,13 @@ def enforce(  # noqa: PLR0913, PLR0917  # one parameter per option
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """The command line, to be tried again with a remedy."""
+    """The command line that was run, from which remedies are built."""
 
     options: Mapping[str, str | None]
     files: Sequence[str]
 
     def with_remedy(self, remedy: Remedy, found: Enforcement) -> str | None:
-        """The command that follows the remedy; None where there is none, or the input is gone."""
+        """Return the command that applies the remedy, or None. There is none after reading standard input."""
         if STDIN in (*self.files, *self.options.values()):
             return None
         match remedy:
@@ -143,7 +144,7 @@ class CommandLine:
 
 
 def _picture(found: Enforcement, asked: CommandLine) -> list[Line]:
-    """The verdict with its numbers, then what would help, with the command that does it."""
+    """Return the verdict with its figures, then each remedy with its command."""
     verdict = ("ok", Style.EXPANDED) if found.ok else ("refused", Style.DROPPED)
     lines: list[Line] = [(Span(verdict[0], verdict[1]), Span(f": {found.why.say}"))]
     lines += [(Span(f"note: {printable(note)}", Style.FAINT),) for note in found.why.notes]

@@ -1,4 +1,4 @@
-"""``tokenbox fit``: the messages of a chat that fit into a budget."""
+"""``tokenbox fit``: fits the messages of a chat into a budget."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tokenbox.cli.count import by_settings, chat_in
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, proving
 from tokenbox.cli.streams import (
-    STDIN,
     json_bytes,
     read_text,
+    shown_name,
     write_bytes,
     write_error,
     write_file,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tokenbox.compose.requests import Count
     from tokenbox.conversation.record import Fitted
 
-# Where a whole request has its messages, and a system prompt beside them.
+# The fields of a request that hold its messages, and a system prompt beside them.
 _INPUTS = ("messages", "input")
 _SYSTEM = ("system", "instructions")
 
@@ -50,13 +50,13 @@ class Chat:
         return named if isinstance(named, str) else None
 
     def holding(self, messages: list[Any]) -> Any:  # noqa: ANN401  # JSON
-        """The same with other messages."""
+        """Return the list or the request with other messages."""
         return messages if self.key is None else {**self.value, self.key: messages}
 
 
 @dataclass(frozen=True, slots=True)
 class FitOptions:
-    """What was asked for."""
+    """The options of the command."""
 
     model: str | None
     tokenizer: str | None
@@ -77,65 +77,66 @@ def fit(  # noqa: PLR0913, PLR0917  # one parameter per option
     budget: Annotated[
         int | None,
         typer.Option(
-            "--budget", "-b", metavar="TOKENS", help="For the whole request. [default: what the model takes]"
+            "--budget",
+            "-b",
+            metavar="TOKENS",
+            help="For the whole request. Default: the model's input limit.",
         ),
     ] = None,
     model: Annotated[
         str | None,
         typer.Option(
-            "--model", "-m", metavar="NAME", help="Whose chat format counts. [default: the request's]"
+            "--model", "-m", metavar="NAME", help="Count in this model's chat format. Default: the request's."
         ),
     ] = None,
     tokenizer: Annotated[
         str | None,
-        typer.Option(
-            "--tokenizer", "-t", metavar="NAME", help="What cuts texts, instead of the model's own."
-        ),
+        typer.Option("--tokenizer", "-t", metavar="NAME", help="Overrides the model's tokenizer."),
     ] = None,
     query: Annotated[
         str | None,
         typer.Option(
-            "--query", metavar="TEXT", help="Keep what matches this; `last` is the last user message."
+            "--query", metavar="TEXT", help="Prefer messages that match; `last` is the last user message."
         ),
     ] = None,
     max_turns: Annotated[
-        int | None, typer.Option("--max-turns", metavar="N", help="At most this many exchanges.")
+        int | None, typer.Option("--max-turns", metavar="N", help="Keep at most N exchanges.")
     ] = None,
     low_water: Annotated[
         str,
         typer.Option(
             "--low-water",
             metavar="SHARE",
-            help="Once over the budget, go down to this share of it, such as 0.7, or auto.",
+            help="Once over the budget, reduce to this share of it, such as 0.7, or auto.",
         ),
     ] = "1",
     steps: Annotated[
         str,
-        typer.Option("--steps", metavar="NAME,...", help="What may be done, as in rounds,exchanges."),
+        typer.Option("--steps", metavar="NAME,...", help="The steps that are allowed."),
     ] = ",".join(sorted(ALL_STEPS)),
     keep_results: Annotated[
         int,
-        typer.Option("--keep-results", metavar="N", help="Tool results to mask last, the newest."),
+        typer.Option("--keep-results", metavar="N", help="Mask the newest N tool results last."),
     ] = KEEP_RESULTS,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the record instead: sizes, decisions, steps, digest.")
     ] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show what left and why, instead of the messages.")
+        bool, typer.Option("--explain", help="Print what was removed and why, instead of the messages.")
     ] = False,
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the messages there instead."),
+        typer.Option("--output", "-o", metavar="FILE", help="Write the messages to FILE."),
     ] = None,
     proof: Proof = None,
     proof_texts: ProofTexts = None,
     proof_dir: ProofDir = None,
 ) -> int:
-    """Make a chat fit into a budget of tokens, counted as its model counts it.
+    """Fit a chat into a token budget, counted as its model counts it.
 
-    The system prompt, the last question and tool results that were not read yet stay. Old tool results are
-    masked first, then cut; then the oldest rounds and exchanges leave.
-    Prints the messages, or the whole request, in the shape in which it was given.
+    The system prompt, the last question and tool results that the model has not read yet are kept. Old tool
+    results are masked first, then cut; then the oldest rounds and exchanges are removed.
+    Prints the messages, or the whole request, in the form of the input.
 
     Example: tokenbox fit chat.json --model gpt-4o --budget 8000
     """
@@ -159,7 +160,7 @@ def fit(  # noqa: PLR0913, PLR0917  # one parameter per option
         else:
             if output is None:
                 write_bytes(json_bytes(shown))
-            _say(fitted, count)
+            _report(fitted, count)
         return Exit.OK if prover is None else prover.status()
 
 
@@ -167,10 +168,9 @@ def _read(file: str) -> Chat:
     value = chat_in(read_text(file))
     key = next((key for key in _INPUTS if isinstance(value, dict) and isinstance(value.get(key), list)), None)
     if key is None and not isinstance(value, list):
-        name = "standard input" if file == STDIN else file
         raise UsageProblem(
-            f'{name} has no chat messages. Give a JSON list of messages, or a request such as {{"messages": '
-            '[{"role": "user", "content": "hi"}]}.'
+            f"{shown_name(file)} has no chat messages. Give a JSON list of messages, or a request such as "
+            '{"messages": [{"role": "user", "content": "hi"}]}.'
         )
     return Chat(value, key)
 
@@ -178,8 +178,8 @@ def _read(file: str) -> Chat:
 def _fitted(
     chat: Chat, budget: int | None, options: FitOptions, prover: Prover | None
 ) -> tuple[Fitted[Any], Count]:
-    """The messages that fit, and the count of the request with them, which is within the budget."""
-    from tokenbox import api  # on use: it loads the catalog
+    """Return the messages that fit, and the count of the request with them, which is within the budget."""
+    from tokenbox import api
 
     model = options.model or chat.model
     budget = _budget_of(model) if budget is None else budget
@@ -216,13 +216,13 @@ def _fitted(
 
 
 def _without_head(fitted: Fitted[Any], given: int) -> list[Any]:
-    """The messages without the system prompt that stands beside them in a request."""
+    """Return the messages without the system prompt, which the request has in a field of its own."""
     head = len(fitted.inputs) - given
     return fitted.messages[head:]
 
 
 def _budget_of(model: str | None) -> int:
-    """What the model takes by the settings of this folder: its window less what stays free for the answer."""
+    """Return the input limit of a model by the settings: its window less the output reserve and headroom."""
     if model is None:
         raise UsageProblem("no model is named. Give the budget: --budget 8000")
     from tokenbox.ctx import limits_of
@@ -230,11 +230,11 @@ def _budget_of(model: str | None) -> int:
     return limits_of(model).input_limit
 
 
-def _say(fitted: Fitted[Any], count: Count) -> None:
-    """One line beside the messages: what left."""
-    gone, short = len(fitted.gone), len(fitted.shortened)
+def _report(fitted: Fitted[Any], count: Count) -> None:
+    """Report on standard error how many messages were kept, shortened and removed."""
+    removed, shortened = len(fitted.gone), len(fitted.shortened)
     write_error(
         f"{count} of {fitted.budget:,} tokens: {len(fitted.messages)} of {len(fitted.inputs)} messages kept"
-        f"{f', {short} shortened' if short else ''}{f', {gone} left out' if gone else ''}. "
-        "--explain says why.\n"
+        f"{f', {shortened} shortened' if shortened else ''}{f', {removed} left out' if removed else ''}. "
+        "--explain shows why.\n"
     )

@@ -1,4 +1,4 @@
-"""``tokenbox gateway``: keys of the gateway, and whether one that runs can do its work."""
+"""``tokenbox gateway``: manages keys, users and teams of the gateway, and checks its health and settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tokenbox.cli import terminal
+from tokenbox.cli import clock, terminal
+from tokenbox.cli.options import AsJson
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.serve import gateway_extra
 from tokenbox.cli.streams import write_error, write_record, write_text
@@ -19,14 +20,25 @@ _NOT_FOUND = 404
 
 Database = Annotated[
     str | None,
-    typer.Option("--database", metavar="URL", help="Where keys are kept: a file, or postgresql://..."),
+    typer.Option("--database", metavar="URL", help="The database of keys: a file, or postgresql://..."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quotas = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--quota",
+        "-q",
+        metavar="AMOUNT/WINDOW",
+        help="Such as 9000tokens/day or $5/month; may be repeated.",
+    ),
+]
 
 
 def build_app() -> typer.Typer:
-    app = typer.Typer(help="Gateway keys, users and teams; how one that runs is doing.", no_args_is_help=True)
-    keys = typer.Typer(help="Make, list and revoke gateway keys.", no_args_is_help=True)
+    app = typer.Typer(
+        help="Manage gateway keys, users and teams; check a gateway.",
+        no_args_is_help=True,
+    )
+    keys = typer.Typer(help="Create, list and revoke gateway keys.", no_args_is_help=True)
     keys.command("create")(create)
     keys.command("list")(list_keys)
     keys.command("revoke")(revoke)
@@ -39,28 +51,33 @@ def build_app() -> typer.Typer:
 
 
 def create(  # noqa: PLR0913, PLR0917  # one parameter per option
-    name: Annotated[str, typer.Argument(help="Whose key it is.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the key, such as its user.")],
     models: Annotated[
         list[str] | None,
-        typer.Option("--model", "-m", metavar="PATTERN", help="Models it may use; else all."),
+        typer.Option("--model", "-m", metavar="PATTERN", help="Models it may use; repeatable. Default: all."),
     ] = None,
     modes: Annotated[
         list[str] | None,
-        typer.Option("--mode", metavar="MODE", help="Modes it may ask for, its own first; else all."),
+        typer.Option(
+            "--mode",
+            metavar="MODE",
+            help="Modes it may use, its default first; repeatable. Default: all.",
+        ),
     ] = None,
-    quotas: Annotated[
-        list[str] | None,
-        typer.Option("--quota", "-q", metavar="AMOUNT/WINDOW", help="As 100000tokens/day or $5/month."),
-    ] = None,
+    quotas: Quotas = None,
     expires: Annotated[
-        str | None, typer.Option("--expires", metavar="DAY", help="The day on which it ends, as 2027-01-31.")
+        str | None, typer.Option("--expires", metavar="DAY", help="The day it expires, such as 2027-01-31.")
     ] = None,
-    user: Annotated[str | None, typer.Option("--user", help="The user whose quotas it shares.")] = None,
-    team: Annotated[str | None, typer.Option("--team", help="The team whose quotas it shares.")] = None,
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="NAME", help="The user whose quotas it shares.")
+    ] = None,
+    team: Annotated[
+        str | None, typer.Option("--team", metavar="NAME", help="The team whose quotas it shares.")
+    ] = None,
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key. It is shown once, and only its hash is kept.
+    """Create a key. It is shown once; only its hash is stored.
 
     Example: tokenbox gateway keys create alice --model 'gpt-*' --quota '100000 tokens/day'
     """
@@ -72,7 +89,7 @@ def create(  # noqa: PLR0913, PLR0917  # one parameter per option
         if bad:
             raise UsageProblem(f"--mode is observe, enforce or fit, not {bad[0][:40]!r}.")
         limits = [Quota.parse(text) for text in quotas or []]
-        now = datetime.now(UTC)
+        now = clock.now()
         with _store(database) as store:
             key, secret = store.keys.create(
                 name,
@@ -87,12 +104,12 @@ def create(  # noqa: PLR0913, PLR0917  # one parameter per option
         if as_json:
             write_record("gateway.key", {**key.to_dict(), "key": secret})
             return
-        write_error(f"The key of {key.name} ({key.id}), which is shown this once:\n")
+        write_error(f"The key {key.name} ({key.id}) is shown only this once:\n")
         write_text(f"{secret}\n")
 
 
 def list_keys(database: Database = None, as_json: AsJson = False) -> None:
-    """The keys there are, without the keys themselves.
+    """List the keys, without their secrets.
 
     Example: tokenbox gateway keys list
     """
@@ -104,7 +121,7 @@ def list_keys(database: Database = None, as_json: AsJson = False) -> None:
         if not keys:
             write_error("There are no keys yet. Make one: tokenbox gateway keys create NAME\n")
             return
-        now = datetime.now(UTC)
+        now = clock.now()
         rows = [
             [
                 key.name,
@@ -121,35 +138,37 @@ def list_keys(database: Database = None, as_json: AsJson = False) -> None:
 
 
 def revoke(
-    name: Annotated[str, typer.Argument(help="The name or id of the key.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name or id of the key.")],
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """Revoke a key, for good. Gateways that run refuse it within two seconds.
+    """Revoke a key permanently. Running gateways refuse it within two seconds.
 
     Example: tokenbox gateway keys revoke alice
     """
     with reporting(as_json=as_json), _store(database) as store:
-        key = store.keys.revoke(name, datetime.now(UTC))
+        key = store.keys.revoke(name, clock.now())
         if as_json:
             write_record("gateway.key", key.to_dict())
         else:
-            write_error(f"The key of {key.name} ({key.id}) is revoked.\n")
+            write_error(f"The key {key.name} ({key.id}) is revoked.\n")
 
 
 def _owners_app(kind: str) -> typer.Typer:
-    """The commands of users or of teams."""
+    """Build the commands of users or of teams."""
     from tokenbox.store.owners import Owner, OwnerKind
 
     def put(
-        name: Annotated[str, typer.Argument(help="Its name.")],
-        quotas: Annotated[
-            list[str] | None,
-            typer.Option("--quota", "-q", metavar="AMOUNT/WINDOW", help="As 100000tokens/day or $5/month."),
-        ] = None,
+        name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the user or team.")],
+        quotas: Quotas = None,
         models: Annotated[
             list[str] | None,
-            typer.Option("--model", "-m", metavar="PATTERN", help="Models its keys may use; else all."),
+            typer.Option(
+                "--model",
+                "-m",
+                metavar="PATTERN",
+                help="Models its keys may use; repeatable. Default: all.",
+            ),
         ] = None,
         database: Database = None,
         as_json: AsJson = False,
@@ -160,7 +179,7 @@ def _owners_app(kind: str) -> typer.Typer:
             limits = tuple(Quota.parse(text) for text in quotas or [])
             with _store(database) as store:
                 given = Owner(OwnerKind(kind), name, limits, tuple(models or ()))
-                owner = store.owners.put(given, datetime.now(UTC))
+                owner = store.owners.put(given, clock.now())
             if as_json:
                 write_record("gateway.owner", owner.to_dict())
             else:
@@ -183,7 +202,7 @@ def _owners_app(kind: str) -> typer.Typer:
             terminal.show(terminal.table(["name", "quotas", "models"], rows))
 
     def remove(
-        name: Annotated[str, typer.Argument(help="Its name.")],
+        name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the user or team.")],
         database: Database = None,
         as_json: AsJson = False,
     ) -> None:
@@ -194,25 +213,29 @@ def _owners_app(kind: str) -> typer.Typer:
             else:
                 write_error(f"The {kind} {name} is removed.\n")
 
-    app = typer.Typer(help=f"{kind.capitalize()}s, whose gateway keys share quotas.", no_args_is_help=True)
-    for command, name, says in (
-        (put, "set", f"Make a {kind}, or give one other quotas. All keys of the {kind} share them."),
-        (show, "list", f"The {kind}s there are."),
-        (remove, "remove", f"Remove a {kind} that has no keys any more."),
+    app = typer.Typer(help=f"Manage {kind}s, whose gateway keys share quotas.", no_args_is_help=True)
+    for command, about, example in (
+        (
+            put,
+            f"Create a {kind}, or change its quotas. All keys of the {kind} share them.",
+            "set research --quota '1000000 tokens/day'",
+        ),
+        (show, f"List the {kind}s.", "list"),
+        (remove, f"Remove a {kind} that has no keys.", "remove research"),
     ):
-        example = f"{name} research --quota '1000000 tokens/day'" if name == "set" else name
-        example += " research" if name == "remove" else ""
-        app.command(name, help=f"{says}\n\nExample: tokenbox gateway {kind}s {example}")(command)
+        name = example.split()[0]
+        app.command(name, help=f"{about}\n\nExample: tokenbox gateway {kind}s {example}")(command)
     return app
 
 
 def status(
     url: Annotated[
-        str, typer.Argument(help="Where the gateway listens; its operator's listener, if it has one.")
+        str,
+        typer.Argument(metavar="URL", help="The address of the gateway, or of its operator's listener."),
     ] = "http://127.0.0.1:8640",
     as_json: AsJson = False,
 ) -> None:
-    """Ask a gateway that runs whether it can do its work. Exit status 1 if it cannot.
+    """Ask a running gateway whether it is ready. Exit status 1 if it is not.
 
     Example: tokenbox gateway status http://127.0.0.1:8640
     """
@@ -249,7 +272,7 @@ def status(
 
 
 def check(as_json: AsJson = False) -> None:
-    """Check the configuration of the gateway without starting it.
+    """Check the settings of the gateway without starting it.
 
     Example: tokenbox gateway check
     """
@@ -261,7 +284,7 @@ def check(as_json: AsJson = False) -> None:
 
         settings = settings_from(".", {})
         if not settings.upstreams:
-            raise UsageProblem("no upstream is named: write [upstreams.NAME] with a url into the settings.")
+            raise UsageProblem("no upstream is configured: add [upstreams.NAME] with a url to the settings.")
         check_settings(settings)
         shown = {
             "listens": f"{settings.host}:{settings.port}",
@@ -280,7 +303,7 @@ def check(as_json: AsJson = False) -> None:
         if as_json:
             write_record("gateway.check", shown)
             return
-        write_text(f"The configuration is sound: {shown['listens']}, mode {settings.mode}.\n")
+        write_text(f"The configuration is valid: {shown['listens']}, mode {settings.mode}.\n")
 
 
 def _details(found: dict[str, object]) -> str:

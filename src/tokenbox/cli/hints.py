@@ -1,6 +1,6 @@
-"""What a person probably meant: from a usage error to a command line that works.
+"""Turns a usage error into a plain message and a command line that works.
 
-Tables first: the words that other tools use for what a command or an option of ours does.
+The tables map the words of other tools to our commands and options.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ COMMAND_MEANT: Final[Mapping[str, str]] = {
     "new": "init",
     "discover": "models --discover",
 }
-"""Commands of other tools, and words that people try, by ours."""
+"""Commands of other tools, and words that people try, with our command for them."""
 
 OPTION_MEANT: Final[Mapping[str, Sequence[str]]] = {
     "--max-tokens": ("--budget", "--max-ctx"),
@@ -118,16 +118,16 @@ OPTION_MEANT: Final[Mapping[str, Sequence[str]]] = {
     "--bind": ("--host",),
     "--address": ("--host",),
 }
-"""Options of other tools by ours, the likeliest first. One is offered only where the command has it."""
+"""Options of other tools with ours, the likeliest first. One is offered only if the command has it."""
 
-OPTION_SAID: Final[Mapping[tuple[str, str], str]] = {
+OPTION_EXPLAINED: Final[Mapping[tuple[str, str], str]] = {
     ("pack", "--compress"): (
         "tokenbox pack has no option --compress: with a --budget it shows outlines of files that do not fit."
     ),
     ("count", "--text"): "tokenbox count has no option --text: it reads files and standard input.",
     ("models", "--prices"): "tokenbox models has no option --prices: it shows the prices without one.",
 }
-"""Options that are not needed, and why."""
+"""Options that are not needed, with the reason."""
 
 _NO_COMMAND = re.compile(r"No such command '(?P<word>[^']*)'\.")
 _NO_OPTION = re.compile(r"No such option: (?P<word>\S+)")
@@ -170,7 +170,7 @@ _EXAMPLES: Final[Mapping[str, str]] = {
 }
 
 
-_NO_COMMANDS: Final[Sequence[tuple[Callable[[str], bool], str, Sequence[str]]]] = (
+_MISTAKEN_FOR_COMMANDS: Final[Sequence[tuple[Callable[[str], bool], str, Sequence[str]]]] = (
     (lambda word: word.startswith(_SCHEMES), "an address", ("serve", "--upstream")),
     (lambda word: Path(word).is_dir(), "a folder", ("pack",)),
     (lambda word: Path(word).exists(), "a file", ("count",)),
@@ -179,7 +179,7 @@ _NO_COMMANDS: Final[Sequence[tuple[Callable[[str], bool], str, Sequence[str]]]] 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The options of the command that was named, and the commands of a group."""
+    """The options of the command, and the commands of a group."""
 
     options: Collection[str]
     commands: Sequence[str] = ()
@@ -187,7 +187,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """A usage error: its message, the word it is about, all arguments, and what could have been meant."""
+    """A usage error: its message, the word at fault, and all arguments."""
 
     message: str
     word: str
@@ -196,17 +196,14 @@ class Wrong:
 
 
 Hint = tuple[str, str | None]
-"""The error in plain words, and a command line to try instead, where one is likely."""
+"""The message, and a command line to try instead, if one is likely."""
 
 
 def improved(message: str, arguments: Sequence[str], known: Known) -> Hint:
-    """A usage error in plain words, and a command line to try instead.
-
-    The command line differs from ``arguments`` only where they were wrong.
-    """
-    for pattern, explained in _RULES:
+    """Return a usage error in plain words, and ``arguments`` corrected, if a correction is likely."""
+    for pattern, explain in _RULES:
         if (found := pattern.search(message)) is not None:
-            return explained(Wrong(message, found["word"], arguments, known))
+            return explain(Wrong(message, found["word"], arguments, known))
     return message, None
 
 
@@ -219,9 +216,9 @@ def _command(wrong: Wrong) -> Hint:
         return f"{path} has no command '{word}'. There are {', '.join(wrong.known.commands)}.", None
     if word in COMMAND_MEANT:
         return f"there is no command '{word}'.", _line([*COMMAND_MEANT[word].split(), *rest])
-    for is_so, what, meant in _NO_COMMANDS:
-        if is_so(word):
-            return f"{word} is {what}, not a command.", _line([*meant, word, *rest])
+    for matches, kind, meant in _MISTAKEN_FOR_COMMANDS:
+        if matches(word):
+            return f"{word} is {kind}, not a command.", _line([*meant, word, *rest])
     return wrong.message.replace("No such command", "there is no command"), None
 
 
@@ -230,9 +227,9 @@ def _option(wrong: Wrong) -> Hint:
     command = wrong.arguments[0]
     if command.startswith("-"):
         return _before_the_command(wrong)
-    if (command, name) in OPTION_SAID:
+    if (command, name) in OPTION_EXPLAINED:
         example = "printf 'some text' | tokenbox count -" if name == "--text" else None
-        return OPTION_SAID[command, name], example
+        return OPTION_EXPLAINED[command, name], example
     meant = next((o for o in OPTION_MEANT.get(name, ()) if o.split()[0] in wrong.known.options), None)
     if meant is None and command == "count" and "--budget" in OPTION_MEANT.get(name, (name,)):
         return "tokenbox count has no budget: it counts all of a text.", _EXAMPLES["fit"]
@@ -242,8 +239,13 @@ def _option(wrong: Wrong) -> Hint:
         return f"tokenbox {command} has no option {name}.{hint}", None
     changed: list[str] = []
     for argument in wrong.arguments:
-        own, sign, given = argument.partition("=")
-        changed += [*meant.split(), *([given] if sign else [])] if own == name else [argument]
+        option, equals, value = argument.partition("=")
+        if option != name:
+            changed.append(argument)
+            continue
+        changed += meant.split()
+        if equals:
+            changed.append(value)
     if meant == "--budget":
         at = changed.index(meant) + 1
         changed[at : at + 1] = [str(_tokens(figure) or figure) for figure in changed[at : at + 1]]
@@ -251,35 +253,33 @@ def _option(wrong: Wrong) -> Hint:
 
 
 def _before_the_command(wrong: Wrong) -> Hint:
-    """Options stand after the command."""
+    """Move options behind the command."""
+    message = f"tokenbox has no option {wrong.word}."
     if wrong.word in ("-v", "-V"):
-        return f"tokenbox has no option {wrong.word}.", "tokenbox --version"
+        return message, "tokenbox --version"
     at = next((i for i, argument in enumerate(wrong.arguments) if argument in COMMANDS), None)
-    said = f"tokenbox has no option {wrong.word}."
     if at is None:
-        return said, None
-    return (
-        f"{said} The options of a command come after its name.",
-        _line([*wrong.arguments[at:], *wrong.arguments[:at]]),
-    )
+        return message, None
+    moved = _line([*wrong.arguments[at:], *wrong.arguments[:at]])
+    return f"{message} The options of a command come after its name.", moved
 
 
 def _number(wrong: Wrong) -> Hint:
-    said = _NOT_A_NUMBER.sub(f"'{wrong.word}' is not a whole number.", wrong.message)
+    message = _NOT_A_NUMBER.sub(f"'{wrong.word}' is not a whole number.", wrong.message)
     tokens = _tokens(wrong.word)
     if tokens is None:
-        return said, None
-    whole = [
+        return message, None
+    corrected = [
         argument.removesuffix(wrong.word) + str(tokens)
         if argument.rpartition("=")[2] == wrong.word
         else argument
         for argument in wrong.arguments
     ]
-    return f"{said} Write {tokens}.", _line(whole)
+    return f"{message} Write {tokens}.", _line(corrected)
 
 
 def _tokens(word: str) -> int | None:
-    """``50k``, ``50,000`` and ``1.5M`` as whole numbers; None for anything that is not one."""
+    """Return ``50k``, ``50,000`` or ``1.5M`` as a whole number, or None for any other word."""
     figure = _FIGURE.fullmatch(word.strip().lower())
     if figure is None:
         return None
@@ -289,12 +289,12 @@ def _tokens(word: str) -> int | None:
 
 
 def _extra(wrong: Wrong) -> Hint:
-    said = f"tokenbox {wrong.arguments[0]} does not take the argument '{wrong.word}'."
+    message = f"tokenbox {wrong.arguments[0]} does not take the argument '{wrong.word}'."
     option = next((o for o in ("--upstream", "--endpoint") if o in wrong.known.options), None)
     if option is None or not wrong.word.startswith(_SCHEMES):
-        return said, _line(wrong.arguments[:1]) if len(wrong.arguments) == 2 else None  # noqa: PLR2004
+        return message, _line(wrong.arguments[:1]) if len(wrong.arguments) == 2 else None  # noqa: PLR2004
     at = wrong.arguments.index(wrong.word)
-    return said, _line([*wrong.arguments[:at], option, *wrong.arguments[at:]])
+    return message, _line([*wrong.arguments[:at], option, *wrong.arguments[at:]])
 
 
 def _choice(wrong: Wrong) -> Hint:

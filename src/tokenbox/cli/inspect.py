@@ -1,4 +1,4 @@
-"""``tokenbox inspect``: one HTML page of what requests are made of."""
+"""``tokenbox inspect``: writes one HTML page that shows what requests contain."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import typer
 
 from tokenbox.cli import terminal
 from tokenbox.cli.count import by_settings
+from tokenbox.cli.options import AllowOutside, Model, OwnTokenizer
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import (
     STDIN,
     OutputFailed,
     json_bytes,
     read_bytes,
+    same_file,
     write_bytes,
     write_error,
     write_file,
@@ -25,7 +27,6 @@ from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
     from tokenbox.inspect import PageEntry
-    from tokenbox.inspect.reading import InspectOptions
 
 _LHAR, _LHAR_JSON = ".lhar", ".lhar.json"
 
@@ -42,28 +43,26 @@ def inspect(  # noqa: PLR0913, PLR0917  # one parameter per option
     output: Annotated[
         str | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Write there: .html, or .lhar and .lhar.json for LHAR."
+            "--output", "-o", metavar="FILE", help="Write to FILE: .html, or .lhar and .lhar.json for LHAR."
         ),
     ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in your browser.")] = False,
     serve: Annotated[
         bool, typer.Option("--serve", help="Serve the page on 127.0.0.1 until you press Ctrl-C.")
     ] = False,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="For --serve; 0 takes any.")] = 0,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port of --serve; 0 takes any free port.")
+    ] = 0,
     budget: Annotated[
         int | None,
         typer.Option(
-            "--budget", "-b", metavar="TOKENS", help="Instead of the documents' own; for packs and chats."
+            "--budget", "-b", metavar="TOKENS", help="Budget of packs and chats; overrides that of documents."
         ),
     ] = None,
-    tokenizer: Annotated[
-        str | None, typer.Option("--tokenizer", "-t", metavar="NAME", help="Instead of the files' own.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="NAME", help="The model that is asked.")
-    ] = None,
+    tokenizer: OwnTokenizer = None,
+    model: Model = None,
     query: Annotated[
-        str | None, typer.Option("--query", "-q", metavar="TEXT", help="What a folder is packed for.")
+        str | None, typer.Option("--query", "-q", metavar="TEXT", help="The query to pack a folder for.")
     ] = None,
     stops: Annotated[
         int | None,
@@ -71,34 +70,33 @@ def inspect(  # noqa: PLR0913, PLR0917  # one parameter per option
             "--stops",
             metavar="N",
             min=0,
-            help="At how many other budgets to lay out, for the view What if; by default as many as take a "
-            "few seconds, 0 for none.",
+            help="Number of other budgets to lay out for the view What if. Default: as many as take a few "
+            "seconds.",
         ),
     ] = None,
-    allow_outside: Annotated[
-        bool, typer.Option("--allow-outside", help="Let documents name files outside their folders.")
-    ] = False,
+    allow_outside: AllowOutside = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record of the page as JSON.")] = False,
 ) -> int:
-    """Write one HTML page that shows what requests are made of, and why.
+    """Write one HTML page that shows what requests contain, and why.
 
-    The page holds all it needs: it works offline, loads nothing and sends nothing.
-    It has the texts of your files in it, so share it as you would share them.
+    The page works offline: it loads nothing and sends nothing.
+    It contains the texts of your files, so share it as you would share them.
 
     Example: tokenbox inspect prompt.toml -o prompt.html
     """
     with reporting(as_json=as_json):
         _check(files, output, as_json=as_json, open_it=open_it, serve=serve)
-        from tokenbox.inspect import page, record_of  # on use: it knows everything
+        from tokenbox.inspect import page, record_of
         from tokenbox.inspect.importers.lhar import written
-        from tokenbox.inspect.reading import InspectOptions
+        from tokenbox.inspect.reading import InspectOptions, entries_in
 
         model, tokenizer = by_settings(model, tokenizer)
-        asked = InspectOptions(budget, tokenizer, model, query, stops, allow_outside)
+        options = InspectOptions(budget, tokenizer, model, query, stops, allow_outside)
         with terminal.progress("reading and laying out", len(files)) as advance:
             entries: list[PageEntry] = []
             for name in files:
-                entries += _entries(name, asked)
+                data = None if Path(name).is_dir() else read_bytes(name)
+                entries += entries_in(name, data, options)
                 advance()
         if as_json:
             write_bytes(json_bytes(record_of(entries)))
@@ -110,28 +108,15 @@ def inspect(  # noqa: PLR0913, PLR0917  # one parameter per option
 
 
 def _check(files: list[str], output: str | None, *, as_json: bool, open_it: bool, serve: bool) -> None:
-    """Raise :class:`UsageProblem` for what does not go together."""
+    """Raise :class:`UsageProblem` for options that exclude each other."""
     if as_json and (output is not None or open_it or serve):
-        raise UsageProblem("--json prints the record, and goes with neither -o, --open nor --serve.")
+        raise UsageProblem("--json prints the record: not with -o, --open or --serve.")
     if output is None and not (as_json or open_it or serve) and terminal.is_seen():
         raise UsageProblem("name the page to write, as in -o page.html, or use --open or --serve.")
     if files.count(STDIN):
-        raise UsageProblem("inspect reads files, for their names say what they are. Name a file.")
-    if output is not None and any(_same(output, name) for name in files):
-        raise UsageProblem(f"-o {output} would overwrite what is inspected. Name another file.")
-
-
-def _same(one: str, other: str) -> bool:
-    try:
-        return Path(one).samefile(other)
-    except (OSError, ValueError):
-        return False
-
-
-def _entries(name: str, asked: InspectOptions) -> list[PageEntry]:
-    from tokenbox.inspect.reading import entries_in
-
-    return entries_in(name, None if Path(name).is_dir() else read_bytes(name), asked)
+        raise UsageProblem("inspect tells formats apart by file names, so it cannot read -. Name a file.")
+    if output is not None and any(same_file(output, name) for name in files):
+        raise UsageProblem(f"-o {output} would overwrite an input. Name another file.")
 
 
 def _deliver(page: bytes, output: str | None, *, open_it: bool, serve: bool, port: int) -> None:
@@ -155,7 +140,7 @@ def _serve(page: bytes, port: int, *, open_it: bool) -> None:
     from tokenbox.inspect.serve import serve
 
     def ready(address: str) -> None:
-        write_error(f"serving {address} (Ctrl-C ends it)\n")
+        write_error(f"serving {address} (press Ctrl-C to stop)\n")
         if open_it:
             webbrowser.open(address)
 
@@ -163,6 +148,6 @@ def _serve(page: bytes, port: int, *, open_it: bool) -> None:
         serve(page, policy(asset(SCRIPT), asset(STYLE)), port, ready)
     except OSError as error:
         raise OutputFailed(
-            f"port {port} cannot be served: {error.strerror or error}. Use --port 0, which takes any.",
+            f"port {port} cannot be used: {error.strerror or error}. For any free port: --port 0.",
             port=port,
         ) from None

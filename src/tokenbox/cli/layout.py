@@ -1,7 +1,4 @@
-"""``tokenbox layout``: layout documents compiled into their budgets.
-
-The command, the answers to ``--jsonl``, and which options go together.
-"""
+"""``tokenbox layout``: compiles layout documents into their budgets."""
 
 from __future__ import annotations
 
@@ -14,33 +11,37 @@ import typer
 
 from tokenbox.cli import terminal
 from tokenbox.cli.count import by_settings
+from tokenbox.cli.options import AllowOutside, Output, OwnTokenizer, Reclaim
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, asks_for_proof, proving
 from tokenbox.cli.streams import (
     MAX_BYTES,
     STDIN,
     ReaderGoneError,
+    deliver,
     json_bytes,
     read_text,
     record_bytes,
+    same_file,
     standard_input,
     write_bytes,
-    write_file,
 )
 from tokenbox.engine.result import Policy
 from tokenbox.errors import ContextCriticalOverflow, DocumentError, TokenboxError
+from tokenbox.render.lines import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tokenbox.cli.proving import Prover
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.documents import LayoutDocument
+    from tokenbox.render.lines import Line
     from tokenbox.tokenizers.protocol import Tokenizer
 
 
 class InputFormat(StrEnum):
-    """What a document on standard input is written in."""
+    """The format of a document on standard input."""
 
     TOML = "toml"
     YAML = "yaml"
@@ -49,7 +50,7 @@ class InputFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What was asked for."""
+    """The options of the command."""
 
     document: str | None
     budget: int | None
@@ -69,7 +70,7 @@ class Choices:
     proof: bool
 
     def check(self) -> None:
-        """Raise :class:`UsageProblem` for what does not go together; nothing is silently left out."""
+        """Raise :class:`UsageProblem` for options that exclude each other; no option is silently ignored."""
         given = {option for option, is_given in self._given().items() if is_given}
         for one, others in _EXCLUDES.items():
             clash = [other for other in others if one in given and other in given]
@@ -84,11 +85,11 @@ class Choices:
         self._check_document()
         if self.base is not None and not Path(self.base).is_dir():
             raise UsageProblem(f"--base {self.base}: there is no such folder.")
-        if self.output is not None and self.document is not None and _same_file(self.output, self.document):
+        if self.output is not None and self.document is not None and same_file(self.output, self.document):
             raise UsageProblem(f"-o {self.output} would overwrite the document itself. Name another file.")
 
     def applied_to(self, document: LayoutDocument) -> LayoutDocument:
-        """The document with the options that go before its own."""
+        """Return the document with the options that override its own."""
         changed = replace(document, reclaim=True) if self.reclaim else document
         return changed if self.policy is None else replace(changed, policy=self.policy)
 
@@ -126,7 +127,7 @@ _EXCLUDES = {
 
 
 def budgets_in(text: str, option: str = "--whatif") -> list[int]:
-    """The budgets in ``1000,2000,4000``."""
+    """Parse the budgets in ``1000,2000,4000``. Raises :class:`UsageProblem`."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):  # noqa: PLR2004
         also = ", or a range as in 1000..4000" if option == "--whatif" else ""
@@ -137,18 +138,11 @@ def budgets_in(text: str, option: str = "--whatif") -> list[int]:
 
 
 def range_in(text: str) -> tuple[int, int]:
-    """The budgets in ``1000..4000``."""
+    """Parse the lower and upper bound in ``1000..4000``. Raises :class:`UsageProblem`."""
     low, high = budgets_in(text.replace("..", ","))[:2] if text.count("..") == 1 else (1, 0)
     if low > high:
         raise UsageProblem(f"--whatif takes a range of budgets as in 1000..4000; not {text[:60]!r}.")
     return low, high
-
-
-def _same_file(one: str, other: str) -> bool:
-    try:
-        return Path(one).samefile(other)
-    except (OSError, ValueError):
-        return False
 
 
 def layout(  # noqa: PLR0913, PLR0917  # one parameter per option
@@ -157,40 +151,38 @@ def layout(  # noqa: PLR0913, PLR0917  # one parameter per option
         typer.Argument(metavar="DOC", help="A layout document: .toml, .yaml or .json; - is standard input."),
     ] = None,
     budget: Annotated[
-        int | None, typer.Option("--budget", "-b", metavar="TOKENS", help="Instead of the document's own.")
+        int | None, typer.Option("--budget", "-b", metavar="TOKENS", help="Overrides the document's budget.")
     ] = None,
-    tokenizer: Annotated[
-        str | None, typer.Option("--tokenizer", "-t", metavar="NAME", help="Instead of the document's own.")
-    ] = None,
+    tokenizer: OwnTokenizer = None,
     model: Annotated[
         str | None,
         typer.Option(
-            "--model", "-m", metavar="NAME", help="The model that is asked; sections with roles are messages."
+            "--model", "-m", metavar="NAME", help="Count for this model; sections with roles are messages."
         ),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the record: text, sizes, decisions, digest.")
     ] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Show a picture instead of the text.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show a picture of the layout instead of the text.")
+    ] = False,
     whatif: Annotated[
         str | None,
         typer.Option(
             "--whatif",
             metavar="TOKENS,...",
-            help="Compare budgets: 1000,2000,4000; or say where sections change: 1000..4000.",
+            help="Compare budgets: 1000,2000,4000; or list where sections change: 1000..4000.",
         ),
     ] = None,
     messages: Annotated[
-        bool, typer.Option("--messages", help="Print chat messages as JSON, by role.")
+        bool, typer.Option("--messages", help="Print the sections as chat messages in JSON.")
     ] = False,
     policy: Annotated[
-        Policy | None, typer.Option("--policy", help="degrade: smaller forms and cuts before drops.")
+        Policy | None, typer.Option("--policy", help="degrade uses smaller forms and cuts before it drops.")
     ] = None,
-    reclaim: Annotated[
-        bool, typer.Option("--reclaim", help="After cutting, give back what then fits again.")
-    ] = False,
+    reclaim: Reclaim = False,
     jsonl: Annotated[
-        bool, typer.Option("--jsonl", help="Read a JSON document per line, answer each with a line.")
+        bool, typer.Option("--jsonl", help="Read a JSON document per line; answer each with a line.")
     ] = False,
     base: Annotated[
         str | None,
@@ -198,26 +190,19 @@ def layout(  # noqa: PLR0913, PLR0917  # one parameter per option
             "--base", metavar="DIR", help="Folder of the files that a document on standard input names."
         ),
     ] = None,
-    allow_outside: Annotated[
-        bool, typer.Option("--allow-outside", help="Let the document name files outside its folder.")
-    ] = False,
+    allow_outside: AllowOutside = False,
     text_format: Annotated[
-        InputFormat | None, typer.Option("--format", help="Of a document on standard input.")
+        InputFormat | None, typer.Option("--format", help="Format of a document on standard input.")
     ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Write there instead, all at once or not at all."
-        ),
-    ] = None,
+    output: Output = None,
     proof: Proof = None,
     proof_texts: ProofTexts = None,
     proof_dir: ProofDir = None,
 ) -> int:
     """Compile a layout document into its budget.
 
-    Prints the text exactly as a model would be told: nothing added, no newline changed.
-    With --explain and -o the text goes to the file and the picture is shown.
+    Prints the text exactly as a model would receive it: nothing is added, no newline is changed.
+    With --explain and -o, the text goes to the file and the picture to standard output.
 
     Example: tokenbox layout prompt.toml --budget 8000 --explain
     """
@@ -259,7 +244,7 @@ def layout(  # noqa: PLR0913, PLR0917  # one parameter per option
 
 
 def _lay_out(choices: Choices, prover: Prover | None) -> None:
-    """The result to standard output or the file; with ``--explain``, the picture to standard output."""
+    """Write the result to standard output or the file; with ``--explain``, show the picture."""
     with terminal.progress("laying out"):
         document = _read(choices)
         counter = _counter(choices, document)
@@ -271,7 +256,7 @@ def _lay_out(choices: Choices, prover: Prover | None) -> None:
         else:
             data = result.text.encode()
     if choices.output is not None or not choices.explain:
-        _deliver(data, choices)
+        deliver(data, choices.output)
     if choices.explain:
         from tokenbox.render.explain import picture
 
@@ -279,65 +264,55 @@ def _lay_out(choices: Choices, prover: Prover | None) -> None:
 
 
 def _counter(choices: Choices, document: LayoutDocument) -> Tokenizer | RequestCounter | None:
-    """What counts instead of the document's own tokenizer."""
+    """Return the counter for ``--model`` and ``--tokenizer``; None is the document's own tokenizer."""
     if choices.model is None and choices.tokenizer is None:
         return None
-    from tokenbox.api import section_counter  # on use: it may load the catalog
+    from tokenbox.api import section_counter
 
     return section_counter(document.sections, *by_settings(choices.model, choices.tokenizer))
 
 
 def _compare(choices: Choices, budgets: list[int]) -> None:
-    """One column per budget. That a budget is too small is an answer, not a failure."""
+    """Show one column per budget. A budget that is too small is a result, not a failure."""
     with terminal.progress("laying out"):
         document = _read(choices)
         results = document.whatif(budgets, tokenizer=_counter(choices, document))
     if choices.as_json:
-        failed = ContextCriticalOverflow
-        _deliver(
-            record_bytes(
-                "whatif",
-                {
-                    "layouts": [
-                        {"error": r.to_dict()} if isinstance(r, failed) else r.to_dict() for r in results
-                    ]
-                },
-            ),
-            choices,
-        )
+        layouts = [
+            {"error": result.to_dict()} if isinstance(result, ContextCriticalOverflow) else result.to_dict()
+            for result in results
+        ]
+        deliver(record_bytes("whatif", {"layouts": layouts}), choices.output)
         return
-    from tokenbox.render.lines import plain
     from tokenbox.render.whatif import Column, whatif_lines
 
     columns = [Column(budget, result) for budget, result in zip(budgets, results, strict=True)]
-    lines = whatif_lines(document.sections, columns, terminal.width(), terminal.charset())
-    if choices.output is None:
-        terminal.show(lines)
-    else:
-        _deliver(plain(lines).encode(), choices)
+    _deliver_lines(whatif_lines(document.sections, columns, terminal.width(), terminal.charset()), choices)
 
 
 def _show_breakpoints(choices: Choices, low: int, high: int) -> None:
-    """A line for each section that changes, at the budget where it does."""
+    """Show a line for each budget at which a section changes."""
     with terminal.progress("laying out"):
         found = _read(choices).breakpoints(low, high, tokenizer=choices.tokenizer)
     if choices.as_json:
-        _deliver(record_bytes("breakpoints", {"breakpoints": [point.to_dict() for point in found]}), choices)
+        record = {"breakpoints": [point.to_dict() for point in found]}
+        deliver(record_bytes("breakpoints", record), choices.output)
         return
-    from tokenbox.render.lines import plain
-
     rows = [
         (f"{p.budget:,}", p.section, p.before or "does not fit", p.after or "does not fit") for p in found
     ]
-    lines = terminal.table(("from budget", "section", "was", "is"), rows)
+    _deliver_lines(terminal.table(("from budget", "section", "was", "is"), rows), choices)
+
+
+def _deliver_lines(lines: Sequence[Line], choices: Choices) -> None:
     if choices.output is None:
         terminal.show(lines)
     else:
-        _deliver(plain(lines).encode(), choices)
+        deliver(plain(lines).encode(), choices.output)
 
 
 def _read(choices: Choices) -> LayoutDocument:
-    from tokenbox.documents import parse_text, read_document  # reads YAML, knows all sections
+    from tokenbox.documents import parse_text, read_document
 
     name = choices.document or STDIN
     if name != STDIN:
@@ -353,21 +328,14 @@ def _read(choices: Choices) -> LayoutDocument:
     return choices.applied_to(document)
 
 
-def _deliver(data: bytes, choices: Choices) -> None:
-    if choices.output in (None, STDIN):
-        write_bytes(data)
-    else:
-        write_file(str(choices.output), data)
-
-
 _SOURCE = "standard input"
 _BLANK = b" \t\r\n"
 
 
 def answer_lines(choices: Choices, prover: Prover | None = None) -> Exit:
-    """Answer every line of standard input that is not blank, each at once.
+    """Answer each non-blank line of standard input as soon as it is read.
 
-    An error is the answer of its line: ``{"error": {"code", "message", ...figures}}``.
+    An error is the answer to its line: ``{"error": {"code", "message", ...figures}}``.
     """
     status = Exit.OK
     with terminal.progress("lines answered") as advance:
@@ -380,7 +348,7 @@ def answer_lines(choices: Choices, prover: Prover | None = None) -> Exit:
                 answer = {"error": error.to_dict()}
             except (ReaderGoneError, KeyboardInterrupt):
                 raise
-            except Exception as error:  # noqa: BLE001  # a bug must not cost the answers of the other lines
+            except Exception as error:  # noqa: BLE001  # a bug must not lose the answers to the other lines
                 message = f"{type(error).__name__}: {error}. This is a bug in tokenbox; please report it."
                 answer = {"error": {"code": "internal_error", "message": message}}
                 status = Exit.BUG
@@ -406,7 +374,7 @@ def _answer(line: bytes, number: int, choices: Choices, prover: Prover | None) -
 
 
 def _lines() -> Iterator[tuple[int, bytes]]:
-    """The lines with their numbers, from 1. Of a line beyond the limit only its beginning is held."""
+    """Yield the lines with their numbers, from 1. Only the beginning of an oversized line is kept."""
     number, source = 0, standard_input()
     while line := source.readline(MAX_BYTES + 1):
         number += 1
@@ -421,7 +389,7 @@ def _decoded(line: bytes, number: int) -> str:
     if len(line) > MAX_BYTES:
         raise DocumentError(
             f"the line has more than {MAX_BYTES:,} bytes. "
-            "Put long texts into files and name them by content_file.",
+            "Put long texts into files and name them with content_file.",
             file=_SOURCE,
             line=number,
             code=DocumentCode.FILE_TOO_LARGE.value,

@@ -1,11 +1,10 @@
-"""``tokenbox lcp``: packs (``.bcp``) read, checked, rendered and written."""
+"""``tokenbox lcp``: reads, checks, renders and writes packs (``.bcp``)."""
 
 from __future__ import annotations
 
 import json
 import sys
 import tomllib
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +12,7 @@ import typer
 
 from tokenbox.cli import terminal
 from tokenbox.cli.count import DEFAULT_TOKENIZER
+from tokenbox.cli.options import AsJson, Output
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import (
     STDIN,
@@ -25,6 +25,7 @@ from tokenbox.cli.streams import (
     write_record,
     write_text,
 )
+from tokenbox.compose.blocks import Verbosity
 from tokenbox.render.registry import renderer_names
 
 if TYPE_CHECKING:
@@ -37,27 +38,15 @@ if TYPE_CHECKING:
 
 PackFile = Annotated[str, typer.Argument(metavar="FILE", help="A pack; - is standard input.")]
 Store = Annotated[
-    str | None, typer.Option("--store", metavar="DIR", help="Where the contents are that the pack refers to.")
+    str | None,
+    typer.Option("--store", metavar="DIR", help="Folder of the contents that the pack refers to."),
 ]
 TokenizerName = Annotated[
-    str, typer.Option("--tokenizer", "-t", metavar="NAME", help="A name of `tokenbox tokenizers`.")
+    str, typer.Option("--tokenizer", "-t", metavar="NAME", help="A tokenizer of `tokenbox tokenizers`.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Output = Annotated[
-    str | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, all at once or not at all.")
-]
-
-
-class VerbosityChoice(StrEnum):
-    """How much of each block is shown."""
-
-    FULL = "full"
-    SUMMARY = "summary"
-    ADAPTIVE = "adaptive"
 
 
 def build_app() -> typer.Typer:
-    """The commands."""
     app = typer.Typer(
         help="Read, check, render and write LCP/BCP packs.",
         rich_markup_mode="markdown" if sys.stdout.isatty() else None,
@@ -76,15 +65,16 @@ def inspect(
     Example: tokenbox lcp inspect context.bcp
     """
     with reporting(as_json=as_json):
-        from tokenbox.content.block_kinds import AnnotationKind  # the help needs no codec
+        from tokenbox.content.block_kinds import AnnotationKind
         from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
         from tokenbox.lcp import BlockEvent, HeaderEvent
         from tokenbox.tokenizers import registry
 
-        counter, gap = registry.get(tokenizer), AnnotationBlock(0, AnnotationKind.TAG, b"")
+        counter = registry.get(tokenizer)
         rows: list[dict[str, Any]] = []
-        # Of a block no more is kept than its row; annotations say the priorities.
-        kept: list[Block] = []
+        # Priorities come from annotations alone; a placeholder stands for any other block, to save memory.
+        annotations: list[Block] = []
+        placeholder = AnnotationBlock(0, AnnotationKind.TAG, b"")
         data = read_bytes(file)
         # A pack that cannot be read is refused before any of it is counted.
         for _ in _events(data, store):
@@ -94,8 +84,8 @@ def inspect(
         for event in events:
             if isinstance(event, BlockEvent):
                 rows.append(_row(event, counter))
-                kept.append(event.block if isinstance(event.block, AnnotationBlock) else gap)
-        for row, priority in zip(rows, resolve_priorities(kept), strict=True):
+                annotations.append(event.block if isinstance(event.block, AnnotationBlock) else placeholder)
+        for row, priority in zip(rows, resolve_priorities(annotations), strict=True):
             row["priority"] = None if row["tokens"] is None else priority.display
         if as_json:
             write_record("lcp.inspect", {"header": _header(header), "blocks": rows})
@@ -119,12 +109,12 @@ def inspect(
 
 
 def validate(file: PackFile, store: Store = None, as_json: AsJson = False) -> int:
-    """Check that a pack can be read. Exit status 2 if not, with the fault and where it is.
+    """Check that a pack can be read. Exit status 2 if not, with the error and its place.
 
     Example: tokenbox lcp validate context.bcp
     """
     with reporting(as_json=as_json):
-        from tokenbox.lcp import EndEvent, HeaderEvent  # the help needs no codec
+        from tokenbox.lcp import EndEvent, HeaderEvent
 
         events = _events(read_bytes(file), store)
         header = next(event.header for event in events if isinstance(event, HeaderEvent))
@@ -143,7 +133,7 @@ def encode(
     store: Store = None,
     output: Output = None,
 ) -> int:
-    """Write a pack from a manifest; docs/pack.md has its schema.
+    """Write a pack from a manifest, which docs/pack.md describes.
 
     Example: tokenbox lcp encode manifest.toml -o context.bcp
     """
@@ -151,7 +141,7 @@ def encode(
         if output is None and terminal.is_seen():
             raise UsageProblem("a .bcp pack is not text for a terminal. Name a file with -o, or use a pipe.")
         from tokenbox.folder.manifest import read_manifest
-        from tokenbox.lcp.encoder import encode_entries  # only who writes packs needs it
+        from tokenbox.lcp.encoder import encode_entries
 
         folder = Path() if manifest == STDIN else Path(manifest).parent
         read = read_manifest(_manifest(manifest), lambda name: read_bytes(str(folder / name)))
@@ -165,16 +155,16 @@ def encode(
 def decode(
     file: PackFile,
     store: Store = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, the only form so far.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, the only format.")] = False,
 ) -> int:
-    """Print the blocks of a pack as a manifest, which `tokenbox lcp encode` takes.
+    """Print the blocks of a pack as a manifest for `tokenbox lcp encode`.
 
     Example: tokenbox lcp decode context.bcp --json
     """
     with reporting(as_json=as_json):
         if not as_json:
             raise UsageProblem(
-                "say --json: decoded blocks are printed as JSON. For text: tokenbox lcp render."
+                "decoded blocks are printed as JSON: add --json. For text: tokenbox lcp render."
             )
         from tokenbox.folder.manifest import block_record
 
@@ -198,20 +188,20 @@ def render(  # noqa: PLR0913, PLR0917  # one parameter per option
         typer.Option("--format", "-f", metavar="NAME", help="xml, markdown, minimal, ..."),
     ] = "xml",
     budget: Annotated[
-        int | None, typer.Option("--budget", "-b", metavar="TOKENS", min=0, help="Never more than this.")
+        int | None, typer.Option("--budget", "-b", metavar="TOKENS", min=0, help="The token budget.")
     ] = None,
     verbosity: Annotated[
-        VerbosityChoice, typer.Option("--verbosity", help="full and summary ignore the budget.")
-    ] = VerbosityChoice.ADAPTIVE,
+        Verbosity, typer.Option("--verbosity", help="full and summary ignore the budget.")
+    ] = Verbosity.ADAPTIVE,
     types: Annotated[
-        str | None, typer.Option("--types", metavar="A,B", help="Only blocks of these types.")
+        str | None, typer.Option("--types", metavar="A,B", help="Render only blocks of these types.")
     ] = None,
-    soft: Annotated[bool, typer.Option("--soft", help="Critical blocks may go over the budget.")] = False,
+    soft: Annotated[bool, typer.Option("--soft", help="Let critical blocks exceed the budget.")] = False,
     tokenizer: TokenizerName = DEFAULT_TOKENIZER,
     store: Store = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record.")] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show what became of each block instead.")
+        bool, typer.Option("--explain", help="Show the decision on each block instead.")
     ] = False,
     output: Output = None,
 ) -> int:
@@ -227,7 +217,7 @@ def render(  # noqa: PLR0913, PLR0917  # one parameter per option
             tokenizer,
             budget=budget,
             mode=mode,
-            verbosity=verbosity.value,
+            verbosity=verbosity,
             include_types=None if types is None else _types(types),
             soft=soft,
         )
@@ -244,7 +234,7 @@ def render(  # noqa: PLR0913, PLR0917  # one parameter per option
 def stats(
     file: PackFile, tokenizer: TokenizerName = DEFAULT_TOKENIZER, store: Store = None, as_json: AsJson = False
 ) -> int:
-    """Compare the renderings of a pack, in tokens and bytes, with plain Markdown.
+    """Compare the tokens and bytes of each rendering of a pack with Markdown.
 
     Example: tokenbox lcp stats context.bcp
     """
@@ -271,11 +261,12 @@ def stats(
             write_record("lcp.stats", {**record, "renderings": rows})
             return Exit.OK
         about = "" if plain.tokenizer.exact else "~"
-        shown = [[r["form"], f"{r['bytes']:,}", f"{about}{r['tokens']:,}", r["of_markdown"]] for r in rows]
-        shown.append(["pack", f"{len(data):,}", "-", "-"])
-        terminal.show(
-            terminal.table(("form", "bytes", "tokens", "of Markdown"), [[str(c) for c in r] for r in shown])
-        )
+        shown = [
+            (str(row["form"]), f"{row['bytes']:,}", f"{about}{row['tokens']:,}", str(row["of_markdown"]))
+            for row in rows
+        ]
+        shown.append(("pack", f"{len(data):,}", "-", "-"))
+        terminal.show(terminal.table(("form", "bytes", "tokens", "of Markdown"), shown))
     return Exit.OK
 
 
@@ -284,7 +275,7 @@ def _read(file: str, store: str | None) -> Pack:
 
 
 def _decoded(data: bytes, store: str | None) -> Pack:
-    from tokenbox.lcp import decode as decode_pack  # the help needs no codec
+    from tokenbox.lcp import decode as decode_pack
 
     return decode_pack(data, _store(store))
 
@@ -300,10 +291,10 @@ def _manifest(name: str) -> object:
     try:
         found: object = tomllib.loads(text) if name.lower().endswith(".toml") else json.loads(text)
     except RecursionError:
-        raise UnreadableInput(f"{name} is nested too deep.", file=name) from None
+        raise UnreadableInput(f"{name} is nested too deeply.", file=name) from None
     except ValueError as error:
         kind = "TOML" if name.lower().endswith(".toml") else "JSON"
-        raise UnreadableInput(f"{name} is no {kind}: {error}.", file=name) from None
+        raise UnreadableInput(f"{name} is not {kind}: {error}.", file=name) from None
     return found
 
 
@@ -312,8 +303,8 @@ def _header(header: Header) -> dict[str, object]:
 
 
 def _events(data: bytes, store: str | None) -> Iterator[Event]:
-    """What is read of a pack, one event after the other."""
-    from tokenbox.lcp import Decoder, Limits  # the help needs no codec
+    """Yield the events of decoding a pack."""
+    from tokenbox.lcp import Decoder, Limits
 
     decoder = Decoder(_store(store), limits=Limits(frame=None))
     yield from decoder.events(data)
@@ -321,7 +312,7 @@ def _events(data: bytes, store: str | None) -> Iterator[Event]:
 
 
 def _row(event: BlockEvent, counter: Tokenizer) -> dict[str, Any]:
-    """A block in a list; an annotation has no tokens, because it is never rendered."""
+    """Return a block as a row. An annotation has no tokens, because it is never rendered."""
     from tokenbox.compose.blocks import render_blocks
     from tokenbox.errors import EmptyInput
 

@@ -1,20 +1,17 @@
-"""``tokenbox lenses``: which compression strategies there are."""
+"""``tokenbox lenses``: lists the compression strategies."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from tokenbox.cli import terminal
+from tokenbox.cli.options import AsJson
 from tokenbox.cli.outcome import Exit, reporting
 from tokenbox.cli.streams import write_record
 
 
-def lenses(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> int:
+def lenses(as_json: AsJson = False) -> int:
     """List the lenses: the compression strategies.
 
-    A section's strategy is one or several of them, such as "squeeze |> head(40)".
+    The strategy of a section is one lens or a pipeline of them, such as "squeeze |> head(40)".
 
     Example: tokenbox lenses
     """

@@ -1,4 +1,4 @@
-"""The commands of ``tokenbox``, in the groups and with the sentences of ``tokenbox --help``."""
+"""The commands of ``tokenbox`` by group, with the descriptions that ``tokenbox --help`` shows."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ if TYPE_CHECKING:
 GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "Start here": {
         "count": "Count the tokens of files, or of chats.",
-        "fit": "Make a chat fit into a token budget.",
+        "fit": "Fit a chat into a token budget.",
         "pack": "Pack files and folders into a token budget.",
         "layout": "Compile a layout document into its token budget.",
-        "enforce": "Say whether a request fits a model, before you send it.",
-        "shell": "Talk to a model, with commands beside it.",
+        "enforce": "Check whether a request fits a model, before you send it.",
+        "shell": "Chat with a model, and add files and command output.",
         "serve": "Run the gateway in front of LLM servers.",
-        "mcp": "Serve files within token budgets to agents (MCP).",
+        "mcp": "Serve files to agents within token budgets (MCP).",
     },
-    "Look and compare": {
+    "Inspect and compare": {
         "ask": "Ask a model one question.",
         "estimate": "Count what would be sent to a model.",
-        "plan": "Plan what of a request fits a model.",
-        "batch": "Compile many rows: count, fit, pack and more.",
-        "diff": "Show what changes between two layouts.",
-        "inspect": "Show what a request is made of, as one offline page.",
+        "plan": "Plan which parts of a request fit a model.",
+        "batch": "Process the rows of a data set: count, fit, pack and more.",
+        "diff": "Compare two layouts.",
+        "inspect": "Show the contents of a request as one offline HTML page.",
         "check": "Check the token budgets that a project declares.",
-        "cost": "Show what your calls of models used and cost.",
+        "cost": "Show the tokens and the cost of your model calls.",
         "cache": "Show what breaks a prompt cache, and where breakpoints pay.",
-        "tools": "Show what tool schemas cost, and make them shorter.",
+        "tools": "Show the token cost of tool schemas, and shorten them.",
     },
-    "What is there": {
-        "doctor": "Show what is installed, what counts exactly, what is missing.",
-        "models": "Show what models hold and cost, with sources.",
+    "Look up": {
+        "doctor": "Show installed extras, and which models are counted exactly.",
+        "models": "Show context windows and prices of models, with sources.",
         "tokenizers": "List the tokenizers.",
         "lenses": "List the lenses: the compression strategies.",
-        "schema": "Print the JSON Schema of a document or of a result.",
+        "schema": "Print the JSON Schema of a document or a result.",
     },
     "Set up": {
         "init": "Write .tokenbox/config.toml, with comments.",
         "config": "Show or change settings.",
-        "gateway": "Make keys, users and teams of the gateway; ask how one is.",
+        "gateway": "Manage gateway keys, users and teams; check a gateway.",
     },
     "Packs and proofs": {
         "lcp": "Read, check, render and write LCP/BCP packs.",
@@ -51,7 +51,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
 COMMANDS: Final[Mapping[str, str]] = {
     name: about for commands in GROUPS.values() for name, about in commands.items()
 }
-"""Each command with its sentence, in the order of the help."""
+"""Every command with its description, in the order of the help."""
 
 USAGE: Final = """\
 Usage: tokenbox COMMAND [OPTIONS] [ARGUMENTS]
@@ -62,20 +62,20 @@ Usage: tokenbox COMMAND [OPTIONS] [ARGUMENTS]
 """
 
 OPTIONS: Final = {
-    "tokenbox COMMAND --help": "What a command does, its options, an example.",
+    "tokenbox COMMAND --help": "Show what a command does, its options, an example.",
     "--version": "Print the version.",
     "--install-completion": "Install completion for your shell.",
 }
 
 STATUS: Final = """\
-Exit status: 0 done, 1 a difference or a bug, 2 bad usage or input,
+Exit status: 0 success, 1 a difference or a bug, 2 invalid usage or input,
 3 does not fit, 4 refused by the policy, 5 rows of a batch failed,
 130 interrupted.
 """
 
 
 def help_text(*, bold: bool) -> str:
-    """What ``tokenbox --help`` prints. No line is wider than 80 columns, and no command is loaded for it."""
+    """Return the output of ``tokenbox --help``, at most 80 columns wide. It loads no command."""
     begin, end = ("\x1b[1m", "\x1b[0m") if bold else ("", "")
     size = max(map(len, COMMANDS))
     parts = [USAGE]

@@ -1,7 +1,7 @@
-"""Markdown on a terminal while it comes: words wrap at the edge, code stays as it is, to be copied.
+"""Renders streamed Markdown on a terminal. Words wrap at the edge; code is not wrapped, so it can be copied.
 
-A word is shown once it is whole, so nothing that is on the screen is ever written again. Known are headings,
-lists, quotes, ``**strong**``, ``*emphasis*``, `` `code` `` and fenced code; everything else is text.
+A word is written once it is complete, so nothing on the screen is ever rewritten. Supported are headings,
+lists, quotes, ``**strong**``, ``*emphasis*``, `` `code` `` and fenced code; everything else is plain text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _BOLD, _FAINT, _CODE, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[0m"
-_ITALIC: Final = "\x1b[3m"
+_STYLES: Final = {"**": _BOLD, "__": _BOLD, "*": "\x1b[3m"}
 _FENCE: Final = re.compile(r"\s{0,3}(`{3,}|~{3,})\s*(\S*)[^`]*$")
 _HEADING: Final = re.compile(r"(#{1,6})\s+")
 _ITEM: Final = re.compile(r"(\s*)([-*+]|\d{1,9}[.)])\s+")
@@ -23,21 +23,21 @@ _QUOTE: Final = re.compile(r"\s{0,3}>\s?")
 _RULE: Final = re.compile(r"\s{0,3}([-*_])(?:\s*\1){2,}\s*$")
 _MARK: Final = re.compile(r"`+|\*\*|__|\*")
 _BLANK: Final = re.compile(r"\s+")
-# A line may still become a heading, a list or a fence as long as it is no longer than this.
+# The beginning of a line that may still become a heading, a list item or a fence.
 _UNDECIDED: Final = re.compile(r"\s*(?:#{1,6}|[-*+]|\d{1,9}[.)]?|>|`{1,}[^`\s]*|~{1,}\S*|[-*_ ]+)?\s*$")
 
 
 class Markdown:
-    """Takes pieces of a text and hands what can be shown to ``show``. ``width`` is asked for each line."""
+    """A streaming renderer: takes pieces of a text and writes to ``show``. ``width`` is called per line."""
 
     def __init__(self, show: Callable[[str], object], width: Callable[[], int], *, colours: bool) -> None:
         self._show, self._width, self._colours = show, width, colours
-        self._held = ""  # of this line, not decided or not a whole word
+        self._held = ""  # the end of the line so far: undecided, or not a complete word
         self._fence = ""
         self._begin()
 
     def _begin(self) -> None:
-        """A new line of the text."""
+        """Reset the state for a new line of the text."""
         self._decided = False
         self._column = 0
         self._indent = ""
@@ -46,7 +46,7 @@ class Markdown:
         self._gap = ""
 
     def feed(self, piece: str) -> None:
-        """Take in the next piece of the text."""
+        """Render the next piece of the text."""
         text = self._held + piece
         *lines, rest = text.split("\n")
         for line in lines:
@@ -54,13 +54,13 @@ class Markdown:
         self._held = self._line(rest, ended=False)
 
     def end(self) -> None:
-        """The text has ended."""
+        """Render what is left at the end of the text."""
         if self._held:
             self._held = self._line(self._held, ended=True, newline=False)
         self._styled(_PLAIN if self._styles or self._heading else "")
 
     def _line(self, line: str, *, ended: bool, newline: bool = True) -> str:
-        """Show what is there of a line; what has to wait for more of it is returned."""
+        """Write what can be shown of a line, and return the rest, which must wait for more input."""
         if self._fence or (not self._decided and _FENCE.match(line) and ended):
             if not ended:
                 return line
@@ -86,7 +86,7 @@ class Markdown:
         return rest
 
     def _code(self, line: str) -> None:
-        """A line of code, or a fence around it."""
+        """Write a line of code, or a fence."""
         found = _FENCE.match(line)
         if found is not None and (not self._fence or (found[1].startswith(self._fence) and not found[2])):
             self._fence = "" if self._fence else found[1]
@@ -95,11 +95,11 @@ class Markdown:
             self._styled(_PLAIN)
             return
         self._styled(_CODE)
-        self._show(line)  # never wrapped: what is copied is what was written
+        self._show(line)
         self._styled(_PLAIN)
 
     def _opened(self, line: str) -> str:
-        """Show what a line begins with: the rest of it."""
+        """Write the mark at the beginning of a line, and return the rest of the line."""
         self._decided = True
         heading, item, quote = _HEADING.match(line), _ITEM.match(line), _QUOTE.match(line)
         if heading is not None:
@@ -108,9 +108,9 @@ class Markdown:
             return line[heading.end() :]
         if item is not None:
             mark = "•" if item[2] in "-*+" and self._colours else item[2]
-            begun = f"{item[1]}{mark} "
-            self._indent = " " * cells(begun)
-            self._put(begun)
+            opening = f"{item[1]}{mark} "
+            self._indent = " " * cells(opening)
+            self._put(opening)
             return line[item.end() :]
         if quote is not None and quote[0].strip():
             self._indent = "│ " if self._colours else "> "
@@ -119,7 +119,7 @@ class Markdown:
         return line
 
     def _words(self, text: str, *, ended: bool) -> str:
-        """Show the complete words of a text, and return the rest."""
+        """Write the complete words of a text, and return the rest."""
         parts = re.findall(r"\s+|\S+", text)
         rest = "" if ended or not parts or parts[-1].isspace() else parts.pop()
         for part in parts:
@@ -144,20 +144,20 @@ class Markdown:
             self._put(text)
 
     def _pieces(self, word: str) -> list[tuple[str, str]]:
-        """The texts of a word, each with the style that begins before it. Marks are not shown."""
+        """Split a word at its marks, and return each text with the style code that precedes it."""
         if not self._colours:
             return [(word, "")]
-        found: list[tuple[str, str]] = []
+        pieces: list[tuple[str, str]] = []
         at, style = 0, ""
         for mark in _MARK.finditer(word):
-            if not self._turns(mark[0], word, mark.start(), mark.end()):
+            if not self._changes_style(mark[0], word, mark.start(), mark.end()):
                 continue
-            found.append((word[at : mark.start()], style))
-            at, style = mark.end(), self._turned(mark[0])
-        return [*found, (word[at:], style)]
+            pieces.append((word[at : mark.start()], style))
+            at, style = mark.end(), self._toggled(mark[0])
+        return [*pieces, (word[at:], style)]
 
-    def _turns(self, mark: str, word: str, start: int, end: int) -> bool:
-        """Whether a mark begins or ends a style: 2*3 and snake__case do not."""
+    def _changes_style(self, mark: str, word: str, start: int, end: int) -> bool:
+        """Return True if a mark begins or ends a style; the marks in 2*3 and snake__case do not."""
         if mark[0] == "`":
             return True
         if "`" in "".join(self._styles):
@@ -167,14 +167,14 @@ class Markdown:
         before, after = word[start - 1 : start], word[end : end + 1]
         return bool(after) and not before.isalnum()
 
-    def _turned(self, mark: str) -> str:
+    def _toggled(self, mark: str) -> str:
+        """Begin or end the style of a mark, and return the code of all styles that are now on."""
         if mark in self._styles:
             self._styles.remove(mark)
         else:
             self._styles.append(mark)
-        codes = {"`": _CODE, "**": _BOLD, "__": _BOLD, "*": _ITALIC}
-        now = "".join(codes.get(one if one[0] != "`" else "`", "") for one in self._styles)
-        return _PLAIN + (_BOLD if self._heading else "") + now
+        codes = "".join(_CODE if style[0] == "`" else _STYLES[style] for style in self._styles)
+        return _PLAIN + (_BOLD if self._heading else "") + codes
 
     def _put(self, text: str) -> None:
         self._show(text)

@@ -1,4 +1,4 @@
-"""``tokenbox mcp``: tokenbox as a server of the Model Context Protocol."""
+"""``tokenbox mcp``: runs a Model Context Protocol server."""
 
 from __future__ import annotations
 
@@ -26,30 +26,41 @@ def mcp(
             help="A folder that may be read; may be repeated.",
         ),
     ] = None,
-    http: Annotated[bool, typer.Option("--http", help="Serve by HTTP instead of standard input.")] = False,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="0 takes a free one.")] = PORT,
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve over HTTP instead of standard input and output.")
+    ] = False,
+    host: Annotated[
+        str, typer.Option("--host", metavar="HOST", help="The address to listen on.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port", "-p", metavar="PORT", min=0, max=65535, help="The port; 0 takes any free port."
+        ),
+    ] = PORT,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option("--allow-host", metavar="NAME", help="A further name of this machine; may be repeated."),
+        typer.Option(
+            "--allow-host", metavar="NAME", help="Another host name of this machine; may be repeated."
+        ),
     ] = None,
     model: Annotated[
         str | None, typer.Option("--model", "-m", metavar="NAME", help="The model that reads the answers.")
     ] = None,
     max_tokens: Annotated[
-        int, typer.Option("--max-tokens", metavar="TOKENS", min=1, help="Most tokens of an answer.")
+        int, typer.Option("--max-tokens", metavar="TOKENS", min=1, help="The largest size of an answer.")
     ] = DEFAULT_TOKENS,
 ) -> None:
-    """Serve files within token budgets to agents, by the Model Context Protocol.
+    """Serve files to agents within token budgets, over the Model Context Protocol.
 
     The tools are pack, count, select, explain, expand and verify. Files are read only inside the roots that
-    the client names, and only inside --root where it is given.
+    the client names and, if --root is given, only inside those folders.
 
     Example: tokenbox mcp --root . --model gpt-4o
     """
     with reporting():
         try:
-            from tokenbox.mcp.run import is_loopback, serve_http, serve_stdio  # an extra
+            from tokenbox.mcp.run import is_loopback, serve_http, serve_stdio
             from tokenbox.mcp.server import make_server
         except ModuleNotFoundError as error:
             if (error.name or "").startswith("tokenbox"):
@@ -61,14 +72,14 @@ def mcp(
 
         roots = tuple(_folder(path) for path in root or ())
         if model is not None:
-            api.text_counter(model, None)  # a name that nothing counts for is said now, not at the first call
+            api.text_counter(model, None)  # an unknown model is an error now, not at the first call
         server = make_server(Desk(model, max_tokens, trusted_keys()), roots)
         if not http:
             serve_stdio(server)
             return
         if not roots:
             raise UsageProblem(
-                "--http needs --root FOLDER: over the network, roots that a client names protect nothing."
+                "--http needs --root FOLDER: roots that a client names over the network protect nothing."
             )
         token = os.environ.get(TOKEN)
         if not is_loopback(host) and not token:
@@ -83,7 +94,7 @@ def mcp(
 
 
 def _folder(path: str) -> str:
-    """The folder without links. Raises :class:`UsageProblem`."""
+    """Return the folder with its links resolved. Raises :class:`UsageProblem`."""
     real = Path(path).resolve()
     if not real.is_dir():
         raise UsageProblem(f"--root {path} is not a folder.")

@@ -1,4 +1,4 @@
-"""``tokenbox models``: what models hold and cost, who says so, and who says otherwise."""
+"""``tokenbox models``: shows limits and prices of models, with their sources and where sources disagree."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tokenbox.cli import clock, terminal
+from tokenbox.cli.options import AsJson
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import write_error, write_record
 from tokenbox.errors import TokenboxError
@@ -19,38 +20,40 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from decimal import Decimal
 
-    from tokenbox.catalog import Disagreement, Figure, Limit, ModelInfo, ModelLimits, Price
+    from tokenbox.catalog import Disagreement, Figure, ModelInfo, ModelLimits, Price
     from tokenbox.config import Config
     from tokenbox.render.lines import Line
 
-# More of what a query may mean is left out, unless it is asked for.
-MANY = 20
+MAX_SHOWN = 20
+"""Matches of a query that are shown without ``--all``."""
 HEADS = ("model", "window", "max input", "max output", "tokenizer", "$ in", "cached", "out", "price from")
 
 
 class UnknownModel(TokenboxError):
-    """No model is called so."""
+    """The catalog has no model that matches."""
 
     code = "unknown_model"
 
 
 def models(
     query: Annotated[
-        list[str] | None, typer.Argument(metavar="[QUERY]", help="An id, or words of it.")
+        list[str] | None, typer.Argument(metavar="[QUERY]", help="A model id, or words of one.")
     ] = None,
     everyone: Annotated[
-        bool, typer.Option("--all", help="Also who serves other makers' models, and all of a long list.")
+        bool, typer.Option("--all", help="Show all matches, and providers that resell models of others.")
     ] = False,
-    on: Annotated[str | None, typer.Option(metavar="DAY", help="The day of the prices; else today.")] = None,
+    on: Annotated[
+        str | None, typer.Option(metavar="DAY", help="The date of the prices. Default: today.")
+    ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Ask the servers of [models.NAME] for their limits first.")
+        bool, typer.Option("--live", help="First ask the servers of [models.NAME] for their limits.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
-    """Show what models hold and cost, each figure with its source. Uses no network but with --live.
+    """Show context windows and prices of models, each figure with its source.
 
-    Sources that disagree are shown; the smallest figure counts, unless you configure one. What a server says
-    of itself goes before what is published.
+    If sources disagree, all figures are shown and the smallest one counts, unless you configure another. The
+    limits that a server reports override published ones. Only --live uses the network.
 
     Example: tokenbox models gpt-5
     """
@@ -90,7 +93,7 @@ def _day(text: str | None) -> date:
 
 
 def _ask_servers(config: Config) -> None:
-    """Ask the servers of the settings. A server that does not answer is a note on standard error."""
+    """Ask the configured servers for their limits; a failure is a note on standard error."""
     from tokenbox import ctx
     from tokenbox.shell.models import ModelKeys
 
@@ -102,19 +105,19 @@ def _ask_servers(config: Config) -> None:
         if one.problem is not None:
             write_error(f"note: {printable(one.name)}: {printable(one.problem)}\n")
         elif not one.kept:
-            write_error(f"note: what {printable(one.name)} says cannot be kept in the cache folder.\n")
+            write_error(f"note: the limits of {printable(one.name)} cannot be saved in the cache folder.\n")
 
 
 def _found(
     wanted: str, config: Config, discovered: Mapping[str, ModelLimits], *, everyone: bool
 ) -> tuple[list[ModelInfo], int]:
-    """The models to show, and how many more there are."""
+    """Return the models to show, and the number of those left out."""
     from tokenbox.catalog import find, nearest
 
-    said = config.catalog_limits()
-    infos = find(wanted, configured=said, discovered=discovered, makers_only=not everyone)
+    configured = config.catalog_limits()
+    infos = find(wanted, configured=configured, discovered=discovered, makers_only=not everyone)
     if not infos:
-        infos = find(wanted, configured=said, discovered=discovered)
+        infos = find(wanted, configured=configured, discovered=discovered)
     if not infos:
         near = nearest(wanted)
         others = ", ".join(near[:-1])
@@ -122,10 +125,9 @@ def _found(
         hint = f"Did you mean {meant}?" if near else "tokenbox models lists all."
         raise UnknownModel(f"no model is called {wanted[:80]!r}. {hint}", model=wanted[:80], nearest=near)
     if not wanted and not everyone:
-        return [
-            info for info in infos if info.max_output_tokens is not None or info.id in {*said, *discovered}
-        ], 0
-    shown = infos if everyone else infos[:MANY]
+        own = {*configured, *discovered}
+        return [info for info in infos if info.max_output_tokens is not None or info.id in own], 0
+    shown = infos if everyone else infos[:MAX_SHOWN]
     return shown, len(infos) - len(shown)
 
 
@@ -135,13 +137,13 @@ def _record(info: ModelInfo, cost: Price | None) -> dict[str, object]:
 
 @dataclass
 class _Sources:
-    """The sources met so far, each with its number."""
+    """The footnotes: every source so far with its number."""
 
     numbers: dict[str, int] = field(default_factory=dict)
 
     def mark(self, source: str, day: str | None) -> str:
-        said = source if day is None else f"{source} ({day})"
-        return f"[{self.numbers.setdefault(said, len(self.numbers) + 1)}]"
+        dated = source if day is None else f"{source} ({day})"
+        return f"[{self.numbers.setdefault(dated, len(self.numbers) + 1)}]"
 
     def figure(self, figure: Figure | None, *, disputed: bool = False) -> str:
         if figure is None or figure.value is None:
@@ -150,18 +152,14 @@ class _Sources:
 
 
 def _show(priced: list[tuple[ModelInfo, Price | None]]) -> None:
+    from tokenbox.catalog import Limit
+
     sources = _Sources()
     rows = []
     for info, cost in priced:
         disputed = {found.limit for found in info.disagreements}
-        rows.append(
-            (
-                info.id,
-                *(sources.figure(info.figure(limit), disputed=limit in disputed) for limit in _limits()),
-                _tokenizer(info, sources),
-                *_price(cost, sources),
-            )
-        )
+        limits = [sources.figure(info.figure(limit), disputed=limit in disputed) for limit in Limit]
+        rows.append((info.id, *limits, _tokenizer(info, sources), *_price(cost, sources)))
     lines = terminal.table(HEADS, rows)
     narrow = terminal.is_seen() and any(
         cells("".join(span.text for span in line)) > terminal.width() for line in lines
@@ -169,12 +167,12 @@ def _show(priced: list[tuple[ModelInfo, Price | None]]) -> None:
     terminal.show(_cards(rows) if narrow else lines)
     notes = [_dispute(info, found, sources) for info, _ in priced for found in info.disagreements]
     notes += [line for info, cost in priced for line in _price_notes(info, cost, sources)]
-    for line in (*notes, *(f"[{number}] {said}" for said, number in sources.numbers.items())):
-        terminal.show([terminal.line(line)])
+    notes += [f"[{number}] {source}" for source, number in sources.numbers.items()]
+    terminal.show([terminal.line(note) for note in notes])
 
 
 def _cards(rows: list[tuple[str, ...]]) -> list[Line]:
-    """The rows one under the other, for a terminal that is too narrow for the table."""
+    """Return the rows as blocks of lines, for a terminal that is too narrow for the table."""
     shown: list[Line] = []
     for name, *values in rows:
         shown.append([Span(printable(name, terminal.charset()), Style.STRONG)])
@@ -182,12 +180,6 @@ def _cards(rows: list[tuple[str, ...]]) -> list[Line]:
             terminal.line(f"  {head:<10}  {value}") for head, value in zip(HEADS[1:], values, strict=True)
         ]
     return shown
-
-
-def _limits() -> tuple[Limit, ...]:
-    from tokenbox.catalog import Limit
-
-    return tuple(Limit)
 
 
 def _tokenizer(info: ModelInfo, sources: _Sources) -> str:
@@ -210,16 +202,16 @@ def _dollars(rate: Decimal | None) -> str:
 
 def _dispute(info: ModelInfo, found: Disagreement, sources: _Sources) -> str:
     others = ", ".join(sources.figure(figure) for figure in found.others)
-    counts = sources.figure(found.chosen)
-    what = found.limit.value.replace("_", " ")
-    return f"! {info.id}: {what} {counts} counts ({found.rule.value}); also said: {others}"
+    chosen = sources.figure(found.chosen)
+    limit = found.limit.value.replace("_", " ")
+    return f"! {info.id}: {limit} {chosen} counts ({found.rule.value}); other sources: {others}"
 
 
 def _price_notes(info: ModelInfo, cost: Price | None, sources: _Sources) -> list[str]:
     if cost is None:
         return []
     others = [
-        f"! {info.id}: also said: {_dollars(other.input)} in, {_dollars(other.cached_input)} cached, "
+        f"! {info.id}: other sources: {_dollars(other.input)} in, {_dollars(other.cached_input)} cached, "
         f"{_dollars(other.output)} out {sources.mark(other.source, other.date)}"
         for other in cost.others
     ]

@@ -1,4 +1,4 @@
-"""How a command ends: its exit status, and an error as a message or as JSON."""
+"""Exit statuses, and errors as messages or as JSON."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 
 
 class Exit(IntEnum):
-    """The exit statuses, also in docs/cli.md."""
+    """The exit statuses, which docs/cli.md documents."""
 
     OK = 0
     BUG = 1
-    DIFFERENT = 1  # of `diff --exit-code`, as in diff(1)
+    DIFFERENT = 1  # `diff --exit-code`, as in diff(1)
     BAD_INPUT = 2
     DOES_NOT_FIT = 3
-    REFUSED = 4  # of `enforce`, and of a call that could cross the cap in dollars
-    ROWS_FAILED = 5  # of `batch`: the other rows are written
+    REFUSED = 4  # `enforce`, and a call that could exceed the cap in dollars
+    ROWS_FAILED = 5  # `batch`: the other rows are written
     INTERRUPTED = 130
 
 
 class UsageProblem(TokenboxError):
-    """Options that do not go together, or a value that is not valid."""
+    """Options that exclude each other, or an invalid value."""
 
     code = "usage"
 
 
 def status_of(error: TokenboxError) -> Exit:
-    from tokenbox.ledger.cap import CostCapError  # only once something is wrong
+    from tokenbox.ledger.cap import CostCapError
 
     if isinstance(error, ContextCriticalOverflow):
         return Exit.DOES_NOT_FIT
@@ -45,7 +45,7 @@ def status_of(error: TokenboxError) -> Exit:
 
 @contextmanager
 def reporting(*, as_json: bool = False) -> Iterator[None]:
-    """A failure inside becomes one message on standard error, and with ``as_json`` the result too."""
+    """Turn an error inside into a message on standard error and, if ``as_json``, a record as the result."""
     try:
         yield
     except TokenboxError as error:
@@ -55,12 +55,12 @@ def reporting(*, as_json: bool = False) -> Iterator[None]:
 
 
 def report(error: TokenboxError) -> Exit:
-    """Write the message for a person; a terminal also shows what does not fit."""
+    """Write the error to standard error; a terminal also shows a picture of what does not fit."""
     from tokenbox.cli import terminal
 
     if isinstance(error, ContextCriticalOverflow) and terminal.errors_are_seen():
         terminal.show_overflow(error)
-    first, *rest = error.message.split("\n")  # an error of a pipeline has carets under the place
+    first, *rest = error.message.split("\n")  # an error in a pipeline has a line of carets
     lines = [f"{printable(first)} ({error.code})", *map(printable, rest)]
     remedies = error.details.get("remedies")
     shown = [str(remedy) for remedy in remedies] if isinstance(remedies, list) else []

@@ -1,4 +1,4 @@
-"""``tokenbox pack``: files and folders compiled into a token budget."""
+"""``tokenbox pack``: compiles files and folders into a token budget."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tokenbox import folder as packing
+from tokenbox.__about__ import DISTRIBUTION
 from tokenbox.cli import terminal
-from tokenbox.cli.count import Engine, by_settings, named_tokenizer
+from tokenbox.cli.count import Engine, EngineOption, by_settings, named_tokenizer
+from tokenbox.cli.disk_usage import show_usage, usage_of
+from tokenbox.cli.options import Output, Tokenizer
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, asks_for_proof, proving
 from tokenbox.cli.streams import (
@@ -26,7 +30,8 @@ from tokenbox.cli.streams import (
     write_record,
     write_text,
 )
-from tokenbox.render.lines import Span, Style, printable
+from tokenbox.folder.option_values import FileOrder, Purpose, Strip
+from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -34,44 +39,19 @@ if TYPE_CHECKING:
 
     from tokenbox.cli.proving import Prover
     from tokenbox.folder import Note, PackedFolder, PackOptions, PackSettings, PriorityRule, Source
-    from tokenbox.render.lines import Line
+    from tokenbox.tokenizers import protocol
     from tokenbox.tokenizers.cache import CountCache
-    from tokenbox.tokenizers.protocol import Tokenizer
     from tokenbox.worth.scorers import Worth
 
 HEAD = "HEAD"
-# Notes of one kind that are shown; --format json has all. Secrets are all shown.
 SHOWN_NOTES = 5
-BAR_CELLS = 20
-# A folder of more than so many bytes for each token of the budget does not fit: few tokens are longer.
-_SURELY_TOO_MUCH = 16
-
-
-class OrderOption(StrEnum):
-    """The order of the files."""
-
-    PATH = "path"
-    WORTH = "worth"
-
-
-class PurposeOption(StrEnum):
-    """What a pack is for."""
-
-    REVIEW = "review"
-    QUESTION = "question"
-    HANDOVER = "handover"
-
-
-class StripOption(StrEnum):
-    """What is left out of files."""
-
-    COMMENTS = "comments"
-    BASE64 = "base64"
-    OUTPUTS = "outputs"
+"""Notes of one kind that are shown; all secrets are, and --format json has all notes."""
+_MAX_BYTES_PER_TOKEN = 16
+"""A folder with more bytes than this for each token of the budget certainly does not fit."""
 
 
 class PackFormat(StrEnum):
-    """What a pack is written as."""
+    """The output format of a pack."""
 
     XML = "xml"
     MARKDOWN = "markdown"
@@ -82,7 +62,7 @@ class PackFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PackChoices:
-    """What was asked for."""
+    """The options that decide what the command writes."""
 
     budget: int | None
     text_format: PackFormat
@@ -96,7 +76,7 @@ class PackChoices:
     watch: bool = False
 
     def verify(self) -> None:
-        """Raise :class:`UsageProblem` for what does not go together."""
+        """Raise :class:`UsageProblem` for options that exclude each other."""
         views = [
             name
             for name, on in (("--tree", self.tree), ("--check", self.check), ("--explain", self.explain))
@@ -108,24 +88,23 @@ class PackChoices:
             raise UsageProblem("--check needs --budget: without one everything fits.")
         if self.text_format is PackFormat.BCP and self.budget is not None and not self.check:
             raise UsageProblem(
-                "a .bcp pack holds everything; the budget is for `tokenbox lcp render FILE --budget N`. "
-                "Leave out --budget."
+                "a .bcp pack contains everything. Leave out --budget, and give it to `tokenbox lcp render`."
             )
         if self.text_format is PackFormat.BCP and self.explain:
             raise UsageProblem(
-                "--explain is about a rendering. Give --format xml, markdown, minimal or json."
+                "--explain describes a rendering. Give --format xml, markdown, minimal or json."
             )
         if self.proof and (self.tree or self.check or self.text_format is PackFormat.BCP):
-            raise UsageProblem("--proof is of a rendering: not with --tree, --check or --format bcp.")
+            raise UsageProblem("--proof records a rendering: not with --tree, --check or --format bcp.")
         if (self.tree or self.check) and self.output is not None:
             raise UsageProblem(f"{views[0]} writes no pack. Leave out -o.")
         if self.text_format is PackFormat.BCP and not views and self.output is None and terminal.is_seen():
             raise UsageProblem("a .bcp pack is not text for a terminal. Name a file with -o, or use a pipe.")
-        self._verify_ways_out(views)
+        self._verify_outputs(views)
         if self.explain and self.output == STDIN:
             raise UsageProblem("--explain and -o - both go to standard output. Name a file for the text.")
 
-    def _verify_ways_out(self, views: Sequence[str]) -> None:
+    def _verify_outputs(self, views: Sequence[str]) -> None:
         to_a_file = self.output not in {None, STDIN}
         if self.watch and not (to_a_file or self.copy):
             raise UsageProblem("--watch writes the pack at each change. Name a file with -o, or give --copy.")
@@ -136,16 +115,14 @@ class PackChoices:
         if self.copy and (views or self.text_format is PackFormat.BCP or self.output == STDIN):
             raise UsageProblem("--copy puts a text on the clipboard: not with a view, .bcp or -o -.")
         if self.proof and (self.watch or self.split is not None):
-            raise UsageProblem("--proof is of one rendering: not with --watch or --split.")
+            raise UsageProblem("--proof records one rendering: not with --watch or --split.")
 
 
 def with_revision(arguments: Sequence[str]) -> list[str]:
-    """The arguments with a bare ``--diff`` spelled out, as its value is optional."""
-    if not arguments or arguments[0] != "pack":
-        return list(arguments)
+    """Return the arguments with the default value of ``--diff``, which typer does not support."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    spelled = [f"--diff={HEAD}" if argument == "--diff" else argument for argument in arguments[:end]]
-    return [*spelled, *arguments[end:]]
+    options = [f"--diff={HEAD}" if argument == "--diff" else argument for argument in arguments[:end]]
+    return [*options, *arguments[end:]]
 
 
 def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
@@ -153,125 +130,124 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
         list[str] | None, typer.Argument(metavar="PATH...", help="Files and folders.", show_default=False)
     ] = None,
     budget: Annotated[
-        int | None, typer.Option("--budget", "-b", metavar="TOKENS", min=0, help="Never more than this.")
+        int | None, typer.Option("--budget", "-b", metavar="TOKENS", min=0, help="The token budget.")
     ] = None,
     text_format: Annotated[
-        PackFormat, typer.Option("--format", "-f", help="json is the record, bcp a pack for `tokenbox lcp`.")
+        PackFormat,
+        typer.Option("--format", "-f", help="json prints the record; bcp writes a pack for `tokenbox lcp`."),
     ] = PackFormat.XML,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option("--tokenizer", "-t", metavar="NAME", help="A name of `tokenbox tokenizers`."),
-    ] = None,
+    tokenizer: Tokenizer = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="NAME", help="The model that is to read it.")
+        str | None, typer.Option("--model", "-m", metavar="NAME", help="The model that reads the pack.")
     ] = None,
-    engine: Annotated[
-        Engine, typer.Option("--engine", help="For byte-pair vocabularies; fast needs the extra `fast`.")
-    ] = Engine.AUTO,
+    engine: EngineOption = Engine.AUTO,
     query: Annotated[
         str | None,
-        typer.Option(
-            "--query",
-            "-q",
-            metavar="TEXT",
-            help="An issue, a question, a traceback.",
-        ),
+        typer.Option("--query", "-q", metavar="TEXT", help="An issue, a question or a traceback."),
     ] = None,
     query_file: Annotated[
         str | None,
-        typer.Option("--query-file", metavar="FILE", help="The query from a file, or -."),
+        typer.Option("--query-file", metavar="FILE", help="A file with the query; - is standard input."),
     ] = None,
     focus: Annotated[
         list[str] | None,
-        typer.Option("--focus", metavar="PATH[:SYMBOL]", help="This, and what is near it; may be repeated."),
+        typer.Option(
+            "--focus", metavar="PATH[:SYMBOL]", help="Prefer this and related code; may be repeated."
+        ),
     ] = None,
     scorer: Annotated[
         str | None,
-        typer.Option("--scorer", metavar="NAME", help="What says what pieces are worth: module:function."),
+        typer.Option("--scorer", metavar="NAME", help="Your own ranking of pieces: module:function."),
     ] = None,
     history: Annotated[
         bool | None,
-        typer.Option("--history/--no-history", help="Past changes say which files matter, by git."),
+        typer.Option("--history/--no-history", help="Use the git history to rank files."),
     ] = None,
     include: Annotated[
         list[str] | None, typer.Option("--include", metavar="GLOB", help="Only these files; may be repeated.")
     ] = None,
     exclude: Annotated[
-        list[str] | None, typer.Option("--exclude", metavar="GLOB", help="Not these files; may be repeated.")
+        list[str] | None, typer.Option("--exclude", metavar="GLOB", help="Skip these files; may be repeated.")
     ] = None,
     level: Annotated[
         list[str] | None,
-        typer.Option("--level", metavar="GLOB=LEVEL", help="At most full, outline or listed."),
+        typer.Option(
+            "--level",
+            metavar="GLOB=LEVEL",
+            help="Show these files at most as full, outline or listed; may be repeated.",
+        ),
     ] = None,
     purpose: Annotated[
-        PurposeOption | None,
-        typer.Option("--for", help="A preset: what --diff, --order, --log and the like are, if not given."),
+        Purpose | None,
+        typer.Option("--for", help="A preset of --diff, --order, --log and others."),
     ] = None,
     order: Annotated[
-        OrderOption | None, typer.Option("--order", help="Files by path, or the best last.")
+        FileOrder | None, typer.Option("--order", help="Order files by path, or by worth, the best last.")
     ] = None,
     line_numbers: Annotated[
-        bool | None, typer.Option("--line-numbers/--no-line-numbers", help="Before each line.")
+        bool | None, typer.Option("--line-numbers/--no-line-numbers", help="Number the lines.")
     ] = None,
     strip: Annotated[
-        list[StripOption] | None,
-        typer.Option("--strip", help="Leave these out of files; may be repeated."),
+        list[Strip] | None,
+        typer.Option("--strip", help="Remove these from files; may be repeated."),
     ] = None,
     log: Annotated[
-        int | None, typer.Option("--log", metavar="N", min=0, help="Show the latest N commits; they count.")
+        int | None,
+        typer.Option("--log", metavar="N", min=0, help="Show the latest N commits, within the budget."),
     ] = None,
     instructions: Annotated[
         str | None,
-        typer.Option("--instructions", metavar="FILE", help="A text to show after the files; it counts."),
+        typer.Option("--instructions", metavar="FILE", help="A text to add at the end, within the budget."),
     ] = None,
     diff: Annotated[
         str | None,
-        typer.Option(
-            "--diff", metavar="[=REV]", help="Add what changed since REV (default HEAD), first of all."
-        ),
+        typer.Option("--diff", metavar="[=REV]", help="Put the changes since REV (default HEAD) first."),
     ] = None,
     priority: Annotated[
         list[str] | None,
         typer.Option(
-            "--priority", "-p", metavar="GLOB=CLASS", help="Such as 'src/**=high'; may be repeated."
+            "--priority",
+            "-p",
+            metavar="GLOB=CLASS",
+            help="The priority of files, such as 'src/**=high'; may be repeated.",
         ),
     ] = None,
     redact: Annotated[
         bool, typer.Option("--redact/--no-redact", help="Replace secrets by their kind.")
     ] = True,
     stdin0: Annotated[
-        bool, typer.Option("--stdin0", help="Read paths from standard input, each ended by a NUL.")
+        bool, typer.Option("--stdin0", help="Read NUL-terminated paths from standard input.")
     ] = False,
     tree: Annotated[
         bool, typer.Option("--tree", help="Show the tokens of folders and files instead.")
     ] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; exit 3 if not all fits in full.")
+        bool, typer.Option("--check", help="Write nothing; exit with 3 unless all files fit in full.")
     ] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show what became of each file instead of the text.")
+        bool, typer.Option("--explain", help="Show the decision on each file instead of the text.")
     ] = False,
-    output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write there, all at once or not at all."),
-    ] = None,
+    output: Output = None,
     split: Annotated[
         int | None,
-        typer.Option("--split", metavar="TOKENS", min=1, help="Write FILE.1, FILE.2 ... of this size each."),
+        typer.Option(
+            "--split", metavar="TOKENS", min=1, help="Write parts of at most this size: FILE.1, FILE.2 ..."
+        ),
     ] = None,
-    copy: Annotated[bool, typer.Option("--copy", help="Put the text on the clipboard.")] = False,
+    copy: Annotated[bool, typer.Option("--copy", help="Copy the text to the clipboard.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Write it again whenever a file changes.")] = False,
     cache: Annotated[
-        bool, typer.Option("--cache/--no-cache", help="Remember counts for the next time.")
+        bool, typer.Option("--cache/--no-cache", help="Keep counts on disk for later runs.")
     ] = True,
     proof: Proof = None,
     proof_texts: ProofTexts = None,
     proof_dir: ProofDir = None,
 ) -> int:
-    """Pack files and folders for a model, in at most a budget of tokens.
+    """Pack files and folders for a model, within a token budget.
 
-    With a query the pack has what the query needs; without one, the tree and what most of the code refers to.
-    .gitignore and .tokenboxignore are respected. Skipped and changed files are reported on standard error.
+    With a query, the pack contains the code that is relevant to it; without one, the file tree and the code
+    that is referenced most. .gitignore and .tokenboxignore are respected. Skipped and changed files are
+    reported on standard error.
 
     Example: tokenbox pack . --budget 8000 --query "redirects lose the fragment" -o prompt.xml
     """
@@ -287,16 +263,14 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
         choices.verify()
         if prover is not None and budget is not None:
             prover.budget_source = "--budget"
-        from tokenbox import folder as packing  # only this command reads folders
-
         given = packing.PackSettings(
             include=tuple(include) if include else None,
             exclude=tuple(exclude) if exclude else None,
             levels=tuple(map(packing.LevelRule.parse, level)) if level else None,
-            strip=packing.strips(tuple(one.value for one in strip)) if strip else None,
+            strip=tuple(strip) if strip else None,
             line_numbers=line_numbers,
             instructions=instructions,
-            order=None if order is None else packing.FileOrder(order.value),
+            order=order,
             log=log,
             history=history,
             diff=diff,
@@ -320,22 +294,14 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
         )
         if not watch:
             return run.once()
-        from tokenbox.cli.watching import watch as watched  # rarely asked for
+        from tokenbox.cli.watching import watch as repeat
 
-        watched(lambda: void(run.once()), run.state)
+        repeat(run.once, run.state)
         return Exit.OK
 
 
-def void(_: object) -> None:
-    """Drop a result."""
-
-
-def _cloned(
-    named: Sequence[str], given: PackSettings, purpose: PurposeOption | None, ended: ExitStack
-) -> str:
-    """The folder of a clone of the repository that is named; it lasts until ``ended``."""
-    from tokenbox import folder as packing
-
+def _cloned(named: Sequence[str], given: PackSettings, purpose: Purpose | None, ended: ExitStack) -> str:
+    """Clone the repository that is named, and return its folder, which lasts until ``ended`` closes."""
     if len(named) > 1:
         raise UsageProblem("a remote repository is packed alone. Name one URL, and no other path.")
     settled = packing.settled(given, purpose, packing.ProjectSettings())
@@ -345,11 +311,11 @@ def _cloned(
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One run of the command, which may be repeated."""
+    """A run of the command, which ``--watch`` repeats."""
 
     choices: PackChoices
     given: PackSettings
-    purpose: PurposeOption | None
+    purpose: Purpose | None
     paths: tuple[str, ...]
     query: str | None
     focus: tuple[str, ...]
@@ -357,13 +323,11 @@ class _Run:
     scorer: str | None
     redact: bool
     stored: bool
-    counter: Callable[[], Tokenizer]
+    counter: Callable[[], protocol.Tokenizer]
     prover: Prover | None
 
     def state(self) -> object:
-        """The files with their sizes and times, but for what is written."""
-        from tokenbox import folder as packing
-
+        """Return the time and size of each file, except those that the command writes."""
         found = packing.survey(self.paths).found
         written = os.path.realpath(self.choices.output or os.devnull)
         state = {}
@@ -375,9 +339,7 @@ class _Run:
         return state
 
     def once(self) -> int:
-        """Read, choose, write. The exit status."""
-        from tokenbox import folder as packing
-
+        """Read the files, choose what fits, write the pack, and return the exit status."""
         choices = self.choices
         surveyed = packing.survey(self.paths)
         settled = packing.settled(self.given, self.purpose, surveyed.settings)
@@ -416,20 +378,25 @@ class _Run:
             ):
                 source = read(advance=advance, seen=ahead.add)
                 ahead.submit()
-                # What is worth most is found while the last texts are counted, if not all can fit.
-                weigh = choices.budget is not None and not (choices.tree or choices.check)
-                if weigh and source.size > _SURELY_TOO_MUCH * (choices.budget or 0):
+                # If the files cannot all fit, rank them while the last texts are counted.
+                may_rank = choices.budget is not None and not (choices.tree or choices.check)
+                if may_rank and source.size > _MAX_BYTES_PER_TOKEN * (choices.budget or 0):
                     worth = packing.weigh(source, options, counts)
             _report_notes(source.notes)
             _report_grammars(source)
-            if choices.tree:
-                _show_tree(source, counter, counts, choices)
-                return Exit.OK
-            return _render(source, counter, counts, choices, options, self.prover, worth)
+            if not choices.tree:
+                return _render(source, counter, counts, choices, options, self.prover, worth)
+            with terminal.progress("counting"):
+                usage = usage_of(source, counter, counts)
+            if choices.text_format is PackFormat.JSON:
+                write_record("tree", usage.to_dict())
+            else:
+                show_usage(usage, exact=counter.identity.exact)
+            return Exit.OK
 
 
 def _counts(*, stored: bool) -> AbstractContextManager[CountCache]:
-    """What remembers the counts: beyond this process if ``stored``."""
+    """Open the cache of token counts: on disk if ``stored``, else in memory."""
     if stored:
         from tokenbox.store.stored_counts import StoredCounts, default_folder
 
@@ -444,7 +411,7 @@ def _paths(paths: Sequence[str], *, stdin0: bool) -> list[str]:
     if stdin0:
         named += [os.fsdecode(name) for name in standard_input().read().split(b"\0") if name]
     if not named:
-        raise UsageProblem("name files or folders, such as . for this one, or use --stdin0.")
+        raise UsageProblem("name files or folders, such as . for the current one, or use --stdin0.")
     return named
 
 
@@ -453,7 +420,7 @@ def _query(text: str | None, file: str | None) -> str | None:
         raise UsageProblem("--query and --query-file do not go together. Give one of them.")
     found = _text_of(file) if text is None else text
     if found is not None and not found.strip():
-        raise UsageProblem("the query is empty. Say what the model is to do, or leave out --query.")
+        raise UsageProblem("the query is empty. Describe the task, or leave out --query.")
     return found
 
 
@@ -461,26 +428,24 @@ def _text_of(file: str | None) -> str | None:
     return None if file is None else read_bytes(file).decode("utf-8", "replace")
 
 
-def _render(  # the parts of one run
+def _render(
     source: Source,
-    counter: Tokenizer,
+    counter: protocol.Tokenizer,
     counts: CountCache,
     choices: PackChoices,
     options: PackOptions,
     prover: Prover | None,
     worth: Worth | None,
 ) -> int:
-    from tokenbox.folder import pack_source
-
     mode = "xml" if choices.text_format in (PackFormat.JSON, PackFormat.BCP) else choices.text_format.value
     budget = None if choices.check else choices.budget
     with terminal.progress("choosing"):
-        result = pack_source(
+        result = packing.pack_source(
             source, counter, budget, mode, options=options, cache=counts, proof=prover, worth=worth
         )
     about = "" if counter.identity.exact else "~"
     if choices.check:
-        assert choices.budget is not None  # noqa: S101  # see ``verify``
+        assert choices.budget is not None  # noqa: S101  # `verify` checked it
         over = result.total - choices.budget
         verdict = "fits" if over <= 0 else f"does not fit, {about}{over:,} over"
         write_text(f"{about}{result.total:,} of {choices.budget:,} tokens: {verdict}\n")
@@ -489,7 +454,7 @@ def _render(  # the parts of one run
     if choices.text_format is PackFormat.JSON:
         data = json_bytes({**result.to_dict(), "notes": [note.to_dict() for note in source.notes]})
     if choices.copy:
-        from tokenbox.cli.clipboard import copy  # rarely asked for
+        from tokenbox.cli.clipboard import copy
 
         copy(json_bytes(result.to_dict()) if choices.text_format is PackFormat.JSON else result.text.encode())
     if choices.split is not None:
@@ -503,13 +468,11 @@ def _render(  # the parts of one run
 
 
 def _write_parts(
-    result: PackedFolder, counter: Tokenizer, counts: CountCache, choices: PackChoices, mode: str
+    result: PackedFolder, counter: protocol.Tokenizer, counts: CountCache, choices: PackChoices, mode: str
 ) -> None:
-    """The parts of the pack, each in a file of its own: ``pack.1.xml``, ``pack.2.xml``, ..."""
-    from tokenbox.folder import split
-
+    """Write each part of the pack to its own file: ``pack.1.xml``, ``pack.2.xml``, ..."""
     stem, suffix = os.path.splitext(str(choices.output))  # noqa: PTH122
-    parts = split(result, counter, choices.split or 0, mode, cache=counts)
+    parts = packing.split(result, counter, choices.split or 0, mode, cache=counts)
     for number, part in enumerate(parts, 1):
         name = f"{stem}.{number}{suffix}"
         deliver(part.text.encode(), name)
@@ -517,30 +480,26 @@ def _write_parts(
 
 
 def _encode(source: Source, choices: PackChoices) -> None:
-    from tokenbox.folder import as_blocks
     from tokenbox.lcp import Compression, encode
 
     with terminal.progress("summarizing"):
-        data = encode(as_blocks(source), compression=Compression.BLOCKS)
+        data = encode(packing.as_blocks(source), compression=Compression.BLOCKS)
     _report_notes(source.notes)
     deliver(data, choices.output)
 
 
 def _outcome(result: PackedFolder, about: str) -> str:
-    """One line: how much of the budget, and how many files in which form."""
-    forms = Counter(file.shown for file in result.files)
+    """Return one line: the tokens of the budget, and the number of files in each form."""
+    forms = Counter(file.shown.name for file in result.files)
     names = {"FULL": "full", "FOCUSED": "in part", "OUTLINE": "outline", "LISTED": "not shown"}
-    shown = ", ".join(
-        f"{number:,} {names[how.name]}"
-        for how, number in sorted(forms.items(), key=lambda one: list(names).index(one[0].name))
-    )
+    shown = ", ".join(f"{forms[form]:,} {name}" for form, name in names.items() if forms[form])
     budget = "" if result.rendering.budget is None else f" of {result.rendering.budget:,}"
     tokens = f"{about}{result.total:,}{budget} tokens of {result.rendering.tokenizer.name}"
     return f"{tokens}; {len(result.files):,} file{'' if len(result.files) == 1 else 's'}: {shown}"
 
 
 def _report_grammars(source: Source) -> None:
-    """The languages whose files are cut at blank lines, because their grammar is not installed."""
+    """Report the languages whose files are cut at blank lines, because their grammar is not installed."""
     from tokenbox.content.lenses.definitions import works
 
     kinds = Counter(file.kind.outline for file in source.files if file.kind.outline is not None)
@@ -549,20 +508,18 @@ def _report_grammars(source: Source) -> None:
         number = sum(kinds[language] for language in missing)
         write_error(
             f"note: files without an outline, cut at blank lines: {number:,} ({', '.join(missing)}). "
-            "Their grammars are not installed: pip install 'tokenbox-llm[outline]'\n"
+            f"Their grammars are not installed: pip install '{DISTRIBUTION}[outline]'\n"
         )
 
 
 def _report_notes(notes: Sequence[Note]) -> None:
-    """Each kind of note with its first few."""
-    from tokenbox.folder import NoteKind
-
-    kinds: dict[NoteKind, list[Note]] = {}
+    """Report the first notes of each kind."""
+    kinds: dict[packing.NoteKind, list[Note]] = {}
     for note in notes:
         kinds.setdefault(note.kind, []).append(note)
     lines: list[str] = []
     for kind, found in kinds.items():
-        shown = found if kind is NoteKind.SECRET else found[:SHOWN_NOTES]
+        shown = found if kind is packing.NoteKind.SECRET else found[:SHOWN_NOTES]
         lines += [f"note: {note}" for note in shown]
         if len(found) > len(shown):
             lines.append(
@@ -570,30 +527,3 @@ def _report_notes(notes: Sequence[Note]) -> None:
             )
     if lines:
         write_error("".join(f"{printable(line)}\n" for line in lines))
-
-
-def _show_tree(source: Source, counter: Tokenizer, counts: CountCache, choices: PackChoices) -> None:
-    from tokenbox.cli.disk_usage import usage_of
-
-    with terminal.progress("counting"):
-        usage = usage_of(source, counter, counts)
-    if choices.text_format is PackFormat.JSON:
-        write_record("tree", usage.to_dict())
-        return
-    about = "" if counter.identity.exact else "~"
-    rows = list(usage.rows())
-    seen = terminal.is_seen()
-    figures = [f"{about}{row.tokens:,}" if seen else f"{about}{row.tokens}" for row in rows]
-    size = max(len(figure) for figure in figures)
-    whole = max(1, usage.tokens)
-    lines: list[Line] = []
-    for row, figure in zip(rows, figures, strict=True):
-        name = f"{'  ' * row.depth}{row.name}{'/' if row.is_folder else ''}"
-        style = Style.STRONG if row.is_folder else Style.PLAIN
-        spans = [Span(f"{figure:>{size}}  ", Style.KEPT)]
-        if seen:
-            cells = -(-row.tokens * BAR_CELLS // whole)
-            bar = terminal.charset().bars[Style.KEPT] * cells
-            spans.append(Span(f"{bar:<{BAR_CELLS}}  ", Style.COMPRESSED if row.is_folder else Style.FAINT))
-        lines.append([*spans, Span(name, style)])
-    terminal.show(lines)

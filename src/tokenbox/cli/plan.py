@@ -1,4 +1,4 @@
-"""``tokenbox plan``: what of a request would be sent within a model's limits."""
+"""``tokenbox plan``: plans which parts of a request fit within a model's limits."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tokenbox.cli import request, terminal
+from tokenbox.cli.options import AsJson
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, proving
 from tokenbox.cli.streams import STDIN, json_bytes, write_bytes, write_file
@@ -39,18 +40,18 @@ def plan(  # noqa: PLR0913, PLR0917  # one parameter per option
     messages: request.Messages = None,
     document: request.Document = None,
     pack: request.Pack = None,
-    as_json: request.AsJson = False,
+    as_json: AsJson = False,
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write what would be sent there; - prints it."),
+        typer.Option("--output", "-o", metavar="FILE", help="Write what fits to FILE; - prints it."),
     ] = None,
     proof: Proof = None,
     proof_texts: ProofTexts = None,
     proof_dir: ProofDir = None,
 ) -> int:
-    """Plan what of a request would be sent within a model's limits. Nothing is sent.
+    """Plan which parts of a request fit within a model's limits. Nothing is sent.
 
-    Shows what is kept, cut and dropped, and what one could summarize, to which size, to bring something back.
+    Shows which chunks are kept, cut and dropped, and which summaries, of what size, would bring some back.
 
     Example: tokenbox plan --model gpt-4o -t o200k_base --reserve-out 1000 rules.md notes.md
     """
@@ -85,7 +86,7 @@ def plan(  # noqa: PLR0913, PLR0917  # one parameter per option
 
 
 def _picture(found: PackPlan) -> list[Line]:
-    """The budget, a line per chunk, and what summaries could do."""
+    """Return the budget, a line for each chunk, and the summaries that would help."""
     about = "" if found.exact else "~"
     limits = found.limits
     exact = "exact" if found.exact else "estimate"

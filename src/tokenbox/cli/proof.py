@@ -1,4 +1,4 @@
-"""``tokenbox proof``: bundles listed, shown, verified, replayed, compared and exported."""
+"""``tokenbox proof``: lists, shows, verifies, replays, compares and exports bundles."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from tokenbox.cli import proof_signing, terminal
+from tokenbox.cli.options import AsJson, ExitCode, Output, OwnTokenizer
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
-from tokenbox.cli.proving import Dir, Name, found, say_there_are_none, store_in, trusted_keys
-from tokenbox.cli.streams import write_bytes, write_file, write_record, write_text
+from tokenbox.cli.proving import Dir, Name, find_bundle, report_no_bundles, store_in, trusted_keys
+from tokenbox.cli.streams import deliver, write_record, write_text
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from tokenbox.batch.evidence import Replayed
     from tokenbox.proof.contents import Contents
     from tokenbox.proof.evidence import Record
     from tokenbox.proof.manifest import Manifest
+    from tokenbox.proof.replay import Replay
     from tokenbox.proof.verify import BundleFiles
     from tokenbox.store.bundles import Listed
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SHOWN_ID = 12
+"""Digits of an id that are shown; they identify a bundle or a key."""
 
 
 def build_app() -> typer.Typer:
-    """The commands."""
     app = typer.Typer(
         help="List, show, verify, replay, compare, export and sign proof bundles.",
         rich_markup_mode="markdown" if sys.stdout.isatty() else None,
@@ -56,19 +58,19 @@ def list_bundles(folder: Dir = None, as_json: AsJson = False) -> int:
     """
     with reporting(as_json=as_json):
         store = store_in(folder)
-        found = store.listed(trusted_keys())
-        if not found:
-            say_there_are_none(store)
+        bundles = store.listed(trusted_keys())
+        if not bundles:
+            report_no_bundles(store)
         if as_json:
-            write_record("proof.list", {"bundles": [_listed_record(bundle) for bundle in found]})
-        elif found:
+            write_record("proof.list", {"bundles": [_listed_record(bundle) for bundle in bundles]})
+        elif bundles:
             heads = ("bundle", "made", "what", "outcome", "tokens", "tokenizer")
-            terminal.show(terminal.table(heads, [_row(bundle) for bundle in found]))
+            terminal.show(terminal.table(heads, [_row(bundle) for bundle in bundles]))
     return Exit.OK
 
 
 def show(bundle: Name, folder: Dir = None, as_json: AsJson = False) -> int:
-    """Show what a bundle says, after verifying it.
+    """Verify a bundle and show its contents.
 
     Example: tokenbox proof show 3fa9
     """
@@ -94,9 +96,7 @@ def show(bundle: Name, folder: Dir = None, as_json: AsJson = False) -> int:
             }
             write_record("proof.show", record)
         else:
-            write_text(
-                "".join(f"{printable(line)}\n" for line in _page(contents, made, signed_by, not_checked))
-            )
+            _write_lines(_page(contents, made, signed_by, not_checked))
     return Exit.OK
 
 
@@ -107,25 +107,22 @@ def replay(
         typer.Option(
             "--from",
             metavar="PATH",
-            help="The texts again: a file, document, pack or folder; may be repeated.",
+            help="The original texts: a file, document, pack or folder; may be repeated.",
         ),
     ] = None,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option("--tokenizer", "-t", metavar="NAME", help="Instead of the one that the bundle names."),
-    ] = None,
+    tokenizer: OwnTokenizer = None,
     sample: Annotated[
         int | None,
-        typer.Option("--sample", min=1, metavar="ROWS", help="Of a batch: about so many rows, not all."),
+        typer.Option("--sample", min=1, metavar="ROWS", help="Replay about this many rows of a batch."),
     ] = None,
     folder: Dir = None,
     as_json: AsJson = False,
 ) -> int:
-    """Call the recorded function again with the recorded arguments, and compare every field.
+    """Call the recorded function with the recorded arguments again, and compare every field.
 
-    The texts are those in the bundle, and those given with --from, each known by its digest.
-    What is recorded and follows from nothing is listed as not compared: a signature vouches for it.
-    If a field differs, the exit status is 1.
+    The texts come from the bundle and from --from, and are identified by their digests. Fields that cannot be
+    recomputed are listed as not compared; only a signature vouches for them.
+    The exit status is 1 if a field differs.
 
     Example: tokenbox proof replay 3fa9 --from prompt.toml
     """
@@ -137,62 +134,59 @@ def replay(
         if contents.manifest.kind is EvidenceKind.BATCH:
             return _replay_batch(contents, given or [], sample, as_json=as_json)
         if sample is not None:
-            raise UsageProblem("--sample is for the bundle of a batch; any other is replayed whole.")
+            raise UsageProblem("--sample is only for the bundle of a batch.")
         with terminal.progress("replaying"):
             texts = texts_of(files, contents.manifest, given or [])
-            again = replayed(contents, texts, tokenizer)
-        found = again.differences
-        if as_json:
-            record = {
-                "id": contents.manifest.id,
-                "same": again.same,
-                "differences": [difference.to_dict() for difference in found],
-                "uncompared": list(again.uncompared),
-            }
-            write_record("proof.replay", record)
-        else:
-            lines = [str(difference) for difference in found] or ["the same"]
-            lines.append(f"not compared: {', '.join(again.uncompared)}")
-            write_text("".join(f"{printable(line)}\n" for line in lines))
-    return Exit.DIFFERENT if found else Exit.OK
+            replay = replayed(contents, texts, tokenizer)
+        return _show_replay(contents, replay, as_json=as_json)
 
 
 def _replay_batch(contents: Contents, given: Sequence[str], sample: int | None, *, as_json: bool) -> Exit:
-    """Shards of a batch are compiled again from its input, which is given with --from."""
-    from tokenbox.batch.evidence import replay_run  # only for batches
+    """Compile shards of a batch again from its input, which ``--from`` names."""
+    from tokenbox.batch.evidence import replay_run
 
     if len(given) != 1:
         raise UsageProblem("a batch is replayed from its input: --from INPUT, once.")
     with terminal.progress("shards replayed") as advance:
-        again = replay_run(contents, given[0], sample, done=advance)
+        replay = replay_run(contents, given[0], sample, done=advance)
+    facts = {"shards": {"replayed": replay.shards, "all": replay.of}, "rows": replay.rows}
+    line = f"replayed: {replay.rows:,} rows in {replay.shards:,} of {replay.of:,} shards"
+    return _show_replay(contents, replay, facts, line, as_json=as_json)
+
+
+def _show_replay(
+    contents: Contents,
+    replay: Replay | Replayed,
+    facts: Mapping[str, object] | None = None,
+    line: str | None = None,
+    *,
+    as_json: bool,
+) -> Exit:
+    """Show the differences and the fields that were not compared, with the facts of a batch."""
     if as_json:
         record = {
             "id": contents.manifest.id,
-            "same": again.same,
-            "differences": [difference.to_dict() for difference in again.differences],
-            "shards": {"replayed": again.shards, "all": again.of},
-            "rows": again.rows,
-            "uncompared": list(again.uncompared),
+            "same": replay.same,
+            "differences": [difference.to_dict() for difference in replay.differences],
+            **(facts or {}),
+            "uncompared": list(replay.uncompared),
         }
         write_record("proof.replay", record)
     else:
-        lines = [str(difference) for difference in again.differences] or ["the same"]
-        lines.append(f"replayed: {again.rows:,} rows in {again.shards:,} of {again.of:,} shards")
-        lines.append(f"not compared: {', '.join(again.uncompared)}")
-        write_text("".join(f"{printable(line)}\n" for line in lines))
-    return Exit.OK if again.same else Exit.DIFFERENT
+        lines = [str(difference) for difference in replay.differences] or ["the same"]
+        lines += [] if line is None else [line]
+        _write_lines([*lines, f"not compared: {', '.join(replay.uncompared)}"])
+    return Exit.OK if replay.same else Exit.DIFFERENT
 
 
 def diff(
     left: Name,
     right: Name,
-    exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="Exit with 1 if there is a difference.")
-    ] = False,
+    exit_code: ExitCode = False,
     folder: Dir = None,
     as_json: AsJson = False,
 ) -> int:
-    """Show what differs between two bundles, field by field.
+    """Compare two bundles, field by field.
 
     Example: tokenbox proof diff 3fa9 81c0
     """
@@ -203,25 +197,15 @@ def diff(
         if as_json:
             record = {"same": not found, "differences": [difference.to_dict() for difference in found]}
             write_record("proof.diff", record)
-        elif found:
-            write_text("".join(f"{printable(str(difference))}\n" for difference in found))
         else:
-            write_text("no difference\n")
+            _write_lines([str(difference) for difference in found] or ["no difference"])
     return Exit.DIFFERENT if exit_code and found else Exit.OK
 
 
-def export(
-    bundle: Name,
-    output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write there, all at once or not at all."),
-    ] = None,
-    folder: Dir = None,
-    as_json: AsJson = False,
-) -> int:
-    """Write a bundle as one file: a tar archive, the same bytes each time.
+def export(bundle: Name, output: Output = None, folder: Dir = None, as_json: AsJson = False) -> int:
+    """Write a bundle as a tar archive; every export has the same bytes.
 
-    `tokenbox proof verify FILE` takes it, and so does any tar program.
+    `tokenbox proof verify FILE` checks the archive.
 
     Example: tokenbox proof export 3fa9 -o proof.tar
     """
@@ -230,15 +214,12 @@ def export(
 
         if output is None and (as_json or terminal.is_seen()):
             raise UsageProblem("an archive is not text. Name a file with -o, or use a pipe.")
-        files, bundle_id = found(bundle, folder)
+        files, bundle_id = find_bundle(bundle, folder)
         manifest = _verified(files, bundle_id)
         data = b"".join(archived(manifest.id, entries(files)))
-        if output is None:
-            write_bytes(data)
-        else:
-            write_file(output, data)
-            if as_json:
-                write_record("proof.export", {"id": manifest.id, "file": output, "bytes": len(data)})
+        deliver(data, output)
+        if as_json:
+            write_record("proof.export", {"id": manifest.id, "file": output, "bytes": len(data)})
     return Exit.OK
 
 
@@ -251,14 +232,18 @@ def _verified(files: BundleFiles, bundle_id: str) -> Manifest:
 def _opened(name: str, folder: str | None) -> tuple[BundleFiles, Contents]:
     from tokenbox.proof.contents import read_contents
 
-    files, bundle_id = found(name, folder)
+    files, bundle_id = find_bundle(name, folder)
     return files, read_contents(files, _verified(files, bundle_id))
+
+
+def _write_lines(lines: Iterable[str]) -> None:
+    write_text("".join(f"{printable(line)}\n" for line in lines))
 
 
 def _row(bundle: Listed) -> list[str]:
     if bundle.manifest is None or bundle.time is None:
-        said = "damaged" if bundle.problem is None else bundle.problem.message
-        return [bundle.id[:SHOWN_ID], "-", "-", f"damaged: {said}", "-", "-"]
+        problem = "damaged" if bundle.problem is None else f"damaged: {bundle.problem.message}"
+        return [bundle.id[:SHOWN_ID], "-", "-", problem, "-", "-"]
     predicate = bundle.manifest.predicate
     tokenizer = cast("Record", predicate["tokenizer"])
     return [
@@ -272,13 +257,13 @@ def _row(bundle: Listed) -> list[str]:
 
 
 def _tokens(predicate: Record) -> str:
-    """What was emitted of the budget."""
+    """Return the total and the budget, as in ``120 of 200``."""
     about = "" if cast("Record", predicate["tokenizer"])["exact"] else "~"
     budget = cast("Record", cast("Record", predicate["budget"])["tokens"])["value"]
     figures = cast("Record", predicate["figures"])
     total = figures.get("total", figures.get("tokens_in"))
-    said = "-" if total is None else f"{about}{total}"
-    return said if budget is None else f"{said} of {budget}"
+    shown = "-" if total is None else f"{about}{total}"
+    return shown if budget is None else f"{shown} of {budget}"
 
 
 def _listed_record(bundle: Listed) -> dict[str, object]:
@@ -299,7 +284,7 @@ def _listed_record(bundle: Listed) -> dict[str, object]:
 def _page(
     contents: Contents, made: Record, signed_by: Sequence[str], not_checked: Sequence[str]
 ) -> Iterator[str]:
-    """The bundle for a person."""
+    """Yield the lines of ``proof show``."""
     manifest, predicate = contents.manifest, contents.manifest.predicate
     engine, outcome = cast("Record", predicate["engine"]), cast("Record", predicate["outcome"])
     tokenizer = cast("Record", predicate["tokenizer"])
@@ -355,7 +340,7 @@ def _records(inputs: Sequence[Record], decisions: Sequence[Record]) -> Iterator[
 
 
 def _pairs(record: Record) -> str:
-    """``name value`` for each field, after a space."""
+    """Return `` name value`` for each field, separated by commas."""
     from tokenbox.proof.manifest import leaves
 
     return "".join(f" {name} {value}," for name, value in leaves(record)).rstrip(",")

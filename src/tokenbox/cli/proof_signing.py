@@ -9,17 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tokenbox.cli import terminal
+from tokenbox.cli.options import AsJson, Output
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
-from tokenbox.cli.proving import Dir, Name, found, say_there_are_none, store_in, trusted_keys
-from tokenbox.cli.streams import (
-    json_bytes,
-    read_bytes,
-    write_bytes,
-    write_error,
-    write_file,
-    write_record,
-    write_text,
-)
+from tokenbox.cli.proving import Dir, Name, find_bundle, report_no_bundles, store_in, trusted_keys
+from tokenbox.cli.streams import deliver, json_bytes, read_bytes, write_error, write_record, write_text
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
@@ -30,29 +23,27 @@ if TYPE_CHECKING:
     from tokenbox.store.bundle_log import Inclusion
     from tokenbox.store.bundles import Bundles
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Output = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Write there.")]
 Keys = Annotated[
     list[str] | None,
     typer.Option("--key", metavar="FILE.pub", help="A public key; may be repeated."),
 ]
 Threshold = Annotated[
-    int, typer.Option("--signatures", metavar="N", min=1, help="How many of the keys must have signed.")
+    int, typer.Option("--signatures", metavar="N", min=1, help="The number of keys that must have signed.")
 ]
 
 
 def keygen(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Where the private key goes.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file of the private key.")],
     as_json: AsJson = False,
 ) -> int:
-    """Make an Ed25519 key: FILE, which only you may read, and FILE.pub, which verifies.
+    """Make an Ed25519 key: FILE, readable only by you, and FILE.pub.
 
-    No file is overwritten. To rotate, make another key, and verify with this one as --retired.
+    No file is overwritten. To rotate keys, make another one, and verify with the old one as --retired.
 
     Example: tokenbox proof keygen ~/.config/tokenbox/proof.key
     """
     with reporting(as_json=as_json):
-        from tokenbox.store.key_files import PUBLIC, write_key  # only with signatures
+        from tokenbox.store.key_files import PUBLIC, write_key
 
         key = write_key(Path(file).expanduser())
         if as_json:
@@ -69,9 +60,9 @@ def sign(
     folder: Dir = None,
     as_json: AsJson = False,
 ) -> int:
-    """Sign a bundle that verifies: a DSSE envelope over its manifest, beside it as envelope.json.
+    """Verify and sign a bundle: envelope.json is a DSSE envelope over its manifest.
 
-    Signatures of other keys stay. To sign every bundle: tokenbox config set --user proof.sign_with FILE
+    Signatures of other keys are kept. To sign every bundle: tokenbox config set --user proof.sign_with FILE
 
     Example: tokenbox proof sign 3fa9 --key proof.key
     """
@@ -81,9 +72,9 @@ def sign(
         from tokenbox.store.key_files import read_signer
 
         if Path(bundle).is_file():
-            raise UsageProblem("an archive is not signed. Sign the bundle in its store, then export it.")
+            raise UsageProblem("an archive cannot be signed. Sign the bundle in its store, then export it.")
         signers = [read_signer(Path(name)) for name in key]
-        files, bundle_id = found(bundle, folder)
+        files, bundle_id = find_bundle(bundle, folder)
         manifest = verified(files, bundle_id)
         place = Path(bundle) if Path(bundle).is_dir() else store_in(folder).folder / manifest.id
         sign_bundle(place, signers)
@@ -98,36 +89,35 @@ def sign(
 def verify(  # noqa: PLR0913, PLR0917  # one parameter per option
     bundles: Annotated[
         list[str] | None,
-        typer.Argument(metavar="BUNDLE...", help="Ids, folders or exported files; all, if none is given."),
+        typer.Argument(metavar="BUNDLE...", help="Ids, folders or exported files. Default: all bundles."),
     ] = None,
     key: Keys = None,
     threshold: Threshold = 1,
     retired: Annotated[
         list[str] | None,
         typer.Option(
-            "--retired", metavar="FILE", help="A public key that --key replaced; it counts up to then."
+            "--retired", metavar="FILE", help="An old public key, valid for bundles before --key took over."
         ),
     ] = None,
     log: Annotated[
-        bool, typer.Option("--log", help="Check the log of the store too: nothing deleted, cut or forked.")
+        bool,
+        typer.Option("--log", help="Also check that the log of the store was not deleted, cut or forked."),
     ] = False,
     checkpoint: Annotated[
         list[str] | None,
-        typer.Option(
-            "--checkpoint", metavar="FILE", help="A checkpoint that you kept, which the log extends."
-        ),
+        typer.Option("--checkpoint", metavar="FILE", help="Check that the log extends this checkpoint."),
     ] = None,
     inclusion: Annotated[
         str | None,
-        typer.Option("--inclusion", metavar="FILE", help="Check that the bundle was in a signed log."),
+        typer.Option("--inclusion", metavar="FILE", help="Check a proof that the bundle is in a signed log."),
     ] = None,
     folder: Dir = None,
     as_json: AsJson = False,
 ) -> int:
-    """Check every byte of bundles against their ids, and their signatures; needs no network.
+    """Check every byte of bundles against their ids, and check their signatures, offline.
 
-    Without --key, the keys are those of the setting proof.trusted; without those, no signature is checked.
-    The first field that differs is named, and the exit status is 1.
+    The default of --key is the setting proof.trusted; if neither is given, no signature is checked. A bundle
+    that fails is reported with the first field that differs, and the exit status is 1.
 
     Example: tokenbox proof verify --log --key proof.key.pub
     """
@@ -138,46 +128,46 @@ def verify(  # noqa: PLR0913, PLR0917  # one parameter per option
         keys, store = _public_keys(key), store_in(folder)
         older = _public_keys(retired) if retired else None
         if older and (keys is None or not log):
-            raise UsageProblem("--retired needs --key and --log: the log says what was signed before.")
+            raise UsageProblem("--retired needs --key and --log: the log shows what was signed before.")
         names = bundles or store.ids()
         if not names:
-            say_there_are_none(store)
-        shown = None if inclusion is None else _inclusion(inclusion, bundles, keys)
+            report_no_bundles(store)
+        proof = None if inclusion is None else _inclusion(inclusion, bundles, keys)
         wrong, records = 0, []
         before = _before(store, keys, threshold) if older else frozenset[str]()
         with terminal.progress("verifying", len(names)) as advance:
             for name in names:
                 try:
-                    files, bundle_id = found(name, folder)
-                    taken = [*(keys or ()), *(older or ())] if bundle_id in before else keys
-                    manifest = verified(files, bundle_id, taken, threshold)
-                    if shown is not None and inclusion is not None:
-                        shown.check(manifest.id, keys or (), threshold, inclusion)
+                    files, bundle_id = find_bundle(name, folder)
+                    accepted = [*(keys or ()), *(older or ())] if bundle_id in before else keys
+                    manifest = verified(files, bundle_id, accepted, threshold)
+                    if proof is not None and inclusion is not None:
+                        proof.check(manifest.id, keys or (), threshold, inclusion)
                     records.append({"bundle": name, "id": manifest.id, "ok": True})
-                    said = "ok" if name == manifest.id else f"ok, {manifest.id}"
+                    result = "ok" if name == manifest.id else f"ok, {manifest.id}"
                 except BundleInvalid as error:
                     wrong += 1
                     records.append({"bundle": name, "ok": False, "error": error.to_dict()})
-                    said = error.message
+                    result = error.message
                 if not as_json:
-                    write_text(f"{printable(name)}: {printable(said)}\n")
+                    write_text(f"{printable(name)}: {printable(result)}\n")
                 advance()
-        asked = log or checkpoint is not None
-        problems = _log_problems(folder, keys, threshold, checkpoint or (), older or ()) if asked else []
+        check_log = log or checkpoint is not None
+        problems = _log_problems(store, keys, threshold, checkpoint or (), older or ()) if check_log else []
         if as_json:
-            said_of_log = {"log": [error.to_dict() for error in problems]} if asked else {}
-            write_record("proof.verify", {"bundles": records, "wrong": wrong, **said_of_log})
-        elif asked:
+            of_log = {"log": [error.to_dict() for error in problems]} if check_log else {}
+            write_record("proof.verify", {"bundles": records, "wrong": wrong, **of_log})
+        elif check_log:
             entries = store.log.size()
             lines = [error.message for error in problems] or [f"log: ok, {entries:,} entries"]
             write_text("".join(f"{printable(line)}\n" for line in lines))
         if wrong:
-            write_error(f"{wrong:,} of {len(names):,} bundles are not what their ids say.\n")
+            write_error(f"{wrong:,} of {len(names):,} bundles are invalid.\n")
     return Exit.DIFFERENT if wrong or problems else Exit.OK
 
 
 def checkpoint(output: Output = None, folder: Dir = None) -> int:
-    """Print the last signed checkpoint of the log. Keep it elsewhere: it finds a log that was cut.
+    """Print the last signed checkpoint of the log. A copy kept elsewhere reveals a log that was cut.
 
     Example: tokenbox proof checkpoint -o checkpoint.json
     """
@@ -189,34 +179,28 @@ def checkpoint(output: Output = None, folder: Dir = None) -> int:
             raise LogInvalid(
                 "has no checkpoint: set proof.sign_with, and write a bundle.", file="log/checkpoints"
             )
-        _deliver(latest[1], output)
+        deliver(latest[1], output)
     return Exit.OK
 
 
 def inclusion(bundle: Name, output: Output = None, folder: Dir = None) -> int:
-    """Print the proof that a bundle is in the log: 20 hashes for a million bundles, and no other bundle.
+    """Print a proof that a bundle is in the log; it reveals no other bundle.
 
-    `tokenbox proof verify BUNDLE --inclusion FILE --key FILE.pub` checks it without the log.
+    `tokenbox proof verify BUNDLE --inclusion FILE --key FILE.pub` checks it without the log. It has 20 hashes
+    for a log of a million bundles.
 
     Example: tokenbox proof inclusion 3fa9 -o inclusion.json
     """
     with reporting():
         store = store_in(folder)
-        _deliver(json_bytes(store.log.inclusion(store.find(bundle)).to_dict()), output)
+        deliver(json_bytes(store.log.inclusion(store.find(bundle)).to_dict()), output)
     return Exit.OK
-
-
-def _deliver(data: bytes, output: str | None) -> None:
-    if output is None:
-        write_bytes(data)
-    else:
-        write_file(output, data)
 
 
 def _public_keys(given: Sequence[str] | None) -> list[PublicKey] | None:
     if not given:
         return trusted_keys()
-    from tokenbox.store.key_files import read_public  # only with signatures
+    from tokenbox.store.key_files import read_public
 
     return [read_public(Path(name)) for name in given]
 
@@ -225,7 +209,7 @@ def _inclusion(file: str, bundles: Sequence[str] | None, keys: object) -> Inclus
     from tokenbox.store import bundle_log
 
     if bundles is None or len(bundles) != 1 or keys is None:
-        raise UsageProblem("--inclusion is about one bundle, and needs --key.")
+        raise UsageProblem("--inclusion needs exactly one bundle and --key.")
     try:
         record = json.loads(read_bytes(file))
     except (ValueError, RecursionError):
@@ -234,7 +218,7 @@ def _inclusion(file: str, bundles: Sequence[str] | None, keys: object) -> Inclus
 
 
 def _log_problems(
-    folder: str | None,
+    store: Bundles,
     keys: Sequence[PublicKey] | None,
     threshold: int,
     kept: Sequence[str],
@@ -242,13 +226,12 @@ def _log_problems(
 ) -> list[BundleInvalid]:
     from tokenbox.store.bundle_log import verify_log
 
-    store = store_in(folder)
-    elsewhere = [(name, read_bytes(name)) for name in kept]
-    return list(verify_log(store.log, store.ids, keys, threshold, elsewhere, retired))
+    checkpoints = [(name, read_bytes(name)) for name in kept]
+    return list(verify_log(store.log, store.ids, keys, threshold, checkpoints, retired))
 
 
 def _before(store: Bundles, keys: Sequence[PublicKey] | None, threshold: int) -> frozenset[str]:
-    """The bundles that retired keys may have signed; none where the log cannot be read, which is told."""
+    """Return the bundles that retired keys may have signed; empty if the log cannot be read."""
     from tokenbox.proof.errors import LogInvalid
     from tokenbox.store.bundle_log import entered_before
 

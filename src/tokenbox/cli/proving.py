@@ -1,4 +1,4 @@
-"""``--proof`` of the commands that decide something: a bundle of it, whatever comes of it."""
+"""The options ``--proof``, ``--proof-texts`` and ``--proof-dir``, and access to proof bundles."""
 
 from __future__ import annotations
 
@@ -27,41 +27,42 @@ if TYPE_CHECKING:
 
 Proof = Annotated[
     bool | None,
-    typer.Option("--proof/--no-proof", help="Leave a proof bundle, of a refusal too; see `tokenbox proof`."),
+    typer.Option("--proof/--no-proof", help="Write a proof bundle, of refusals too; see `tokenbox proof`."),
 ]
 ProofTexts = Annotated[
     bool | None,
     typer.Option(
-        "--proof-texts/--no-proof-texts", help="The same with all texts in it, so that it replays offline."
+        "--proof-texts/--no-proof-texts", help="Write it with all texts, so that it replays offline."
     ),
 ]
 ProofDir = Annotated[
     str | None,
-    typer.Option("--proof-dir", metavar="DIR", help="Where proof goes, instead of .tokenbox/proof."),
+    typer.Option("--proof-dir", metavar="DIR", help="Write it to DIR instead of .tokenbox/proof."),
 ]
 
 Name = Annotated[
     str, typer.Argument(metavar="BUNDLE", help="An id or its beginning, a folder, or an exported file.")
 ]
 Dir = Annotated[
-    str | None, typer.Option("--dir", metavar="DIR", help="Where bundles are.  [default: .tokenbox/proof]")
+    str | None,
+    typer.Option("--dir", metavar="DIR", help="The folder of bundles. Default: .tokenbox/proof."),
 ]
 _ID = re.compile("[0-9a-f]{1,64}")
 
 
 class Prover:
-    """What a command calls with evidence. That no proof could be written is said after its own result."""
+    """Writes proof bundles. A command calls it with evidence; ``status`` reports a bundle that failed."""
 
     def __init__(self, *, texts: bool, folder: str | None, signers: Sequence[SigningKey] = ()) -> None:
-        # Where the budget is from, once the command knows.
         self.budget_source: str | None = None
+        """The origin of the budget, set by the command once it is known."""
         self._texts = texts
         self._folder = folder
         self._signers = signers
         self._problem: TokenboxError | None = None
 
     def __call__(self, evidence: Evidence) -> None:
-        from tokenbox.store.bundles import Bundles  # only with --proof
+        from tokenbox.store.bundles import Bundles
 
         if self.budget_source is not None:
             tokens = replace(evidence.budget.tokens, source=self.budget_source)
@@ -76,14 +77,14 @@ class Prover:
             write_error(f"proof: {printable(str(written.path))}\n")
 
     def status(self) -> Exit:
-        """Says what could not be written, and how the command ends for it."""
+        """Report a bundle that could not be written, and return the exit status."""
         return Exit.OK if self._problem is None else report(self._problem)
 
 
 def bundles_folder(named: str | None) -> Path:
-    """Where bundles are: the folder that was named, else that of the project, else that of this folder.
+    """Return the folder of bundles: the one that is named, else that of the project or the current folder.
 
-    A ``.tokenbox`` of its own in a folder of a project would hide the project's settings there.
+    It is the project's, because a second ``.tokenbox`` inside a project would hide the project's settings.
     """
     from tokenbox.config import find_project
     from tokenbox.store.bundles import FOLDER
@@ -95,15 +96,15 @@ def bundles_folder(named: str | None) -> Path:
 
 
 def asks_for_proof(*, proof: bool | None, texts: bool | None, folder: str | None) -> bool:
-    """Whether options ask for it: naming a folder, or asking for texts, does too."""
+    """Return True if the options ask for proof; ``--proof-texts`` and ``--proof-dir`` do too."""
     return proof if proof is not None else texts is True or folder is not None
 
 
 @contextmanager
 def proving(*, proof: bool | None, texts: bool | None, folder: str | None) -> Iterator[Prover | None]:
-    """What a command decides in here leaves proof, if options or else the settings ask for it.
+    """Yield a prover if the options or else the settings ask for proof.
 
-    An error inside stays what the command ends with.
+    An error inside remains the error of the command.
     """
     prover = None
     if proof is not False:
@@ -127,21 +128,21 @@ def store_in(folder: str | None) -> Bundles:
     return Bundles(bundles_folder(folder))
 
 
-def say_there_are_none(store: Bundles) -> None:
+def report_no_bundles(store: Bundles) -> None:
     write_error(
         f"There are no bundles in {printable(str(store.folder))} yet. Make one: tokenbox layout DOC --proof\n"
     )
 
 
-def found(name: str, folder: str | None) -> tuple[BundleFiles, str]:
-    """The bundle that was named, and the id it should have."""
+def find_bundle(name: str, folder: str | None) -> tuple[BundleFiles, str]:
+    """Return the files of the bundle that is named, and the id it should have."""
     from tokenbox.store.bundles import BundleNotFound, open_bundle
 
     store = store_in(folder)
     if not _ID.fullmatch(name):
         if not Path(name).exists():
             raise BundleNotFound(
-                f"{name[:200]} is neither the id of a bundle nor a folder or file.", start=name[:200]
+                f"{name[:200]} is not the id of a bundle, a folder or a file.", start=name[:200]
             )
         return open_bundle(name)
     try:
@@ -154,21 +155,21 @@ def found(name: str, folder: str | None) -> tuple[BundleFiles, str]:
 
 
 def signers_of(settings: Config) -> list[SigningKey]:
-    """The key of the settings that signs proofs. Raises ``KeyInvalid`` and ``ConfigError``."""
-    from tokenbox.config.trust import own_paths  # only with proof
+    """Return the signing keys of the settings. Raises ``KeyInvalid`` and ``ConfigError``."""
+    from tokenbox.config.trust import own_paths
     from tokenbox.store.key_files import read_signer
 
     return [read_signer(path) for path in own_paths(settings.setting("proof.sign_with"))]
 
 
 def trusted_keys() -> list[PublicKey] | None:
-    """The public keys of the settings: one of them must have signed. None if any bundle will do."""
-    from tokenbox.config import load  # only for bundles that are read
+    """Return the trusted public keys of the settings; None if signatures are not required."""
+    from tokenbox.config import load
     from tokenbox.config.trust import own_paths
 
     paths = own_paths(load().setting("proof.trusted"))
     if not paths:
         return None
-    from tokenbox.store.key_files import read_public  # only with signatures
+    from tokenbox.store.key_files import read_public
 
     return [read_public(path) for path in paths]

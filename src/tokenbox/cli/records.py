@@ -1,8 +1,8 @@
-"""What every command prints with ``--json``, as JSON Schemas. They are made from one table of short notes.
+"""The JSON Schemas of what commands print with ``--json``, built from one table in a short notation.
 
-A note is a type of ``TYPES``, a list with the note of its items, or a table of fields. ``?`` after a type:
-the value may be null; after a field: it may be missing. ``*``: there are other fields. A later version may
-add fields; those that a schema names keep their meaning (docs/stability.md).
+A note is a type of ``TYPES``, a list with the note of its items, or a table of fields. ``?`` after a type
+means that the value may be null, after a field that it may be missing. ``*`` allows other fields. A later
+version may add fields; those in a schema keep their meaning (docs/stability.md).
 """
 
 from __future__ import annotations
@@ -519,42 +519,43 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
         },
     ),
 }
-"""The records by their schema: the command that prints one, and its fields."""
+"""The command that prints a record, and the fields of the record, by the name of its schema."""
 
 
 def schema_of(name: str, *, strict: bool = False) -> dict[str, Any]:
-    """The JSON Schema of a record, such as ``count/1``. ``strict``: a field that it does not name is wrong.
+    """Return the JSON Schema of a record, such as ``count/1``. ``strict`` allows no other fields.
 
     Raises KeyError.
     """
     about, fields = RECORDS[name]
-    made = _expanded({"schema": "text", **fields}, strict=strict)
-    made["properties"]["schema"] = {"const": f"tokenbox.{name}"}
+    schema = _expanded({"schema": "text", **fields}, strict=strict)
+    schema["properties"]["schema"] = {"const": f"tokenbox.{name}"}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:tokenbox:schema:{name.replace('/', ':')}",
         "title": f"tokenbox.{name}",
         "description": about,
-        **made,
+        **schema,
     }
 
 
 def _expanded(note: Any, *, strict: bool) -> dict[str, Any]:  # noqa: ANN401  # a note
+    """Return the JSON Schema of a note."""
     if isinstance(note, tuple):
         return {"oneOf": [_expanded(note[1], strict=strict), {"type": "null"}]}
     if isinstance(note, list):
         return {"type": "array", "items": _expanded(note[0], strict=strict)}
     if isinstance(note, str):
-        found = dict(TYPES[note.removesuffix("?")])
+        schema = dict(TYPES[note.removesuffix("?")])
         if note.endswith("?"):
-            found["type"] = [found["type"], "null"]
-        return found
-    fields = {
-        name.removesuffix("?"): _expanded(of, strict=strict) for name, of in note.items() if name != "*"
-    }
-    made: dict[str, Any] = {
+            schema["type"] = [schema["type"], "null"]
+        return schema
+    fields = {name: inner for name, inner in note.items() if name != "*"}
+    schema = {
         "type": "object",
-        "required": [name for name in note if name != "*" and not name.endswith("?")],
-        "properties": fields,
+        "required": [name for name in fields if not name.endswith("?")],
+        "properties": {
+            name.removesuffix("?"): _expanded(inner, strict=strict) for name, inner in fields.items()
+        },
     }
-    return {**made, "additionalProperties": False} if strict and "*" not in note else made
+    return {**schema, "additionalProperties": False} if strict and fields == note else schema

@@ -1,4 +1,4 @@
-"""The texts that a bundle is replayed with: its own, and those that are given again."""
+"""Replays a bundle with its own texts and those that the user gives again."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from tokenbox.proof.replay import Replay
     from tokenbox.proof.verify import BundleFiles
 
-# All of it is in memory.
 MAX_BYTES = 1 << 30
-# What is decided in the gateway and in the shell, by the extra that has it: loaded for their bundles only.
+"""The largest total of texts, which are all held in memory."""
+# Functions recorded by the gateway and the shell are loaded only for their bundles; each needs an extra.
 _SURFACES = {"gateway": "replaying what a gateway decided", "shell": "replaying what a shell sent"}
 _PACK = ".bcp"
 _JSON = ".json"
@@ -35,13 +35,13 @@ _DOCUMENTS = (".toml", ".yaml", ".yml", ".json")
 
 
 def texts_of(files: BundleFiles, manifest: Manifest, given: Sequence[str]) -> Texts:
-    """The texts in a verified bundle, and those at the paths ``given``. Raises :class:`ReplayImpossible`."""
+    """Read the texts of a verified bundle and of the paths ``given``. Raises :class:`ReplayImpossible`."""
     texts = Texts()
     tree = manifest.tree(TEXTS)
     if tree is not None:
         if tree.size > MAX_BYTES:
             raise ReplayImpossible(
-                f"the texts in the bundle have {tree.size:,} bytes; at most {MAX_BYTES:,} are replayed.",
+                f"the texts in the bundle have {tree.size:,} bytes; replay is limited to {MAX_BYTES:,}.",
                 bytes=tree.size,
                 limit=MAX_BYTES,
             )
@@ -51,18 +51,18 @@ def texts_of(files: BundleFiles, manifest: Manifest, given: Sequence[str]) -> Te
     for path in given:
         for file in _files(path):
             _add_file(texts, file)
-    packed = [path for path in given if not path.endswith(_PACK)]
-    if manifest.kind is EvidenceKind.BLOCKS and packed:
+    folders = [path for path in given if not path.endswith(_PACK)]
+    if manifest.kind is EvidenceKind.BLOCKS and folders:
         from tokenbox.folder import as_blocks, read, survey
 
-        source = read(survey(packed))
+        source = read(survey(folders))
         texts.add_blocks(as_blocks(source))
-        texts.add_blocks(_packed_again(source, manifest))
+        texts.add_blocks(_repacked(source, manifest))
     return texts
 
 
-def _packed_again(source: Source, manifest: Manifest) -> Sequence[Block]:
-    """The blocks of the pack that the bundle is of, if it had no query."""
+def _repacked(source: Source, manifest: Manifest) -> Sequence[Block]:
+    """Return the blocks of the recorded pack, which are the same if it had no query."""
     from tokenbox.folder import pack_source
     from tokenbox.tokenizers import registry
 
@@ -77,8 +77,8 @@ def _packed_again(source: Source, manifest: Manifest) -> Sequence[Block]:
 
 
 def replayed(contents: Contents, texts: Texts, tokenizer: str | None) -> Replay:
-    """The recorded call, made again. Raises :class:`ReplayImpossible`."""
-    from tokenbox.proof.replay import replay  # which loads every function that is recorded
+    """Make the recorded call again. Raises :class:`ReplayImpossible`."""
+    from tokenbox.proof.replay import replay
 
     name = str(contents.manifest.predicate["function"])
     if name in _SURFACES:
@@ -93,7 +93,7 @@ def replayed(contents: Contents, texts: Texts, tokenizer: str | None) -> Replay:
 
 
 def _files(path: str) -> list[str]:
-    """The file itself, or the files in the folder."""
+    """Return the file itself, or all files in the folder."""
     if not Path(path).is_dir():
         return [path]
     found = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
@@ -101,7 +101,7 @@ def _files(path: str) -> list[str]:
 
 
 def _add_file(texts: Texts, path: str) -> None:
-    """A file as it is; of a layout document and of chat messages, the texts in it too."""
+    """Add a file and, if it is a layout document or chat messages, the texts in it."""
     data = read_bytes(path)
     texts.add(data)
     if Path(path).suffix.lower() == _JSON and _add_messages(texts, data):
@@ -112,21 +112,21 @@ def _add_file(texts: Texts, path: str) -> None:
         try:
             document = read_document(path)
         except TokenboxError:
-            return  # a file that only ends like one
+            return  # not a layout document
         for section in document.sections:
             for text in (section.content, *section.extra):
                 texts.add(text.encode())
 
 
 def _add_messages(texts: Texts, data: bytes) -> bool:
-    """The messages of a list or of a request, and its tools, if that is what the file has."""
+    """Add the messages and tools of a chat; return False if the file is something else."""
     from tokenbox.content.message import check_messages
     from tokenbox.proof.of_messages import message_texts
 
     try:
         value: Any = json.loads(data)
-        asked = value if isinstance(value, dict) else {"messages": value}
-        found = list(message_texts(check_messages(asked["messages"]), asked.get("tools") or ()))
+        body = value if isinstance(value, dict) else {"messages": value}
+        found = list(message_texts(check_messages(body["messages"]), body.get("tools") or ()))
     except (TokenboxError, ValueError, TypeError, KeyError, RecursionError):
         return False
     for text in found:

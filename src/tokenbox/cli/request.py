@@ -1,4 +1,4 @@
-"""What estimate, plan and enforce are asked about: chunks from files, and what holds for the model."""
+"""The input of estimate, plan and enforce: chunks from files, and the settings of the model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tokenbox.cli.outcome import UsageProblem
-from tokenbox.cli.streams import STDIN, read_bytes, read_text
+from tokenbox.cli.streams import STDIN, read_bytes, read_text, shown_name
 from tokenbox.errors import DocumentError
 
 if TYPE_CHECKING:
@@ -20,47 +20,44 @@ if TYPE_CHECKING:
 
 Files = Annotated[
     list[str] | None,
-    typer.Argument(metavar="FILE", help="Texts, one chunk each, named by their files; - is standard input."),
+    typer.Argument(metavar="FILE", help="Text files, one chunk each; - is standard input."),
 ]
 Model = Annotated[
-    str | None, typer.Option("--model", "-m", metavar="MODEL", help="Default: `model` of the settings.")
+    str | None, typer.Option("--model", "-m", metavar="NAME", help="Default: the setting `model`.")
 ]
 Tokenizer = Annotated[
     str | None,
-    typer.Option(
-        "--tokenizer", "-t", metavar="NAME", help="The tokenizer that counts, instead of the model's own."
-    ),
+    typer.Option("--tokenizer", "-t", metavar="NAME", help="Overrides the model's tokenizer."),
 ]
 Messages = Annotated[
     str | None,
-    typer.Option("--messages", metavar="FILE", help="Chat messages as JSON, or a request that has them."),
+    typer.Option("--messages", metavar="FILE", help="Chat messages as JSON, or a whole request."),
 ]
 Document = Annotated[
     str | None, typer.Option("--document", "-d", metavar="DOC", help="The sections of a layout document.")
 ]
 Pack = Annotated[str | None, typer.Option("--lcp", metavar="FILE", help="The blocks of a pack (LCP).")]
 MaxCtx = Annotated[
-    str | None, typer.Option("--max-ctx", metavar="TOKENS", help="Instead of the model's own window.")
+    str | None, typer.Option("--max-ctx", metavar="TOKENS", help="Overrides the model's context window.")
 ]
 ReserveOut = Annotated[
-    str | None, typer.Option("--reserve-out", metavar="TOKENS", help="Kept free for the answer.")
+    str | None, typer.Option("--reserve-out", metavar="TOKENS", help="Tokens to keep free for the answer.")
 ]
 Headroom = Annotated[
     str | None,
-    typer.Option("--headroom", metavar="FRACTION", help="Of the window, kept free for safety: 0.05."),
+    typer.Option("--headroom", metavar="FRACTION", help="Share of the window to keep free, such as 0.05."),
 ]
 Strategy = Annotated[
     str | None,
     typer.Option(
-        "--strategy", metavar="NAME", help="box, ladder, window, an entry point, or module:function of yours."
+        "--strategy", metavar="NAME", help="box, ladder, window, an entry point, or your own module:function."
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The chunks, and what a whole request says beside its messages."""
+    """The chunks, and the model and output limit that a whole request names."""
 
     chunks: Chunks
     model: str | None = None
@@ -69,7 +66,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What to ask about, as options name it."""
+    """The input that the arguments and options name."""
 
     files: Sequence[str]
     messages: str | None = None
@@ -77,20 +74,20 @@ class Given:
     pack: str | None = None
 
     def read(self) -> Read:
-        """The chunks. Raises :class:`UsageProblem` where there is not just one kind of them."""
+        """Read the chunks. Raises :class:`UsageProblem` unless exactly one kind of input is named."""
         from tokenbox.policy import read_chunks
 
-        asked = {
+        inputs = {
             "FILE": bool(self.files),
             "--messages": self.messages is not None,
             "--document": self.document is not None,
             "--lcp": self.pack is not None,
         }
-        named = [option for option, is_given in asked.items() if is_given]
+        named = [option for option, is_given in inputs.items() if is_given]
         if len(named) > 1:
             raise UsageProblem(f"{named[0]} and {named[1]} do not go together. Give one of them.")
         if not named:
-            raise UsageProblem(f"name what to look at: {', '.join(asked)}; - is standard input.")
+            raise UsageProblem(f"name an input: {', '.join(inputs)}; - is standard input.")
         if self.files.count(STDIN) > 1:
             raise UsageProblem("standard input can be read only once: give - only once.")
         if self.messages is not None:
@@ -106,14 +103,16 @@ class Given:
             return Read(read_chunks(document.sections, document.separator))
         from tokenbox.content.section import Section
 
-        texts = _texts(list(dict.fromkeys(self.files)))
-        return Read(read_chunks([Section(name, text, shrink=1) for name, text in texts]))
+        sections = [
+            Section(shown_name(name), read_text(name), shrink=1) for name in dict.fromkeys(self.files)
+        ]
+        return Read(read_chunks(sections))
 
 
 def settings(
     max_ctx: str | None, reserve_out: str | None, headroom: str | None, strategy: str | None
 ) -> Config:
-    """The settings of the folder, with what the flags say before them."""
+    """Load the settings of the folder, overridden by the flags."""
     from tokenbox.config import load
 
     return load(
@@ -127,7 +126,7 @@ def settings(
 
 
 def model_of(model: str | None, read: Read, config: Config) -> str | None:
-    """The model of the option, else of the request, else of the settings."""
+    """Return the model of the option, else of the request, else of the settings."""
     if model is not None or read.model is not None:
         return read.model if model is None else model
     found = config.value("model")
@@ -135,46 +134,42 @@ def model_of(model: str | None, read: Read, config: Config) -> str | None:
 
 
 def needed_model(model: str | None, read: Read, config: Config) -> str:
-    """As :func:`model_of`; a model is required."""
+    """Return :func:`model_of`. Raises :class:`UsageProblem` if no model is named."""
     found = model_of(model, read, config)
     if found is None:
-        raise UsageProblem("name a model: --model gpt-4o, or once for all: tokenbox config set model gpt-4o")
+        raise UsageProblem("name a model: --model gpt-4o, or as a default: tokenbox config set model gpt-4o")
     return found
 
 
-def whole(text: str | None, option: str, otherwise: object) -> Any:  # noqa: ANN401  # checked where it is used
-    """The number that an option says; without it, what is said otherwise."""
+def tokens_in(text: str | None, option: str, default: object) -> Any:  # noqa: ANN401  # checked where it is used
+    """Return the number of tokens in the value of an option, or ``default`` without the option."""
     if text is None:
-        return otherwise
+        return default
     if not (text.isascii() and text.isdigit() and len(text) < 17):  # noqa: PLR2004  # RFC 8785
         raise UsageProblem(f"{option} is a whole number of tokens, not {text[:60]!r}.")
     return int(text)
 
 
-def _texts(names: Sequence[str]) -> list[tuple[str, str]]:
-    return [("standard input" if name == STDIN else name, read_text(name)) for name in names]
-
-
 def _read_messages(name: str) -> Read:
-    """A JSON file of messages: a list of them, or a request as a server takes it."""
+    """Read a JSON file: a list of messages, or a request."""
     from tokenbox.policy import read_chunks
 
-    shown = "standard input" if name == STDIN else name
+    shown = shown_name(name)
     try:
         data: Any = json.loads(read_text(name))
     except (json.JSONDecodeError, RecursionError, ValueError) as error:
         raise DocumentError(f"this is not valid JSON: {error}", file=shown, code="document_syntax") from None
-    asked: dict[str, Any] = data if isinstance(data, dict) else {"messages": data}
-    messages, tools, model = asked.get("messages"), asked.get("tools") or [], asked.get("model")
+    body: dict[str, Any] = data if isinstance(data, dict) else {"messages": data}
+    messages, tools, model = body.get("messages"), body.get("tools") or [], body.get("model")
     if not isinstance(messages, list) or not isinstance(tools, list):
         raise DocumentError(
             'there are no messages: give a list, or a request such as {"messages": [...]}.',
             file=shown,
             code="document_missing_key",
         )
-    max_tokens = next((asked[key] for key in _MAX_TOKENS if asked.get(key) is not None), None)
+    max_tokens = next((body[key] for key in _MAX_TOKENS if body.get(key) is not None), None)
     return Read(read_chunks(messages, tools=tools), model if isinstance(model, str) else None, max_tokens)
 
 
-# How requests say how long the answer may be, the first that does.
+# The fields of a request that limit the output; the first one that is set counts.
 _MAX_TOKENS = ("max_completion_tokens", "max_tokens", "max_output_tokens")

@@ -1,4 +1,4 @@
-"""``tokenbox schema``: the published JSON Schemas."""
+"""``tokenbox schema``: prints the published JSON Schemas."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ PREFIX = "tokenbox."
 def schema(
     name: Annotated[
         str,
-        typer.Argument(help="layout (documents), result (of one), batch, or what a record's schema says."),
+        typer.Argument(metavar="NAME", help="layout (documents), result, batch, or a name of --list."),
     ] = "layout",
     every: Annotated[bool, typer.Option("--list", help="List all names instead.")] = False,
 ) -> int:
-    """Print the JSON Schema of layout documents, or of what a command prints with --json.
+    """Print the JSON Schema of layout documents, or of the output of a command with --json.
 
     Example: tokenbox schema tokenbox.count/1
     """

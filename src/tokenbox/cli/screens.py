@@ -1,6 +1,6 @@
-"""The two screens of the shell: a terminal, with colours and the keys of its user, and a pipe, with neither.
+"""The screens of the shell: a terminal with colours and a keyboard, and a pipe with neither.
 
-What was asked for goes to standard output, what happened beside it to standard error.
+Results go to standard output, notices and errors to standard error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tokenbox.errors import TokenboxError
     from tokenbox.render.lines import Line
 
-# What a model writes is text: nothing of it may move the cursor, change colours or hide itself.
+# Control characters from a model, which could move the cursor, change colours or hide text.
 _UNSAFE: Final = re.compile(r"[^\n\t\x20-\x7e\xa0-\U0010ffff]")
 _ANSWERS: Final = {
     "y": Approval.ONCE,
@@ -38,18 +38,18 @@ _FAINT, _RED, _PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[0m"
 
 
 def safe(text: str) -> str:
-    """``text`` of a model, with every control character shown instead of obeyed."""
+    """Return the text of a model with every control character made visible."""
     return _UNSAFE.sub(lambda match: printable(match[0]), text)
 
 
 class PipeScreen:
-    """Plain text, for scripts and transcripts. Nobody can be asked, so nothing is approved."""
+    """Plain text, for scripts and transcripts. Nobody can answer questions, so nothing is approved."""
 
     keyboard: Keyboard | None = None
 
     def __init__(self) -> None:
         self.status = Exit.OK
-        """How the command ends: by the last error that was shown."""
+        """The exit status, that of the last error."""
         self._at_line_start = True
 
     def lines(self, lines: Sequence[Line]) -> None:
@@ -77,16 +77,16 @@ class PipeScreen:
         self._write(safe(text), flush=True)
 
     def reasoning(self, text: str) -> None:
-        """Not shown: it is not part of the answer."""
+        """Show nothing: reasoning is not part of the answer."""
 
     def answer_ends(self) -> None:
         self._finish_line()
 
     def waiting(self, what: str) -> None:
-        """Nobody watches."""
+        """Show nothing: nobody watches a pipe."""
 
     def copy(self, text: str) -> bool:
-        """There is no clipboard in a pipe; the text is what comes out of it."""
+        """Print the text, as a pipe has no clipboard."""
         self.text(text)
         return False
 
@@ -95,12 +95,12 @@ class PipeScreen:
         return terminal.width()
 
     def approves(self, what: str, question: str, *, always: bool = True) -> Approval:
-        self.notice(f"{what} Not approved: there is nobody to ask.")
+        self.notice(f"{what} Not approved: nobody can be asked in a pipe.")
         return Approval.NO
 
     def _write(self, text: str, *, flush: bool = False) -> None:
         if text:
-            self._at_line_start = text.endswith("\n")  # first: an interrupt may come with the last byte
+            self._at_line_start = text.endswith("\n")  # before writing, which may be interrupted
             write_text(text)
             if flush:
                 write_bytes(b"", flush=True)
@@ -111,17 +111,17 @@ class PipeScreen:
 
 
 class QuietScreen(PipeScreen):
-    """Nothing but notices and problems: the result is printed as data when it is whole."""
+    """Notices and errors only, for a result that is printed as JSON at the end."""
 
     def answer(self, text: str) -> None:
-        """It is in the result."""
+        """Show nothing: the answer is part of the result."""
 
     def answer_ends(self) -> None:
-        """Nothing was begun."""
+        """Show nothing: no answer was shown."""
 
 
 class TerminalScreen(PipeScreen):
-    """A terminal. Notices are faint, problems red; NO_COLOR turns both off."""
+    """A terminal. Notices are faint, errors red; NO_COLOR turns colours off."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -143,8 +143,8 @@ class TerminalScreen(PipeScreen):
     def problem(self, error: TokenboxError) -> None:
         self._done_waiting()
         self._finish_line()
-        said = "\n".join(wrap(f"error: {printable(error.message)} ({error.code})", terminal.width()))
-        write_text(f"{self._coloured('error:', _RED)}{said.removeprefix('error:')}\n")
+        text = "\n".join(wrap(f"error: {printable(error.message)} ({error.code})", terminal.width()))
+        write_text(f"{self._coloured('error:', _RED)}{text.removeprefix('error:')}\n")
 
     def answer(self, text: str) -> None:
         self._done_waiting()
@@ -157,7 +157,7 @@ class TerminalScreen(PipeScreen):
         write_bytes(b"", flush=True)
 
     def _piece(self, text: str) -> None:
-        if not text.startswith("\x1b"):  # a colour moves nothing
+        if not text.startswith("\x1b"):  # a colour code does not move the cursor
             self._at_line_start = text.endswith("\n")
         write_text(text)
 
@@ -176,7 +176,7 @@ class TerminalScreen(PipeScreen):
         super().answer_ends()
 
     def waiting(self, what: str) -> None:
-        """One faint line, which the answer takes the place of."""
+        """Show a faint line, which the answer replaces."""
         if self._colours:
             self._waiting = True
             write_text(self._coloured(f"{what} ...", _FAINT))
@@ -189,16 +189,16 @@ class TerminalScreen(PipeScreen):
             write_text(f"{line}\n")
         try:
             more = ", [a]lways in this session" if always else ""
-            said = input(f"{question} [y]es, [N]o{more}: ")
+            answer = input(f"{question} [y]es, [N]o{more}: ")
         except (EOFError, KeyboardInterrupt):
             write_text("\n")
             return Approval.NO
-        return _ANSWERS.get(said.strip().lower(), Approval.NO)
+        return _ANSWERS.get(answer.strip().lower(), Approval.NO)
 
     def copy(self, text: str) -> bool:
-        """By the terminal itself (OSC 52), so that it works over ssh too."""
-        coded = base64.b64encode(text.encode("utf-8", "replace")).decode()
-        write_text(f"\x1b]52;c;{coded}\x07")
+        """Copy with the terminal's own sequence (OSC 52), which works over ssh too."""
+        encoded = base64.b64encode(text.encode("utf-8", "replace")).decode()
+        write_text(f"\x1b]52;c;{encoded}\x07")
         write_bytes(b"", flush=True)
         return True
 

@@ -1,4 +1,4 @@
-"""``tokenbox serve``: the gateway in front of LLM servers."""
+"""``tokenbox serve``: runs the gateway in front of LLM servers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from tokenbox.errors import MissingExtra
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tokenbox.gateway.settings import GatewaySettings
+
 
 @contextmanager
 def gateway_extra() -> Iterator[None]:
-    """Around imports of what runs the gateway. Raises :class:`MissingExtra` where a package is not there."""
+    """Wrap imports of the gateway. Raises :class:`MissingExtra` if a package of its extra is missing."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -33,39 +35,53 @@ def serve(  # noqa: PLR0913, PLR0917  # one parameter per option
             "--upstream",
             "-u",
             metavar="[NAME=]URL",
-            help="A server that answers, such as http://127.0.0.1:8080; may be repeated.",
+            help="An LLM server, such as http://127.0.0.1:8080; may be repeated.",
         ),
     ] = None,
-    host: Annotated[str | None, typer.Option("--host", help="Address to listen on.")] = None,
-    port: Annotated[int | None, typer.Option("--port", "-p", help="Port to listen on.")] = None,
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="HOST", help="The address to listen on.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", "-p", metavar="PORT", help="The port to listen on.")
+    ] = None,
     mode: Annotated[
-        str | None, typer.Option("--mode", help="observe, enforce or fit: what becomes of what does not fit.")
+        str | None,
+        typer.Option(
+            "--mode",
+            metavar="<observe|enforce|fit>",
+            help="Pass on, refuse or shorten requests that do not fit.",
+        ),
     ] = None,
     database: Annotated[
         str | None,
-        typer.Option("--database", metavar="URL", help="Keys and ledger: a file, or postgresql://..."),
+        typer.Option(
+            "--database", metavar="URL", help="For keys and the ledger: a file, or postgresql://..."
+        ),
     ] = None,
     redis: Annotated[
-        str | None, typer.Option("--redis", metavar="URL", help="Quotas shared by replicas: redis://...")
+        str | None, typer.Option("--redis", metavar="URL", help="For quotas of several replicas: redis://...")
     ] = None,
     keys: Annotated[
-        bool | None, typer.Option("--keys/--no-keys", help="Ask every client for a gateway key.")
+        bool | None, typer.Option("--keys/--no-keys", help="Require a gateway key from every client.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", "-w", help="Processes that share the port.", min=1)
+        int | None,
+        typer.Option("--workers", "-w", metavar="N", help="Processes that share the port.", min=1),
     ] = None,
     admin_port: Annotated[
         int | None,
-        typer.Option("--admin-port", help="Port of the operator's listener: /metrics, /readyz, /admin."),
+        typer.Option(
+            "--admin-port", metavar="PORT", help="The operator's port: /metrics, /readyz and /admin."
+        ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Log only starts, stops and refusals.")] = False,
 ) -> None:
-    """Run the gateway: count each request exactly, refuse what cannot fit, report what is used and left.
+    """Run the gateway. It counts each request, refuses what does not fit, and reports usage.
 
     Example: tokenbox serve --upstream http://127.0.0.1:8080
     """
     with reporting():
-        from tokenbox.gateway.configured import settings_from  # what serving needs is heavy
+        from tokenbox.gateway.configured import settings_from
 
         with gateway_extra():
             from tokenbox.gateway.run import run
@@ -80,11 +96,11 @@ def serve(  # noqa: PLR0913, PLR0917  # one parameter per option
             "gateway.redis": redis,
             "gateway.keys": None if keys is None else str(keys).lower(),
         }
-        settings = settings_from(".", flags, upstream or [])
+
+        def load() -> GatewaySettings:
+            return settings_from(".", flags, upstream or [])
+
+        settings = load()
         if not settings.upstreams:
             raise UsageProblem("name a server with --upstream URL, or in [upstreams.NAME].")
-
-        def say(text: str) -> None:
-            write_bytes(text.encode(), flush=True)
-
-        run(settings, lambda: settings_from(".", flags, upstream or []), say, write_error, quiet=quiet)
+        run(settings, load, lambda text: write_bytes(text.encode(), flush=True), write_error, quiet=quiet)

@@ -1,17 +1,18 @@
-"""``tokenbox shell``: a conversation with a model, and the commands around it."""
+"""``tokenbox shell``: an interactive conversation with a model."""
 
 from __future__ import annotations
 
 import os
 import sys
 import uuid
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tokenbox.cli import clock
 from tokenbox.cli.outcome import Exit, reporting
+from tokenbox.cli.streams import same_file
 from tokenbox.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
     from tokenbox.config import Config
     from tokenbox.shell.build import Environment
     from tokenbox.shell.session import Session
+    from tokenbox.store.stores import Store
 
-MODEL = typer.Option("--model", "-m", metavar="NAME", help="A NAME of [models.NAME], or an id at --endpoint.")
-ENDPOINT = typer.Option("--endpoint", metavar="URL", help="A server, whatever the settings have.")
+MODEL = typer.Option("--model", "-m", metavar="NAME", help="A NAME of [models.NAME], or a model id.")
+ENDPOINT = typer.Option("--endpoint", metavar="URL", help="The server; overrides the settings.")
 BUDGET = typer.Option("--budget", "-b", metavar="TOKENS", min=0, help="The token budget.")
 SYSTEM = typer.Option("--system", metavar="TEXT", help="The system prompt.")
 
@@ -34,26 +36,26 @@ def shell(
     budget: Annotated[int | None, BUDGET] = None,
     system: Annotated[str | None, SYSTEM] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the session NAME, or with the one used last.")
+        bool, typer.Option("--resume", help="Continue the session NAME, or the last one.")
     ] = False,
-    no_save: Annotated[bool, typer.Option("--no-save", help="Keep nothing of the session.")] = False,
+    no_save: Annotated[bool, typer.Option("--no-save", help="Do not store the session.")] = False,
 ) -> int:
-    """Talk to a model, with commands beside it.
+    """Chat with a model, and see what it receives and what that costs.
 
-    You see what the model is told and what that costs. Plain text talks to it; !COMMAND runs a command and
-    offers its output to the context; COMMAND |> QUESTION asks about it; :help lists the commands of the shell
-    itself. In a pipe it reads lines and writes plain text, and the exit status is 2 if a line failed.
+    Plain text is a message. !COMMAND runs a command and offers its output to the context. COMMAND |> QUESTION
+    asks about its output. :help lists the commands of the shell. In a pipe, it reads lines and writes plain
+    text, and the exit status is 2 if a line failed.
 
     Example: tokenbox shell --endpoint http://127.0.0.1:8080
     """
     with reporting():
-        from tokenbox.cli import screens  # on use: it is the heaviest command
+        from tokenbox.cli import screens
         from tokenbox.shell.build import ShellOptions, begin
 
         on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
         screen = screens.TerminalScreen() if on_terminal else screens.PipeScreen()
         config = configured(model, budget, system)
-        session = begin(screen, config, world(keep=not no_save), ShellOptions(endpoint, name, resume))
+        session = begin(screen, config, environment(keep=not no_save), ShellOptions(endpoint, name, resume))
         try:
             (_talk if on_terminal else _read)(session)
         finally:
@@ -62,54 +64,51 @@ def shell(
 
 
 def configured(model: str | None, budget: int | None, system: str | None) -> Config:
-    """The settings, with those of the command line. Raises ``ConfigError``."""
+    """Load the settings, overridden by the options. Raises ``ConfigError``."""
     from tokenbox.config import load
 
     flags = {"model": model, "shell.token_budget": budget, "shell.system": system}
     return load(Path.cwd(), os.environ, flags)
 
 
-def world(*, keep: bool) -> Environment:
-    """This process: its folder, environment, clock, and the places of the user's data."""
+def environment(*, keep: bool) -> Environment:
+    """Return the environment of a session: folder, variables, clock, ids, and the files of the user."""
     import platformdirs
 
     from tokenbox.shell.build import Environment
 
-    def open_store():  # type: ignore[no-untyped-def]  # noqa: ANN202  # its type takes half a second
-        from tokenbox.store.stores import open_store as opened
+    def open_default_store() -> Store:
+        from tokenbox.store.stores import open_store
 
-        return opened()
+        return open_store()
 
     return Environment(
         _folder(),
         dict(os.environ),
-        lambda: datetime.now(UTC),
+        clock.now,
         lambda: uuid.uuid4().hex,
         platformdirs.user_data_path("tokenbox", appauthor=False) / "memory.txt",
-        open_store if keep else None,
+        open_default_store if keep else None,
     )
 
 
 def _folder() -> str:
-    """The folder as the user sees it, links and all, as shells have it in PWD."""
-    said = os.environ.get("PWD", "")
-    try:
-        return said if said and Path(said).samefile(".") else str(Path.cwd())
-    except OSError:
-        return str(Path.cwd())
+    """Return the current folder with its symbolic links, as in PWD."""
+    folder = os.environ.get("PWD", "")
+    return folder if folder and same_file(folder, ".") else str(Path.cwd())
 
 
 def _talk(session: Session) -> None:
-    """On a terminal, with a line editor."""
+    """Run a session on a terminal, with a line editor."""
     import platformdirs
 
     try:
-        from tokenbox.shell.editor import Editor  # on use: it needs an extra
+        from tokenbox.shell.editor import Editor
     except ImportError:
         raise MissingExtra.of("the shell on a terminal", "shell") from None
 
-    from tokenbox.shell.commands import completions  # on use
-    from tokenbox.shell.loop import take  # on use
+    from tokenbox.shell.commands import completions
+    from tokenbox.shell.loop import take
 
     history = platformdirs.user_state_path("tokenbox", appauthor=False) / "shell_history"
     editor = Editor(
@@ -130,11 +129,11 @@ def _talk(session: Session) -> None:
         except KeyboardInterrupt:
             continue
     if session.record.name is not None and session.record.stored is not None:
-        session.screen.notice(f"[kept as {session.record.name!r}; go on with: tokenbox shell --resume]")
+        session.screen.notice(f"[saved as {session.record.name!r}; continue with: tokenbox shell --resume]")
 
 
 def first_line(text: str) -> tuple[str, str]:
-    """The first line of ``text`` with its end, and the rest."""
+    """Split ``text`` after its first line."""
     line = (text.splitlines(keepends=True) or [""])[0]
     return line, text[len(line) :]
 
@@ -143,13 +142,13 @@ def _greeting(session: Session) -> str:
     from tokenbox.__about__ import __version__
 
     target = session.models.target
-    talks = f"{session.models.label} at {target.endpoint}" if target.endpoint else "no model to talk to yet"
-    return f"tokenbox {__version__}: {talks}. :help for help, Ctrl-D to leave."
+    model = f"{session.models.label} at {target.endpoint}" if target.endpoint else "no model yet"
+    return f"tokenbox {__version__}: {model}. :help for help, Ctrl-D to leave."
 
 
 def _read(session: Session) -> None:
-    """In a pipe: line after line; one that ends with a backslash goes on in the next."""
-    from tokenbox.shell.loop import take  # on use
+    """Run the lines of a pipe; a line that ends with a backslash continues in the next."""
+    from tokenbox.shell.loop import take
 
     for line in _lines():
         take(session, line)

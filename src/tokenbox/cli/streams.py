@@ -1,4 +1,4 @@
-"""Bytes in and out: files, standard input and output. Text is UTF-8, and no newline is ever translated."""
+"""Files, standard input and standard output. Text is UTF-8, and newlines are never translated."""
 
 from __future__ import annotations
 
@@ -18,50 +18,59 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 STDIN = "-"
-# One text larger than this is a mistake, or never ends (a device).
+# The largest input that is read; a larger one is a mistake, or a device that never ends.
 MAX_BYTES = 256 * 1024 * 1024
 
 
 class ReaderGoneError(Exception):
-    """Nobody reads the output any more."""
+    """The reader of standard output has closed it."""
 
 
 class UnreadableInput(TokenboxError):
-    """A file or standard input is not readable text. ``details`` has ``file`` and maybe ``byte``, from 0."""
+    """A file or standard input that is not readable text. ``details``: ``file``, and ``byte`` (from 0)."""
 
     code = "input_unreadable"
 
 
 class OutputFailed(TokenboxError):
-    """The result cannot be written: the disk is full, or the file may not be changed."""
+    """A result that cannot be written: the disk is full, or the file is read-only."""
 
     code = "output_failed"
 
 
 def check_streams() -> None:
-    """Refuse to work for nobody: a process may be started with its standard streams closed."""
+    """Raise :class:`OutputFailed` if the process was started with standard output closed."""
     if sys.stderr is None:
-        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # for the life of the process
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # open until the process ends
     if sys.stdout is None:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
         raise OutputFailed("standard output is closed, so nothing was done.")
 
 
 def standard_input() -> BinaryIO:
-    """Standard input as bytes. Raises :class:`UnreadableInput` if it is closed."""
+    """Return standard input as a binary file. Raises :class:`UnreadableInput` if it is closed."""
     if sys.stdin is None:
         raise UnreadableInput("standard input is closed.", file=STDIN)
     return sys.stdin.buffer
 
 
 def read_text(name: str) -> str:
-    """The text of the file ``name``, or of standard input for ``-``. Raises :class:`UnreadableInput`."""
-    return decoded(read_bytes(name), _shown(name), name)
+    """Return the text of a file, or of standard input for ``-``. Raises :class:`UnreadableInput`."""
+    data = read_bytes(name)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise UnreadableInput(
+            f"{shown_name(name)} is not UTF-8 text: byte {error.start:,} is 0x{data[error.start]:02X}. "
+            "It is a binary file, or in another encoding: convert it to UTF-8.",
+            file=name,
+            byte=error.start,
+        ) from None
 
 
 def read_bytes(name: str) -> bytes:
-    """The bytes of the file ``name``, or of standard input for ``-``. Raises :class:`UnreadableInput`."""
-    shown = _shown(name)
+    """Return the bytes of a file, or of standard input for ``-``. Raises :class:`UnreadableInput`."""
+    shown = shown_name(name)
     try:
         if name == STDIN:
             data = standard_input().read(MAX_BYTES + 1)
@@ -86,24 +95,21 @@ def read_bytes(name: str) -> bytes:
     return data
 
 
-def _shown(name: str) -> str:
+def shown_name(name: str) -> str:
+    """Return the name of an input for messages."""
     return "standard input" if name == STDIN else name
 
 
-def decoded(data: bytes, shown: str, name: str) -> str:
+def same_file(one: str, other: str) -> bool:
+    """Return True if both paths exist and are the same file."""
     try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise UnreadableInput(
-            f"{shown} is not UTF-8 text: byte {error.start:,} is 0x{data[error.start]:02X}. "
-            "It is a binary file, or in another encoding: convert it to UTF-8.",
-            file=name,
-            byte=error.start,
-        ) from None
+        return Path(one).samefile(other)
+    except (OSError, ValueError):
+        return False
 
 
 def write_bytes(data: bytes | Iterable[bytes], *, flush: bool = False) -> None:
-    """``data``, whole or in pieces, on standard output, as it is."""
+    """Write ``data``, one value or pieces, to standard output unchanged."""
     try:
         sys.stdout.flush()
         sys.stdout.buffer.writelines([data] if isinstance(data, bytes) else data)
@@ -114,7 +120,7 @@ def write_bytes(data: bytes | Iterable[bytes], *, flush: bool = False) -> None:
 
 
 def deliver(data: bytes | Iterable[bytes], output: str | None) -> None:
-    """The result to standard output, or to the file ``output``, all at once or not at all."""
+    """Write the result to standard output (None or ``-``), or atomically to the file ``output``."""
     if output in (None, STDIN):
         write_bytes(data)
     else:
@@ -122,14 +128,14 @@ def deliver(data: bytes | Iterable[bytes], output: str | None) -> None:
 
 
 def write_text(text: str) -> None:
-    """``text`` for a person on standard output; what its encoding does not have is escaped."""
+    """Write ``text`` to standard output; characters that its encoding lacks are escaped."""
     write_bytes(text.encode(sys.stdout.encoding or "utf-8", "backslashreplace"))
 
 
 def write_error(text: str) -> None:
-    """``text`` on standard error. If that is closed, there is nobody to tell."""
+    """Write ``text`` to standard error; errors of doing so are ignored."""
     with suppress(OSError, ValueError):
-        sys.stdout.flush()  # on a terminal, what was found comes before what is said of it
+        sys.stdout.flush()  # on a terminal, the result comes before the messages about it
     with suppress(OSError, ValueError):
         encoding = sys.stderr.encoding or "utf-8"
         sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding))
@@ -137,7 +143,7 @@ def write_error(text: str) -> None:
 
 
 def finish_output() -> None:
-    """Hand over what is still buffered."""
+    """Flush standard output."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -145,7 +151,7 @@ def finish_output() -> None:
 
 
 def abandon_output() -> None:
-    """Let the interpreter end without trying once more to write what nobody takes."""
+    """Discard buffered output, so that the interpreter does not try to write it again at exit."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -153,7 +159,7 @@ def abandon_output() -> None:
 
 
 def json_bytes(value: object, *, one_line: bool = False) -> bytes:
-    """``value`` as JSON with its newline, in UTF-8."""
+    """Return ``value`` as UTF-8 JSON that ends with a newline."""
     layout: dict[str, object] = {"separators": (",", ":")} if one_line else {"indent": 2}
     text = json.dumps(value, ensure_ascii=False, default=str, **layout) + "\n"  # type: ignore[arg-type]
     try:
@@ -163,7 +169,7 @@ def json_bytes(value: object, *, one_line: bool = False) -> bytes:
 
 
 def record_bytes(name: str, value: Mapping[str, object]) -> bytes:
-    """A result as JSON with the name of its schema, which ``tokenbox schema NAME`` prints."""
+    """Return a result as JSON with the name of its schema, which ``tokenbox schema NAME`` prints."""
     return json_bytes({"schema": f"tokenbox.{name}/1", **value})
 
 
@@ -173,10 +179,7 @@ def write_record(name: str, value: Mapping[str, object]) -> None:
 
 
 def write_file(name: str, data: bytes | Iterable[bytes]) -> None:
-    """Make ``data`` (or all its pieces) the content of the file ``name``: all, or the file stays as it was.
-
-    Raises :class:`OutputFailed`.
-    """
+    """Replace the content of a file atomically by ``data`` or its pieces. Raises :class:`OutputFailed`."""
     path = Path(os.path.realpath(name))
     pieces = [data] if isinstance(data, bytes) else data
     try:

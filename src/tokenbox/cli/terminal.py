@@ -1,4 +1,4 @@
-"""What a person sees: colours on a terminal, plain text elsewhere, and progress where it takes long."""
+"""Output for people: colours on a terminal, plain text elsewhere, and progress bars for slow commands."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from tokenbox.errors import ContextCriticalOverflow
+    from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 COLOURS = {
     Style.PLAIN: "",
@@ -31,19 +32,19 @@ COLOURS = {
     Style.DROPPED: "red",
     Style.FREE: "dim green",
 }
-# Nobody watches a progress bar for less.
+# The delay before a progress bar appears.
 PATIENCE_SECONDS = 1.0
-# Narrower than this, a wrapped column is harder to read than one cut by the terminal.
+# The smallest width to which a column is wrapped; a narrower one is left to the terminal.
 MIN_WRAPPED = 16
 
 
 def width() -> int:
-    """Columns: COLUMNS, or the terminal's, or 80."""
+    """Return the number of columns: that of COLUMNS, else the terminal's, else 80."""
     return shutil.get_terminal_size((80, 24)).columns
 
 
 def charset(stream: TextIO | None = None) -> Charset:
-    """The characters that the encoding of the stream (default: standard output) has."""
+    """Return the characters that the stream (default: standard output) can encode."""
     stream = sys.stdout if stream is None else stream
     drawn = "".join(
         [*UNICODE.bars.values(), UNICODE.arrow, UNICODE.minus, UNICODE.critical, UNICODE.ellipsis]
@@ -56,7 +57,7 @@ def charset(stream: TextIO | None = None) -> Charset:
 
 
 def is_seen() -> bool:
-    """Whether standard output is a terminal."""
+    """Return True if standard output is a terminal."""
     return sys.stdout.isatty()
 
 
@@ -65,7 +66,7 @@ def errors_are_seen() -> bool:
 
 
 def show(lines: Sequence[Line]) -> None:
-    """The lines on standard output."""
+    """Write the lines to standard output."""
     if is_seen():
         _colour(lines, sys.stdout)
     else:
@@ -73,14 +74,33 @@ def show(lines: Sequence[Line]) -> None:
 
 
 def show_overflow(error: ContextCriticalOverflow) -> None:
-    """The critical sections against the budget, on standard error."""
+    """Draw the critical sections against the budget, on standard error."""
     from tokenbox.render.explain import overflow_picture
 
     _colour(overflow_picture(error, width(), charset(sys.stderr)), sys.stderr)
 
 
+def figure(tokens: int, *, exact: bool) -> str:
+    """Return a count: ``~`` marks an estimate; a terminal gets thousands separators, a pipe does not."""
+    return f"{'' if exact else '~'}{tokens:{',' if is_seen() else ''}}"
+
+
+def show_counts(rows: Sequence[tuple[int, bool, str]], tokenizer: TokenizerIdentity) -> None:
+    """Show rows of tokens, exactness and name; a terminal also shows the tokenizer."""
+    figures = [figure(tokens, exact=exact) for tokens, exact, _ in rows]
+    size = max(map(len, figures), default=0)
+    lines: list[Line] = [
+        (Span(f"{count:>{size}}", Style.KEPT), Span(f"  {printable(name)}"))
+        for count, (_, _, name) in zip(figures, rows, strict=True)
+    ]
+    if is_seen():
+        kind = "exact" if tokenizer.exact else "estimate"
+        lines.append((Span(f"tokens of {tokenizer.name} ({kind})", Style.FAINT),))
+    show(lines)
+
+
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Line]:
-    """Aligned columns; the last is wrapped at the edge of a terminal, and in a pipe never."""
+    """Return aligned columns. The last one wraps at the edge of a terminal, and never in a pipe."""
     drawn = charset()
     texts = [[printable(text, drawn) for text in row] for row in rows]
     widths = [max(cells(row[i]) for row in [heads, *texts]) for i in range(len(heads))]
@@ -94,7 +114,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Line]:
 
 
 def line(text: str) -> Line:
-    """Text that is not laid out."""
+    """Return a line of plain text."""
     return [Span(printable(text, charset()), Style.PLAIN)]
 
 
@@ -111,7 +131,7 @@ def _row(
 
 @contextmanager
 def progress(what: str, total: int | None = None) -> Iterator[Callable[[], None]]:
-    """Yields what to call after each of ``total`` pieces. Shown on a terminal only, once it takes long."""
+    """Show a progress bar on a terminal, after a delay. Yields a function to call after each step."""
     if not errors_are_seen():
         yield lambda: None
         return
@@ -127,7 +147,7 @@ def progress(what: str, total: int | None = None) -> Iterator[Callable[[], None]
 
 
 class _Meter:
-    """A progress bar that may never be shown; its library is imported only if it is."""
+    """A progress bar. Its library is imported only if the bar is shown."""
 
     def __init__(self, what: str, total: int | None) -> None:
         self._what, self._total, self._done = what, total, 0
@@ -169,7 +189,7 @@ def _colour(lines: Sequence[Line], stream: TextIO) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    # Rich respects NO_COLOR and TERM. The lines have their width already, so nothing is wrapped or cropped.
+    # Rich respects NO_COLOR and TERM. The lines fit the width already, so Rich must not wrap or crop them.
     console = Console(file=stream, highlight=False, soft_wrap=True)
     for line in lines:
         console.print(Text.assemble(*((span.text, COLOURS[span.style]) for span in line)))

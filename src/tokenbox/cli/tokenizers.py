@@ -1,20 +1,17 @@
-"""``tokenbox tokenizers``: which there are."""
+"""``tokenbox tokenizers``: lists the tokenizers."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from tokenbox.cli import terminal
+from tokenbox.cli.options import AsJson
 from tokenbox.cli.outcome import Exit, reporting
 from tokenbox.cli.streams import write_record
 
-# Enough of a fingerprint to tell two apart by eye; --json has all of it.
 SHOWN_DIGITS = 12
+"""Digits of a fingerprint in the table; --json has all of it."""
 
 
-def tokenizers(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> int:
+def tokenizers(as_json: AsJson = False) -> int:
     """List the tokenizers. Loads no vocabulary.
 
     Example: tokenbox tokenizers
@@ -36,21 +33,14 @@ def tokenizers(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.
             return Exit.OK
         rows = []
         for entry in entries:
-            found = entry.identity
-            facts = (
-                ("-", "absent", "-")
-                if found is None
-                else (found.version, "exact" if found.exact else "estimate", found.fingerprint[:SHOWN_DIGITS])
-            )
-            rows.append((entry.name, *facts, entry.summary))
-        rows.append(
-            (
-                "file:PATH",
-                "-",
-                "exact",
-                "-",
-                "a vocabulary file: .tiktoken, tokenizer.json, .model, tekken.json, .gguf",
-            )
-        )
+            identity = entry.identity
+            if identity is None:
+                rows.append((entry.name, "-", "absent", "-", entry.summary))
+                continue
+            kind = "exact" if identity.exact else "estimate"
+            fingerprint = identity.fingerprint[:SHOWN_DIGITS]
+            rows.append((entry.name, identity.version, kind, fingerprint, entry.summary))
+        files = "a vocabulary file: .tiktoken, tokenizer.json, .model, tekken.json, .gguf"
+        rows.append(("file:PATH", "-", "exact", "-", files))
         terminal.show(terminal.table(("name", "version", "kind", "fingerprint", "what it is"), rows))
     return Exit.OK

@@ -1,4 +1,4 @@
-"""``tokenbox tools``: what tool schemas cost in every request, and shorter ones."""
+"""``tokenbox tools``: shows the token cost of tool schemas, and shortens them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tokenbox.cli import terminal
+from tokenbox.cli.options import AsJson
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import json_bytes, read_text, write_bytes, write_error, write_record
 
@@ -18,27 +19,25 @@ def tools(
         typer.Argument(metavar="FILE", help="A request as JSON, or a list of tools; - is standard input."),
     ],
     model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="NAME", help="Instead of the model in the request.")
+        str | None, typer.Option("--model", "-m", metavar="NAME", help="Overrides the model in the request.")
     ] = None,
     shorten: Annotated[
         bool,
-        typer.Option(
-            "--shorten", help="Print the tools shortened, as JSON, to send from the first request on."
-        ),
+        typer.Option("--shorten", help="Print shortened tools as JSON, to send from the first request on."),
     ] = False,
     budget: Annotated[
         int | None,
-        typer.Option("--budget", "-b", min=0, metavar="TOKENS", help="With --shorten: no more than these."),
+        typer.Option("--budget", "-b", min=0, metavar="TOKENS", help="With --shorten: the size to reach."),
     ] = None,
     unused: Annotated[
         bool,
-        typer.Option("--unused", help="With --shorten: leave out optional parameters that no call used."),
+        typer.Option("--unused", help="With --shorten: also drop optional parameters that no call used."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
-    """Show what each tool costs in every request, and which were never called.
+    """Show the tokens that each tool adds to every request, and which tools were never called.
 
-    --shorten sorts tools by name, leaves out titles and examples, and keeps the first sentence of each
+    --shorten sorts tools by name, drops titles and examples, and keeps the first sentence of each
     description. Names, types and required parameters stay.
 
     Example: tokenbox tools request.json --model gpt-4o
@@ -49,16 +48,16 @@ def tools(
         given, named, messages = _tools(file)
         counter = model or named
         if not shorten and (budget is not None or unused):
-            raise UsageProblem("--budget and --unused go with --shorten.")
+            raise UsageProblem("--budget and --unused need --shorten.")
         if shorten:
-            ways = [way for way in ALL_SHORTENINGS if unused or way is not Shortening.UNUSED]
-            made = shorten_tools(given, budget, counter, messages=messages, shortenings=ways)
+            allowed = [each for each in ALL_SHORTENINGS if unused or each is not Shortening.UNUSED]
+            shortened = shorten_tools(given, budget, counter, messages=messages, shortenings=allowed)
             if as_json:
-                write_record("tools.shortened", made.to_dict())
+                write_record("tools.shortened", shortened.to_dict())
             else:
-                write_bytes(json_bytes(made.tools))
-            about = "" if made.exact else "~"
-            for step in made.steps:
+                write_bytes(json_bytes(shortened.tools))
+            about = "" if shortened.exact else "~"
+            for step in shortened.steps:
                 write_error(
                     f"{step.shortening.value}: {about}{step.before:,} -> {about}{step.after:,} tokens\n"
                 )
@@ -69,21 +68,20 @@ def tools(
             return Exit.OK
         about = "" if costs.exact else "~"
         rows = [(tool.name, f"{about}{tool.tokens:,}", f"{tool.calls:,}") for tool in costs.tools]
-        terminal.show(
-            terminal.table(("tool", "tokens", "calls"), [*rows, ("total", f"{about}{costs.total:,}", "")])
-        )
+        rows.append(("total", f"{about}{costs.total:,}", ""))
+        terminal.show(terminal.table(("tool", "tokens", "calls"), rows))
     return Exit.OK
 
 
 def _tools(file: str) -> tuple[list[dict[str, Any]], str | None, list[Any]]:
-    """The tools, the model's name, and the messages whose calls count."""
+    """Return the tools, the model's name, and the messages whose tool calls are counted."""
     try:
-        found = json.loads(read_text(file))
+        data = json.loads(read_text(file))
     except (ValueError, RecursionError) as error:
         raise UsageProblem(f"{file} is not JSON: {error}.") from None
-    body = {"tools": found} if isinstance(found, list) else found
+    body = {"tools": data} if isinstance(data, list) else data
     given = body.get("tools") if isinstance(body, dict) else None
     if not isinstance(given, list) or not all(isinstance(tool, dict) for tool in given):
-        raise UsageProblem(f'{file} holds no tools: give a request with "tools", or a list of tools.')
+        raise UsageProblem(f'{file} contains no tools. Give a request with "tools", or a list of tools.')
     model, messages = body.get("model"), body.get("messages") or body.get("input")
     return given, str(model) if model else None, messages if isinstance(messages, list) else []

@@ -1,4 +1,4 @@
-"""Doing something again whenever files change, by looking at them now and then."""
+"""Repeats a function whenever files change, by polling."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SECONDS = 1.0
-"""How long to wait before looking again."""
+"""The polling interval."""
 
 
 def watch(
-    run: Callable[[], None],
+    run: Callable[[], object],
     state: Callable[[], object],
     wait: Callable[[], None] = lambda: time.sleep(SECONDS),
 ) -> None:
-    """Call ``run``, and again after each change of ``state()``, until it is interrupted.
+    """Call ``run`` now and after each change of ``state()``, until Ctrl-C.
 
-    The state is taken before the run, so that a change during it is seen.
+    The state is taken before each run, so a change during the run is seen.
     """
     try:
         while True:

@@ -1,1 +1,1 @@
-"""Where content, tokenizer, engine and rendering meet; checks the whole."""
+"""Composition of content, tokenizer, engine and rendering, with a check of the emitted whole."""

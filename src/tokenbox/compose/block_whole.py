@@ -1,6 +1,6 @@
-"""The whole that blocks make: their forms, the lines for merged ones, and the markup around it all.
+"""The whole of a block layout: the forms of blocks, the lines for merged blocks, and the surrounding markup.
 
-The text of a form and what it counts are made at most once, and only when asked for.
+The text of a form and its count are computed lazily, at most once.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.cuts import CutRules
 
     class Summarize(Protocol):
-        """Makes the summary of a block that has none of its own, once it is needed."""
+        """A function that summarizes a block without a summary of its own, called when one is needed."""
 
         def __call__(self, index: int, room: int, /) -> str | None:
-            """The summary of block ``index`` of the list that was given; None if there is none.
+            """Return a summary of block ``index`` of the given list, or None.
 
-            ``room`` tokens are free for it, its markup being there already: a summary that needs more will
-            not be shown, so it need not be made.
+            ``room``: the free tokens, excluding the summary's markup. A longer summary will not be shown, so
+            it need not be made.
             """
             ...
 
 
-# Characters of content that are decoded and counted at a time.
+# The number of characters of content to decode and count at a time.
 _BATCH = 8_000_000
-# Characters up to a cut beyond which a form is simply counted.
+# The maximum number of characters up to a cut. Beyond it the whole form is counted.
 _MAX_WINDOW = 4096
-# What is not text is shown by no tokenizer; the reference takes four bytes for a token.
+# The size of binary content, which no tokenizer can count, as in the reference implementation.
 _BYTES_PER_TOKEN = 4
 
 
 class _Windows(NamedTuple):
-    """A form's count is ``base``, and each of ``added`` counted, and without each of ``taken`` counted."""
+    """A count as a sum: ``base``, plus the counts of ``added``, minus the counts of ``taken``."""
 
     base: int
     added: tuple[str, ...]
@@ -60,11 +60,11 @@ class _Windows(NamedTuple):
 
 
 class BlockForms:
-    """Every form of every block, in one mode, counted by one tokenizer.
+    """All forms of all blocks in one mode, counted by one tokenizer.
 
-    ``content_sizes`` are the counts of the contents without markup: the numbers in placeholders.
-    ``indices`` are the places of the blocks in the list that was given. ``summarized``: those whose summary
-    was made for the asking.
+    ``content_sizes``: the counts of the contents without markup, as shown in placeholders. ``indices``: the
+    positions of the blocks in the given list. ``summarized``: the positions of blocks that ``summarize``
+    has summarized.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class BlockForms:
         return summary is not None
 
     def at_least(self, i: int, form: Form) -> int:
-        """What the form counts, without the markup where it has not been rendered yet."""
+        """Return a lower bound of the form's count: without the markup if it has not been rendered yet."""
         if form is Form.FULL:
             return self.content_sizes[i] if is_text(self.blocks[i]) else 0
         if form is Form.SUMMARY and self.has_already(i, form):
@@ -114,26 +114,26 @@ class BlockForms:
         return self._size(i, form) if form is Form.PLACEHOLDER else 0
 
     def prepare(self, shown: Iterable[tuple[int, Form]]) -> None:
-        """Count many forms together."""
+        """Count many forms in one batch."""
         windows = {key: self._windows(*key) for key in shown if key not in self._sizes}
         self.counter.count_small([text for w in windows.values() for text in (*w.added, *w.taken)])
         for key, w in windows.items():
             self._sizes[key] = self._sum(w)
 
     def text_and_size(self, i: int, form: Form) -> tuple[str, int]:
-        """The form as a piece of the whole, and what it counts; nothing for a form that shows nothing."""
+        """Return the form's text with markup, and its count; an empty text for a form that is not shown."""
         if form in (Form.MERGED, Form.OMITTED):
             return "", 0
         size, text = self._size(i, form), self._piece(i, form).text
-        self._pieces[i, form] = Framed("", text, "")  # counted, so its parts are not needed any more
+        self._pieces[i, form] = Framed("", text, "")  # already counted, so its parts are no longer needed
         return text, size
 
     def forget(self, i: int, form: Form) -> None:
-        """Let go of the text of a form that will not be shown; what it counts stays known."""
+        """Free the text of a form that will not be shown. Its count stays known."""
         self._pieces.pop((i, form), None)
 
     def _summary_markup(self, i: int) -> int:
-        """What the markup of a summary counts. All are counted together, when one is first asked for."""
+        """Return the count of a summary's markup. All are counted in one batch, on first use."""
         if not self._summary_markups:
             texts = [self.markup.piece(self.markup.summary(block, "")).text for block in self.blocks]
             self.counter.count_small(texts)
@@ -160,13 +160,13 @@ class BlockForms:
         block = self.blocks[i]
         if form is Form.SUMMARY and block.summary is not None:
             return self.markup.summary(block, block.summary)
-        # An image that is not text cannot be shown to a model that reads text.
+        # A binary image cannot be shown in a text.
         if form is Form.PLACEHOLDER or not shows_content(block):
             return self.markup.placeholder(block, self.content_sizes[i])
         return self.markup.full(block)
 
     def _windows(self, i: int, form: Form) -> _Windows:
-        """How the form is counted: around its markup only, where its content has been counted."""
+        """Return how to count the form: only around its markup, if its content was counted already."""
         before, body, after = piece = self._piece(i, form)
         if form is not Form.FULL or self._rules is None or not body:
             return _Windows(0, (piece.text,), ())
@@ -183,21 +183,18 @@ class BlockForms:
 
 
 def shows_content(block: Block) -> bool:
-    """Whether the full form shows the content: not that of an image which is not text."""
+    """Return whether the full form shows the content: False for a binary image."""
     return not isinstance(block, ImageBlock) or is_text(block)
 
 
 def _usable_cuts(counter: Counter) -> CutRules | None:
-    """The cuts by which a form's count follows from its content's; None where counting is as good."""
+    """Return the cuts that derive a form's count from its content's; None if counting it is as fast."""
     tokenizer = counter.tokenizer
-    if isinstance(tokenizer, AdditiveTokenizer):
-        return None
-    rules: CutRules | None = getattr(tokenizer, "cuts", None)
-    return rules
+    return None if isinstance(tokenizer, AdditiveTokenizer) else getattr(tokenizer, "cuts", None)
 
 
 def _content_sizes(blocks: Sequence[Block], counter: Counter) -> Iterator[int]:
-    """The count of each content, in batches, so that not all are decoded at a time."""
+    """Yield the count of each content, in batches, to limit the memory for decoded text."""
     batch: list[str] = []
     sizes: list[int | None] = []
     characters = 0
@@ -208,7 +205,7 @@ def _content_sizes(blocks: Sequence[Block], counter: Counter) -> Iterator[int]:
             sizes.append(None)
             characters += len(text)
         else:
-            assert isinstance(block, PayloadBlock)  # noqa: S101  # all others are text
+            assert isinstance(block, PayloadBlock)  # noqa: S101  # all other types are text
             sizes.append(max(1, len(block.payload) // _BYTES_PER_TOKEN))
         if characters > _BATCH:
             yield from _filled(sizes, counter.count_all(batch))
@@ -217,15 +214,15 @@ def _content_sizes(blocks: Sequence[Block], counter: Counter) -> Iterator[int]:
 
 
 def _filled(sizes: Sequence[int | None], counts: Sequence[int]) -> Iterator[int]:
-    """``sizes`` with the next of ``counts`` in place of each None."""
+    """Replace each None in ``sizes`` with the next of ``counts``."""
     following = iter(counts)
     return (next(following) if size is None else size for size in sizes)
 
 
 class BlockWhole:
-    """Fulfils ``engine.ladder.Whole``; the joins are priced as those of sections are.
+    """The implementation of ``engine.ladder.Whole``. Joins are priced as those of sections.
 
-    The parts: what opens the whole, the blocks, a line per class that is set aside, what closes it.
+    Its parts: the opening markup, the blocks, one line per merged priority class, the closing markup.
     """
 
     def __init__(self, forms: BlockForms, priorities: Sequence[Priority]) -> None:
@@ -242,7 +239,7 @@ class BlockWhole:
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        """What would be emitted, separators and all; nothing if no block and no line is shown."""
+        """The text to emit, in pieces with separators; empty if no block and no line is shown."""
         texts, separator = self.parts.texts, self.forms.markup.separator
         if not any(texts[1:-1]):
             return ()
@@ -307,7 +304,7 @@ class BlockWhole:
         change: dict[str, object] = {"change": "raise_budget", "by": deficit, "minimum_budget": least}
         change["say"] = raise_budget = f"raise the budget by {deficit:,} to {least:,}"
         around = (0, len(self.parts.texts) - 1)
-        # Where the budget may be exceeded by the largest, what a block less would change is not that simple.
+        # With an allowance, leaving out one block changes the allowance too, so suggest only the budget.
         part = self.parts.enough_alone([1 + i for i in critical], fixed_load, budget, around)
         if part is not None and not allowance:
             i = part - 1
@@ -330,7 +327,7 @@ class BlockWhole:
 
     def _priced(self, sections: Sequence[Section], sizes: Sequence[int]) -> Parts:
         whole = exact_whole(sections, self.forms.markup.separator, self.forms.counter, sizes)
-        assert whole is not None  # noqa: S101  # PricedBlockWhole is for tokenizers of which nothing is known
+        assert whole is not None  # noqa: S101  # other tokenizers use PricedBlockWhole
         return whole
 
     def _name(self, i: int) -> str:
@@ -348,9 +345,10 @@ class BlockWhole:
 
 
 class PricedBlockWhole(BlockWhole):
-    """Where nothing is known of the tokenizer: counted again at each reset, conservative from there on.
+    """The conservative pricing for other tokenizers: it counts the whole at each reset, and estimates joins.
 
-    ``reserve`` is added to every total: by how much the emitted whole was over when it was counted.
+    ``reserve``: the number of tokens by which the emitted whole exceeded the budget so far. It is added to
+    every total.
     """
 
     def __init__(self, forms: BlockForms, priorities: Sequence[Priority], reserve: int) -> None:

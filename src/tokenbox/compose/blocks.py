@@ -1,4 +1,4 @@
-"""Blocks and a budget in, their rendering out, with the record of what became of each block and why."""
+"""Rendering of blocks within a budget, with a record of the decision for each block."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tokenbox.compose.pricing import checked_total
 from tokenbox.compose.seamed import NotSeamable
 from tokenbox.content.block_kinds import BlockType, Priority
 from tokenbox.content.blocks import AnnotationBlock, Block, resolve_priorities
-from tokenbox.engine.ladder import Climb, Form
+from tokenbox.engine.ladder import Form, LadderRun
 from tokenbox.errors import EmptyInput, InvalidContent, RenderError, TokenizerError
 from tokenbox.integers import MAX_INTEGER, token_budget
 from tokenbox.render.placeholders import block_description, block_label
@@ -39,7 +39,7 @@ ALGORITHM = "priority-ladder/1"
 
 
 class Verbosity(StrEnum):
-    """How much of each block is shown."""
+    """The rule for how much of each block is shown."""
 
     FULL = "full"
     SUMMARY = "summary"
@@ -48,9 +48,9 @@ class Verbosity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BlockResult:
-    """What became of one block. ``index`` is its place in the list that was given, annotations counted.
+    """The decision for one block. ``index``: its position in the given list, counting annotations.
 
-    In tokens: ``base_size`` of its content without markup, ``size`` of the form that was emitted.
+    In tokens: ``base_size`` of its content without markup, ``size`` of the emitted form.
     """
 
     index: int
@@ -64,7 +64,7 @@ class BlockResult:
 
     @property
     def why(self) -> tuple[str, ...]:
-        """A sentence for each rule that gave the block less than its full form."""
+        """A sentence for each rule that reduced the block."""
         return tuple(step.why(self.priority.display) for step in self.steps)
 
     def to_dict(self) -> dict[str, object]:
@@ -82,7 +82,7 @@ class BlockResult:
 
 @dataclass(frozen=True, slots=True)
 class MergedLine:
-    """One line that stands for ``blocks`` blocks of a class, whose contents count ``tokens`` together."""
+    """One line that replaces ``blocks`` blocks of a priority class, with ``tokens`` of content in all."""
 
     priority: Priority
     blocks: int
@@ -100,13 +100,12 @@ class MergedLine:
 
 @dataclass(frozen=True)
 class BlockLayout:
-    """Blocks rendered. ``total`` is the count of ``text`` as a whole, markup and all.
+    """Rendered blocks. ``total`` is the count of the whole ``text`` with markup.
 
-    ``total <= budget`` for a hard budget (adaptive verbosity, not ``soft``); otherwise ``over`` says by how
-    much it is over. ``inputs`` are the blocks that were rendered, with the summaries made for them.
-    ``pricing`` says how the joins were priced while deciding: ``exact`` or ``conservative``. ``summarized``:
-    the indices of the blocks whose summaries were made on the way. ``pieces`` are the text as it was put
-    together: who only writes it needs no second copy of it.
+    ``total <= budget`` for a hard budget (adaptive verbosity, not ``soft``); otherwise ``over`` is the
+    excess. ``inputs``: the rendered blocks, with summaries made for them. ``pricing``: how the joins were
+    priced during the decisions, ``exact`` or ``conservative``. ``summarized``: the indices of the blocks that
+    ``summarize`` summarized. ``pieces``: the parts of ``text``, to write it without a second copy.
     """
 
     inputs: tuple[Block, ...] = field(repr=False)
@@ -125,23 +124,23 @@ class BlockLayout:
 
     @cached_property
     def text(self) -> str:
-        """What was emitted."""
+        """The emitted text."""
         return "".join(self.pieces)
 
     @property
     def over(self) -> int:
-        """By how many tokens the text is over the budget; 0 if it is not, or if there is none."""
+        """The number of tokens over the budget; 0 if there is no budget."""
         return 0 if self.budget is None else max(0, self.total - self.budget)
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 (hex) over the RFC 8785 JSON of everything that decides the layout, and of its result."""
-        import rfc8785  # noqa: PLC0415  # only who asks for a digest pays for it
+        """The SHA-256 (hex) of the RFC 8785 JSON of all inputs of the layout and its result."""
+        import rfc8785  # noqa: PLC0415  # loaded only for a digest
 
         return hashlib.sha256(rfc8785.dumps(cast("Any", self._digested()))).hexdigest()
 
     def to_dict(self) -> dict[str, object]:
-        """The record as JSON-compatible data."""
+        """Return the record as JSON-compatible data."""
         return {
             "schema": SCHEMA,
             "budget": self.budget,
@@ -159,7 +158,7 @@ class BlockLayout:
         }
 
     def explain(self) -> str:
-        """A line per block: what became of it, what it counts of what, and why it is not shown in full."""
+        """Return one line per block: its form, its size and base size, and the reasons for a reduced form."""
         about = "" if self.tokenizer.exact else "~"
         of_budget = "" if self.budget is None else f" of {self.budget:,}"
         lines = [f"{about}{self.total:,}{of_budget} tokens ({self.tokenizer.name})"]
@@ -174,7 +173,7 @@ class BlockLayout:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        from tokenbox.render.html import in_words  # noqa: PLC0415  # drawn only on request
+        from tokenbox.render.html import in_words  # noqa: PLC0415  # loaded only for a picture
 
         forms = [block.form.value for block in self.blocks]
         return in_words(
@@ -182,8 +181,8 @@ class BlockLayout:
         )
 
     def _repr_html_(self) -> str:
-        """A small picture, for notebooks."""
-        from tokenbox.render.html import FigureRow, figure  # noqa: PLC0415  # drawn only on request
+        """Return a small picture for notebooks."""
+        from tokenbox.render.html import FigureRow, figure  # noqa: PLC0415  # loaded only for a picture
 
         rows = [
             FigureRow(one.description or one.type, one.form.value, one.base_size, one.size, one.why)
@@ -217,7 +216,7 @@ class BlockLayout:
 
 
 def block_digest(block: Block) -> str:
-    """SHA-256 (hex) over the type and every field of a block."""
+    """Return the SHA-256 (hex) of the type and all fields of a block."""
     digest = hashlib.sha256()
     pending: list[object] = [block]
     while pending:
@@ -255,12 +254,12 @@ def render_blocks(  # noqa: PLR0913  # keyword options, as of `layout`
     Annotations set priorities and are never rendered. ``include_types``: only these types, as
     :class:`BlockType`, number or name. ``verbosity``: ``full`` and ``summary`` ignore the budget;
     ``adaptive`` gives each block the best form that fits. ``soft`` follows SPEC_08: critical blocks are full
-    even over the budget, by at most the largest of them. ``summarize`` is asked for the summary of a block
-    that has none, at most once and only when it can matter. ``cache`` holds counts between calls.
+    even over the budget, by at most the largest of them. ``summarize`` is called for a block without a
+    summary, at most once and only if a summary could be shown. ``cache``: a cache of counts across calls.
 
-    Raises :class:`EmptyInput` if nothing is left to show, ``ContextCriticalOverflow`` if the critical blocks
-    alone are over a hard budget (or over a soft one by more than one of them), :class:`InvalidContent` if a
-    block is to be shown in full that is not UTF-8, and :class:`InvalidBudget`.
+    Raises :class:`EmptyInput` if there is nothing to show, ``ContextCriticalOverflow`` if the critical blocks
+    alone exceed a hard budget (or a soft one by more than one of them), :class:`InvalidContent` if a block to
+    show in full is not UTF-8, and :class:`InvalidBudget`.
     """
     checked_budget = None if budget is None else token_budget(budget)
     given = checked_blocks(blocks)
@@ -274,7 +273,7 @@ def render_blocks(  # noqa: PLR0913  # keyword options, as of `layout`
     if not indices:
         raise EmptyInput(
             "there is no block to render. Annotations are not rendered"
-            + ("." if wanted is None else ", and none is of the types asked for."),
+            + ("." if wanted is None else ", and no block has a requested type."),
             blocks=len(given),
         )
     all_priorities = resolve_priorities(given)
@@ -286,7 +285,7 @@ def render_blocks(  # noqa: PLR0913  # keyword options, as of `layout`
 
 
 class _Plan:
-    """What is to be rendered, and the two ways of pricing it."""
+    """The blocks and options of one rendering, with its two kinds of pricing."""
 
     def __init__(  # the options of `render_blocks`, checked
         self,
@@ -305,7 +304,7 @@ class _Plan:
         self.soft = soft
 
     def exact(self) -> BlockLayout | None:
-        """The layout, priced exactly; None if the tokenizer or these texts do not allow it."""
+        """Return the layout with exact pricing; None if the tokenizer or these texts do not allow it."""
         tokenizer = self.forms.counter.tokenizer
         if not isinstance(tokenizer, AdditiveTokenizer) and getattr(tokenizer, "cuts", None) is None:
             return None
@@ -313,7 +312,7 @@ class _Plan:
         try:
             forms, steps, _ = self._decide(whole)
             pieces = whole.pieces
-            # Where this fails, the cuts claimed for the vocabulary do not hold on these texts.
+            # If this fails, the cuts claimed for the vocabulary do not hold on these texts.
             if pieces and whole.total != checked_total(whole.parts, pieces):
                 return None
         except NotSeamable:
@@ -321,7 +320,7 @@ class _Plan:
         return self._recorded(whole, forms, steps, pieces, whole.total)
 
     def conservative(self) -> BlockLayout:
-        """The layout with joins priced conservatively; the count of what is emitted decides."""
+        """Return the layout with conservative pricing of joins. The count of the emitted text decides."""
         reserve, least = 0, 1
         while True:
             whole = PricedBlockWhole(self.forms, self.priorities, reserve)
@@ -338,7 +337,7 @@ class _Plan:
                     f"blocks alone fitted the budget of {self.budget:,}; now the same text is {total:,}. "
                     "A count must depend on the text only."
                 )
-            # The step doubles, so that a counter that punishes every guess still ends the search soon.
+            # The step doubles, so that the search ends soon even with an adverse counter.
             reserve += max(over, least)
             least *= 2
 
@@ -349,14 +348,14 @@ class _Plan:
         )
 
     def _decide(self, whole: BlockWhole) -> tuple[list[Form], list[LadderStep], int | None]:
-        """The forms, why, and what the whole may count; None if the budget does not matter."""
+        """Return the forms, the steps, and the limit of the whole (None if the budget is ignored)."""
         if self.verbosity is Verbosity.ADAPTIVE and self.budget is not None:
-            climb = Climb(self.priorities, self.budget, whole)
+            run = LadderRun(self.priorities, self.budget, whole)
             if self.soft:
-                climb.soft()
+                run.soft()
             else:
-                climb.hard()
-            return climb.forms, climb.steps, climb.limit
+                run.hard()
+            return run.forms, run.steps, run.limit
         summaries = self.verbosity is Verbosity.SUMMARY
         forms = [
             Form.SUMMARY if summaries and self.forms.has(i, Form.SUMMARY, MAX_INTEGER) else Form.FULL
@@ -431,7 +430,7 @@ class _Plan:
 
 
 def checked_blocks(blocks: object) -> list[Block]:
-    """``blocks`` as a list. Raises :class:`RenderError`."""
+    """Return ``blocks`` as a list. Raises :class:`RenderError` for anything that is not a block."""
     if not isinstance(blocks, Iterable) or isinstance(blocks, str | bytes | Mapping):
         raise RenderError(f"blocks is a list of blocks, not {type(blocks).__name__}.")
     given = list(blocks)
@@ -450,7 +449,7 @@ def _verbosity(value: str) -> Verbosity:
 
 
 def _type_id(value: object) -> int:
-    """The number of a block type given as such, or by name."""
+    """Return the number of a block type from its number or name."""
     if isinstance(value, str):
         try:
             return BlockType[value.upper().replace("-", "_")].value

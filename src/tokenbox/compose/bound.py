@@ -1,10 +1,10 @@
-"""A bound on what a request costs that no server's own count passes (requests.md, "A count").
+"""An upper bound of a request's tokens that a server's own count never exceeds.
 
-Every string of the request, of whatever field, is counted with the tokenizer, or as its UTF-8 bytes where the
-tokenizer is not known. Strings that a server may show as JSON or as a Python literal count as much as they do
-escaped. On top there is an allowance for what the server adds by itself: markers, a template's own sentences,
-the punctuation around fields, images. The allowances are above what any of the 70 chat templates that ship
-with llama.cpp adds (tests/conversation/test_bound.py has the measurement).
+Every string of the request, in any field, is counted with the tokenizer, or by its UTF-8 bytes if the
+tokenizer is unknown. A string that a server may show as JSON or as a Python literal is counted in its escaped
+form. Allowances are added for the server's own text: markers, a template's sentences, the punctuation around
+fields, images. They exceed what any of the 70 chat templates in llama.cpp adds
+(tests/conversation/test_bound.py has the measurement).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.characters import normalize
 from tokenbox.compose.remembered import COUNTS
-from tokenbox.content.message import Message, Object, PartKind, Role, part_kind
+from tokenbox.content.message import Message, Object, PartKind, Role, media_kind
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
@@ -27,36 +27,36 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
 
 PER_REQUEST: Final = 2_048
-"""The system prompt that a template has of its own, the date, and what primes the reply."""
+"""The template's own system prompt, the date, and the tokens that prime the reply."""
 PUBLISHED: Final = {"o200k_base": 256, "cl100k_base": 256}
-"""The same where the vocabulary tells who serves it: OpenAI publishes 3, the template of gpt-oss has 93."""
+"""The same for vocabularies that imply the server: OpenAI publishes 3, the template of gpt-oss has 93."""
 PER_TOOLS: Final = 2_048
-"""How a template tells a model to call tools or to answer in a form."""
+"""A template's instructions for tool calls or for a response format."""
 SHOWN: Final = 2
-"""How often a template shows a tool: some show its description, and then its whole schema."""
+"""The number of times a template shows a tool: some show its description, and then its whole schema."""
 PER_MESSAGE: Final = 32
 """The markers around a message."""
 PER_CALL: Final = 64
-"""The markers around a call of a tool, and around its result."""
+"""The markers around a tool call, and around its result."""
 PER_FIELD: Final = 12
 """The punctuation, indentation and type names around a value of a JSON object."""
 PER_MEDIA: Final = 50_000
-"""An image, file, recording or video: the dearest published image costs 48,169 (gpt-4o-mini, 8 tiles)."""
+"""An image, file, recording or video. The highest published cost is 48,169 (gpt-4o-mini, 8 tiles)."""
 
-# Values of an image or a file that are data or an address. Of an image no model reads them as text; of a file
-# it may, and its text is not longer.
+# Keys of an image or a file whose values are data or a URL. A model never reads an image's data as text; it
+# may read a file's, and the file's text is not longer than the data.
 _PAYLOAD: Final = frozenset(("source", "data", "url", "image_url", "file", "file_data", "input_audio"))
-# Keys of a message under which images and files may stand.
+# Keys of a message that may contain images and files.
 _CONTENTS: Final = frozenset(("content", "output"))
-# Roles whose content templates show as JSON.
+# Roles whose content a template may show as JSON.
 _DUMPED: Final = frozenset((Role.TOOL, Role.FUNCTION))
-# What some JSON writer escapes: quotes, backslashes, control characters, HTML's, and all that is not ASCII.
+# Characters that some JSON encoder escapes: quotes, backslashes, control and HTML characters, non-ASCII.
 _ESCAPABLE: Final = re.compile(r"""[^ !#$%()*+,\-./0-9:;=?@A-Z\[\]^_`a-z{|}~]""")
 _HTML: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'": "\\u0027"})
 
 
 class Bound:
-    """Bounds with one tokenizer, or by bytes."""
+    """Upper bounds by one tokenizer, or by bytes if there is none."""
 
     def __init__(self, tokenizer: Tokenizer | None) -> None:
         self._tokenizer = tokenizer if tokenizer is not None and tokenizer.identity.exact else None
@@ -64,13 +64,13 @@ class Bound:
         self._per_request = PUBLISHED.get(name or "", PER_REQUEST)
 
     def request(self, request: Request) -> int:
-        """The bound of the whole."""
+        """Return the bound of a whole request."""
         messages = sum(map(self.message, request.messages))
         prompts = sum(self.prompt(prompt) for prompt in request.prompts)
         return self.frame(request) + messages + prompts
 
     def frame(self, request: Request) -> int:
-        """Of all that is neither a message nor a prompt."""
+        """Return the bound of everything except messages and prompts."""
         if not (request.tools or request.fields or request.raw):
             return self._per_request
         has_form = bool(request.tools or request.fields)
@@ -91,9 +91,9 @@ class Bound:
         return PER_MESSAGE + ids + sum(self.plain(texts))
 
     def value(self, value: Frozen, *, media: bool = False) -> int:
-        """Of a JSON value that is shown in whatever form: its strings, keys and numbers.
+        """Return the bound of a JSON value in any notation: its strings, keys and numbers.
 
-        ``media``: its contents may hold images and files, which are not text.
+        ``media``: its contents may include images and files, which are not text.
         """
         texts: list[str] = []
         allowance = 0
@@ -105,7 +105,7 @@ class Bound:
         return allowance + sum(self.escaped(texts))
 
     def escaped(self, texts: Sequence[str]) -> list[int]:
-        """The larger of each text's count and of its count as a JSON string."""
+        """Return for each text the larger of its count and its count as a JSON string."""
         counts = self.plain(texts)
         places = [place for place, text in enumerate(texts) if _ESCAPABLE.search(text)]
         dumped = self.plain([json.dumps(texts[place])[1:-1].translate(_HTML) for place in places])
@@ -114,25 +114,25 @@ class Bound:
         return counts
 
     def plain(self, texts: Sequence[str]) -> list[int]:
-        """The count of each text."""
+        """Return the count of each text."""
         if self._tokenizer is not None:
             return COUNTS.each(self._tokenizer, texts)
-        return [_most_bytes(text) for text in texts]
+        return [_max_bytes(text) for text in texts]
 
 
-def _most_bytes(text: str) -> int:
-    """The bytes of the text, also where the tokenizer normalizes before it cuts."""
+def _max_bytes(text: str) -> int:
+    """Return the largest number of bytes of the text, with or without Unicode normalization."""
     if text.isascii():
         return len(text)
     return max(len(utf8(text)), len(utf8(normalize("NFKC", text))), len(utf8(normalize("NFKD", text))))
 
 
 def _leaves(value: Frozen, *, in_content: bool, media: bool) -> Iterator[str | int]:
-    """The strings, keys and numbers of a value, and the allowances for what is around them."""
+    """Yield the strings and keys of a value, and allowances for numbers and punctuation."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Object):
-        kind = part_kind(value) if in_content else None
+        kind = media_kind(dict(value).get("type")) if in_content else None
         if kind is not None:
             yield PER_MEDIA
         for key, inner in value:
@@ -162,7 +162,7 @@ def _strings(value: Frozen) -> Iterable[str]:
 
 
 def _digits(value: float | None) -> int:
-    """A character of a number is at most a token; a float may be written without an exponent."""
+    """Return the number of characters: each is at most a token. A float may be shown without an exponent."""
     if isinstance(value, float) and isfinite(value):
         return max(len(repr(value)), len(f"{value:f}"))
     return len(repr(value))

@@ -1,4 +1,4 @@
-"""What sections say of one another, and of the budget: checked, and made into figures for the engine."""
+"""Validation of constraints between sections, and their conversion for the engine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from tokenbox.content.section import Group
+from tokenbox.content.group import Group
 from tokenbox.engine import degrade
 from tokenbox.engine.result import Policy
 from tokenbox.errors import InvalidSection
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
-    """Something that a section says and that has no effect."""
+class SectionWarning:
+    """A setting of a section that has no effect."""
 
     section: str
     code: str
@@ -31,7 +31,7 @@ class Warned:
 
 
 def checked_groups(groups: object) -> tuple[Group, ...]:
-    """``groups`` by name, those inside a group before it. Raises :class:`InvalidSection`."""
+    """Return the groups, inner groups before outer ones. Raises :class:`InvalidSection`."""
     if not isinstance(groups, Mapping):
         raise InvalidSection(f"groups is a mapping from names to bounds, not {type(groups).__name__}.")
     made = {name: Group.of(name, value) for name, value in groups.items()}
@@ -53,7 +53,7 @@ def checked_groups(groups: object) -> tuple[Group, ...]:
 
 
 def check_policy(sections: Sequence[Section], groups: Sequence[Group], policy: Policy) -> None:
-    """Raises :class:`InvalidSection` for what the policy does not obey, and for names of nothing."""
+    """Raise :class:`InvalidSection` for a setting that the policy does not support, or an unknown name."""
     if policy is Policy.FACET:
         needs = next((section for section in sections if section.needs_degrade), None)
         if needs is not None:
@@ -96,10 +96,10 @@ def check_policy(sections: Sequence[Section], groups: Sequence[Group], policy: P
 def engine_boxes(
     sections: Sequence[Section], groups: Sequence[Group], budget: int
 ) -> tuple[list[degrade.DegradeBox], list[degrade.GroupBounds]]:
-    """The constraints as the engine takes them: shares in tokens, names as numbers."""
+    """Convert constraints for the engine: shares to tokens, names to numbers."""
     number = {group.name: g for g, group in enumerate(groups)}
     chains: dict[str | None, tuple[int, ...]] = {None: ()}
-    for group in reversed(groups):  # a parent comes after what is inside it
+    for group in reversed(groups):  # a parent comes after its inner groups
         chains[group.name] = (number[group.name], *chains[group.parent])
     units = _units(sections)
     boxes = [
@@ -118,12 +118,12 @@ def engine_boxes(
 
 
 def in_tokens(bound: int | Fraction | None, budget: int) -> int | None:
-    """A maximum in tokens; of a share, what is within it."""
+    """Return an upper bound in tokens; a share of the budget is rounded down."""
     return int(bound * budget) if isinstance(bound, Fraction) else bound
 
 
 def _units(sections: Sequence[Section]) -> list[int]:
-    """For each section the first of those that it is kept or dropped together with."""
+    """Return for each section the first section of its unit, which is kept or dropped as a whole."""
     position = {section.id: i for i, section in enumerate(sections)}
     unit = list(range(len(sections)))
 
@@ -139,14 +139,14 @@ def _units(sections: Sequence[Section]) -> list[int]:
     return [first(i) for i in range(len(sections))]
 
 
-def warnings(sections: Sequence[Section], base_sizes: Sequence[int]) -> Iterator[Warned]:
-    """What the sections say in vain."""
+def warnings(sections: Sequence[Section], base_sizes: Sequence[int]) -> Iterator[SectionWarning]:
+    """Yield the settings that have no effect."""
     for section, size in zip(sections, base_sizes, strict=True):
-        for code, message in _in_vain(section, size):
-            yield Warned(section.id, code, f"section {section.id!r}: {message}")
+        for code, message in _ineffective(section, size):
+            yield SectionWarning(section.id, code, f"section {section.id!r}: {message}")
 
 
-def _in_vain(section: Section, size: int) -> Iterator[tuple[str, str]]:
+def _ineffective(section: Section, size: int) -> Iterator[tuple[str, str]]:
     if section.critical:
         for name, value in (
             ("strategy", section.strategy),
@@ -155,11 +155,11 @@ def _in_vain(section: Section, size: int) -> Iterator[tuple[str, str]]:
             ("max", section.max),
         ):
             if value:
-                yield f"critical_{name}", f"{name} does nothing, for the section is critical (shrink 0)."
+                yield f"critical_{name}", f"{name} has no effect: the section is critical (shrink 0)."
     elif section.min > size > 0:
         yield (
             "min_above_size",
-            f"min is {section.min:,} and the content {size:,}: it is kept whole or dropped.",
+            f"min is {section.min:,} and the content {size:,}: the section is kept whole or dropped.",
         )
     if section.extra and not section.grow:
-        yield "extra_without_grow", "extra does nothing without a grow above 0."
+        yield "extra_without_grow", "extra has no effect without a grow above 0."

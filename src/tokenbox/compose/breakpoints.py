@@ -1,16 +1,16 @@
-"""At which budgets a layout changes: each section's decision and form, over a range of budgets.
+"""The budgets at which a layout changes: the decision and form of each section over a range of budgets.
 
-Below the fixed load nothing fits, and where everything is whole a larger budget changes nothing, unless
-sections take in more. If fewer than ``EVERY`` budgets lie between, the sections are laid out at each of them:
-every change is found. In a longer range, budgets are tried on a grid and at the totals that the engine
-compared with the budget, where its decisions turn; between two neighbours that differ, the change is found
-by halves. So every change that is reported is exact; there, one that is undone within a step of the grid,
-without a total that tells of it, is not seen.
+Below the fixed load nothing fits. Once everything is whole, a larger budget changes nothing unless sections
+can grow. If fewer than ``EVERY`` budgets lie between these bounds, the sections are laid out at each of them,
+and every change is found. In a longer range, the budgets of a grid are tried, and the totals that the engine
+compared with the budget, where decisions change; between two neighbours that differ, bisection finds the
+change. So every reported change is exact, but a change that is undone within one step of the grid can be
+missed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -37,9 +37,9 @@ GRID = 64
 
 @dataclass(frozen=True, slots=True)
 class Breakpoint:
-    """From ``budget`` tokens on, a section is ``after``; with one less it was ``before``.
+    """A change: from ``budget`` tokens on, a section's state is ``after``; with one token less, ``before``.
 
-    Each is a decision, with the form where that is not the content; None: the budget is too small.
+    A state is a decision, with the form if that is not the content; None if the budget is too small.
     """
 
     budget: int
@@ -48,7 +48,7 @@ class Breakpoint:
     after: str | None
 
     def to_dict(self) -> dict[str, object]:
-        return {"budget": self.budget, "section": self.section, "before": self.before, "after": self.after}
+        return asdict(self)
 
 
 def breakpoints(
@@ -62,7 +62,7 @@ def breakpoints(
     groups: Groups | None = None,
     reclaim: bool = False,
 ) -> list[Breakpoint]:
-    """At which budgets from ``low`` to ``high`` a section's decision or form changes, in order.
+    """Return the budgets from ``low`` to ``high`` at which a section's decision or form changes, in order.
 
     The other parameters, and the errors, are those of ``whatif``.
     """
@@ -77,7 +77,7 @@ def breakpoints(
         outcomes.states(budget)
     known = sorted(outcomes.known)
     for one, other in pairwise(known):
-        _halve(outcomes, one, other)
+        _bisect(outcomes, one, other)
     found: list[Breakpoint] = []
     known = sorted(outcomes.known)
     for one, other in pairwise(known):
@@ -100,19 +100,17 @@ def _tried(outcomes: _Outcomes, low: int, high: int) -> Iterable[int]:
     return sorted(grid | {b for total in totals for b in (total - 1, total) if low <= b <= high})
 
 
-def _halve(outcomes: _Outcomes, low: int, high: int) -> None:
-    """Lay out between two budgets that differ until the neighbours of every change are known."""
+def _bisect(outcomes: _Outcomes, low: int, high: int) -> None:
+    """Bisect between two budgets until both neighbours of every change are known."""
     while high - low > 1 and outcomes.states(low) != outcomes.states(high):
         middle = (low + high) // 2
         if outcomes.states(middle) != outcomes.states(high):
-            _halve(outcomes, middle, high)
-            high = middle
-        else:
-            high = middle
+            _bisect(outcomes, middle, high)
+        high = middle
 
 
 class _Outcomes:
-    """What every section is at each budget that was tried."""
+    """The states of all sections at each budget that was tried."""
 
     def __init__(self, at: At) -> None:
         self.at = at
@@ -135,7 +133,7 @@ class _Outcomes:
         return self.known[budget]
 
     def turning(self, low: int, high: int) -> tuple[int, int]:
-        """The part of a range in which anything may change."""
+        """Return the part of a range in which a layout can change."""
         least, most = self.at(low), self.at(high)
         first = min(high, max(low, least.fixed_load))
         if isinstance(most, Layout) and not most.log and not any(map(_depends, most.inputs)):
@@ -143,18 +141,18 @@ class _Outcomes:
         return first, high
 
     def totals(self, budget: int) -> set[int]:
-        """Totals that decided something there."""
+        """Return the totals that decided the layout at this budget."""
         self.states(budget)
         return self._totals[budget]
 
 
 def _depends(section: Section) -> bool:
-    """Whether a section that is whole may be another with a larger budget."""
+    """Return whether a whole section may change with a larger budget."""
     return bool(section.extra) or section.max is not None or section.group is not None
 
 
 def _compared(layout: Layout) -> set[int]:
-    """The totals before each step, as long as they do not depend on the budget themselves."""
+    """Return the totals before each step, up to the first that depends on the budget."""
     found: set[int] = set()
     for step in layout.log:
         if step.action in (Action.EXPAND, Action.RECLAIM):

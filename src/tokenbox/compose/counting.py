@@ -1,10 +1,10 @@
-"""Counting for one layout: each text once, through whatever the tokenizer can do."""
+"""Counting for one layout: each text once, in the fastest way that the tokenizer allows."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from tokenbox.compose.again import LAST
+from tokenbox.compose.reuse import MEASUREMENTS
 from tokenbox.content.section import Text
 from tokenbox.tokenizers.cache import CountCache, is_worth_remembering
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from tokenbox.content.section import Section
     from tokenbox.tokenizers.protocol import Tokenizer
 
-# Shared by all layouts of the process, so that laying out again after one change counts one text.
+# Shared by all layouts of the process, so that a layout after one change counts only one text.
 DEFAULT_CACHE = CountCache()
 
 
 class Counter:
-    """A tokenizer with a memory. All counts of one layout go through here.
+    """A tokenizer with a cache. All counts of one layout go through it.
 
-    Texts that may come back in another layout (contents, extra items, strategy results) are remembered in
-    ``cache``; the small windows of joins only for this layout, unless the cache says otherwise. ``requests``
-    counts the whole where that is a request of messages.
+    Texts that other layouts may contain (contents, extra items, strategy results) are cached in ``cache``;
+    the short texts around joins only for this layout, unless the cache keeps them too. ``requests`` counts
+    the whole if that is a request of messages.
     """
 
     def __init__(
@@ -45,10 +45,10 @@ class Counter:
         self._forms: dict[tuple[str, bytes], tuple[str, int]] = {}
 
     def sizes(self, sections: Sequence[Section]) -> list[int]:
-        """The count of each section's content, made once for the sections of this layout."""
+        """Return the count of each section's content, computed once per layout."""
         if self._sizes[0] is not sections:
             by = "sizes", self._cache, getattr(self.tokenizer, "function", self.tokenizer)
-            (sizes,) = LAST.columns(by, sections, self._counted, self._holds)
+            (sizes,) = MEASUREMENTS.columns(by, sections, self._counted, self._holds)
             self._sizes = sections, sizes
         return self._sizes[1]
 
@@ -60,17 +60,17 @@ class Counter:
         return [self._cache.count_batch(self.tokenizer, texts, digests)]
 
     def _holds(self, section: Section, sizes: Sequence[int]) -> bool:
-        """Whether a count that was remembered is what the tokenizer says now: a function may have changed."""
+        """Return whether a cached count is still right: a user's function may count differently now."""
         return self._cache is not None or [self.tokenizer.count(section.content)] == sizes
 
     def count_all(self, texts: Sequence[str]) -> list[int]:
-        """The counts of texts that may come back."""
+        """Count texts that other layouts may contain."""
         if self._cache is None:
             return self.tokenizer.count_batch(texts)
         return self._cache.count_batch(self.tokenizer, texts)
 
     def count(self, text: str) -> int:
-        """The count of a text that may come back."""
+        """Count a text that other layouts may contain."""
         if not text:
             return 0
         if self._cache is None:
@@ -78,7 +78,7 @@ class Counter:
         return self._cache.count(self.tokenizer, text)
 
     def small(self, text: str) -> int:
-        """The count of a short piece of text, remembered for this layout."""
+        """Count a short piece of text, cached for this layout."""
         count = self._small.get(text)
         if count is None:
             cache = self._windows
@@ -87,9 +87,9 @@ class Counter:
         return count
 
     def count_small(self, texts: Sequence[str]) -> None:
-        """Count many short pieces at once, so that ``small`` finds them."""
-        missing = list(set(texts) - self._small.keys())
-        missing.sort()  # a set's order differs between processes; what the tokenizer sees should not
+        """Count many short pieces in one batch and cache them for ``small``."""
+        # Sorted: the order of a set differs between processes, the order of counting must not.
+        missing = sorted({text for text in texts if text not in self._small})
         if not missing:
             return
         cache, tokenizer = self._windows, self.tokenizer
@@ -97,11 +97,11 @@ class Counter:
         self._small.update(zip(missing, counts, strict=True))
 
     def whole(self, text: str) -> int:
-        """The count of an emitted whole, counted again: it checks the figures kept up to date."""
+        """Count the emitted whole without a cache, to check the running total."""
         return self.tokenizer.count(text) if text else 0
 
     def form(self, section: Section, number: int) -> tuple[str, int]:
-        """One of the section's alternatives and its count, made once for all layouts of this counter."""
+        """Return one of the section's alternatives and its count, computed once per counter."""
         form = section.alternatives[number]
         if isinstance(form, Text):
             return form.text, self.count(form.text)
@@ -113,9 +113,10 @@ class Counter:
 
     @property
     def measuring(self) -> Tokenizer:
-        """What cuts are measured with: with the memory, for a tokenizer about which nothing is known.
+        """The tokenizer to measure cuts with.
 
-        On the way to the longest cut, such a one is asked the same again.
+        For an unknown tokenizer it is this counter, which has a cache: the search for the longest cut counts
+        the same texts repeatedly.
         """
         known = isinstance(self.tokenizer, AdditiveTokenizer) or getattr(self.tokenizer, "cuts", None)
         return self.tokenizer if known else cast("Tokenizer", self)

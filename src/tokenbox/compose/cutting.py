@@ -1,6 +1,6 @@
-"""A section cut short: at the places its author allows, with the marker its author set.
+"""Cutting of sections, at the positions and with the marker that the section defines.
 
-A cut is the longest whose own count fits, marker included. What it took is counted and stands in the marker.
+A cut is the longest whose own count fits, including the marker. The marker says how many tokens were removed.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from tokenbox.compose.counting import Counter
     from tokenbox.content.section import Section
 
-# A word ends before white space; a character of Chinese or Japanese is a word of its own.
+# A word ends before white space; each Chinese or Japanese character is a word.
 _IDEOGRAPH = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD_END = re.compile(rf"(?<=\S)(?=\s)|(?<=[{_IDEOGRAPH}])(?=\S)|(?<=\S)(?=[{_IDEOGRAPH}])")
 _LINE_END = re.compile(r"\r\n|\n|\r")
-# Tokens that a cut and its marker may save by merging.
+# The number of tokens that a cut and its marker may save by merging.
 AHEAD = 2
 _SPACE = re.compile(r"\s*")
 
 
 class SectionCuts:
-    """The cuts of one form of a section: its ``text``, which counts ``size``."""
+    """The cuts of one form of a section: a ``text`` of ``size`` tokens."""
 
     def __init__(self, section: Section, text: str, size: int, counter: Counter) -> None:
         self.text, self.size, self.counter = text, size, counter
@@ -39,7 +39,7 @@ class SectionCuts:
         self.cuts = Cuts(text, counter.measuring, section.keep, size=size, places=places)
 
     def longest(self, at_most: int) -> str:
-        """The longest cut of at most that many tokens, maybe nothing."""
+        """Return the longest cut of at most ``at_most`` tokens; it may be empty."""
         if self.never or at_most <= 0:
             return ""
         if not self.marker:
@@ -52,7 +52,7 @@ class SectionCuts:
             if over <= 0:
                 break
             room, best = room - over, 0
-        # A longer cut leaves out less, so its marker may be shorter.
+        # A longer cut removes less, so its marker may be shorter.
         least = count(self._filled(0)) - AHEAD
         for m in self.cuts.after(best):
             if count(self._marked(m)) <= at_most:
@@ -62,7 +62,7 @@ class SectionCuts:
         return self._marked(best)
 
     def shortest(self, at_least: int) -> str:
-        """The shortest cut such that it and all longer ones have at least that many tokens."""
+        """Return the shortest cut such that it and all longer ones have at least ``at_least`` tokens."""
         if self.never:
             return self.text
         count, best = self.counter.count, -1
@@ -80,7 +80,7 @@ class SectionCuts:
         return "".join(self.text[start:end] for start, end in self.cuts.spans(m))
 
     def _marked(self, m: int) -> str:
-        """The cut of size ``m``, with a marker in each place where something is left out."""
+        """Return the cut of size ``m``, with a marker at each gap."""
         kept = self._kept(m)
         if not self.marker or not kept or kept == self.text:
             return kept
@@ -91,7 +91,7 @@ class SectionCuts:
                 [(0, 0), *spans], [*spans, (len(self.text), len(self.text))], strict=True
             )
         ]
-        out = [""] * len(gaps)
+        markers = [""] * len(gaps)
         lost = [gap for gap, (start, end) in enumerate(gaps) if start < end]
         for gap in lost:
             start, end = gaps[gap]
@@ -100,9 +100,9 @@ class SectionCuts:
                 if len(lost) == 1
                 else self.counter.count(self.text[start:end])
             )
-            out[gap] = self._filled(max(0, count))
+            markers[gap] = self._filled(max(0, count))
         pieces = [self.text[start:end] for start, end in spans]
-        return out[0] + "".join(piece + mark for piece, mark in zip(pieces, out[1:], strict=True))
+        return markers[0] + "".join(piece + mark for piece, mark in zip(pieces, markers[1:], strict=True))
 
     def _filled(self, tokens: int) -> str:
         about = "" if self.counter.tokenizer.identity.exact else "~"
@@ -110,18 +110,18 @@ class SectionCuts:
 
 
 def cut_places(section: Section, text: str) -> Sequence[int] | None:
-    """Where ``text`` may be cut, 0 and its end among the places; None: between any two clusters."""
+    """Return the allowed cut positions in ``text``, including 0 and its end; None: any grapheme boundary."""
     if section.items is not None and text == section.content:
         return item_places(section.items)
     if section.cut is Cut.GRAPHEME:
         return None
-    starts = section.keep is not Keep.HEAD  # a head ends with a word, other parts begin with one
+    starts = section.keep is not Keep.HEAD  # a head ends after a word; other parts begin with a word
     if section.cut is Cut.LINE:
         found: Iterable[int] = (match.end() for match in _LINE_END.finditer(text))
     elif section.cut is Cut.WORD:
         found = (match.start() for match in _WORD_END.finditer(text))
     else:
-        from tokenbox.content.lenses.prose import sentence_ends  # noqa: PLC0415  # lenses load on first use
+        from tokenbox.content.lenses.prose import sentence_ends  # noqa: PLC0415  # lenses are loaded on first use
 
         found = sentence_ends(text)
     places = {0, len(text)}
@@ -134,6 +134,6 @@ def cut_places(section: Section, text: str) -> Sequence[int] | None:
 
 
 def item_places(items: Sequence[str]) -> Sequence[int]:
-    """The ends of the items of a content that has one per line, each with its line end but the last."""
+    """Return the ends of the items of a content with one item per line, including line ends."""
     ends = list(accumulate(len(item) + 1 for item in items))
     return sorted({0, *ends[:-1], ends[-1] - 1}) if ends else [0]

@@ -1,12 +1,12 @@
-"""What differs between two layouts, field by field, and the first byte where their texts part.
+"""Comparison of two layouts, field by field, with the first byte at which their texts differ.
 
-Two layouts of one process can be compared, and two records read back from JSON. A record knows less (not the
-inputs, not the text of each section); what is not known is None and never counts as equal or different.
+Both may be layouts of this process or records read from JSON. A record does not contain the inputs and the
+text of each section. A value that is unknown (None) is neither equal nor different.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 SCHEMA = "tokenbox.layout/1"
-"""Of the record that ``Layout.to_dict()`` makes."""
+"""The schema of the record that ``Layout.to_dict()`` returns."""
 
 CONTEXT = 32
 MAX_NAME = 48
 _BLOCK = 4_096
 
-# The fields of a record that are one value, in the order in which a difference is looked for.
+# The fields of a record with a single value, in the order of comparison.
 _VALUES = ("budget", "separator", "policy", "reclaim", "total", "joins", "fixed_load", "pricing")
 _COUNTED = frozenset({"total", "joins", "fixed_load"})
 _TOKENIZER = ("name", "version", "fingerprint", "exact")
@@ -36,7 +36,7 @@ _INPUTS = tuple(f.name for f in fields(Section) if f.init and f.name != "id")
 
 
 class LayoutRead(Protocol):
-    """What is compared of a layout, beside the values named in ``_VALUES``."""
+    """The compared attributes of a layout, in addition to ``_VALUES``."""
 
     @property
     def inputs(self) -> tuple[Section, ...]: ...
@@ -54,7 +54,7 @@ class LayoutRead(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SectionState:
-    """One section of a record. ``text`` and ``input`` are None where the record does not have them."""
+    """One section of a record. ``text`` and ``input`` are None if the record does not contain them."""
 
     id: str
     decision: Decision
@@ -71,7 +71,7 @@ class SectionState:
 
 @dataclass(frozen=True, slots=True)
 class LayoutValues:
-    """What two layouts are compared by. ``values`` has every single value; None is unknown."""
+    """The compared values of a layout. ``values``: the single values by name; None is unknown."""
 
     values: Mapping[str, object]
     sections: tuple[SectionState, ...]
@@ -90,7 +90,7 @@ class LayoutValues:
 
     @classmethod
     def from_dict(cls, data: object) -> LayoutValues:
-        """The record in what ``Layout.to_dict()`` made. Raises :class:`LayoutError` if it is not one."""
+        """Read the record of ``Layout.to_dict()``. Raises :class:`LayoutError` if it is not one."""
         top = _checked(data, {"budget": int, "total": int, "text": str, "digest": str}, "")
         if top.get("schema") != SCHEMA:
             raise LayoutError(f"not a saved layout: schema is {top.get('schema')!r}, not {SCHEMA!r}.")
@@ -104,7 +104,7 @@ class LayoutValues:
             raise LayoutError("not a saved layout: sections is not a list.")
         states = tuple(_section_state(value, f"sections[{i}]") for i, value in enumerate(sections))
         if len({state.id for state in states}) < len(states):
-            raise LayoutError("not a saved layout: two sections have one id.")
+            raise LayoutError("not a saved layout: two sections have the same id.")
         return cls(values, states, str(top["text"]), str(top["digest"]))
 
 
@@ -119,10 +119,10 @@ class ValueChange:
 
 @dataclass(frozen=True, slots=True)
 class SectionChange:
-    """A section that differs. ``before`` or ``after`` is None where the record has no such section.
+    """A changed section. ``before`` or ``after`` is None if that record does not contain the section.
 
-    ``what`` names what differs: ``decision``, ``base_size``, ``size``, ``text``, ``place`` (among those
-    that both have), and the fields of its input.
+    ``what`` names the differences: ``decision``, ``base_size``, ``size``, ``text``, ``place`` (among the
+    sections of both), and fields of its input.
     """
 
     id: str
@@ -141,9 +141,9 @@ class SectionChange:
 
 @dataclass(frozen=True, slots=True)
 class FirstChange:
-    """Where two texts part: ``byte`` from 0 in their UTF-8, ``line`` from 1, with a little context.
+    """The first difference of two texts: ``byte`` from 0 in their UTF-8, ``line`` from 1, with context.
 
-    ``common`` is what stands right before; ``before`` and ``after`` what follows in each, empty at an end.
+    ``common``: the text before the difference. ``before`` and ``after``: the text after it, empty at the end.
     """
 
     byte: int
@@ -153,20 +153,14 @@ class FirstChange:
     after: str
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "byte": self.byte,
-            "line": self.line,
-            "common": self.common,
-            "before": self.before,
-            "after": self.after,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutDiff:
-    """What differs between two layouts. ``str()`` is for a person, ``to_dict()`` for a program.
+    """The differences of two layouts. ``str()`` is for people, ``to_dict()`` for programs.
 
-    ``exact``: whether the figures of each are exact; those of an estimate are shown with ``~``.
+    ``exact``: whether the counts of each layout are exact; estimates are shown with ``~``.
     """
 
     exact: tuple[bool, bool]
@@ -177,12 +171,12 @@ class LayoutDiff:
 
     @property
     def same(self) -> bool:
-        """Nothing that both records know differs."""
+        """Whether no known value differs."""
         return self.first_field is None
 
     @property
     def first_field(self) -> str | None:
-        """The first differing field: values, then sections, then the text, then the digest alone."""
+        """The first difference: of the values, then sections, then the text, then only the digest."""
         if self.values:
             return self.values[0].field
         if self.sections:
@@ -232,7 +226,7 @@ class LayoutDiff:
 
 
 def diff(a: LayoutRead | LayoutValues, b: LayoutRead | LayoutValues) -> LayoutDiff:
-    """What changes from ``a`` to ``b``."""
+    """Return the changes from ``a`` to ``b``."""
     old = a if isinstance(a, LayoutValues) else LayoutValues.of(a)
     new = b if isinstance(b, LayoutValues) else LayoutValues.of(b)
     names = [*(f"tokenizer.{name}" for name in _TOKENIZER), *_VALUES]
@@ -250,7 +244,7 @@ def diff(a: LayoutRead | LayoutValues, b: LayoutRead | LayoutValues) -> LayoutDi
 
 
 def first_change(a: str, b: str) -> FirstChange | None:
-    """Where ``b`` parts from ``a``; None if nowhere. A character is not cut: the byte is where it starts."""
+    """Return the first difference, at the first byte of a character; None if the texts are equal."""
     if a == b:
         return None
     at = 0
@@ -267,7 +261,7 @@ def first_change(a: str, b: str) -> FirstChange | None:
 
 
 def _section_changes(old: Iterable[SectionState], new: Iterable[SectionState]) -> Iterable[SectionChange]:
-    """In the order of ``new``, with what was removed at the end."""
+    """Yield the changed sections in the order of ``new``, then the removed sections."""
     before, after = {s.id: s for s in old}, {s.id: s for s in new}
     places = {name: i for i, name in enumerate(name for name in before if name in after)}
     place = 0
@@ -322,14 +316,14 @@ def _section_row(change: SectionChange, old_about: str, new_about: str) -> tuple
 
 
 def _columns(rows: Sequence[tuple[str, str, str, str]]) -> list[str]:
-    """``name  before -> after  (note)``, aligned."""
+    """Return lines ``name  before -> after  (note)``, aligned."""
     name = min(max([cells(row[0]) for row in rows] + [0]), MAX_NAME)
     old, new = max([cells(row[1]) for row in rows] + [0]), max([cells(row[2]) for row in rows] + [0])
     return [f"{pad(a, name)}  {pad(b, old)} -> {pad(c, new)}  {d}".rstrip() for a, b, c, d in rows]
 
 
 def _checked(data: object, kinds: Mapping[str, type], place: str) -> Mapping[str, object]:
-    """``data`` as a mapping whose fields of these names have these types."""
+    """Check that ``data`` is a mapping with fields of these types."""
     if not isinstance(data, dict):
         raise LayoutError(f"not a saved layout: {place or 'it'} is not an object.")
     for name, kind in kinds.items():

@@ -1,4 +1,4 @@
-"""A finished layout: what is emitted, what became of each section and why, and the digest of it all."""
+"""A finished layout: the emitted text, the decision for each section, and the digest."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from tokenbox.compose.bounds import Warned, check_policy, checked_groups, warnings
+from tokenbox.compose.bounds import SectionWarning, check_policy, checked_groups, warnings
 from tokenbox.compose.diff import SCHEMA, LayoutDiff, diff
 from tokenbox.compose.messages import messages_of
-from tokenbox.content.section import Group, Section, Text
+from tokenbox.content.section import Section, Text
 from tokenbox.content.weight import weight_text
 from tokenbox.engine.result import Action, Decision, Policy
 from tokenbox.errors import LayoutError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tokenbox.compose.counting import Counter
     from tokenbox.compose.requests import Count
+    from tokenbox.content.group import Group
     from tokenbox.engine.result import Step, StepLog
     from tokenbox.errors import ContextCriticalOverflow
     from tokenbox.tokenizers.protocol import TokenizerIdentity
@@ -34,7 +35,7 @@ SEPARATOR = "\n\n"
 
 @dataclass(frozen=True, slots=True)
 class LayoutOptions:
-    """What a layout is made with, beside sections, budget and tokenizer."""
+    """The options of a layout, in addition to sections, budget and tokenizer."""
 
     separator: str = SEPARATOR
     policy: Policy = Policy.FACET
@@ -51,7 +52,7 @@ class LayoutOptions:
         *,
         reclaim: object,
     ) -> LayoutOptions:
-        """The options, checked, also against the sections."""
+        """Validate the options, also against the sections."""
         if policy not in list(Policy):
             raise LayoutError(f"policy is one of {', '.join(Policy)}, not {policy!r}.")
         if type(reclaim) is not bool:
@@ -62,7 +63,7 @@ class LayoutOptions:
         return options
 
     def to_dict(self) -> dict[str, object]:
-        """The options as plain data; the policy and groups only where they are not the default."""
+        """Return the options as plain data, without policy and groups for the default policy."""
         data: dict[str, object] = {"separator": self.separator, "reclaim": self.reclaim}
         if self.policy is not Policy.FACET:
             data["policy"] = self.policy.value
@@ -74,9 +75,9 @@ class LayoutOptions:
 
 @dataclass(frozen=True, slots=True)
 class SectionResult:
-    """What became of one section, in tokens: ``base_size`` of its content, ``size`` of the ``text`` emitted.
+    """The decision for one section. In tokens: ``base_size`` of the content, ``size`` of the emitted text.
 
-    ``form``: which of its ``forms`` that is, or is cut from; None: its content.
+    ``form``: the alternative that was emitted or cut; None for the content.
     """
 
     id: str
@@ -100,14 +101,14 @@ class SectionResult:
 
 @dataclass(frozen=True)
 class Layout:
-    """A finished layout. ``total <= budget``, and ``total`` is the count of ``text`` as a whole.
+    """A finished layout. ``total`` is the count of the whole ``text``, and ``total <= budget``.
 
-    With a counter of requests the whole is ``messages()``: ``count`` is the count of that request, and
-    ``total`` its total.
+    With a counter of requests, the whole is ``messages()``: ``count`` is the count of that request, and
+    ``total`` is its total.
 
-    ``joins`` is what the separators and the merging at section borders add: ``total`` minus the sum of the
-    section sizes (it may be negative). ``pricing`` says how joins were priced while deciding: ``exact`` or
-    ``conservative``. ``fixed_load`` is the count of the critical sections alone.
+    ``joins``: the tokens added by separators and by merging at section borders, which is ``total`` minus the
+    sum of the section sizes (it may be negative). ``pricing``: how joins were priced during the decisions,
+    ``exact`` or ``conservative``. ``fixed_load``: the count of the critical sections alone.
     """
 
     inputs: tuple[Section, ...] = field(repr=False)
@@ -128,7 +129,7 @@ class Layout:
     count: Count | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        # A tokenizer with its engine stays in its process; the record travels.
+        # A tokenizer's engine cannot be pickled.
         return {**self.__dict__, "counter": None, "at_budgets": None}
 
     @property
@@ -144,8 +145,8 @@ class Layout:
         return self.options.policy
 
     @cached_property
-    def warnings(self) -> tuple[Warned, ...]:
-        """What the sections say and what has no effect."""
+    def warnings(self) -> tuple[SectionWarning, ...]:
+        """The settings of sections that have no effect."""
         return tuple(warnings(self.inputs, self.base_sizes))
 
     @property
@@ -154,7 +155,7 @@ class Layout:
 
     @cached_property
     def sections(self) -> tuple[SectionResult, ...]:
-        """Every section in declared order, dropped ones too."""
+        """All sections in declared order, including dropped ones."""
         steps: dict[int, list[Step]] = {}
         for step in self.log:
             steps.setdefault(step.section, []).append(step)
@@ -182,20 +183,20 @@ class Layout:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 (hex) over the RFC 8785 JSON of everything that decides the layout, and of its result."""
-        import rfc8785  # noqa: PLC0415  # only who asks for a digest pays for it
+        """The SHA-256 (hex) of the RFC 8785 JSON of all inputs of the layout and its result."""
+        import rfc8785  # noqa: PLC0415  # loaded only for a digest
 
         return hashlib.sha256(rfc8785.dumps(cast("Any", self._digested()))).hexdigest()
 
     def messages(self) -> list[dict[str, str]]:
-        """One chat message per section with text, in order: ``{"role", "content"}``.
+        """Return one chat message per section with text, in order: ``{"role", "content"}``.
 
-        Raises :class:`LayoutError` where a section that was emitted has no role.
+        Raises :class:`LayoutError` if an emitted section has no role.
         """
         return messages_of(self.inputs, self.texts)
 
     def to_dict(self) -> dict[str, object]:
-        """The record as JSON-compatible data; its schema is ``tokenbox schema result``."""
+        """Return the record as JSON-compatible data. ``tokenbox schema result`` prints its schema."""
         return {
             "schema": SCHEMA,
             "budget": self.budget,
@@ -213,9 +214,9 @@ class Layout:
         }
 
     def whatif(self, budgets: Iterable[int]) -> list[Layout | ContextCriticalOverflow]:
-        """The same sections at other budgets; no text is counted again. See :func:`tokenbox.whatif`.
+        """Lay out the same sections at other budgets, without counting again. See :func:`tokenbox.whatif`.
 
-        Raises :class:`LayoutError` for a layout that came from another process, without its tokenizer.
+        Raises :class:`LayoutError` for a layout from another process, which has no tokenizer.
         """
         if self.at_budgets is None:
             raise LayoutError(
@@ -225,14 +226,16 @@ class Layout:
         return self.at_budgets(budgets)
 
     def diff(self, other: Layout) -> LayoutDiff:
-        """What differs in ``other``: budgets, decisions, sizes, and the first byte of the text."""
+        """Compare with ``other``: budgets, decisions, sizes, and the first changed byte of the text."""
         if not isinstance(other, Layout):
-            raise LayoutError(f"a layout is compared with a layout, not with {type(other).__name__}.")
+            raise LayoutError(
+                f"a layout can be compared only with a layout, not with {type(other).__name__}."
+            )
         return diff(self, other)
 
     def explain(self, width: int = 80) -> str:
-        """The layout as a plain-text picture ``width`` columns wide."""
-        from tokenbox.render.explain import explain  # noqa: PLC0415  # a picture is drawn only on request
+        """Return a plain-text picture of the layout, ``width`` columns wide."""
+        from tokenbox.render.explain import explain  # noqa: PLC0415  # loaded only for a picture
 
         return explain(self, width)
 
@@ -245,7 +248,7 @@ class Layout:
         )
 
     def _repr_html_(self) -> str:
-        """A small picture, for notebooks."""
+        """Return a small picture for notebooks."""
         from tokenbox.render.html import FigureRow, figure  # noqa: PLC0415  # as above
 
         rows = [
@@ -286,14 +289,14 @@ _DECISIONS = {
 
 
 def _decision(section: Section, text: str, steps: Sequence[Step]) -> Decision:
-    """What the last step left, where that is not the content itself."""
+    """Return the decision of the last step; ``KEPT`` if the text is the content."""
     if not steps or (text == section.content and steps[-1].action is not Action.DROP):
         return Decision.KEPT
     return _DECISIONS[steps[-1].action]
 
 
 def section_digest(section: Section) -> str:
-    """SHA-256 (hex) over everything in a section that can change a layout."""
+    """Return the SHA-256 (hex) of all fields of a section that can change a layout."""
     fields = [
         section.id,
         section.content_digest.hex(),
@@ -311,7 +314,7 @@ def section_digest(section: Section) -> str:
 
 
 def _degrading_fields(section: Section) -> Iterable[str]:
-    """Each field beside those of the model that says something, with its name before it."""
+    """Yield the name and value of each field beyond the Token Box Model's that is not at its default."""
     for name, value in section.degrading().items():
         yield f"{name}="
         if name == "forms":

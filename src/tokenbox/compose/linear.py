@@ -1,4 +1,4 @@
-"""A whole whose parts are priced one by one: a weight each, and the same for every join."""
+"""A whole with linear pricing: a weight for each part, and a constant weight for each join."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _weight(text: str, size: int) -> int:
-    """The size, but never 0 for a text: dropping it must change the whole, whatever the counter says."""
+    """Return the size, at least 1 for a text: dropping a text must always reduce the whole."""
     return max(1, size) if text else 0
 
 
@@ -54,13 +54,13 @@ class LinearWhole(Parts):
         weights, join, price = self._weights, self._join, self._count_of
         whole = self._sum + join * (self._live - 1)
         costs = [weights[i] + join if weights[i] else 0 for i in order]
-        # What would be left after each drop; at the very last one there is no join left to take away.
+        # The weight left after each drop. The last drop removes no join.
         left = [whole, *map(whole.__sub__, accumulate(costs))]
         pivot = bisect_left(left, 1, 1, key=lambda weight: int(price(max(0, weight)) <= budget)) - 1
         totals = self._prices(left[:pivot]) if pivot else []
-        gone = pivot - costs[:pivot].count(0)
-        self._live -= gone
-        self._sum -= whole - left[pivot] - join * gone
+        dropped = pivot - costs[:pivot].count(0)
+        self._live -= dropped
+        self._sum -= whole - left[pivot] - join * dropped
         sizes, texts = self.sizes, self.texts
         for i in order[:pivot]:
             weights[i] = sizes[i] = 0
@@ -85,7 +85,7 @@ class LinearWhole(Parts):
 
 
 class AdditiveWhole(LinearWhole):
-    """For a tokenizer whose weights add up: exact."""
+    """The exact pricing for an additive tokenizer."""
 
     pricing = "exact"
 
@@ -110,10 +110,10 @@ class AdditiveWhole(LinearWhole):
 
 
 class PricedWhole(LinearWhole):
-    """For a tokenizer that nothing is known of: conservative.
+    """The conservative pricing for an unknown tokenizer.
 
-    A join is priced as the separator alone and one token more. ``correction`` is what the count of an emitted
-    whole taught: it is added to every total.
+    A join is priced as the separator alone plus one token. ``correction``: the difference found by counting
+    an emitted whole; it is added to every total.
     """
 
     pricing = "conservative"

@@ -1,4 +1,4 @@
-"""Sections that are sent as chat messages: the whole is the request, markers and all."""
+"""Layout of sections as chat messages: the whole is the request, including its markers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from tokenbox.compose.requests import Count, RequestCounter
     from tokenbox.content.section import Section
 
-# What a message and a request are taken to cost beside their texts, until a count of the whole corrects it.
+# The assumed overhead of a message and of a request, until a count of the whole corrects it.
 _PER_MESSAGE: Final = 8
 _PER_REQUEST: Final = 16
 _PROBE: Final = "x"
 
 
 def check_roles(sections: Sequence[Section]) -> None:
-    """Every section has a role. Raises :class:`LayoutError`, or ``InvalidMessage`` for no such role."""
+    """Check the roles. Raises :class:`LayoutError` if one is missing, ``InvalidMessage`` if it is unknown."""
     for section in sections:
         if section.role is None:
             raise LayoutError(
@@ -36,33 +36,33 @@ def check_roles(sections: Sequence[Section]) -> None:
 
 
 def messages_of(sections: Sequence[Section], texts: Sequence[str]) -> list[dict[str, str]]:
-    """One message for each section with text. Raises :class:`LayoutError` where one has no role."""
-    there = [section for section, text in zip(sections, texts, strict=True) if text]
-    bare = next((section for section in there if not section.role), None)
-    if bare is not None:
-        raise LayoutError(
-            f"section {bare.id!r} has no role, so there are no messages. "
-            "Give every section a role, or use the text.",
-            id=bare.id,
-        )
-    emitted = [text for text in texts if text]
-    return [
-        {"role": section.role or "", "content": text} for section, text in zip(there, emitted, strict=True)
-    ]
+    """Return one message for each section with text. Raises :class:`LayoutError` if one has no role."""
+    messages = []
+    for section, text in zip(sections, texts, strict=True):
+        if not text:
+            continue
+        if not section.role:
+            raise LayoutError(
+                f"section {section.id!r} has no role, so there are no messages. "
+                "Give every section a role, or use the text.",
+                id=section.id,
+            )
+        messages.append({"role": section.role, "content": text})
+    return messages
 
 
 def count_of_messages(
     sections: Sequence[Section], texts: Sequence[str], requests: RequestCounter
 ) -> Count | None:
-    """The count of the request; None where nothing is left to send."""
+    """Count the request; None if there are no messages to send."""
     sent = messages_of(sections, texts)
     return requests.count_request(Request(tuple(map(Message.of, sent)))) if sent else None
 
 
 class MessagesWhole(LinearWhole):
-    """A message costs its text and what its role adds; the request, a sum and what is around it.
+    """The pricing of messages: a message costs its text and a constant per role, a request another constant.
 
-    ``correction`` is what a count of an emitted whole taught: it is added to every total.
+    ``correction``: the difference found by counting an emitted whole; it is added to every total.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class MessagesWhole(LinearWhole):
 def _overheads(
     sections: Sequence[Section], counter: Counter, requests: RequestCounter
 ) -> tuple[int, list[int]]:
-    """What is around the messages of a request, and around the text of each section's message."""
+    """Return the overhead of a request, and of each section's message."""
     if not isinstance(requests, CountsPieces):
         return _PER_REQUEST, [_PER_MESSAGE] * len(sections)
     probe = counter.small(_PROBE)

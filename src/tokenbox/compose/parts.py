@@ -1,4 +1,4 @@
-"""The texts of a layout in progress: what each section holds now, and what it could take in."""
+"""The state of a layout in progress: the current text of each section."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from tokenbox.content.section import Section
 
 
-# Critical sections tried one by one for the smallest change that makes them fit.
+# The number of critical sections to try for the smallest change that makes them fit.
 MEASURED = 256
 
 
 class Parts:
-    """The state that both pricings of a whole share. Fulfils ``engine.box.Whole`` but for its totals.
+    """The implementation of ``engine.box.Whole`` without pricing, the base class of all pricings.
 
-    A subclass keeps the total: it is told of every change by ``put`` (a section has a new text) and
-    ``_append`` (a section took in an extra item).
+    A subclass computes the total. It handles every change in ``put`` (a section gets a new text) and
+    ``_append`` (a section gets an extra item).
     """
 
     def __init__(
@@ -33,12 +33,12 @@ class Parts:
         self.counter = counter
         self.base_sizes = sizes
         self.texts = [section.content for section in sections]
-        self.taken: dict[int, int] = {}  # how many extra items a section has taken in
+        self.taken: dict[int, int] = {}  # the number of extra items appended to a section
         self.sizes = list(sizes)
-        # Which of its forms a section is (0: its content), where that is not the content.
+        # The number of a section's current form; a missing key or 0 is its content.
         self.form: dict[int, int] = {}
 
-    # What a subclass prices.
+    # A subclass implements these.
 
     pricing: str
 
@@ -53,13 +53,13 @@ class Parts:
         raise NotImplementedError
 
     def put(self, i: int, text: str, size: int) -> None:
-        """Put a text of that size in the place of what is there."""
+        """Replace the text of a section with one of this size."""
         raise NotImplementedError
 
     def _append(self, i: int, item: str) -> None:
         raise NotImplementedError
 
-    # What the engine asks for.
+    # The engine calls these.
 
     def size(self, i: int) -> int:
         return self.sizes[i]
@@ -123,10 +123,10 @@ class Parts:
             estimate=not self.counter.tokenizer.identity.exact,
         )
 
-    # Steps of the above.
+    # Internal steps.
 
     def _form(self, i: int, number: int) -> tuple[str, int]:
-        """A form of the section and its size: 0 its content, then its alternatives."""
+        """Return a form of the section and its size. 0 is its content, 1 the first alternative."""
         if not number:
             return self.sections[i].content, self.base_sizes[i]
         return self.counter.form(self.sections[i], number - 1)
@@ -134,13 +134,13 @@ class Parts:
     def enough_alone(
         self, critical: Sequence[int], fixed_load: int, budget: int, always: Sequence[int] = ()
     ) -> int | None:
-        """The smallest critical section without which the rest fits, if there is one.
+        """Return the smallest critical section without which the rest fits; None if there is none.
 
-        ``always`` are parts that are there in any case. ``fixed_load`` is the count of both.
+        ``always``: parts that are never removed. ``fixed_load``: the count of both.
         """
         deficit = fixed_load - budget
-        # Without a section up to two separators go as well, and a seam merges differently by a few tokens; so
-        # only sizes about the deficit need measuring, and of very many such sizes only some.
+        # Removing a section also removes up to two separators, and changes a seam by a few tokens. So only
+        # sizes near the deficit need measuring, and only some of them if there are many.
         slack = 2 * self.counter.small(self.separator) + 16
         by_size = sorted(critical, key=lambda i: (self.base_sizes[i], i))
         about = [i for i in by_size if abs(self.base_sizes[i] - deficit) <= slack]
@@ -152,10 +152,10 @@ class Parts:
         return None
 
     def _smallest_change(self, critical: Sequence[int], fixed_load: int, budget: int) -> dict[str, object]:
-        """Let the smallest critical section shrink whose absence is enough; if none is, raise the budget."""
+        """Suggest shrinking the smallest critical section that is large enough, or raising the budget."""
         deficit = fixed_load - budget
         raise_budget = f"raise the budget by {deficit:,} to {fixed_load:,}"
-        # One that goes with another cannot become flexible alone.
+        # A section with a `with` partner cannot become flexible alone.
         together = {name for s in self.sections if s.with_ is not None for name in (s.id, s.with_)}
         alone = [i for i in critical if self.sections[i].id not in together]
         bound = [i for i in critical if self.sections[i].id in together]

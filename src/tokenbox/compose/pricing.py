@@ -1,4 +1,4 @@
-"""How a whole can be priced with a tokenizer, and the check of what was emitted."""
+"""The choice of pricing for a tokenizer, and the check of the emitted whole."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from tokenbox.content.section import Section
     from tokenbox.tokenizers.protocol import Tokenizer
 
-# Characters of an emitted whole up to which it is always counted anew, as a check: about 2,000 tokens.
+# An emitted whole of up to this many characters (about 2,000 tokens) is always counted again, as a check.
 RECOUNTED = 8_192
 
 
 def exact_whole(
     sections: Sequence[Section], separator: str, counter: Counter, sizes: Sequence[int] | None = None
 ) -> AdditiveWhole | SeamedWhole | None:
-    """The exact pricing this tokenizer allows; None where nothing is known of it.
+    """Return an exact pricing for this tokenizer; None for an unknown tokenizer.
 
-    ``sizes``: what the sections count, where that is known already.
+    ``sizes``: the counts of the sections, if they are known.
     """
     tokenizer = counter.tokenizer
     if isinstance(tokenizer, AdditiveTokenizer):
@@ -35,9 +35,10 @@ def exact_whole(
 
 
 def checked_total(whole: Parts, pieces: Sequence[str]) -> int:
-    """The count of the emitted whole, counted again in pieces; a long one is the sum of its parts and seams.
+    """Return the count of the emitted whole for a check.
 
-    The latter only where the vocabulary's own pattern proves the cuts: then it is the count.
+    A long whole is summed from parts and seams if the vocabulary's own pattern proves the cuts, since then
+    the sum is the count. Any other whole is counted again.
     """
     if sum(map(len, pieces)) > RECOUNTED and getattr(whole.counter.tokenizer, "cuts_proven", False):
         return whole.total_of(range(len(whole.sections)))
@@ -45,7 +46,7 @@ def checked_total(whole: Parts, pieces: Sequence[str]) -> int:
 
 
 class _Bare(NamedTuple):
-    """A text to be priced with others: all of a section that its price depends on."""
+    """A text to price. It has the one attribute of a section that pricing uses."""
 
     content: str
 
@@ -53,9 +54,9 @@ class _Bare(NamedTuple):
 def joined_total(
     texts: Sequence[str], separator: str, tokenizer: Tokenizer, sizes: Sequence[int] | None
 ) -> int:
-    """The count of ``separator.join(texts)``, none of them empty, whose counts are ``sizes`` where known.
+    """Return the count of ``separator.join(texts)``. No text is empty; ``sizes`` are their counts, if known.
 
-    Where the cuts are proven (and the sizes known) only the joins are counted, else the whole.
+    If the cuts are proven and the sizes known, only the joins are counted.
     """
     proven = sizes is not None and getattr(tokenizer, "cuts_proven", False)
     if isinstance(tokenizer, AdditiveTokenizer) or proven:

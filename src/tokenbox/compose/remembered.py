@@ -1,7 +1,7 @@
-"""Counting requests: each text once in its life, and the whole from its parts.
+"""A cache of the counts of texts and of joined texts, for counting requests.
 
-A guard stands before every request, so it may cost next to nothing: a text that was counted before is looked
-up by itself. (Python hashes a string once; the digests of layouts cost more than counting with fastokens.)
+The guard counts every request, so counting must be fast: a text is counted once and then looked up by itself.
+(Python hashes a string once. The digests that layouts use take longer than counting with fastokens.)
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     Key = tuple[str, ...]
 
 
-# Parts whose joins cost a fast engine more than counting the whole anew.
+# From this many parts on, a fast engine counts the whole sooner than the joins.
 MANY: Final = 200
 
 
 class RememberedCounts:
-    """Counts by the text itself, and of wholes by their texts; least recently used out first.
+    """An LRU cache of counts, by text, and by the texts of a joined whole.
 
-    What is remembered has at most ``max_characters``. Thread-safe: two threads may both count a text that
-    neither finds, and agree.
+    The keys have at most ``max_characters`` in all. Thread-safe: two threads may both count a missing text,
+    with the same result.
     """
 
     def __init__(self, max_characters: int = 32_000_000) -> None:
@@ -41,7 +41,7 @@ class RememberedCounts:
         self._lock = threading.Lock()
 
     def each(self, tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
-        """The count of each text."""
+        """Return the count of each text."""
         if not getattr(tokenizer, "cacheable", True):
             return counted(tokenizer, texts)
         who = tokenizer.identity.fingerprint
@@ -55,7 +55,7 @@ class RememberedCounts:
         return [new[text] if count is None else count for text, count in zip(texts, found, strict=True)]
 
     def whole(self, tokenizer: Tokenizer, texts: Sequence[str], separator: str) -> int:
-        """The count of the texts that are not empty, joined."""
+        """Return the count of the joined texts, without empty texts."""
         parts = tuple(text for text in texts if text)
         if len(parts) <= 1:
             return self.each(tokenizer, parts)[0] if parts else 0
@@ -66,7 +66,7 @@ class RememberedCounts:
             return joined_total(parts, separator, tokenizer, None)
         total = self._look_up([key])[0]
         if total is None:
-            # Where nothing is known of the joins, only the whole is counted.
+            # Without proven cuts the counts of the parts do not help.
             by_parts = getattr(tokenizer, "cuts_proven", False) and not self._is_quicker_whole(
                 tokenizer, parts
             )
@@ -76,20 +76,20 @@ class RememberedCounts:
         return total
 
     def _is_quicker_whole(self, tokenizer: Tokenizer, parts: Sequence[str]) -> bool:
-        """Whether there are so many parts, none of them known, that a fast engine counts the whole sooner."""
+        """Return whether a fast engine counts the whole sooner: for many parts without a cached count."""
         if len(parts) < MANY or getattr(tokenizer, "engine", None) != "fast":
             return False
         who = tokenizer.identity.fingerprint
         return not any(self._look_up([(who, text) for text in parts]))
 
     def limit(self, max_characters: int) -> None:
-        """Remember no more than so many characters from now on."""
+        """Set the maximum number of characters, evicting entries if needed."""
         with self._lock:
             self._max_characters = max_characters
             self._forget()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all entries."""
         with self._lock:
             self._counts.clear()
             self._characters = 0
@@ -118,19 +118,19 @@ class RememberedCounts:
 
     def _forget(self) -> None:
         while self._characters > self._max_characters:
-            gone, _ = self._counts.popitem(last=False)
-            self._characters -= sum(map(len, gone))
+            evicted, _ = self._counts.popitem(last=False)
+            self._characters -= sum(map(len, evicted))
 
 
 def counted(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
-    """The counts, made now. Our own tokenizers refuse what is not Unicode; other tokenizers may not."""
+    """Count texts without a cache. Texts for a foreign tokenizer are checked for lone surrogates first."""
     if isinstance(tokenizer, CallableTokenizer) or not type(tokenizer).__module__.startswith("tokenbox."):
         for text in texts:
             utf8(text)
     if len(texts) == 1:
-        return [tokenizer.count(texts[0])]  # a batch of one costs a look at it more
+        return [tokenizer.count(texts[0])]  # faster than a batch of one
     return tokenizer.count_batch(texts)
 
 
 COUNTS = RememberedCounts()
-"""Those of this process."""
+"""The cache of this process."""

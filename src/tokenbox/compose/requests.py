@@ -1,8 +1,7 @@
-"""What a request to a model costs: one figure, who counted it, and a bound that is never passed.
+"""The token count of a request, with its source and an upper bound, and the protocols of counters.
 
-Everything that counts messages counts through a :class:`RequestCounter`, and through nothing else
-(requests.md, "A count"). This module has the shape of the answer; the chat formats that give it are in
-:mod:`tokenbox.conversation`, and :mod:`tokenbox.models` chooses among them.
+Every count of messages goes through a :class:`RequestCounter`. The chat formats in
+:mod:`tokenbox.conversation` implement it, and :mod:`tokenbox.models` chooses among them.
 """
 
 from __future__ import annotations
@@ -21,31 +20,32 @@ if TYPE_CHECKING:
 
 
 class By(StrEnum):
-    """Which counter counted, and how, in the order in which they are asked."""
+    """The source of a count, in order of preference."""
 
     TEMPLATE = "template"
-    """A chat template and vocabulary here, both in the verified table."""
+    """A local chat template and vocabulary, both in the table of verified ones."""
     SERVER = "server"
     """The endpoint that will run the request."""
     PUBLISHED = "published"
     """The provider's published rules."""
     TEXT = "text"
-    """A text by its own tokenizer, where text is what is sent."""
+    """The tokenizer, for a request that is plain text."""
     MARKERS = "markers"
-    """A known vocabulary, with the markers of the common chat formats counted generously."""
+    """A known vocabulary, plus a generous estimate of chat markers."""
     MARGIN = "margin"
-    """The larger count of two vocabularies, and a margin of 15 %."""
+    """The larger count of two vocabularies, plus a margin of 15 %."""
     CHARS4 = "chars4"
-    """Characters / 4, asked for by name."""
+    """Characters / 4, only on explicit request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
     """The tokens of one request.
 
-    ``total`` is the best figure. ``exact`` only if that is proven. ``at_most`` is a bound that the server's
-    own count never passes; it equals ``total`` where that is exact. ``largest``: of several prompts, each of
-    which has the context window for itself, the largest; None for one.
+    ``total``: the best available count. ``exact``: whether that is proven to be the server's count.
+    ``at_most``: an upper bound that the server's own count never exceeds; it equals an exact ``total``.
+    ``largest``: the count of the largest of several prompts, since each has its own context window; None for
+    a single prompt.
     """
 
     total: int
@@ -69,18 +69,18 @@ class Count:
 
 @runtime_checkable
 class RequestCounter(Protocol):
-    """Counts a request whole, as its server will."""
+    """A counter of whole requests, as their server counts them."""
 
     @property
     def identity(self) -> TokenizerIdentity: ...
 
     def count_request(self, request: Request) -> Count:
-        """The count of the request. Raises ``TokenizerError`` or a typed error that names the place."""
+        """Count the request. Raises ``TokenizerError``, or an error that names the position."""
         ...
 
 
 class PartCost(NamedTuple):
-    """What one part of a request adds to the count of the whole."""
+    """The tokens that one part adds to the count of a request."""
 
     total: int
     at_most: int
@@ -89,56 +89,55 @@ class PartCost(NamedTuple):
 
 @runtime_checkable
 class CountsPieces(Protocol):
-    """A :class:`RequestCounter` whose count is the sum of the messages' costs and of what is around them."""
+    """A :class:`RequestCounter` whose count is the sum of its messages' counts and a frame."""
 
     def piece(self, message: Message) -> PartCost: ...
 
     def frame(self, request: Request) -> PartCost:
-        """What the request costs without its messages."""
+        """Count the request without its messages."""
         ...
 
 
 class RunningCount(Protocol):
-    """The running count of one conversation: what did not change is not counted again.
+    """The running count of one conversation. Unchanged items are not counted again.
 
-    Items (messages, of whatever API) are known by the numbers that the caller gives them, in rising order.
-    An error leaves the session as it was.
+    The caller identifies items by increasing numbers. An error leaves the count unchanged.
     """
 
     sums: bool
-    """Whether a change costs as much as it changes. Otherwise every ``count`` is a count of the whole."""
+    """Whether ``count`` takes time proportional to the change. Otherwise it counts the whole each time."""
 
     def frame(self, head: Sequence[Item], tools: Sequence[Object] = (), fields: Object | None = None) -> None:
-        """What is sent beside the numbered items: the system prompt before them, tools, and other fields."""
+        """Set the rest of the request: the system prompt before the items, tools and other fields."""
         ...
 
     def add(self, number: int, item: Item) -> None: ...
 
     def replace(self, number: int, item: Item) -> None:
-        """Another form of the item is sent in its place."""
+        """Replace the item with another form of it."""
         ...
 
     def remove(self, numbers: Collection[int]) -> None: ...
 
     def count(self) -> Count:
-        """The count of the request with all that is here."""
+        """Return the count of the request."""
         ...
 
     def total_with(self, changes: Mapping[int, Item | None]) -> int:
-        """The total if items had another form, or had left (None)."""
+        """Return the total with these items replaced, or removed (None)."""
         ...
 
     def size(self, number: int) -> int:
-        """What this item adds, by itself."""
+        """Return the count of this item alone."""
         ...
 
     def cost(self, item: Item) -> int:
-        """What an item would add, by itself, that is not here."""
+        """Return the count of an item that is not in the conversation."""
         ...
 
 
 @runtime_checkable
 class CountsSessions(Protocol):
-    """A :class:`RequestCounter` that counts a conversation faster than request by request."""
+    """A :class:`RequestCounter` that can count a growing conversation incrementally."""
 
     def session(self) -> RunningCount: ...

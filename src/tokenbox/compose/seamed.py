@@ -1,11 +1,11 @@
-"""A whole priced exactly: the sizes of the parts plus the joins, measured between safe cuts.
+"""Exact pricing of a whole: the sizes of the parts plus the joins, measured between safe cuts.
 
 Every part has a head (up to its first safe cut) and a tail (from its last one). Between the tail of one
-part and the head of the next lies a *seam*: ``tail + separator + head``. Counts are additive at the cuts, so
+part and the head of the next is a *seam*: ``tail + separator + head``. Counts are additive at the cuts, so
 
     total = sum of sizes + sum over seams of (count(seam) - count(tail) - count(head))
 
-is the count of the whole. A part without any safe cut is *solid*: it lies inside a seam, whole.
+is the count of the whole. A part without a safe cut is *solid*: the whole part is inside a seam.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from itertools import accumulate
 from operator import add, gt
 from typing import TYPE_CHECKING
 
-from tokenbox.compose.again import LAST
 from tokenbox.compose.parts import Parts
+from tokenbox.compose.reuse import MEASUREMENTS
 from tokenbox.tokenizers.cache import is_worth_remembering
 
 if TYPE_CHECKING:
@@ -28,20 +28,19 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.cuts import CutRules
     from tokenbox.tokenizers.protocol import Tokenizer
 
-# Characters in one head or tail, and solid parts in one layout, beyond which seams would cost more than
-# they tell.
+# The maximum characters of a head or tail, and solid parts of a layout: beyond these, seams are too slow.
 MAX_SEAM = 4096
 MAX_SOLID = 256
-# Tails whose cost is remembered between layouts, for each tokenizer and separator.
+# The number of tails to cache between layouts, for each tokenizer and separator.
 MAX_TAILS = 8_192
 
 
 class NotSeamable(Exception):
-    """The texts have too few safe cuts for seams to be worth measuring. Never leaves this package."""
+    """The texts have too few safe cuts to measure seams. Callers fall back to conservative pricing."""
 
 
 def _is_solid(head: str, tail: str, text: str) -> bool:
-    """Whether the text has no safe cut, not even where it begins or ends: head and tail are all of it."""
+    """Return whether the text has no safe cut, not even at its start or end."""
     return len(head) + len(tail) > len(text)
 
 
@@ -51,17 +50,17 @@ def _costs(_fingerprint: str, _separator: str) -> dict[str, int]:
 
 
 def tail_costs(tokenizer: Tokenizer, separator: str) -> dict[str, int]:
-    """What each tail adds to the separator after it, as far as that was counted before."""
+    """Return the cached costs of tails: the tokens that each adds before a separator."""
     costs = _costs(tokenizer.identity.fingerprint, separator) if is_worth_remembering(tokenizer) else {}
     if len(costs) > MAX_TAILS:
-        _costs.cache_clear()  # a layout in another thread goes on with its own
+        _costs.cache_clear()  # a layout in another thread keeps its own reference
     return costs
 
 
 class SeamedWhole(Parts):
-    """Keeps the total up to date by measuring the seams around each change. Raises :class:`NotSeamable`.
+    """A running total, updated by measuring the seams around each change. Raises :class:`NotSeamable`.
 
-    Parts with text are a doubly linked list in declared order; index ``n`` is both its ends.
+    Parts with text form a doubly linked list in declared order; index ``n`` is both its ends.
     """
 
     pricing = "exact"
@@ -79,14 +78,16 @@ class SeamedWhole(Parts):
         self._rules = rules
         self._proven = bool(getattr(counter.tokenizer, "cuts_proven", False))
         self._end = len(sections)
-        # By a text's first and last character: whether the place between it and the separator is a cut.
+        # Whether there is a cut between a separator and a text, by the first or last character of the text.
         self._starts: dict[str, bool] = {"": True}
         self._ends: dict[str, bool] = {"": True}
         self._seam_costs: dict[tuple[str, str], int] = {}
         by = "cuts", rules, separator
         self._heads, self._tails = (
             [*column, ""]
-            for column in LAST.columns(by, sections, lambda some: self._cuts([s.content for s in some]))
+            for column in MEASUREMENTS.columns(
+                by, sections, lambda some: self._cuts([s.content for s in some])
+            )
         )
         lengths = map(add, map(len, self._heads), map(len, self._tails))
         self._solid = [
@@ -95,7 +96,7 @@ class SeamedWhole(Parts):
         ]  # _is_solid of each
         self._solids = sum(self._solid)
         self._check_worth(max(map(len, self._heads)), max(map(len, self._tails)))
-        # What a part's tail adds to the separator where the next part has no head, as with most texts.
+        # The cost of a tail before a separator if the next part has no head, as with most texts.
         self._tail_costs = tail_costs(counter.tokenizer, separator)
         live = [i for i, text in enumerate(self.texts) if text]
         self._link_all(live)
@@ -108,15 +109,15 @@ class SeamedWhole(Parts):
     def total_of(self, indices: Iterable[int]) -> int:
         live = [i for i in indices if self.texts[i]]
         if not self._proven:
-            # An overflow error is final, so it is not left to a rule that may not hold.
+            # This decides on the overflow error, so it does not rely on cuts that are not proven.
             return self.counter.count(self.separator.join(self.texts[i] for i in live))
         return sum(self.sizes[i] for i in live) + self._seams_of(live)
 
     def drop_while_over(self, order: Sequence[int], budget: int) -> list[int]:
         if not self._solids and not any(self._heads):
-            in_a_row = self._drop_in_a_row(order, budget)
-            if in_a_row is not None:
-                return in_a_row
+            dropped = self._drop_headless(order, budget)
+            if dropped is not None:
+                return dropped
         totals: list[int] = []
         texts, sizes = self.texts, self.sizes
         for i in order:
@@ -129,10 +130,11 @@ class SeamedWhole(Parts):
                 texts[i], sizes[i] = "", 0
         return totals
 
-    def _drop_in_a_row(self, order: Sequence[int], budget: int) -> list[int] | None:
-        """``drop_while_over`` where no part has a head: what a part takes away is its own, but for the last.
+    def _drop_headless(self, order: Sequence[int], budget: int) -> list[int] | None:
+        """Implement ``drop_while_over`` for parts without heads: each drop removes a constant.
 
-        The last part's tail meets no separator. None where dropping a part makes the whole larger.
+        The exception is the last part, whose tail is not followed by a separator. Return None if dropping a
+        part would make the whole larger.
         """
         texts, sizes, tails = self.texts, self.sizes, self._tails
         costs = self._priced_tails(tails)
@@ -148,7 +150,7 @@ class SeamedWhole(Parts):
         drops_before = dict(zip(order, range(len(order)), strict=True))
         totals: list[int] = []
         for i in reversed(live):
-            # Up to so many drops this part is there, and it is the last one.
+            # With fewer drops than this, the part is still present, and it is the last one.
             end = drops_before.get(i, len(order)) + 1
             if end > len(totals):
                 cost = costs[tails[i]]
@@ -192,7 +194,7 @@ class SeamedWhole(Parts):
         self._next, self._previous = [n] * (n + 1), [n] * (n + 1)
         for i, k in zip([n, *live], [*live, n], strict=True):
             self._next[i], self._previous[k] = k, i
-        # Which parts have text, to find a neighbour across a hundred thousand that have none.
+        # Which parts have text, to skip 100,000 empty parts quickly.
         self._live = bytearray(map(bool, self.texts))
 
     def _unlink(self, i: int, share: int) -> None:
@@ -213,7 +215,7 @@ class SeamedWhole(Parts):
         self._total += self._share(i)
 
     def _share(self, i: int) -> int:
-        """What the total would lose without this part: its size, and two seams for one."""
+        """Return the tokens that removing this part saves: its size, and two seams replaced by one."""
         before, after = self._previous[i], self._next[i]
         if not self._solids:
             return self.sizes[i] + self._seam(before, i) + self._seam(i, after) - self._seam(before, after)
@@ -234,9 +236,9 @@ class SeamedWhole(Parts):
             raise NotSeamable
 
     def _cuts(self, texts: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Each text up to its first safe cut, and from its last one; the whole text twice if there is none.
+        """Return each text up to its first safe cut, and from its last one; the whole text twice without one.
 
-        The places where a separator ends before it and begins after it are cuts too where the rules say so.
+        The borders to the separators before and after the text are cuts too if the rules allow it.
         """
         rules, separator, starts, ends = self._rules, self.separator, self._starts, self._ends
         for first in {text[:1] for text in texts} - starts.keys():
@@ -248,22 +250,23 @@ class SeamedWhole(Parts):
         return heads, tails
 
     def _seam(self, before: int, after: int) -> int:
-        """What the seam between two parts that are not solid adds; nothing at the ends."""
+        """Return the cost of the seam between two parts that are not solid; 0 at the ends."""
         if self._end in (before, after):
             return 0
-        if not self._heads[after]:
-            return self._priced_tails([self._tails[before]])[self._tails[before]]
-        pair = self._tails[before], self._heads[after]
+        tail, head = pair = self._tails[before], self._heads[after]
+        if not head:
+            cost = self._tail_costs.get(tail)
+            return self._priced_tails([tail])[tail] if cost is None else cost
         cost = self._seam_costs.get(pair)
         if cost is None:
-            small, (tail, head) = self.counter.small, pair
+            small = self.counter.small
             cost = self._seam_costs[pair] = small(tail + self.separator + head) - small(tail) - small(head)
         return cost
 
     def _priced_tails(self, tails: Iterable[str]) -> Mapping[str, int]:
-        """What each of these tails adds to a separator after it, where the next part has no head."""
+        """Return the cost of each tail before a separator if the next part has no head."""
         costs, separator = self._tail_costs, self.separator
-        new = set(tails) - costs.keys()
+        new = {tail for tail in tails if tail not in costs}
         if new:
             self.counter.count_small([text for tail in new for text in (tail, tail + separator)])
             small = self.counter.small
@@ -272,7 +275,7 @@ class SeamedWhole(Parts):
         return costs
 
     def _seams_of(self, live: Sequence[int]) -> int:
-        """All seams of a whole that has just these parts."""
+        """Return the cost of all seams of a whole with only these parts."""
         if self._solids:
             return self._seams_along([self._end, *live, self._end])
         tails, heads, separator = self._tails, self._heads, self.separator
@@ -280,7 +283,7 @@ class SeamedWhole(Parts):
             before = [tails[i] for i in live[:-1]]
             return sum(map(self._priced_tails(before).__getitem__, before))
         pairs = list(zip([tails[i] for i in live], [heads[i] for i in live[1:]], strict=False))
-        new = set(pairs) - self._seam_costs.keys()
+        new = {pair for pair in pairs if pair not in self._seam_costs}
         self.counter.count_small(
             [text for tail, head in new for text in (tail, head, tail + separator + head)]
         )
@@ -289,10 +292,10 @@ class SeamedWhole(Parts):
             self._seam_costs[tail, head] = small(tail + separator + head) - small(tail) - small(head)
         return sum(map(self._seam_costs.__getitem__, pairs))
 
-    # Where some parts are solid.
+    # Seams through solid parts.
 
     def _run_of(self, before: int, after: int, i: int) -> list[int]:
-        """A part and its neighbours, on either side as far as the first that is not solid."""
+        """Return a part and its neighbours, on each side up to the first that is not solid."""
         run = [before, i, after]
         while self._solid[run[0]]:
             run.insert(0, self._previous[run[0]])
@@ -301,7 +304,7 @@ class SeamedWhole(Parts):
         return run
 
     def _seams_along(self, parts: Sequence[int]) -> int:
-        """All seams between the first and the last of these parts, which are not solid (or are the ends)."""
+        """Return the cost of all seams from the first to the last of these parts. Those two are not solid."""
         seams, run = 0, [parts[0]]
         for i in parts[1:]:
             run.append(i)
@@ -311,7 +314,7 @@ class SeamedWhole(Parts):
         return seams
 
     def _long_seam(self, run: Sequence[int]) -> int:
-        """What a seam adds that runs from a tail, or the start, through solid parts to a head, or the end."""
+        """Return the cost of a seam from a tail (or the start) through solid parts to a head (or the end)."""
         first, *solid, last = run
         small = self.counter.small
         texts = [self.texts[i] for i in solid]

@@ -1,4 +1,4 @@
-"""Sections and a budget in, a layout out: the whole priced, laid out by the engine, and checked."""
+"""Layout of sections within a budget: pricing, the engine's decisions, and the check of the result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from tokenbox.compose.again import MADE
 from tokenbox.compose.bounds import engine_boxes
 from tokenbox.compose.counting import Counter
 from tokenbox.compose.layout import SEPARATOR, Layout, LayoutOptions
@@ -16,6 +15,7 @@ from tokenbox.compose.linear import PricedWhole
 from tokenbox.compose.messages import MessagesWhole, check_roles, count_of_messages
 from tokenbox.compose.pricing import checked_total, exact_whole
 from tokenbox.compose.requests import RequestCounter
+from tokenbox.compose.reuse import PARSED
 from tokenbox.compose.seamed import NotSeamable
 from tokenbox.content.section import Section
 from tokenbox.engine import box, degrade
@@ -26,6 +26,7 @@ from tokenbox.errors import (
     InvalidSection,
     LayoutError,
     TokenizerError,
+    shown,
 )
 from tokenbox.integers import token_budget
 from tokenbox.tokenizers.cache import CountCache
@@ -36,17 +37,17 @@ if TYPE_CHECKING:
 
     from tokenbox.compose.parts import Parts
     from tokenbox.compose.requests import Count
-    from tokenbox.content.section import Group
+    from tokenbox.content.group import Group
     from tokenbox.tokenizers.protocol import Tokenizer
 
     Groups = Mapping[str, Group | Mapping[str, object]]
 
 
-# With conservative pricing, the whole is counted beforehand if it has so few characters, or if the parts
-# alone are at most a quarter over the budget: whatever fits as a whole is kept as a whole.
+# With conservative pricing, the whole is counted first if it has at most SMALL characters, or if the sum of
+# the parts is at most 1/NEAR over the budget: it may fit although the parts seem not to.
 SMALL = 16_384
 NEAR = 4
-# A layout priced conservatively is refined once if more than a twentieth of the budget stayed free.
+# A conservative layout is refined once if more than 1/WASTE of the budget is unused.
 WASTE = 20
 
 
@@ -65,12 +66,12 @@ def layout(
 
     ``sections``: :class:`Section` objects, or mappings with the same fields. ``tokenizer``: a name such as
     ``"o200k_base"``, a tokenizer object, any function from text to a count, or a chat format: then sections
-    are messages by their roles, and the budget holds on the request. ``separator`` stands between
-    sections that have text. ``policy``: ``"facet"``, the letter of the model, drops what cannot be kept;
-    ``"degrade"`` first gives every section a smaller form, then cuts each as far as its ``min``, then drops.
-    ``groups``: by name, what sections have in common (:class:`Group`, or mappings). ``reclaim`` gives back,
-    after cutting, what then fits again (``degrade`` always does). ``cache`` holds counts between layouts
-    (default: one for the process).
+    are messages with their roles, and the budget applies to the request. ``separator``: the text between
+    non-empty sections. ``policy``: ``"facet"`` follows the Token Box Model literally and drops sections that
+    do not fit; ``"degrade"`` first replaces sections with smaller forms, then cuts each down to its ``min``,
+    then drops. ``groups``: bounds shared by sections, by name (:class:`Group`, or mappings). ``reclaim``
+    restores, after cutting, what then fits again (``degrade`` always does). ``cache``: a cache of counts
+    across layouts (default: one per process).
 
     Raises :class:`ContextCriticalOverflow` if the critical sections alone do not fit,
     :class:`InvalidSection` and :class:`InvalidBudget` for bad input, and a ``TokenizerError`` for text that
@@ -88,7 +89,7 @@ def lay_out(
     tokenizer: str | Tokenizer | RequestCounter | Callable[[str], int],
     cache: CountCache | None = None,
 ) -> Layout:
-    """``layout`` for sections and options that have been checked."""
+    """Lay out checked sections with checked options."""
     return _lay_out(sections, token_budget(budget), options, counter_of(sections, tokenizer, cache))
 
 
@@ -97,7 +98,7 @@ def counter_of(
     tokenizer: str | Tokenizer | RequestCounter | Callable[[str], int],
     cache: object,
 ) -> Counter:
-    """What counts: texts, or with a counter of requests the sections as messages."""
+    """Return the counter of the sections' texts, or of messages if a counter of requests is given."""
     checked = _checked_cache(cache)
     if not isinstance(tokenizer, RequestCounter):
         return Counter(as_tokenizer(tokenizer), checked)
@@ -116,9 +117,9 @@ def whatif(
     reclaim: bool = False,
     cache: CountCache | None = None,
 ) -> list[Layout | ContextCriticalOverflow]:
-    """One layout per budget, in order, counting each text once.
+    """Return one layout per budget, in order, counting each text once.
 
-    A budget too small for the critical sections has its error in its place.
+    For a budget too small for the critical sections, the list contains the error.
     """
     checked = checked_sections(sections)
     options = LayoutOptions.of(checked, separator, policy, groups, reclaim=reclaim)
@@ -128,9 +129,11 @@ def whatif(
 def lay_out_all(
     sections: Sequence[Section], options: LayoutOptions, counter: Counter, budgets: object
 ) -> list[Layout | ContextCriticalOverflow]:
-    """``whatif`` for sections that have been checked, and a counter that may know them."""
+    """Lay out checked sections at each budget, with a counter that may have cached their counts."""
     if not isinstance(budgets, Iterable) or isinstance(budgets, str | bytes):
-        raise InvalidBudget(f"budgets is a list of whole numbers, not {budgets!r}.", budget=repr(budgets))
+        raise InvalidBudget(
+            f"budgets is a list of whole numbers, not {shown(budgets)}.", given=shown(budgets)
+        )
     results: list[Layout | ContextCriticalOverflow] = []
     for budget in [token_budget(b) for b in budgets]:
         try:
@@ -141,14 +144,14 @@ def lay_out_all(
 
 
 def _lay_out(sections: Sequence[Section], budget: int, options: LayoutOptions, counter: Counter) -> Layout:
-    """Price the whole exactly where the tokenizer allows it, run the engine, check the result."""
+    """Price the whole exactly if the tokenizer allows it, run the engine, and check the result."""
     if counter.requests is not None:
         return _lay_out_messages(sections, budget, options, counter, counter.requests)
     try:
         exact = exact_whole(sections, options.separator, counter)
         if exact is not None:
             result = _run(exact, budget, options)
-            # Where this fails, the cuts claimed for the vocabulary do not hold on these texts.
+            # If this fails, the cuts claimed for the vocabulary do not hold on these texts.
             if result.total == checked_total(exact, [result.text]):
                 return result
     except NotSeamable:
@@ -163,7 +166,7 @@ def _lay_out_messages(
     counter: Counter,
     requests: RequestCounter,
 ) -> Layout:
-    """Lay out what is sent as messages: the budget holds on the request."""
+    """Lay out sections as messages: the budget applies to the request."""
     counts: dict[tuple[str, ...], Count | None] = {}
 
     def whole(correction: int) -> MessagesWhole:
@@ -186,17 +189,17 @@ def _lay_out_messages(
 
 
 class _Pricing(NamedTuple):
-    """How a whole is priced, with a correction, and counted once it is emitted."""
+    """The functions that price a whole with a correction, and count an emitted whole."""
 
     sections: Sequence[Section]
     whole: Callable[[int], Parts]
     total: Callable[[Sequence[str], str], int]
-    """Of the texts that are emitted, and as they are joined."""
+    """Counts the emitted texts; the arguments are the texts and the joined text."""
     sizes: Callable[[], Sequence[int]]
     is_cheap: bool
 
     def is_worth_counting(self, budget: int) -> bool:
-        """Whether to count the whole beforehand: it costs little, or may fit though its parts seem not to."""
+        """Return whether to count the whole first: it is fast, or the whole may fit."""
         if self.is_cheap or sum(self.sizes()) <= budget + budget // NEAR:
             return True
         characters = accumulate(len(section.content) for section in self.sections)
@@ -216,10 +219,10 @@ def _text_pricing(sections: Sequence[Section], options: LayoutOptions, counter: 
 def _lay_out_priced(
     sections: Sequence[Section], budget: int, options: LayoutOptions, pricing: _Pricing
 ) -> Layout:
-    """Price joins conservatively and let the count of the emitted whole decide.
+    """Price joins conservatively, and count the emitted whole to decide.
 
-    If that is over the budget by e, lay out again as if the budget were smaller by e; if much was left free,
-    once again with what the count taught.
+    If the whole is over the budget by e, lay out again with a budget smaller by e. If much of the budget is
+    unused, lay out once more with a corrected price.
     """
     correction, fitting, least = 0, None, 1
     if pricing.is_worth_counting(budget):
@@ -236,7 +239,7 @@ def _lay_out_priced(
                 return fitting
             if not any(section.shrink and text for section, text in zip(sections, result.texts, strict=True)):
                 raise _inconsistent(result)
-            # The step doubles, so that a counter that punishes every guess still ends the search soon.
+            # The step doubles, so that the search ends soon even with an adverse counter.
             correction += max(result.total - estimate.total, result.total - budget, least)
             least *= 2
         elif fitting is not None or not result.log or budget - result.total <= budget // WASTE:
@@ -249,9 +252,9 @@ def _lay_out_priced(
 def _expand_priced(
     total: int, budget: int, options: LayoutOptions, pricing: _Pricing, correction: int
 ) -> Layout:
-    """Everything fits, as ``total`` tokens: only the extra items are taken at a price.
+    """Lay out sections that all fit, with ``total`` tokens: only the extra items need pricing.
 
-    If they turn out to be over the budget by e, they are offered e less, at last nothing.
+    If the result is over the budget by e, lay out again with e tokens less for the extra items.
     """
     offered = budget
     while True:
@@ -263,7 +266,7 @@ def _expand_priced(
 
 
 def _inconsistent(result: Layout) -> TokenizerError:
-    """For a counter that gave the critical sections alone a smaller count a moment ago."""
+    """Return the error for a counter whose count of the same text has changed."""
     return TokenizerError(
         f"the counter {result.tokenizer.name} is not consistent: the critical sections alone "
         f"were {result.fixed_load:,} tokens, and now the same text is {result.total:,}. "
@@ -272,7 +275,7 @@ def _inconsistent(result: Layout) -> TokenizerError:
 
 
 def _run(whole: Parts, budget: int, options: LayoutOptions) -> Layout:
-    """Run the engine on one pricing of the whole and record what came out."""
+    """Run the engine on one pricing of the whole and record the result."""
     if options.policy is Policy.FACET:
         fixed_load, log = box.lay_out(whole.sections, budget, whole, reclaim=options.reclaim)
     else:
@@ -299,29 +302,29 @@ def _run(whole: Parts, budget: int, options: LayoutOptions) -> Layout:
 
 
 def joined_text(texts: Iterable[str], separator: str) -> str:
-    """The whole: an empty text takes no place and no separator."""
+    """Join the texts that are not empty."""
     return separator.join(filter(None, texts))
 
 
 class _Checked(list[Section]):
-    """Sections that were checked, which is not done twice."""
+    """Sections that were already checked."""
 
     __slots__ = ()
 
 
 def checked_sections(sections: object) -> list[Section]:
-    """``sections`` as such. Raises :class:`InvalidSection`, for an id that comes twice too."""
+    """Return ``sections`` as a list of sections. Raises :class:`InvalidSection`, also for a duplicate id."""
     if isinstance(sections, _Checked):
         return sections
     if not isinstance(sections, Iterable) or isinstance(sections, str | bytes | Mapping):
         raise InvalidSection(f"sections is a list of sections, not {type(sections).__name__}.")
     given = list(sections)
     mixed = set(map(type, given)) != {Section}
-    checked = _Checked(MADE.sections(given, Section.of) if mixed else given)  # type: ignore[arg-type]
+    checked = _Checked(PARSED.sections(given, Section.of) if mixed else given)  # type: ignore[arg-type]
     ids = [section.id for section in checked]
     if len(set(ids)) < len(ids):
-        twice = next(name for position, name in enumerate(ids) if name in ids[:position])
-        raise InvalidSection(f"two sections have the id {twice!r}. Ids are unique.", id=twice)
+        duplicate = next(name for position, name in enumerate(ids) if name in ids[:position])
+        raise InvalidSection(f"two sections have the id {duplicate!r}. Ids are unique.", id=duplicate)
     return checked
 
 

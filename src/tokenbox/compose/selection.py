@@ -1,7 +1,7 @@
-"""Anyone's chunks within a budget: those of most worth, in forms of their own, without repetition.
+"""Selection of the most relevant chunks within a budget, in full or in shorter forms, without duplicates.
 
-For retrieved passages, tool outputs, memories and old turns. The worth is the caller's own scores, or what
-the words of a query say (``tokenbox.worth``); without either, what is given first is worth most.
+For retrieved passages, tool outputs, memories and old turns. The worth of a chunk is the caller's score, or
+its relevance to a query (``tokenbox.worth``). Without either, earlier chunks are worth more.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ if TYPE_CHECKING:
     from tokenbox.worth.scorers import Scorer
 
 SEPARATOR = "\n\n"
-# Of two texts that share so much of the smaller one's word sequences (percent), the one of less worth is
-# left out.
+# A chunk is a near-duplicate if it shares this percentage of its shingles (word sequences) with a better
+# chunk.
 COPIED = 85
 _SHINGLE = 5
 _SCALE = 1 << 40
 _TRIES = 12
-# A shorter form tells this much (percent) of what the text tells.
+# The worth of a shorter form, in percent of the text's worth.
 _SHORTER = 40
 
 
 class SelectionOrder(StrEnum):
-    """The order of what is selected."""
+    """The order of the selected chunks."""
 
     GIVEN = "given"
     WORTH = "worth"
 
 
 class ChunkReason(StrEnum):
-    """Why a chunk is shown as it is."""
+    """The reason for the decision on a chunk."""
 
     CHOSEN = "chosen"
     NO_ROOM = "no room"
@@ -60,10 +60,10 @@ class ChunkReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A text that may be shown. ``forms``: shorter texts that may stand for it, the longest first.
+    """A text to select. ``forms``: shorter texts that may replace it, the longest first.
 
-    ``title`` is matched like a path; it is not shown. ``score``: its worth, in place of the query's. Chunks
-    of a more urgent ``priority`` go first, whatever their worth; critical ones are always shown in full.
+    ``title`` is matched like a path, and not shown. ``score``: its worth, which overrides the query. Chunks
+    of a higher ``priority`` go first, whatever their worth; critical chunks are always shown in full.
     """
 
     text: str
@@ -75,9 +75,9 @@ class Chunk:
 
     @classmethod
     def of(cls, value: object, number: int) -> Chunk:
-        """The chunk in a string, a mapping or a document of a library. Raises :class:`InvalidContent`.
+        """Read a chunk from a string, a mapping or a library's document. Raises :class:`InvalidContent`.
 
-        A mapping has these keys; ``content`` may stand for ``text``, and ``summary`` for one form.
+        A mapping has the fields' names as keys. ``content`` is an alias of ``text``, ``summary`` of one form.
         """
         if isinstance(value, Chunk):
             return value
@@ -96,7 +96,7 @@ class Chunk:
             )
         forms = fields.get("forms") or ([fields["summary"]] if isinstance(fields.get("summary"), str) else [])
         if not isinstance(forms, list | tuple):
-            raise InvalidContent(f"chunk {number}: its forms are a list of texts.", index=number)
+            raise InvalidContent(f"chunk {number}: forms is not a list of texts.", index=number)
         title = fields.get("title") or fields.get("path") or fields.get("source") or ""
         name = fields.get("id")
         return cls(
@@ -109,10 +109,10 @@ class Chunk:
         )
 
 
-def _score(value: Any, number: int) -> float | Fraction | None:  # noqa: ANN401  # whatever is given
-    """A chunk's own worth. Raises :class:`InvalidContent` for what is not a finite number."""
+def _score(value: Any, number: int) -> float | Fraction | None:  # noqa: ANN401  # any value from a caller
+    """Read a chunk's score. Raises :class:`InvalidContent` if it is not a finite number."""
     try:
-        # Texts are none, for "1e999999999" has a billion digits.
+        # A text is not a score: Fraction("1e999999999") would have a billion digits.
         return None if value is None else Fraction(value if not isinstance(value, str) else math.nan)
     except (TypeError, ValueError, OverflowError):
         raise InvalidContent(
@@ -121,7 +121,7 @@ def _score(value: Any, number: int) -> float | Fraction | None:  # noqa: ANN401 
 
 
 def _priority(value: Any, number: int) -> Priority:  # noqa: ANN401
-    """The class of a chunk, by name or number. Raises :class:`InvalidContent`."""
+    """Read a chunk's priority, by name or number. Raises :class:`InvalidContent`."""
     if value is None:
         return Priority.NORMAL
     try:
@@ -133,22 +133,19 @@ def _priority(value: Any, number: int) -> Priority:  # noqa: ANN401
         ) from None
 
 
-_FIELDS = (
-    *("text", "content", "page_content", "id", "title", "path", "source"),
-    *("forms", "summary", "score", "priority"),
-)
+_ATTRIBUTES = "text content page_content id title path source forms summary score priority".split()  # noqa: SIM905
 
 
 def _attributes(value: object) -> dict[str, Any]:
-    """The attributes of an object that a chunk has, as a mapping."""
-    return {name: found for name in _FIELDS if (found := getattr(value, name, None)) is not None}
+    """Return the attributes of a library's document that describe a chunk."""
+    return {name: found for name in _ATTRIBUTES if (found := getattr(value, name, None)) is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedChunk:
-    """What became of a chunk. ``form``: 0 is its text, 1 its first shorter form, ...; None is nothing.
+    """The decision for a chunk. ``form``: 0 is its text, 1 its first shorter form, ...; None: not shown.
 
-    ``size``: tokens of the form, without the separator. ``copy_of``: the chunk that says the same.
+    ``size``: the tokens of the form, without the separator. ``copy_of``: the chunk that it duplicates.
     """
 
     index: int
@@ -162,9 +159,9 @@ class SelectedChunk:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A selection. ``total`` is the count of ``text`` as a whole; it is never over ``budget``.
+    """A selection. ``total`` is the count of the whole ``text``; it is never over ``budget``.
 
-    ``gap_permille``: by how much the best selection there is may be better, by the worths, in thousandths.
+    ``gap_permille``: an upper bound, in thousandths, of how much more worth an optimal selection could have.
     """
 
     text: str
@@ -176,12 +173,12 @@ class Selection:
 
     @property
     def shown(self) -> tuple[int, ...]:
-        """The indices of the chunks that are shown, in the order of the text."""
+        """The indices of the shown chunks, in the order of the text."""
         return tuple(chunk.index for chunk in self.chunks if chunk.form is not None)
 
 
 def check_query(query: object) -> None:
-    """Raise :class:`InvalidContent` for a query that is not text."""
+    """Raise :class:`InvalidContent` if the query is not text."""
     if query is not None and not isinstance(query, str):
         raise InvalidContent(f"a query is a text, not {type(query).__name__}.")
 
@@ -198,14 +195,14 @@ def select(  # noqa: PLR0913  # each is an option of its own
     scorer: Scorer | str | None = None,
     cache: CountCache | None = None,
 ) -> Selection:
-    """The chunks worth most in at most ``budget`` tokens, joined by ``separator``.
+    """Select the most relevant chunks that fit into ``budget`` tokens, joined by ``separator``.
 
-    ``chunks``: strings, mappings, :class:`Chunk` or documents of a library. ``query``: what they are for; a
-    chunk's own ``score`` goes before it. ``scorer``: a function of (query, texts) that says what chunks
-    without a score are worth, the name of an entry point of ``tokenbox.scorers``, or ``module:function``.
-    ``order``: as given, or the best last. Of chunks that say the same
-    only the best is shown, unless ``copies``. Raises ``ContextCriticalOverflow`` if the critical chunks do
-    not fit, :class:`InvalidContent`, ``ScorerProblem`` and ``InvalidBudget``.
+    ``chunks``: strings, mappings, :class:`Chunk` or documents of a library. ``query``: the question that they
+    should answer; a chunk's own ``score`` overrides it. ``scorer``: a function of (query, texts) that returns
+    the worth of chunks without a score, the name of an entry point of ``tokenbox.scorers``, or
+    ``module:function``. ``order``: as given, or the best last. Only the best of near-duplicate chunks is
+    shown, unless ``copies``. Raises ``ContextCriticalOverflow`` if the critical chunks do not fit,
+    :class:`InvalidContent`, ``ScorerProblem`` and ``InvalidBudget``.
     """
     budget = token_budget(budget)
     check_query(query)
@@ -217,54 +214,36 @@ def select(  # noqa: PLR0913  # each is an option of its own
     counter = Counter(as_tokenizer(tokenizer), cache)
     worths = _worths(given, query)
     copied = {} if copies else _copies(given, worths)
+    by_worth = SelectionOrder(order) is SelectionOrder.WORTH
+    upgrades = [
+        Upgrade(int(chunk.priority), worths[i] if form == 0 else worths[i] * _SHORTER // 100, i, -form)
+        for i, chunk in enumerate(given)
+        if i not in copied and chunk.priority is not Priority.CRITICAL
+        for form in range(len(chunk.forms) + 1)
+    ]
+    identity = counter.tokenizer.identity
     correction = 0
     for _ in range(_TRIES):
         whole = _Chunks(given, counter, separator, copied)
         room = whole.take_critical(budget) - correction
-        upgrades = [
-            Upgrade(int(chunk.priority), worths[i] if form == 0 else worths[i] * _SHORTER // 100, i, -form)
-            for i, chunk in enumerate(given)
-            if i not in copied and chunk.priority is not Priority.CRITICAL
-            for form in range(len(chunk.forms) + 1)
-        ]
         choice = choose(upgrades, max(0, room), whole)
-        places = sorted(
-            whole.forms, key=lambda i: (worths[i] if SelectionOrder(order) is SelectionOrder.WORTH else 0, i)
-        )
-        text = separator.join(whole.text(i) for i in places)
+        shown = sorted(whole.forms, key=lambda i: (worths[i] if by_worth else 0, i))
+        text = separator.join(map(whole.text, shown))
         total = counter.whole(text)
         if total <= budget:
-            found = {
-                i: whole.forms.get(i)
-                for i in [*places, *(i for i in range(len(given)) if i not in whole.forms)]
-            }
-            results = tuple(
-                SelectedChunk(
-                    i,
-                    given[i].id,
-                    form,
-                    0 if form is None else counter.small(whole.text(i)),
-                    worths[i],
-                    ChunkReason.COPY
-                    if i in copied
-                    else ChunkReason.NO_ROOM
-                    if form is None
-                    else ChunkReason.CHOSEN,
-                    copied.get(i),
-                )
-                for i, form in found.items()
-            )
-            exact = counter.tokenizer.identity.exact
-            return Selection(text, total, budget, results, exact, choice.gap_permille)
+            omitted = [i for i in range(len(given)) if i not in whole.forms]
+            results = tuple(whole.result(i, worths[i]) for i in (*shown, *omitted))
+            return Selection(text, total, budget, results, identity.exact, choice.gap_permille)
         correction += total - budget
-    name = counter.tokenizer.identity.name
-    raise TokenizerError(f"the counter {name} is not consistent: a count must depend on the text only.")
+    raise TokenizerError(
+        f"the counter {identity.name} is not consistent: a count must depend on the text only."
+    )
 
 
 class _Chunks:
-    """The chunks that are shown, priced. Fulfils ``engine.choice.Whole``.
+    """The shown chunks with their prices: an implementation of ``engine.choice.Whole``.
 
-    The form of an upgrade is negative: a longer text is more.
+    The form of an upgrade is negated, because a longer text is the higher form.
     """
 
     def __init__(
@@ -277,7 +256,7 @@ class _Chunks:
         self.forms: dict[int, int] = {}
 
     def take_critical(self, budget: int) -> int:
-        """Show the critical chunks; the room that they leave. Raises ``ContextCriticalOverflow``."""
+        """Show the critical chunks and return the remaining room. Raises ``ContextCriticalOverflow``."""
         critical = [
             i
             for i, one in enumerate(self._chunks)
@@ -302,15 +281,21 @@ class _Chunks:
                 estimate=not self._counter.tokenizer.identity.exact,
                 what="chunks",
             )
-        # The last of all needs no separator after it.
+        # The last chunk has no separator after it.
         return budget - load if critical else budget + self._counter.small(self._separator)
 
     def text(self, i: int) -> str:
-        form = self.forms[i]
-        return self._chunks[i].text if form == 0 else self._chunks[i].forms[form - 1]
+        return self._text(i, self.forms[i])
+
+    def result(self, i: int, worth: int) -> SelectedChunk:
+        form, reason = self.forms.get(i), ChunkReason.CHOSEN
+        if form is None:
+            reason = ChunkReason.COPY if i in self._copied else ChunkReason.NO_ROOM
+        size = 0 if form is None else self._counter.small(self.text(i))
+        return SelectedChunk(i, self._chunks[i].id, form, size, worth, reason, self._copied.get(i))
 
     def at_least(self, upgrade: Upgrade) -> int:
-        """Nothing is known without counting, for a chunk may be anything."""
+        """Return 0: there is no lower bound without counting."""
         return 0
 
     def price(self, upgrade: Upgrade) -> int | None:
@@ -324,27 +309,28 @@ class _Chunks:
         self.forms[upgrade.item] = -upgrade.form
 
     def _price(self, i: int, form: int) -> int:
-        """A form with the separator after it: what the first one needs none of is left over."""
-        text = self._chunks[i].text if form == 0 else self._chunks[i].forms[form - 1]
-        return self._counter.count(text + self._separator)
+        """Return the count of a form with a separator after it."""
+        return self._counter.count(self._text(i, form) + self._separator)
+
+    def _text(self, i: int, form: int) -> str:
+        return self._chunks[i].text if form == 0 else self._chunks[i].forms[form - 1]
 
 
 def _scored(chunks: Sequence[Chunk], scorer: Scorer, query: str) -> list[Chunk]:
-    """The chunks, with what the scorer says of those that have no score of their own."""
+    """Return the chunks with the scorer's scores for those without a score."""
     unknown = [i for i, chunk in enumerate(chunks) if chunk.score is None]
     found = dict(zip(unknown, scores(scorer, query, [chunks[i].text for i in unknown]), strict=True))
     return [replace(chunk, score=found[i]) if i in found else chunk for i, chunk in enumerate(chunks)]
 
 
 def _worths(chunks: Sequence[Chunk], query: str | None) -> list[int]:
-    """The worth of each chunk: its score, or what the query makes of it, or that it comes first."""
+    """Return the worth of each chunk: by its score, its relevance to the query, or its position."""
     scores = [None if chunk.score is None else Fraction(chunk.score) for chunk in chunks]
     if any(score is not None for score in scores):
-        least = min((score for score in scores if score is not None), default=Fraction(0))
-        most = max((score - least for score in scores if score is not None), default=Fraction(0)) or Fraction(
-            1
-        )
-        return [0 if score is None else 1 + int((score - least) * _SCALE / most) for score in scores]
+        known = [score for score in scores if score is not None]
+        lowest = min(known)
+        spread = max(known) - lowest or 1
+        return [0 if score is None else 1 + int((score - lowest) * _SCALE / spread) for score in scores]
     if query is None or not query.strip():
         return [len(chunks) - i for i in range(len(chunks))]
     documents = [Document(chunk.title, chunk.text.encode("utf-8", "replace")) for chunk in chunks]
@@ -353,7 +339,7 @@ def _worths(chunks: Sequence[Chunk], query: str | None) -> list[int]:
 
 
 def _copies(chunks: Sequence[Chunk], worths: Sequence[int]) -> dict[int, int]:
-    """The chunks that say what a chunk of more worth says, each with that chunk."""
+    """Return the near-duplicate chunks, each with the better chunk that it duplicates."""
     copied: dict[int, int] = {}
     holders: dict[tuple[str, ...], list[int]] = {}
     sizes: dict[int, int] = {}

@@ -1,13 +1,13 @@
-"""What the user wants: settings from flags, environment, files and defaults, each with where it came from.
+"""Settings from flags, environment, files and defaults, each with its source.
 
     config = load(Path.cwd(), os.environ, {"policy.headroom": "0.1"})
     config.value("policy.headroom")     Decimal("0.1")
     config.source("policy.headroom")    "the flag --headroom"
     config.policy_for("gpt-5")          max_ctx, reserve_out, headroom, strategy, tokenizer
 
-Flags come before the environment, that before what is remembered in ``.tokenbox/state.json``, that before the
-project's files (``.tokenbox/config.toml``, then ``[tool.tokenbox]`` in ``pyproject.toml``), those before the
-user's own file, and that before the defaults. All keys there are stand in :mod:`tokenbox.config.keys`.
+The order of precedence: flags, environment, remembered choices (``.tokenbox/state.json``), the project's
+files (``.tokenbox/config.toml``, then ``[tool.tokenbox]`` in ``pyproject.toml``), the user's own file,
+defaults. All keys are in :mod:`tokenbox.config.keys`.
 """
 
 from tokenbox.config.config import Config, Connection, ModelPolicy

@@ -1,4 +1,4 @@
-"""All settings together: what is effective, where it came from, and what it means for a model."""
+"""The effective settings with their sources, and the settings of a model."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _POLICY = ("max_ctx", "reserve_out", "headroom", "strategy")
 
 @dataclass(frozen=True, slots=True)
 class ModelPolicy:
-    """What may be sent to a model. Of ``max_ctx`` and ``tokenizer`` None means the model's own.
+    """The limits of requests to a model. For ``max_ctx`` and ``tokenizer`` None means the model's own.
 
-    ``sources`` says of each where it came from.
+    ``sources``: the source of each field.
     """
 
     model: str
@@ -45,7 +45,7 @@ class ModelPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Where a model runs. The key itself is never here, only where it is kept."""
+    """The server of a model. It has the place of the key, never the key itself."""
 
     name: str
     model: str
@@ -57,10 +57,10 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Settings in layers, the first layer that has a key deciding.
+    """Settings in layers. The first layer with a key decides.
 
-    ``root`` is the project's folder, None outside a project; ``files`` are those that were read; ``problems``
-    is what people should be told though it stops nothing.
+    ``root``: the project's folder; None outside a project. ``files``: the files that were read. ``problems``:
+    warnings.
     """
 
     layers: Sequence[Mapping[KeyName, Setting]]
@@ -69,7 +69,7 @@ class Config:
     problems: tuple[str, ...] = ()
 
     def setting(self, key: str | KeyName) -> Setting:
-        """The effective setting of a key, its default where nothing is set. Raises :class:`ConfigError`."""
+        """Return the effective setting of a key, or its default. Raises :class:`ConfigError`."""
         name = key if isinstance(key, tuple) else name_of(key)
         row = key_of(name)
         if row is None:
@@ -78,34 +78,34 @@ class Config:
         return Setting(name, row.default, _DEFAULT) if found is None else found
 
     def value(self, key: str | KeyName) -> object:
-        """The effective value: as its kind says (text, int, bool, Decimal, tuple), or None."""
+        """Return the effective value (text, int, bool, Decimal or tuple, by its type), or None."""
         return self.setting(key).value
 
     def source(self, key: str | KeyName) -> str:
-        """Where the effective value came from, for people."""
+        """Return the source of the effective value as text."""
         return self.setting(key).source
 
     def settings(self) -> list[Setting]:
-        """Every effective setting, in the order of the table; of the user's own names those that are set."""
-        said = {name for layer in self.layers for name in layer}
+        """Return the effective settings in the order of the table; those with a user's name if set."""
+        names = {name for layer in self.layers for name in layer}
         found = []
         for row in KEYS:
             if ANY not in row.parts:
                 found.append(self.setting(row.parts))
                 continue
-            own = sorted(name for name in said if key_of(name) is row)
+            own = sorted(name for name in names if key_of(name) is row)
             found += [self.setting(name) for name in own]
         return found
 
     def names(self, table: str) -> list[str]:
-        """The names that the user gave in ``[table.NAME]``, in the order of the layers."""
+        """Return the user's names in ``[table.NAME]``, in the order of the layers."""
         return list(dict.fromkeys(name[1] for layer in self.layers for name in layer if name[0] == table))
 
     def policy_for(self, model: str) -> ModelPolicy:
-        """What holds for a model: an id, or a NAME of ``[models.NAME]``.
+        """Return the limits for a model: an id, or a NAME of ``[models.NAME]``.
 
-        In each layer what ``[models.NAME]`` says comes before ``[policy]``; the layers keep their order.
-        Raises :class:`ConfigError` where two entries for the id do not agree.
+        In each layer ``[models.NAME]`` precedes ``[policy]``. Raises :class:`ConfigError` if two entries for
+        the id contradict each other.
         """
         entries = self._entries(model)
         found = {name: self._policy_setting(name, entries) for name in _POLICY}
@@ -122,9 +122,9 @@ class Config:
         )
 
     def strategy_for(self, model: str | None, kind: str) -> str | None:
-        """The strategy for chunks of that kind (``sections``, ``blocks``, ``messages``); None if none is set.
+        """Return the strategy for ``sections``, ``blocks`` or ``messages``; None if unset.
 
-        In each layer what ``[models.NAME]`` says comes first, then that of the kind, then that of all.
+        In each layer ``[models.NAME]`` comes first, then the kind's strategy, then the general one.
         """
         entries = [] if model is None else self._entries(model)
         names: list[KeyName] = [("models", entry, "strategy") for entry in entries]
@@ -133,28 +133,29 @@ class Config:
         return None if found is None else str(found.value)
 
     def model_id(self, model: str) -> str:
-        """The id at the server of what may be a NAME of ``[models.NAME]``."""
+        """Return the id at the server of a model, which may be a NAME of ``[models.NAME]``."""
         return model if (found := self._first(("models", model, "model"))) is None else str(found.value)
 
     def connection(self, name: str) -> Connection | None:
-        """``[models.NAME]`` as a connection. None: there is no such table."""
+        """Return ``[models.NAME]`` as a connection; None if there is no such table."""
         if name not in self.names("models"):
             return None
-        kept = {
-            part: None if (value := self.value(("models", name, part))) is None else str(value)
-            for part in ("endpoint", "kind", "key_env", "keyring")
-        }
+
+        def text(part: str) -> str | None:
+            value = self.value(("models", name, part))
+            return None if value is None else str(value)
+
         return Connection(
             name,
             self.model_id(name),
-            kept["endpoint"],
-            kept["kind"] or "auto",
-            kept["key_env"],
-            kept["keyring"],
+            text("endpoint"),
+            text("kind") or "auto",
+            text("key_env"),
+            text("keyring"),
         )
 
     def tokenizer_names(self) -> dict[str, str]:
-        """The user's tokenizers: a family's name with a tokenizer's, or with ``file:PATH``."""
+        """Return the user's tokenizers: the name of a family with a tokenizer or ``file:PATH``."""
         return {
             name[1]: str(self.value(name))
             for layer in self.layers
@@ -163,7 +164,7 @@ class Config:
         }
 
     def catalog_limits(self) -> dict[str, ModelLimits]:
-        """``[catalog.MODEL]`` as corrections for :func:`tokenbox.catalog.model`."""
+        """Return ``[catalog.MODEL]`` as corrections for :func:`tokenbox.catalog.model`."""
         found = {}
         for name in self.names("catalog"):
             figures = {limit.value: self._figure(name, limit.value) for limit in Limit}
@@ -172,7 +173,7 @@ class Config:
         return found
 
     def catalog_prices(self) -> dict[str, Price]:
-        """``[catalog.MODEL]`` as prices for :func:`tokenbox.catalog.price`."""
+        """Return ``[catalog.MODEL]`` as prices for :func:`tokenbox.catalog.price`."""
         found = {}
         for name in self.names("catalog"):
             settings = [self.setting(("catalog", name, f"price_{rate}")) for rate in _RATES]
@@ -184,7 +185,7 @@ class Config:
         return found
 
     def stated(self, model: str | None) -> Stated:
-        """What the settings say of the figures of a model: an id, a NAME of ``[models.NAME]``, or of any."""
+        """Return the figures in the settings for a model (an id, a NAME of ``[models.NAME]``), or for any."""
         policy = None if model is None else self.policy_for(model)
 
         def figure(name: str) -> Figure | None:
@@ -195,7 +196,7 @@ class Config:
 
         general = self.setting(("policy", "max_ctx"))
         window = figure("max_ctx")
-        # What is said of every model makes none hold more; a flag is about the model that is asked for.
+        # A general setting only limits the window of a model; a flag states the window of this model.
         is_own = window is not None and (
             policy is None or window.source != general.source or general.origin.level is Level.FLAG
         )
@@ -210,13 +211,13 @@ class Config:
         )
 
     def tokenizer_for(self, model: str) -> str | None:
-        """The tokenizer that the settings name for a model, or for its family; None if they name none."""
+        """Return the tokenizer in the settings for a model or its family; None if unset."""
         own = self.tokenizer_names()
         family = next((own[name] for name in FAMILIES.names_of(self.model_id(model)) if name in own), None)
         return self.policy_for(model).tokenizer or family
 
     def counting(self, model: str | None) -> Counting:
-        """What the settings say about who counts for a model."""
+        """Return the settings for counting with a model."""
         baselines = self.value(("tokenizers", "baselines"))
         return Counting(
             named=None if model is None else self.policy_for(model).tokenizer,
@@ -226,7 +227,7 @@ class Config:
         )
 
     def server_said(self, model: str) -> ModelLimits:
-        """What the server of a model said when it was last asked, with its day."""
+        """Return the last known answer of the server of a model, with its day."""
         own = self.connection(model)
         names = [model] if own is not None else self.names("models")
         model_id = self.model_id(model)
@@ -251,7 +252,7 @@ class Config:
         return next((layer[name] for layer in self.layers if name in layer), None)
 
     def _entries(self, model: str) -> list[str]:
-        """The NAMEs of ``[models.NAME]`` that are this model: that name, or else all that have its id."""
+        """Return the NAMEs of ``[models.NAME]`` for a model: that name, or else all with its id."""
         names = self.names("models")
         return [model] if model in names else [name for name in names if self.model_id(name) == model]
 
@@ -273,7 +274,7 @@ class Config:
 
 
 def _agreed(settings: Sequence[Setting]) -> Setting:
-    """The one setting of several entries for the same model."""
+    """Return the common setting of several entries for the same model. Raises if they differ."""
     first, *others = settings
     for other in others:
         if other.value != first.value:

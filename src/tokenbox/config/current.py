@@ -1,4 +1,4 @@
-"""The settings that hold where a call names none: those of the current folder, read once."""
+"""The default settings of calls: those of the current folder, cached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tokenbox.config.loading import load
 if TYPE_CHECKING:
     from tokenbox.config.config import Config
 
-    # The folder, our environment variables, and when each file was last changed.
+    # The folder and our environment variables.
     Key = tuple[str, tuple[tuple[str, str], ...]]
 
 _PREFIX = "TOKENBOX_"
@@ -20,9 +20,9 @@ _kept: dict[Key, tuple[Config, tuple[int | None, ...]]] = {}
 
 
 def current() -> Config:
-    """The settings of the current folder. Read again when one of their files or our environment changes.
+    """Return the settings of the current folder. Changes of their files or the environment are detected.
 
-    A file that was not there before is seen after :func:`reload`.
+    A new file is detected only after :func:`reload`.
     """
     key = os.getcwd(), tuple(sorted((k, v) for k, v in os.environ.items() if k.startswith(_PREFIX)))  # noqa: PTH109
     with _lock:
@@ -36,7 +36,7 @@ def current() -> Config:
 
 
 def reload() -> None:
-    """Forget the settings; the next call reads them again."""
+    """Clear the cache; the next call reads the settings again."""
     with _lock:
         _kept.clear()
 

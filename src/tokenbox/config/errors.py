@@ -1,4 +1,4 @@
-"""Settings that cannot be used: always with the file, the line and the key.
+"""The errors of settings, with file, line and key.
 
 TokenboxError
 └── ConfigError            config_invalid, and the narrower codes of :class:`ConfigCode`
@@ -19,14 +19,14 @@ class ConfigCode(StrEnum):
     UNKNOWN_KEY = "config_unknown_key"
     WRONG_TYPE = "config_wrong_type"
     BAD_VALUE = "config_bad_value"
-    SECRET = "config_secret"  # noqa: S105  # a key that stands in a file
-    AMBIGUOUS = "config_ambiguous"  # two entries for one model that do not agree
+    SECRET = "config_secret"  # noqa: S105  # a secret key in a file
+    AMBIGUOUS = "config_ambiguous"  # contradicting entries for one model
     EXISTS = "config_exists"
     NOT_WRITTEN = "config_not_written"
 
 
 class ConfigError(TokenboxError):
-    """A setting cannot be used. ``details``: ``file``, ``line`` (from 1), ``key``; None where not known."""
+    """A setting is invalid. ``details``: ``file``, ``line`` (from 1) and ``key``; None if unknown."""
 
     code = "config_invalid"
 

@@ -1,6 +1,6 @@
-"""Every key there is. Reading files, variables and flags, help, docs and errors all go by this table.
+"""The table of all setting keys, used for files, variables, flags, help, docs and errors.
 
-A part of the system that has settings adds its rows here. ``*`` stands for a name that the user gives.
+Each part of the system with settings adds its rows here. ``*`` stands for a user's name.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Its parts: models, gpt-5, max_ctx.
+# The parts of a key: models, gpt-5, max_ctx.
 KeyName = tuple[str, ...]
 
 ANY = "*"
 ENVIRONMENT_PREFIX = "TOKENBOX_"
-# Variables that are not keys: they say where files are.
+# Variables that are not keys, but paths of files.
 OTHER_VARIABLES = frozenset(("TOKENBOX_USER_CONFIG", "TOKENBOX_CACHE_DIR"))
 
 
 class ValueKind(Enum):
-    """What a value is; ``values`` has a reader for each. The text is what an error says is expected."""
+    """The type of a value, as error messages describe it. ``values`` has a reader for each."""
 
     TEXT = "text"
     TOKENS = "a whole number of tokens, 0 or more"
@@ -50,9 +50,10 @@ class ValueKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SettingKey:
-    """A row of the table. ``default`` is as a reader would give it.
+    """A row of the table. ``default``: as a reader returns it.
 
-    ``offered``: the group of entry points whose names are choices, too.
+    ``offered``: the group of entry points whose names are further choices. ``remembered``: whether the value
+    may be in .tokenbox/state.json.
     """
 
     name: str
@@ -61,7 +62,7 @@ class SettingKey:
     default: object = None
     choices: tuple[str, ...] = ()
     offered: str = ""
-    remembered: bool = False  # may stand in .tokenbox/state.json
+    remembered: bool = False
 
     @property
     def parts(self) -> KeyName:
@@ -69,16 +70,16 @@ class SettingKey:
 
     @property
     def variable(self) -> str | None:
-        """The environment variable. Keys with a name of the user's have none."""
+        """The environment variable; None for keys with a user's name."""
         if ANY in self.parts:
             return None
         return ENVIRONMENT_PREFIX + self.name.upper().replace(".", "_")
 
     def takes(self, choice: object) -> bool:
-        """Whether it is one of the choices."""
+        """Return whether it is one of the choices."""
         if choice in self.choices or not self.offered:
             return choice in self.choices
-        from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, for a name that is not built in
+        from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, only for other names
 
         return any(point.name == choice for point in entry_points(group=self.offered))
 
@@ -92,8 +93,17 @@ class SettingKey:
 
 
 SERVER_KINDS = (
-    *("auto", "llama.cpp", "vllm", "sglang", "tgi", "ollama", "lmstudio"),
-    *("openai", "openai-responses", "anthropic", "openai-compatible"),
+    "auto",
+    "llama.cpp",
+    "vllm",
+    "sglang",
+    "tgi",
+    "ollama",
+    "lmstudio",
+    "openai",
+    "openai-responses",
+    "anthropic",
+    "openai-compatible",
 )
 SERVED_BY = "What software serves it, also a kind that an installed package offers."
 GATEWAY_MODES = ("observe", "enforce", "fit")
@@ -106,7 +116,7 @@ KEYS: tuple[SettingKey, ...] = (
         "The model where none is named: an id, or a NAME of [models.NAME].",
         remembered=True,
     ),
-    # What may be sent: for every model, or in [models.NAME] for one.
+    # Limits of requests, for every model or (in [models.NAME]) for one.
     SettingKey(
         "policy.max_ctx",
         ValueKind.WINDOW,
@@ -129,7 +139,7 @@ KEYS: tuple[SettingKey, ...] = (
         "margin",
         ("margin", "bound", "allow"),
     ),
-    # A model: where it runs, and what is particular to it.
+    # Models: their servers, and their own limits.
     SettingKey("models.*.model", ValueKind.TEXT, "The model's id at its server; else NAME."),
     SettingKey("models.*.endpoint", ValueKind.ENDPOINT, "The address of the server."),
     SettingKey(
@@ -175,6 +185,12 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey("shell.max_turns", ValueKind.COUNT, "Most exchanges that are kept.", 40),
     SettingKey("shell.token_budget", ValueKind.TOKENS, "Most tokens of the conversation.", 4096),
     SettingKey("shell.low_water", ValueKind.SHARE, "Evict down to this share of the budget.", "auto"),
+    SettingKey(
+        "shell.cache_marks",
+        ValueKind.BOOLEAN,
+        "Place cache breakpoints in requests to Claude models.",
+        default=True,
+    ),
     SettingKey("shell.summarize", ValueKind.BOOLEAN, "Have the model sum up what is evicted.", default=False),
     SettingKey(
         "shell.output_tokens", ValueKind.TOKENS, "Most tokens of a command's output; 0 offers none.", 1000
@@ -301,7 +317,13 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey("upstreams.*.queue", ValueKind.TOKENS, "Most requests that wait for a place.", 256),
     SettingKey("upstreams.*.queue_seconds", ValueKind.SECONDS, "How long one waits.", Decimal(30)),
     SettingKey("upstreams.*.ask_usage", ValueKind.BOOLEAN, "Ask for the usage of streams.", default=True),
-    # `tokenbox check`: what prompt files may cost.
+    SettingKey(
+        "upstreams.*.cache_marks",
+        ValueKind.BOOLEAN,
+        "Place cache breakpoints in requests to Claude models.",
+        default=False,
+    ),
+    # `tokenbox check`: budgets of prompt files.
     SettingKey("check.*.files", ValueKind.TEXTS, "Patterns of files, from the project's folder.", ()),
     SettingKey("check.*.budget", ValueKind.TOKENS, "Most tokens of each."),
     SettingKey(
@@ -330,7 +352,7 @@ KEYS: tuple[SettingKey, ...] = (
     ),
 )
 
-# Tables that are not read here, and where they may stand.
+# Tables that other code reads, and their file.
 ELSEWHERE: Mapping[str, str] = {"pack": "pyproject.toml"}
 
 
@@ -340,10 +362,10 @@ def _by_parts() -> Mapping[KeyName, SettingKey]:
 
 
 def key_of(name: KeyName) -> SettingKey | None:
-    """The row of a key: the one of just that name, or one with a name of the user's in it."""
+    """Return the row of a key, which may contain a user's name."""
     rows = _by_parts()
     if name in rows:
-        # A name of the user's may be "*" only where it is a pattern.
+        # Only [models.*] may be named "*", as a pattern.
         return rows[name] if ANY not in name or name[0] == "models" else None
     if len(name) > 1 and (row := rows.get((name[0], ANY, *name[2:]))) is not None:
         return row
@@ -357,7 +379,7 @@ def by_variable() -> Mapping[str, SettingKey]:
 
 @cache
 def tables() -> frozenset[KeyName]:
-    """The names of all tables: ``("models",)``, ``("models", "*")``."""
+    """Return the names of all tables: ``("models",)``, ``("models", "*")``."""
     return frozenset(key.parts[:end] for key in KEYS for end in range(1, len(key.parts)))
 
 
@@ -367,7 +389,7 @@ def is_table(name: KeyName) -> bool:
 
 
 def names_near(name: KeyName) -> list[str]:
-    """What may stand where ``name`` does: the keys and tables of its table."""
+    """Return the keys and tables that the table of ``name`` may have."""
     outer = name[:-1]
     inside = set()
     for row in KEYS:
@@ -382,7 +404,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
 def key_text(name: KeyName) -> str:
-    """The key as TOML writes it: ``models."gpt-5.1".max_ctx``."""
+    """Return the key as in TOML: ``models."gpt-5.1".max_ctx``."""
     return ".".join(part if _BARE.fullmatch(part) else _quoted(part) for part in name)
 
 
@@ -393,7 +415,7 @@ def _quoted(part: str) -> str:
 
 
 def parse_key(text: str) -> KeyName | None:
-    """The key that ``text`` names, as TOML writes keys. None: it is not a key at all."""
+    """Parse a key as in TOML; None if it is invalid."""
     try:
         found: object = tomllib.loads(f"{text}=0") if "\n" not in text and "#" not in text else None
     except (tomllib.TOMLDecodeError, RecursionError, ValueError):

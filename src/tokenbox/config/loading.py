@@ -1,4 +1,4 @@
-"""Settings from everywhere, put in layers."""
+"""Load settings from all sources into layers."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from tokenbox.config.places import Project
 
-# All variables begin alike, so that less than this is not a likeness.
-_NEAR = 0.85
+# The minimum similarity of a suggestion: all variables have the same prefix.
+_MIN_SIMILARITY = 0.85
 
 
 def load(
@@ -43,10 +43,10 @@ def load(
     env: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
 ) -> Config:
-    """All settings, as they hold in ``folder``. Raises :class:`ConfigError`.
+    """Load the settings for ``folder``. Raises :class:`ConfigError`.
 
-    ``env`` is the environment (default: the process's). ``flags`` are by key, as
-    ``{"policy.headroom": "0.1"}``; those that are None were not given.
+    ``env``: the environment (default: the process's). ``flags``: values by key, as in
+    ``{"policy.headroom": "0.1"}``; None means not given.
     """
     env = os.environ if env is None else env
     problems: list[str] = []
@@ -69,7 +69,7 @@ def load(
 
 
 def _exists(path: Path) -> bool:
-    """Whether there is such a file. One that may not be looked at is not: a service may run us."""
+    """Return whether the file exists; False if it is not accessible, as for a service."""
     try:
         return path.exists()
     except OSError:
@@ -92,7 +92,7 @@ def _flags(flags: Mapping[str, object], folder: Path) -> dict[KeyName, Setting]:
 
 
 def _environment(env: Mapping[str, str], folder: Path, problems: list[str]) -> dict[KeyName, Setting]:
-    """What the variables say. An empty one says nothing; one of ours that is not a setting is told of."""
+    """Return the settings in variables. Empty ones are ignored; unknown ones of ours are problems."""
     known = by_variable()
     found = {}
     for variable, text in env.items():
@@ -100,7 +100,7 @@ def _environment(env: Mapping[str, str], folder: Path, problems: list[str]) -> d
             continue
         row = known.get(variable)
         if row is None:
-            near = difflib.get_close_matches(variable[:100], known, 1, _NEAR)
+            near = difflib.get_close_matches(variable[:100], known, 1, _MIN_SIMILARITY)
             hint = f"Did you mean {near[0]}?" if near else "tokenbox config shows all settings."
             problems.append(f"the environment has {variable[:100]}, which is not a setting. {hint}")
         else:
@@ -113,10 +113,10 @@ def _checked(row: SettingKey, name: KeyName, value: object, origin: Origin, fold
     refuse_secrets(key_text(name), value, origin)
     found = from_text(row, value) if isinstance(value, str) else from_toml(row, value)
     if found is None:
-        secret = row.kind in (ValueKind.VARIABLE, ValueKind.ENDPOINT)
-        said = "" if secret else f", not {str(value)[:60]!r}"
+        may_be_secret = row.kind in (ValueKind.VARIABLE, ValueKind.ENDPOINT)
+        instead = "" if may_be_secret else f", not {str(value)[:60]!r}"
         raise ConfigError(
-            f"{key_text(name)} must be {row.expected}{said}.",
+            f"{key_text(name)} must be {row.expected}{instead}.",
             code=ConfigCode.BAD_VALUE,
             where=str(origin),
             key=key_text(name),
@@ -145,6 +145,6 @@ def _remembered(project: Project, problems: list[str]) -> dict[KeyName, Setting]
 
 
 def _short(path: Path, folder: Path) -> str:
-    """The path as one would write it from ``folder``, where that is short."""
-    here = Path(os.path.abspath(folder))  # noqa: PTH100  # as the user sees it
+    """Return the path relative to ``folder`` if it is inside, otherwise unchanged."""
+    here = Path(os.path.abspath(folder))  # noqa: PTH100  # without resolving links
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -1,4 +1,4 @@
-"""Which files there are: the project's, found by walking up as git does, and the user's own."""
+"""Find the settings files: the project's, in the nearest parent folder, and the user's own."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ if TYPE_CHECKING:
 FOLDER = ".tokenbox"
 FILE = "config.toml"
 PYPROJECT = "pyproject.toml"
-# Another place for the user's file; empty for none.
+# The variable with the path of the user's file; if empty, there is none.
 USER_VARIABLE = "TOKENBOX_USER_CONFIG"
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """The nearest folder with settings, and the files that have them, the first first."""
+    """The nearest folder with settings, and its settings files in order of precedence."""
 
     root: Path
     files: tuple[Path, ...]
 
     @property
     def state(self) -> Path:
-        """Where chosen values are remembered."""
+        """The file of remembered choices."""
         return self.root / FOLDER / "state.json"
 
 
 def find_project(folder: Path) -> Project | None:
-    """The nearest folder from ``folder`` up with a ``.tokenbox``, or ``[tool.tokenbox]`` in pyproject.toml.
+    """Return the nearest folder, from ``folder`` up, with ``.tokenbox`` or ``[tool.tokenbox]``.
 
-    Nothing is merged from folders further up.
+    Settings of folders further up are not merged.
     """
-    here = Path(os.path.abspath(folder))  # noqa: PTH100  # as the user sees it, links and all
+    here = Path(os.path.abspath(folder))  # noqa: PTH100  # without resolving links
     for root in (here, *here.parents):
         ours, pyproject = root / FOLDER, root / PYPROJECT
-        has_ours = os.path.isdir(ours)  # noqa: PTH112  # false, not an error, where it may not be looked at
+        has_ours = os.path.isdir(ours)  # noqa: PTH112  # False, not an error, if it is not accessible
         has_table = mentions_us(pyproject)
         if has_ours or has_table:
             own = (ours / FILE,) if has_ours and os.path.lexists(ours / FILE) else ()
@@ -49,7 +49,7 @@ def find_project(folder: Path) -> Project | None:
 
 
 def user_file(env: Mapping[str, str]) -> Path | None:
-    """The user's own file, whether it exists or not. None where the environment says there is none."""
+    """Return the path of the user's own file, existing or not; None if the environment disables it."""
     if USER_VARIABLE in env:
         named = env[USER_VARIABLE]
         return Path(named) if named else None

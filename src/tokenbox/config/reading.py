@@ -1,4 +1,4 @@
-"""From a file to settings: every key checked against the table, every error with file, line and key."""
+"""Read settings from files, validate each key by the table, and report errors with file, line and key."""
 
 from __future__ import annotations
 
@@ -33,26 +33,37 @@ if TYPE_CHECKING:
 
     from tokenbox.documents.source import DocumentSource
 
-# A file of settings that is larger is none.
 MAX_BYTES = 1 << 20
 TABLE = ("tool", "tokenbox")
 
-# Whoever writes one of these means to put a key there.
+# Names of settings that would contain a secret.
 _SECRET_NAMES = frozenset(
-    (
-        *("key", "api_key", "apikey", "token", "api_token", "auth_token", "access_token", "private_key"),
-        *("secret", "password", "passwd", "authorization", "bearer", "credentials"),
-    )
+    {
+        "key",
+        "api_key",
+        "apikey",
+        "token",
+        "api_token",
+        "auth_token",
+        "access_token",
+        "private_key",
+        "secret",
+        "password",
+        "passwd",
+        "authorization",
+        "bearer",
+        "credentials",
+    }
 )
-# A longer number is not repeated in a message.
-_MOST_BITS = 128
+# The size of the largest number that a message repeats.
+_MAX_SHOWN_BITS = 128
 _VOCABULARIES = (".tiktoken", ".json", ".model", ".gguf")
 
 
 def mentions_us(pyproject: Path) -> bool:
-    """Whether a pyproject.toml has a ``[tool.tokenbox]``.
+    """Return whether a pyproject.toml has a ``[tool.tokenbox]``.
 
-    One that is not TOML counts if it seems to have one: reading it then says what is wrong.
+    Invalid TOML counts if it seems to have one: reading it then reports the error.
     """
     try:
         data = read_bytes(pyproject, str(pyproject), MAX_BYTES, "")
@@ -70,7 +81,7 @@ def mentions_us(pyproject: Path) -> bool:
 
 
 def read_settings(path: Path, level: Level, *, name: str, base: Path) -> dict[KeyName, Setting]:
-    """The settings of a file, which errors call ``name``; paths in it are relative to ``base``.
+    """Return the settings of a file, with paths relative to ``base``. Errors name it ``name``.
 
     Raises :class:`ConfigError`.
     """
@@ -97,7 +108,7 @@ def parse_text(text: str, name: str) -> DocumentSource:
 def settings_in(
     source: DocumentSource, level: Level, *, base: Path, in_pyproject: bool
 ) -> dict[KeyName, Setting]:
-    """The settings of a parsed file. Raises :class:`ConfigError` for the first that is none."""
+    """Return the settings of a parsed file. Raises :class:`ConfigError` for the first invalid one."""
     reader = _Reader(source, level, base, TABLE if in_pyproject else ())
     top: object = source.data
     for part in reader.prefix:
@@ -137,12 +148,12 @@ class _Reader:
         )
 
     def _setting(self, row: SettingKey, name: KeyName, value: object) -> Setting:
-        said = key_text(name)
-        refuse_secrets(said, value, self._place(name))
+        text = key_text(name)
+        refuse_secrets(text, value, self._place(name))
         checked = from_toml(row, value)
         if checked is None:
             code = ConfigCode.WRONG_TYPE if _is_other_type(row, value) else ConfigCode.BAD_VALUE
-            raise self.error(name, code, f"{said} must be {row.expected}{_instead_of(row, value)}.")
+            raise self.error(name, code, f"{text} must be {row.expected}{_instead_of(row, value)}.")
         if row.kind is ValueKind.TOKENIZER:
             checked = tokenizer_name(str(checked), self._base)
         return Setting(name, checked, self._place(name))
@@ -178,7 +189,7 @@ class _Reader:
 
 
 def name_of(text: str) -> KeyName:
-    """The key that a person wrote. Raises :class:`ConfigError`."""
+    """Parse a key. Raises :class:`ConfigError`."""
     name = parse_key(text)
     if name is None:
         raise ConfigError(
@@ -190,7 +201,7 @@ def name_of(text: str) -> KeyName:
     return name
 
 
-# Keys that people try, by those that there are.
+# Common wrong keys, and the right ones.
 _MEANT: Mapping[str, str] = {
     "model.default": "model",
     "model.name": "model",
@@ -211,7 +222,7 @@ _MEANT: Mapping[str, str] = {
 
 
 def unknown_key(name: KeyName) -> str:
-    """What to say of a key that there is not: the nearest that there is."""
+    """Return the error message for an unknown key, with the nearest known one."""
     if len(name) > 3 and key_of((name[0], name[1], name[-1])) is not None:  # noqa: PLR2004
         meant = key_text((name[0], ".".join(name[1:-1]), name[-1]))
         return f"there is no key {key_text(name)}. A name with dots needs quotes: {meant}"
@@ -232,26 +243,26 @@ def unknown_key(name: KeyName) -> str:
     return f"there is no key {key_text(name)}. {hint}"
 
 
-def refuse_secrets(said: str, value: object, origin: Origin) -> None:
-    """Raise for a key (of a service) that stands where anyone may read it. The message does not repeat it."""
-    last = said.rpartition(".")[2].lower().replace("-", "_")
+def refuse_secrets(key: str, value: object, origin: Origin) -> None:
+    """Raise for a setting that contains the key of a service. The message does not repeat it."""
+    last = key.rpartition(".")[2].lower().replace("-", "_")
     texts = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
     named = last in _SECRET_NAMES and not isinstance(value, Mapping)
     if named or any(isinstance(text, str) and looks_secret(text) for text in texts):
         raise ConfigError(
-            f"{said} seems to hold a key, and settings are not a place for one: they are shown and shared. "
+            f"{key} seems to hold a key, and settings are not a place for one: they are shown and shared. "
             'Put it in an environment variable and name that: key_env = "OPENAI_API_KEY"; or in the keyring, '
             'and name its entry: keyring = "openai". A key that was committed should be replaced.',
             code=ConfigCode.SECRET,
             where=str(origin),
             file=origin.name if origin.level in (Level.PROJECT, Level.USER) else None,
             line=origin.line,
-            key=said,
+            key=key,
         )
 
 
 def tokenizer_name(text: str, base: Path) -> str:
-    """A name as it is; the path of a file, relative to ``base``, as ``file:PATH``."""
+    """Return a name unchanged, and the path of a file, relative to ``base``, as ``file:PATH``."""
     path = text.removeprefix("file:")
     if path == text and "/" not in text and os.sep not in text and not text.endswith(_VOCABULARIES):
         return text
@@ -259,12 +270,12 @@ def tokenizer_name(text: str, base: Path) -> str:
 
 
 def _is_inner(row: SettingKey, value: object) -> bool:
-    """``tokenizers.*`` takes any name, so that a table there is no value."""
+    """Return whether the value is a table below ``tokenizers.*``, which takes any name."""
     return row.parts[-1] == ANY and isinstance(value, Mapping)
 
 
 def _split_by_dots(name: KeyName, value: object) -> KeyName | None:
-    """``("models", "gpt-5.1")`` where [models.gpt-5.1] was meant, which TOML takes for three tables."""
+    """Return ``("models", "gpt-5.1")`` for [models.gpt-5.1], which TOML reads as three tables; else None."""
     if len(name) < 2 or (name[0], ANY) not in tables():  # noqa: PLR2004  # a table of the user's names
         return None
     parts = list(name[1:])
@@ -296,13 +307,13 @@ def _is_other_type(row: SettingKey, value: object) -> bool:
 
 
 def _instead_of(row: SettingKey, value: object) -> str:
-    """The value that was wrong, short. A name of a variable is not repeated: it may be the key itself."""
+    """Return the wrong value in short form, but not that of a variable's name, which may be a secret."""
     if row.kind in (ValueKind.VARIABLE, ValueKind.ENDPOINT):
         return ""
     if isinstance(value, Mapping):
         return ", not a table"
-    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+    if isinstance(value, int) and value.bit_length() > _MAX_SHOWN_BITS:
         return f", not a number of {value.bit_length():,} bits"
-    said = str(value).lower() if isinstance(value, bool) else str(value)
-    quoted = f'"{said[:60]}"' if isinstance(value, str) else said[:60]
-    return f", not {quoted}{'...' if len(said) > 60 else ''}"  # noqa: PLR2004  # as cut above
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    quoted = f'"{text[:60]}"' if isinstance(value, str) else text[:60]
+    return f", not {quoted}{'...' if len(text) > 60 else ''}"  # noqa: PLR2004  # as cut above

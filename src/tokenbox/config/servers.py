@@ -1,7 +1,7 @@
-"""What servers said of their models: kept in one file of the user's cache folder, each answer with its day.
+"""The cached answers of servers about their models: a file in the user's cache folder, with dates.
 
-A server is asked only when a caller says so (nrv ADR 007, 4). Its answer then holds for every command and
-process of this user, after the settings and before what is published, until it is asked again.
+A server is asked only on request (nrv ADR 007, 4). Its answer then applies to every command and process of
+this user, after the settings and before published figures, until it is asked again.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ FILE: Final = "servers.json"
 LOCK: Final = "servers.lock"
 VERSION: Final = 1
 CACHE_VARIABLE: Final = "TOKENBOX_CACHE_DIR"
-# Answers that are kept; the oldest go first.
-MOST: Final = 1_000
+# The maximum number of answers; the oldest are removed.
+_MAX_ANSWERS: Final = 1_000
 
 Answers = dict[str, dict[str, Any]]
 
 _read: tuple[Path, int, Answers] | None = None
-# What was said to this process, also where the file cannot be written.
-_said: dict[str, ModelLimits] = {}
+# The answers to this process, also if the file cannot be written.
+_own: dict[str, ModelLimits] = {}
 
 
-def keep_answer(endpoint: str, model: str, said: ModelLimits) -> bool:
-    """Keep what a server said. False where it cannot be written: then it holds in no other process."""
+def keep_answer(endpoint: str, model: str, limits: ModelLimits) -> bool:
+    """Save a server's answer. Return False if the file cannot be written, for this process only."""
     folder = _folder()
-    _said[_key(endpoint, model)] = said
+    _own[_key(endpoint, model)] = limits
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with turn(folder / LOCK):
             answers = {**_answers(folder / FILE)}
             answers.pop(_key(endpoint, model), None)
-            answers[_key(endpoint, model)] = _plain(said)
-            kept = dict(list(answers.items())[-MOST:])
+            answers[_key(endpoint, model)] = _to_json(limits)
+            kept = dict(list(answers.items())[-_MAX_ANSWERS:])
             content = json.dumps({"version": VERSION, "answers": kept}, indent=1, ensure_ascii=False)
             replace(folder / FILE, content.encode(), new=OWN)
     except OSError:
@@ -47,10 +47,10 @@ def keep_answer(endpoint: str, model: str, said: ModelLimits) -> bool:
 
 
 def kept_answer(endpoint: str, model: str) -> ModelLimits:
-    """What the server said last; nothing where it was never asked."""
+    """Return the server's last answer; without figures if it was never asked."""
     key = _key(endpoint, model)
-    if key in _said:
-        return _said[key]
+    if key in _own:
+        return _own[key]
     found = _answers(_folder() / FILE).get(key)
     if not isinstance(found, dict):
         return ModelLimits()
@@ -59,10 +59,10 @@ def kept_answer(endpoint: str, model: str) -> ModelLimits:
 
 
 def forget_answers() -> None:
-    """Forget what servers said."""
-    global _read  # noqa: PLW0603  # what was read of a file that has not changed
+    """Delete all saved answers."""
+    global _read  # noqa: PLW0603  # the cache of the file
     _read = None
-    _said.clear()
+    _own.clear()
     (_folder() / FILE).unlink(missing_ok=True)
 
 
@@ -76,7 +76,7 @@ def _folder() -> Path:
 
 
 def _answers(path: Path) -> Answers:
-    """The answers in the file; none of a file that is not ours. Read again when it changes."""
+    """Return the answers in the file; none from an invalid one. It is read again when it changes."""
     global _read  # noqa: PLW0603
     try:
         changed = path.stat().st_mtime_ns
@@ -99,8 +99,8 @@ def _key(endpoint: str, model: str) -> str:
     return f"{endpoint} {model}"
 
 
-def _plain(said: ModelLimits) -> dict[str, Any]:
-    return {limit.value: figure.to_dict() for limit in Limit if (figure := said.figure(limit)) is not None}
+def _to_json(limits: ModelLimits) -> dict[str, Any]:
+    return {limit.value: figure.to_dict() for limit in Limit if (figure := limits.figure(limit)) is not None}
 
 
 def _figure(value: object) -> Figure | None:

@@ -1,4 +1,4 @@
-"""A value with where it came from."""
+"""A setting: a value with its source."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _PASSWORD = re.compile(r"(\w://[^\s/:@]*:)[^\s/]*(@)")
 
 
 class Level(IntEnum):
-    """Where a setting may come from. The smaller comes first."""
+    """The kind of a source. The smaller takes precedence."""
 
     FLAG = 0
     ENVIRONMENT = 1
-    STATE = 2  # chosen before, and remembered
+    STATE = 2  # a remembered choice
     PROJECT = 3
     USER = 4
     DEFAULT = 5
@@ -26,7 +26,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where exactly: the flag, the variable, or the file and its line."""
+    """The exact source: the flag, the variable, or the file and line."""
 
     level: Level
     name: str | None = None
@@ -47,7 +47,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a key is set to. ``value`` None: nothing is set, and nothing is the default."""
+    """The setting of a key. ``value`` is None if it is unset and has no default."""
 
     key: KeyName
     value: object
@@ -59,16 +59,16 @@ class Setting:
 
     @property
     def source(self) -> str:
-        """Where it came from, for people."""
+        """The source as text."""
         return str(self.origin)
 
     def to_dict(self) -> dict[str, object]:
-        """Decimals as text, so that no reader makes floats of them."""
+        """Return the setting as JSON, with decimals as text to keep them exact."""
         return {"key": self.name, "value": plain(self.value), **self.origin.to_dict()}
 
 
 def plain(value: object) -> object:
-    """``value`` as JSON has it. The password of an address is not shown."""
+    """Return ``value`` as JSON, without the password of an address."""
     if isinstance(value, Decimal):
         return format(value, "f")
     if isinstance(value, str):
@@ -77,7 +77,7 @@ def plain(value: object) -> object:
 
 
 def shown(value: object) -> str:
-    """``value`` for people, as one would write it."""
+    """Return ``value`` as text."""
     value = plain(value)
     if value is None:
         return "-"

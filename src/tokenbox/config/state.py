@@ -1,7 +1,7 @@
-"""Values that were chosen and are remembered: ``.tokenbox/state.json``.
+"""Remembered choices: ``.tokenbox/state.json``.
 
-Do not edit it: a problem in it is reported and then ignored, and the next choice writes the file again.
-Writing replaces it whole, so that a reader, or a kill, never finds half of one; writers take turns by a lock.
+Do not edit the file: an invalid one is reported and ignored, and the next choice overwrites it. Writes are
+atomic and serialized by a lock.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ MAX_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Chosen values by key. ``problems`` says why there are none, if the file could not be used."""
+    """Chosen values by key. ``problems``: the reasons if the file is unusable."""
 
     values: Mapping[str, object] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
 
 def read_state(root: Path) -> State:
-    """What is remembered for the project in ``root``. Never raises."""
+    """Return the remembered choices of the project in ``root``. Never raises."""
     path = root / FOLDER / FILE
     try:
         data = read_bytes(path, FILE, MAX_BYTES, "are what remembered choices may have")
@@ -53,14 +53,14 @@ def read_state(root: Path) -> State:
 
 
 def remember(root: Path, key: str, value: object) -> None:
-    """Remember a choice, for the project in ``root``, which keeps it until it is forgotten.
+    """Remember a choice for the project in ``root`` until it is forgotten.
 
-    Other choices stay, also those that are being written meanwhile. Raises :class:`ConfigError`.
+    Other choices stay, including concurrent ones. Raises :class:`ConfigError`.
     """
     name = parse_key(key)
     row = None if name is None else key_of(name)
     if row is None or not row.remembered:
-        kept = ", ".join(one.name for one in KEYS if one.remembered)
+        kept = ", ".join(known.name for known in KEYS if known.remembered)
         raise ConfigError(
             f"{key} cannot be remembered. These can: {kept}. To set it: tokenbox config set {key} ...",
             code=ConfigCode.UNKNOWN_KEY,
@@ -75,7 +75,7 @@ def remember(root: Path, key: str, value: object) -> None:
 
 
 def forget(root: Path, key: str) -> None:
-    """Undo :func:`remember`. Raises :class:`ConfigError` where nothing is remembered under that key."""
+    """Undo :func:`remember`. Raises :class:`ConfigError` if nothing is remembered for the key."""
     if key not in read_state(root).values:
         raise ConfigError(f"nothing is remembered for {key}.", code=ConfigCode.UNKNOWN_KEY, key=key)
     _change(root, {key: None})
@@ -98,6 +98,4 @@ def _change(root: Path, changes: Mapping[str, object]) -> None:
 
 
 def _ignored(why: str) -> State:
-    return State(
-        problems=(f"{FOLDER}/{FILE} is ignored: {why.rstrip('.')}. The next choice writes it anew.",)
-    )
+    return State(problems=(f"{FOLDER}/{FILE} is ignored: {why.rstrip('.')}. The next choice overwrites it.",))

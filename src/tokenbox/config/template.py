@@ -1,4 +1,4 @@
-"""``tokenbox init``: a folder ``.tokenbox`` to begin with."""
+"""The ``.tokenbox`` folder that ``tokenbox init`` creates."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ proof/
 
 
 def init(folder: Path, *, force: bool = False) -> list[Path]:
-    """Write ``.tokenbox/config.toml`` and ``.tokenbox/.gitignore`` in ``folder``. Returns what was written.
+    """Write ``.tokenbox/config.toml`` and ``.tokenbox/.gitignore`` in ``folder``, and return their paths.
 
-    A config that is there is refused unless ``force``; a ``.gitignore`` that is there stays. Raises
-    :class:`ConfigError`.
+    An existing ``.gitignore`` is kept. Raises :class:`ConfigError`, also for an existing config without
+    ``force``.
     """
     config = folder / FOLDER / FILE
     ignored = folder / FOLDER / ".gitignore"

@@ -1,4 +1,4 @@
-"""What a project's files may not say: a folder may have been written by somebody else."""
+"""Restrictions on settings in a project's files, which another person may have written."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     from tokenbox.config.keys import KeyName
     from tokenbox.config.setting import Setting
 
-# Where a project's own settings may send a key: to the service whose key it is, and to this machine.
+# The hosts to which a project's settings may send a key: its own service, and this machine.
 _HOSTS_OF_KEYS: Final = {"OPENAI_API_KEY": "api.openai.com", "ANTHROPIC_API_KEY": "api.anthropic.com"}
 _HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def may_have_key(address: Setting, where: str) -> bool:
-    """Whether the server at ``address`` may be sent the key in the variable or keyring entry ``where``.
+    """Return whether the server at ``address`` may receive the key in ``where``, a variable or keyring entry.
 
-    What the user says, in flags, the environment or the user's own file, always; what a project's files say
-    only for the key's own service and for this machine.
+    Addresses in flags, the environment or the user's own file always may; addresses in a project's files only
+    if they are the key's own service or this machine.
     """
     host = urlsplit(str(address.value or "")).hostname
     return address.origin.level is not Level.PROJECT or host in {_HOSTS_OF_KEYS.get(where), *_HERE}
 
 
 def own_paths(setting: Setting) -> list[Path]:
-    """The files that a setting names, none where nothing is set.
+    """Return the files that a setting names; none if it is unset.
 
-    Raises ``ConfigError`` where a project's file names them: whoever wrote it would choose this user's keys.
+    Raises ``ConfigError`` if a project's file names them: its author would choose this user's keys.
     """
     if setting.origin.level in _BY_OTHERS:
         message = _refused(setting, "may not name keys")
@@ -45,14 +45,14 @@ def own_paths(setting: Setting) -> list[Path]:
 
 
 def allow_code(layers: Sequence[Mapping[KeyName, Setting]], root: Path | None) -> list[str]:
-    """Let the code run that this user's own settings name, and what ``code.allowed`` lets others name.
+    """Allow the code that the user's own settings name, and the code in ``code.allowed``.
 
-    That is ``module:function``, which any file may then name, and folders: what the files of a project there
-    name is allowed, and looked for there. What a project's file says of it does not count; that is returned,
-    to be told.
+    An entry is a ``module:function``, which any file may then name, or a project's folder: the code that the
+    project's files name is allowed, and searched there. Entries in a project's own files are ignored; the
+    returned warnings name them.
     """
     found = [layer[_ALLOWED] for layer in layers if _ALLOWED in layer]
-    own = next((one for one in found if one.origin.level not in _BY_OTHERS), None)
+    own = next((setting for setting in found if setting.origin.level not in _BY_OTHERS), None)
     entries = [] if own is None else [str(entry) for entry in cast("tuple[object, ...]", own.value)]
     allow(*entries)
     folders = {Path(entry).expanduser().resolve() for entry in entries if not is_code(entry)}
@@ -65,11 +65,13 @@ def allow_code(layers: Sequence[Mapping[KeyName, Setting]], root: Path | None) -
                 allow(setting.value)
             elif trusted:
                 allow(setting.value, folder=str(root))
-    return [_refused(one, "may not allow code") for one in found if one.origin.level in _BY_OTHERS]
+    return [
+        _refused(setting, "may not allow code") for setting in found if setting.origin.level in _BY_OTHERS
+    ]
 
 
 _ALLOWED: Final = ("code", "allowed")
-# Keys whose value may name code; and the files that somebody else may have written.
+# Keys whose value may name code; and the sources that another person may have written.
 _NAMES_CODE: Final = frozenset({"tokenizer", "strategy", "sections", "blocks", "messages"})
 _BY_OTHERS: Final = frozenset({Level.PROJECT, Level.STATE})
 

@@ -1,6 +1,6 @@
-"""A reader for each kind of value: from TOML as it was written, or from the text of a variable or flag.
+"""Readers for each type of value, from TOML or from the text of a variable or flag.
 
-A reader returns the value as the key means it, or None where it is not one; numbers are exact, never floats.
+A reader returns the converted value, or None for an invalid one. Numbers are exact, never floats.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tokenbox.config.keys import SettingKey, ValueKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# A number with more digits, or a larger exponent, is a mistake or an attack.
+# Limits against mistakes and attacks. ``MAX_DIGITS`` also limits exponents.
 MAX_DIGITS = 60
 MAX_TOKENS = 10**12
 MAX_TEXT = 10_000
@@ -23,7 +23,7 @@ MAX_TEXT = 10_000
 _NUMBER = re.compile(r"[+-]?(\d[\d_]*)?(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
 _ENDPOINT = re.compile(r"https?://[^\s/@?#]+(/[^\s?#]*)?", re.IGNORECASE)
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
-# How keys of the known services begin, and what else no setting looks like.
+# The keys of known services, and other texts that look like secrets.
 _SECRET = re.compile(
     r"(sk|pk|rk|xai|gsk|ghp|gho|hf|glpat|r8|pplx|nvapi|AIza|AKIA|csk)[-_A-Za-z0-9][A-Za-z0-9_-]{14,}"
     r"|github_pat_\w{20,}|eyJ[\w-]{10,}\.[\w-]+\.[\w-]*|Bearer\s+\S{8,}",
@@ -36,18 +36,18 @@ _ADDRESS_WITH_KEY = re.compile(
 
 
 def looks_secret(text: str) -> bool:
-    """Whether a text is most likely a key, or an address with one in it."""
+    """Return whether a text is probably a secret key, or an address that contains one."""
     text = text.strip()
     return _SECRET.fullmatch(text) is not None or _ADDRESS_WITH_KEY.match(text) is not None
 
 
 def from_toml(key: SettingKey, value: object) -> object:
-    """The value of ``key`` that a file says, or None where it is not what the key takes."""
+    """Return the value of ``key`` from a file; None if it is invalid."""
     return _checked(key, value)
 
 
 def from_text(key: SettingKey, text: str) -> object:
-    """The same from a variable or a flag, where everything is text."""
+    """Return the value of ``key`` from a variable or flag; None if it is invalid."""
     value: object = text.strip() if key.kind is not ValueKind.TEXT else text
     if key.kind is ValueKind.BOOLEAN:
         value = _WORDS.get(text.strip().lower())
@@ -63,7 +63,7 @@ def _checked(key: SettingKey, value: object) -> object:
     if not key.choices:
         return found
     chosen = found if isinstance(found, tuple) else (found,)
-    return found if all(key.takes(one) for one in chosen) else None
+    return found if all(map(key.takes, chosen)) else None
 
 
 _WORDS = {
@@ -100,7 +100,7 @@ def _boolean(value: object) -> object:
 
 
 def _number(accept: Callable[[Decimal], bool]) -> Callable[[object], object]:
-    """A number, or its decimal text: 0.1 is one tenth, however it is written."""
+    """Return a reader of numbers and decimal texts. It is exact: 0.1 is one tenth."""
 
     def read(value: object) -> object:
         number = exact(value)
@@ -114,7 +114,7 @@ def _share(value: object) -> object:
 
 
 def exact(value: object) -> Decimal | None:
-    """The number as Decimal. A float, which only code can give, by its shortest decimal form."""
+    """Return the number as Decimal; a float, which only code can pass, by its shortest decimal form."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         return None
     if isinstance(value, int) and value.bit_length() > MAX_DIGITS * 4:

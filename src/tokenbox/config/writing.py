@@ -1,4 +1,4 @@
-"""Setting a key in a file of settings, which stays as its writer left it, comments and all."""
+"""Set a key in a settings file, keeping its comments and formatting."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def write_setting(path: Path, key: str, text: str) -> None:
-    """Set a key in a file of settings, which is made if it is not there.
+    """Set a key in a settings file, which is created if missing.
 
-    ``text`` is the value as a flag would have it. Raises :class:`ConfigError`.
+    ``text``: the value as in a flag. Raises :class:`ConfigError`.
     """
     name = name_of(key)
     row = key_of(name)
@@ -29,15 +29,18 @@ def write_setting(path: Path, key: str, text: str) -> None:
         raise ConfigError(unknown_key(name), code=ConfigCode.UNKNOWN_KEY, key=key_text(name))
     value = from_text(row, text)
     if value is None:
-        said = "" if row.kind in (ValueKind.VARIABLE, ValueKind.ENDPOINT) else f", not {text[:60]!r}"
+        may_be_secret = row.kind in (ValueKind.VARIABLE, ValueKind.ENDPOINT)
+        instead = "" if may_be_secret else f", not {text[:60]!r}"
         raise ConfigError(
-            f"{key_text(name)} must be {row.expected}{said}.", code=ConfigCode.BAD_VALUE, key=key_text(name)
+            f"{key_text(name)} must be {row.expected}{instead}.",
+            code=ConfigCode.BAD_VALUE,
+            key=key_text(name),
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         before = ""
         if path.exists():
-            parse_file(path, str(path))  # what is wrong with it is told before anything changes
+            parse_file(path, str(path))  # report its errors before any change
             before = path.read_bytes().decode().removeprefix("\ufeff").replace("\r\n", "\n")
         replace(path, _with(before, name, value, str(path)).encode(), new=OWN)
     except OSError as error:
@@ -48,8 +51,8 @@ def write_setting(path: Path, key: str, text: str) -> None:
 
 
 def _with(text: str, name: KeyName, value: object, file: str) -> str:
-    """``text`` with the key set; comments, order and spacing stay. Raises :class:`ConfigError`."""
-    import tomlkit  # noqa: PLC0415  # 20 ms, and settings are read much more often than written
+    """Return ``text`` with the key set, keeping comments, order and spacing. Raises :class:`ConfigError`."""
+    import tomlkit  # noqa: PLC0415  # 20 ms, only needed for writing
     from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
 
     before = _settings(text, file)
@@ -58,8 +61,9 @@ def _with(text: str, name: KeyName, value: object, file: str) -> str:
         table: Any = document
         for part in name[:-1]:
             table = table.setdefault(part, tomlkit.table())
-        # An exact number is a text, as in "0.05".
-        table[name[-1]] = format(value, "f") if isinstance(value, Decimal) else _plain(value)
+        if isinstance(value, Decimal):
+            value = format(value, "f")  # exact numbers are texts, as in "0.05"
+        table[name[-1]] = list(value) if isinstance(value, tuple) else value
         changed = tomlkit.dumps(document)
         after = _settings(changed, file)
     except (ConfigError, TOMLKitError, TypeError, AttributeError) as error:
@@ -67,10 +71,6 @@ def _with(text: str, name: KeyName, value: object, file: str) -> str:
     if {**before, name: after.get(name)} != after or after.get(name) is None:
         raise _by_hand(name, file, "another setting would change")
     return changed
-
-
-def _plain(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _by_hand(name: KeyName, file: str, why: str) -> ConfigError:

@@ -1,1 +1,1 @@
-"""What is laid out: sections and the lenses that compress them. Pure values."""
+"""The content of layouts: sections, blocks and messages, and the lenses that compress texts. Pure values."""

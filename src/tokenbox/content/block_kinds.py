@@ -1,4 +1,4 @@
-"""The enumerations of blocks: numbers as on the LCP/BCP wire, ``display`` names as it prints them."""
+"""The enumerations of blocks. Values are the numbers of the LCP/BCP wire format."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from enum import IntEnum
 class _Named(IntEnum):
     @property
     def display(self) -> str:
-        """The name as it is printed, such as ``typescript`` or ``background``."""
+        """The printed name, such as ``typescript`` or ``background``."""
         return self.name.lower()
 
 
 class BlockType(_Named):
-    """The block types that have a meaning. Any other number up to 255 is an unknown block."""
+    """The known block types. Any other number up to 255 is an unknown block."""
 
     CODE = 0x01
     CONVERSATION = 0x02
@@ -29,7 +29,7 @@ class BlockType(_Named):
 
 
 class Lang(_Named):
-    """The language of a code block. ``Lang(0x42)`` keeps a number (0..255) that has no name here."""
+    """The language of a code block. ``Lang(0x42)`` accepts any number (0..255), with or without a name."""
 
     RUST = 0x01
     TYPESCRIPT = 0x02
@@ -57,13 +57,13 @@ class Lang(_Named):
         unnamed = int.__new__(cls, value)
         unnamed._name_ = f"UNNAMED_{value:02X}"
         unnamed._value_ = value
-        # So that the same number is the same object, as for the named ones.
+        # The same number must be the same object, as for a named member.
         cls._value2member_map_.setdefault(value, unnamed)
         return unnamed
 
     @property
     def display(self) -> str:
-        """The name as it is printed; ``text`` for a language without a name."""
+        """The printed name; ``text`` for a language without a name."""
         return super().display if self.name in Lang.__members__ and self is not Lang.UNKNOWN else "text"
 
 
@@ -77,7 +77,7 @@ class TurnRole(_Named):
 
 
 class ToolStatus(_Named):
-    """How a tool call ended."""
+    """The outcome of a tool call."""
 
     OK = 1
     ERROR = 2
@@ -85,7 +85,7 @@ class ToolStatus(_Named):
 
 
 class Priority(_Named):
-    """How urgent a block is. ``sorted`` puts the most urgent first."""
+    """The priority of a block. ``sorted`` puts the most urgent first."""
 
     CRITICAL = 1
     HIGH = 2
@@ -95,7 +95,7 @@ class Priority(_Named):
 
 
 class FormatHint(_Named):
-    """How the text of a document is written."""
+    """The markup of a document's text."""
 
     MARKDOWN = 1
     PLAIN = 2
@@ -103,7 +103,7 @@ class FormatHint(_Named):
 
 
 class DataFormat(_Named):
-    """How structured data is written."""
+    """The format of structured data."""
 
     JSON = 1
     YAML = 2
@@ -112,7 +112,7 @@ class DataFormat(_Named):
 
 
 class AnnotationKind(_Named):
-    """What an annotation says of its target."""
+    """The meaning of an annotation for its target."""
 
     PRIORITY = 1
     SUMMARY = 2
@@ -120,7 +120,7 @@ class AnnotationKind(_Named):
 
 
 class MediaType(_Named):
-    """What the data of an image is."""
+    """The format of an image."""
 
     PNG = 1
     JPEG = 2
@@ -130,7 +130,7 @@ class MediaType(_Named):
 
 
 class EntryKind(_Named):
-    """What an entry of a file tree is."""
+    """The kind of an entry in a file tree."""
 
     FILE = 0
     DIRECTORY = 1

@@ -1,7 +1,7 @@
-"""Blocks: what a model can be told, each with its type and, optionally, a summary (LCP/BCP).
+"""Typed blocks of context, each with an optional summary (LCP/BCP).
 
-Contents are bytes, because a file is: ``text`` decodes them where they are UTF-8. Names (paths, titles,
-roles) are text. A block says nothing of how it is stored or rendered.
+Contents are bytes, as in a file; ``text`` decodes UTF-8. Names (paths, titles, roles) are text. A block
+does not know how it is stored or rendered.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """What all blocks have. ``summary``: a shorter text that may stand for the block; ``""`` is one too."""
+    """The base class of blocks. ``summary``: a shorter text that may replace the block; it may be empty."""
 
     summary: str | None = None
 
@@ -37,33 +37,33 @@ class Block:
     @property
     def type_id(self) -> int:
         """The number of the block's type, 0..255."""
-        assert self.type is not None  # noqa: S101  # an unknown block has a property of its own
+        assert self.type is not None  # noqa: S101  # UnknownBlock overrides this property
         return self.type.value
 
     @property
     def type_name(self) -> str:
-        """The type in lower case, such as ``tool_result``, or ``unknown``."""
+        """The type's name in lower case, such as ``tool_result``, or ``unknown``."""
         return "unknown" if self.type is None else self.type.display
 
 
 class PayloadBlock(Block):
-    """A block whose content is one run of bytes, which may be text."""
+    """A block whose content is one byte string, which may be text."""
 
     __slots__ = ()
 
     @property
     def payload(self) -> bytes:
-        """The bytes that carry the block's content, whatever the field is called."""
+        """The bytes of the content, whatever the name of their field."""
         raise NotImplementedError
 
     @property
     def text(self) -> str | None:
-        """The content as text, or None where it is not UTF-8."""
+        """The content as text, or None if it is not UTF-8."""
         return strict_text(self.payload)
 
     @property
     def lossy_text(self) -> str:
-        """The content as text, each bad sequence replaced by U+FFFD."""
+        """The content as text, each invalid sequence replaced by U+FFFD."""
         return lossy_text(self.payload)
 
 
@@ -80,7 +80,7 @@ class ContentBlock(PayloadBlock):
 
 
 def strict_text(data: bytes) -> str | None:
-    """``data`` as UTF-8 text, or None where it is not."""
+    """Decode ``data`` as UTF-8; None if it is not UTF-8."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -88,7 +88,7 @@ def strict_text(data: bytes) -> str | None:
 
 
 def lossy_text(data: bytes) -> str:
-    """``data`` as UTF-8 text, each bad sequence replaced by U+FFFD."""
+    """Decode ``data`` as UTF-8, each invalid sequence replaced by U+FFFD."""
     return data.decode("utf-8", "replace")
 
 
@@ -101,7 +101,7 @@ class LineRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CodeBlock(ContentBlock):
-    """A file of source code, or the ``lines`` of it."""
+    """A file of source code, or a range of its lines."""
 
     lang: Lang
     path: str
@@ -152,7 +152,7 @@ class FileTreeBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class ToolResultBlock(ContentBlock):
-    """What a tool returned."""
+    """The result of a tool call."""
 
     tool_name: str
     status: ToolStatus
@@ -175,7 +175,7 @@ class DocumentBlock(ContentBlock):
 
 @dataclass(frozen=True, slots=True)
 class StructuredDataBlock(ContentBlock):
-    """Data in a format that a program can read."""
+    """Data in a machine-readable format."""
 
     format: DataFormat
     content: bytes
@@ -186,7 +186,7 @@ class StructuredDataBlock(ContentBlock):
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """One place of a diff; ``lines`` are unified-diff lines, each with its prefix and line end."""
+    """One hunk of a diff. ``lines`` are unified-diff lines, each with its prefix and line end."""
 
     old_start: int
     new_start: int
@@ -194,7 +194,7 @@ class Hunk:
 
     @property
     def lossy_text(self) -> str:
-        """The lines as text, each bad sequence replaced by U+FFFD."""
+        """The lines as text, each invalid sequence replaced by U+FFFD."""
         return lossy_text(self.lines)
 
 
@@ -210,7 +210,7 @@ class DiffBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class AnnotationBlock(PayloadBlock):
-    """Something said of another block: ``target`` is its index, from 0, annotations counted."""
+    """An annotation of another block. ``target``: the block's index from 0, counting annotations too."""
 
     target: int
     kind: AnnotationKind
@@ -224,13 +224,13 @@ class AnnotationBlock(PayloadBlock):
 
     @classmethod
     def of_priority(cls, target: int, priority: Priority) -> AnnotationBlock:
-        """The annotation that gives block ``target`` that priority."""
+        """Return the annotation that sets the priority of block ``target``."""
         return cls(target, AnnotationKind.PRIORITY, bytes([priority]))
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingRefBlock(Block):
-    """A vector kept elsewhere; ``source_hash`` is, by convention, the BLAKE3 digest of what it embeds."""
+    """A vector stored elsewhere. By convention ``source_hash`` is the BLAKE3 digest of the embedded text."""
 
     vector_id: bytes
     source_hash: bytes
@@ -241,7 +241,7 @@ class EmbeddingRefBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class ImageBlock(PayloadBlock):
-    """An image: ``data`` is its bytes, or a URI as text."""
+    """An image. ``data``: its bytes, or a URI as text."""
 
     media_type: MediaType
     alt_text: str
@@ -256,7 +256,7 @@ class ImageBlock(PayloadBlock):
 
 @dataclass(frozen=True, slots=True)
 class ExtensionBlock(ContentBlock):
-    """A block of someone else's own type: ``namespace`` and ``kind`` name it."""
+    """A block of an application's own type, named by ``namespace`` and ``kind``."""
 
     namespace: str
     kind: str
@@ -267,7 +267,7 @@ class ExtensionBlock(ContentBlock):
 
 @dataclass(frozen=True, slots=True)
 class UnknownBlock(PayloadBlock):
-    """A block of a type that this version does not know; kept as it came."""
+    """A block of a type that this version does not know, kept unchanged."""
 
     id: int
     body: bytes
@@ -282,10 +282,10 @@ class UnknownBlock(PayloadBlock):
 
 
 def resolve_priorities(blocks: Sequence[Block]) -> list[Priority]:
-    """The priority of each block, annotations included (lcp-wire 4.4).
+    """Return the priority of each block, including annotations (lcp-wire 4.4).
 
-    Of several priority annotations for one target the last in the stream wins. A target that is not there
-    and a value that is not a priority say nothing. Default: normal.
+    If several annotations set the priority of one target, the last in the stream wins. An annotation with a
+    missing target or an invalid value is ignored. The default is normal.
     """
     priorities = [Priority.NORMAL] * len(blocks)
     for block in blocks:

@@ -1,4 +1,4 @@
-"""What belongs together in a conversation: tool calls with their results, questions with their answers."""
+"""Grouping of conversation items: tool calls with their results, questions with their answers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Placement(NamedTuple):
-    """What an item is to the window. ``call``: the place of the item whose round this one belongs to.
+    """The role of an item in the window. ``call``: the number of the item that started its tool round.
 
-    ``calls`` are the calls that it makes, ``answers`` those it answers. ``abandoned``: the place of an item
-    whose calls cannot be answered any more, now that this one came.
+    ``calls``: the number of calls that it makes; ``answers``: the number that it answers. ``abandoned``: the
+    number of an earlier item whose open calls can no longer be answered after this one.
     """
 
     kind: ItemKind
@@ -30,21 +30,21 @@ class Placement(NamedTuple):
 
 
 class Grouping:
-    """Reads items one after the other and says of each what it belongs to.
+    """Assigns items, one after the other, to tool rounds.
 
-    Results answer the calls of the round directly before them, each call once, by id or else in order. Calls
-    and reasoning that are items of their own are one round until a result comes. What a user says beside
-    results (Anthropic's API) stays while it is the last that the user said.
+    Results answer the calls of the round directly before them: each call once, by id, or else in order. Calls
+    and reasoning that are separate items form one round until a result arrives. A user's text next to tool
+    results (Anthropic's API) is pinned while it is the latest text of the user.
     """
 
     def __init__(self) -> None:
         self._round: int | None = None
         self._waiting: list[str | None] = []
         self._is_open = False
-        self._worded: int | None = None
+        self._pinned: int | None = None
 
     def take_into(self, window: Window, item: Item, size: int) -> int:
-        """Append the item to the window it is read for, as what it is to that: its number there."""
+        """Append the item to the window and return its number there."""
         placed = self.place(item, window.next_number)
         if placed.abandoned is not None and placed.abandoned in window:
             window.give_up_waiting(placed.abandoned)
@@ -54,18 +54,18 @@ class Grouping:
         if item.is_system and placed.kind is not ItemKind.FIXED:
             window.pin(number)
         if item.role is Role.USER:
-            if self._worded is not None and self._worded in window:
-                window.unpin(self._worded)
-            self._worded = number if placed.kind is ItemKind.RESULT else None
-            if self._worded is not None:
+            if self._pinned is not None and self._pinned in window:
+                window.unpin(self._pinned)
+            self._pinned = number if placed.kind is ItemKind.RESULT else None
+            if self._pinned is not None:
                 window.pin(number)
         return number
 
     def place(self, item: Item, number: int) -> Placement:
-        """Where the item belongs that has this number."""
+        """Return the placement of the item, which gets this number."""
         calls, results = item.calls, item.results
         if results:
-            answers = sum(map(self._answered, results))
+            answers = sum(map(self._answer_call, results))
             if self._round is not None and answers:
                 self._is_open = False
                 return Placement(ItemKind.RESULT, self._round, answers=answers)
@@ -81,8 +81,8 @@ class Grouping:
             return Placement(ItemKind.CALL, None, len(calls), abandoned=abandoned)
         return Placement(_KINDS[item.role], None, abandoned=abandoned)
 
-    def _answered(self, identifier: str | None) -> bool:
-        """Whether a call waits for this result: it does not wait any more."""
+    def _answer_call(self, identifier: str | None) -> bool:
+        """Remove the call that this result answers from the waiting calls; False if there is none."""
         waiting = self._waiting
         if not waiting:
             return False
@@ -109,10 +109,10 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A user message with everything up to the next. Only the first of a conversation may lack it.
+    """A user message and all items up to the next one. The first exchange may lack the user message.
 
-    ``numbers`` are the places of its items in the list. ``rounds`` are those of its tool rounds: the
-    assistant's calls, and all their results.
+    ``numbers``: the positions of its items in the list. ``rounds``: the positions of the items of each tool
+    round, which is the assistant's calls and all their results.
     """
 
     numbers: tuple[int, ...]
@@ -121,7 +121,7 @@ class Exchange:
 
 
 def exchanges(items: Iterable[Item]) -> tuple[Exchange, ...]:
-    """The exchanges of a conversation, in order. System and developer messages are in none of them."""
+    """Return the exchanges of a conversation, in order, without system and developer messages."""
     grouping = Grouping()
     found: list[list[tuple[int, Item]]] = []
     rounds: list[list[list[int]]] = []

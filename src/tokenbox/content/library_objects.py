@@ -1,8 +1,8 @@
-"""Message objects of libraries as the mappings they stand for, told by their marks: none is imported.
+"""Conversion of other libraries' message objects to mappings, without importing these libraries.
 
-Pydantic objects of the openai and anthropic SDKs and of the OpenAI Agents SDK are what they send; those of
-LangChain, LlamaIndex, pydantic-ai and Haystack are turned into the chat messages that these libraries would
-send. A further library is one function and one row of ``_READERS``.
+Pydantic objects of the openai and anthropic SDKs and of the OpenAI Agents SDK are dumped as they are sent.
+Objects of LangChain, LlamaIndex, pydantic-ai and Haystack become the chat messages that these libraries would
+send. To support another library, add one function and one row of ``_CONVERTERS``.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from tokenbox.content.message import InvalidMessage
 
 Given = Mapping[str, Any]
 
-# Keys whose texts no model reads.
+# Keys whose values no model reads.
 _UNREAD: Final = frozenset(("type", "role", "id", "call_id", "tool_call_id", "tool_use_id", "status"))
 
 
 def as_mapping(value: object) -> tuple[Given | list[Given], bool]:
-    """The mapping or mappings that an object stands for, and whether it is what its library sends.
+    """Return the mapping or mappings of an object, and whether that is exactly what its library sends.
 
-    Raises :class:`InvalidMessage` for an object of no library that is known.
+    Raises :class:`InvalidMessage` for an object of an unknown library.
     """
-    for library, attributes, read in _READERS:
-        modules = {base.__module__.partition(".")[0] for base in type(value).__mro__}
-        if modules & library and all(hasattr(value, name) for name in attributes):
-            return read(value), False
+    packages = {base.__module__.partition(".")[0] for base in type(value).__mro__}
+    for library, attributes, convert in _CONVERTERS:
+        if packages & library and all(hasattr(value, name) for name in attributes):
+            return convert(value), False
     to_input_item = getattr(value, "to_input_item", None)  # OpenAI Agents
     if callable(to_input_item):
         found = to_input_item()
@@ -37,9 +37,9 @@ def as_mapping(value: object) -> tuple[Given | list[Given], bool]:
         dumped = dump(exclude_none=True)
         if isinstance(dumped, Mapping):
             if dumped.keys().isdisjoint(("role", "type")):
-                for holder, meant in _ENVELOPES.items():
-                    if holder in dumped:
-                        raise InvalidMessage(f"{type(value).__name__} is not a message: {meant}.")
+                for key, hint in _ENVELOPES.items():
+                    if key in dumped:
+                        raise InvalidMessage(f"{type(value).__name__} is not a message: {hint}.")
             return _without_envelope(dumped), True
     raise InvalidMessage(
         'a message is a mapping such as {"role": "user", "content": "hi"}, or a message object of openai, '
@@ -49,7 +49,7 @@ def as_mapping(value: object) -> tuple[Given | list[Given], bool]:
 
 
 def as_plain(value: object) -> Any:  # noqa: ANN401  # JSON
-    """A value with the SDKs' objects in it as what the SDKs send: an answer's blocks, put in as they came."""
+    """Replace SDK objects anywhere in a value with the mappings that the SDKs send."""
     if isinstance(value, Mapping):
         return {key: as_plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -58,7 +58,7 @@ def as_plain(value: object) -> Any:  # noqa: ANN401  # JSON
     return dump(exclude_none=True) if callable(dump) else value
 
 
-# What an answer of an SDK holds in place of a role, and what to give instead.
+# The keys of an SDK's response that contain its message, and what to pass instead of the response.
 _ENVELOPES: Final = {
     "choices": "give its message: answer.choices[0].message",
     "message": "give its message: choice.message",
@@ -67,14 +67,14 @@ _ENVELOPES: Final = {
 
 
 def _without_envelope(dumped: Given) -> Given:
-    """Anthropic's answer is a message with figures about it; only role and content are sent again."""
+    """Return only role and content of Anthropic's response: its other keys are not sent back."""
     if dumped.get("type") == "message" and "usage" in dumped:
         return {"role": dumped.get("role"), "content": dumped.get("content")}
     return dumped
 
 
 def texts_in(value: object) -> Iterator[str]:
-    """Every text in a JSON value that a model may read: keys, ids and kinds are left out."""
+    """Yield every text in a JSON value that a model may read, without keys, ids and types."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -106,7 +106,9 @@ def _of_langchain(value: Any) -> Given:  # noqa: ANN401  # an object of a librar
     role = _LANGCHAIN_ROLES.get(value.type) or getattr(value, "role", None)
     if role is None:
         raise InvalidMessage(f"LangChain's {type(value).__name__} is not a message that is sent.")
-    calls = [_call(call.get("id"), call["name"], call.get("args", {})) for call in _calls_of(value)]
+    calls = [
+        tool_call(call.get("id"), call["name"], call.get("args", {})) for call in _langchain_calls(value)
+    ]
     content, thoughts = _langchain_content(value.content)
     message: dict[str, Any] = {"role": role, "content": content}
     if calls:
@@ -124,27 +126,28 @@ def _of_langchain(value: Any) -> Given:  # noqa: ANN401  # an object of a librar
     return message
 
 
-def _calls_of(value: Any) -> list[Mapping[str, Any]]:  # noqa: ANN401
+def _langchain_calls(value: Any) -> list[Mapping[str, Any]]:  # noqa: ANN401
     return [*(getattr(value, "tool_calls", None) or ()), *(getattr(value, "invalid_tool_calls", None) or ())]
 
 
-# Blocks that repeat what stands in ``tool_calls``, and blocks of a thought, with the keys of its text.
+# Blocks that repeat the content of ``tool_calls``.
 _LANGCHAIN_CALLS: Final = frozenset(("tool_use", "tool_call", "invalid_tool_call", "function_call"))
-_LANGCHAIN_THOUGHTS: Final = {"thinking": ("thinking",), "reasoning": ("reasoning", "summary", "content")}
-# Blocks of a call that the provider runs itself, and of what came of it: the model reads their texts.
-_LANGCHAIN_OWN: Final = frozenset(
-    (
-        *("server_tool_use", "server_tool_call", "server_tool_result", "web_search_tool_result"),
-        *("web_search_call", "web_search_result", "file_search_call", "code_interpreter_call"),
-        *("code_interpreter_output", "code_interpreter_result", "code_execution_tool_result"),
-        *("mcp_call", "mcp_tool_use", "mcp_tool_result", "mcp_list_tools", "redacted_thinking"),
-        *("text-plain", "executable_code", "code_execution_result"),
-    )
+# Blocks of reasoning, each with the keys of its text.
+_LANGCHAIN_REASONING: Final = {"thinking": ("thinking",), "reasoning": ("reasoning", "summary", "content")}
+# Calls that the provider executes, and their results: the model reads their texts.
+_LANGCHAIN_PROVIDER: Final = frozenset(
+    """
+    server_tool_use server_tool_call server_tool_result web_search_tool_result
+    web_search_call web_search_result file_search_call code_interpreter_call
+    code_interpreter_output code_interpreter_result code_execution_tool_result
+    mcp_call mcp_tool_use mcp_tool_result mcp_list_tools redacted_thinking
+    text-plain executable_code code_execution_result
+    """.split()  # noqa: SIM905  # names read best as words
 )
 
 
 def _langchain_content(content: object) -> tuple[object, list[str]]:
-    """A text or the parts that are shown, and what was thought. Calls are left to ``tool_calls``."""
+    """Return the content (a text or parts) and the reasoning. Calls are in ``tool_calls``."""
     if not isinstance(content, list):
         return content, []
     parts: list[object] = []
@@ -153,9 +156,9 @@ def _langchain_content(content: object) -> tuple[object, list[str]]:
         kind = block.get("type") if isinstance(block, Mapping) else None
         if isinstance(block, str):
             parts.append(_text(block))
-        elif kind in _LANGCHAIN_THOUGHTS:
-            thoughts += texts_in([block.get(key) for key in _LANGCHAIN_THOUGHTS[kind]])
-        elif kind in _LANGCHAIN_OWN:
+        elif kind in _LANGCHAIN_REASONING:
+            thoughts += texts_in([block.get(key) for key in _LANGCHAIN_REASONING[kind]])
+        elif kind in _LANGCHAIN_PROVIDER:
             parts.append(_text("\n".join(texts_in(block))))
         elif kind not in _LANGCHAIN_CALLS:
             parts.append(block)
@@ -165,7 +168,7 @@ def _langchain_content(content: object) -> tuple[object, list[str]]:
 # LlamaIndex -----------------------------------------------------------------------------------------------
 
 _LLAMA_ROLES: Final = {"chatbot": "assistant", "model": "assistant"}
-# What LlamaIndex's blocks are called in a chat.
+# The chat part type of each LlamaIndex block type.
 _LLAMA_MEDIA: Final = {
     "image": "image_url",
     "audio": "input_audio",
@@ -185,8 +188,8 @@ def _of_llama_index(value: Any) -> Given:  # noqa: ANN401
         if kind == "thinking":
             thoughts.append(block.content or "")
         elif kind == "tool_call":
-            calls.append(_call(block.tool_call_id, block.tool_name, block.tool_kwargs))
-        elif kind != "cache":  # a mark for the server
+            calls.append(tool_call(block.tool_call_id, block.tool_name, block.tool_kwargs))
+        elif kind != "cache":  # a marker for the server
             parts += _llama_parts(block, kind)
     only_texts = all(part["type"] == "text" for part in parts)
     content: object = "\n".join(part["text"] for part in parts) if only_texts else parts
@@ -210,25 +213,25 @@ def _llama_parts(block: Any, kind: str) -> list[dict[str, Any]]:  # noqa: ANN401
         return _llama_parts(block.cited_content, block.cited_content.block_type)
     if kind == "citable":
         return [part for one in block.content for part in _llama_parts(one, one.block_type)]
-    raise InvalidMessage(f"LlamaIndex's block of the type {kind!r:.60} is not known.")
+    raise InvalidMessage(f"LlamaIndex's block type {kind!r:.60} is unknown.")
 
 
 # pydantic-ai ----------------------------------------------------------------------------------------------
 
 
 def _of_pydantic_ai(value: Any) -> Given | list[Given]:  # noqa: ANN401
-    """A request or a response of several parts, in the blocks of Anthropic's API, which has as many.
+    """Convert a request or a response of several parts to blocks of Anthropic's API.
 
-    A system prompt beside other parts is a message of its own, as it is sent.
+    A system prompt next to other parts becomes a separate message, as pydantic-ai sends it.
     """
-    told = [part.content for part in value.parts if part.part_kind == "system-prompt"]
+    prompts = [part.content for part in value.parts if part.part_kind == "system-prompt"]
     blocks = [block for part in value.parts for block in _pydantic_ai_blocks(part)]
     if getattr(value, "instructions", None):
         blocks.insert(0, _text(value.instructions))
     spoken: Given = {"role": "assistant" if value.kind == "response" else "user", "content": blocks}
-    if not told:
+    if not prompts:
         return spoken
-    system: Given = {"role": "system", "content": "\n\n".join(told)}
+    system: Given = {"role": "system", "content": "\n\n".join(prompts)}
     return [system, spoken] if blocks else system
 
 
@@ -239,7 +242,7 @@ def _pydantic_ai_blocks(part: Any) -> list[dict[str, Any]]:  # noqa: ANN401
     content = getattr(part, "content", None)
     if isinstance(content, str):
         return [_text(content)]
-    raise InvalidMessage(f"pydantic-ai's part of the kind {part.part_kind!r:.60} is not known.")
+    raise InvalidMessage(f"pydantic-ai's part kind {part.part_kind!r:.60} is unknown.")
 
 
 def _pydantic_ai_call(part: Any, kind: str = "tool_use") -> list[dict[str, Any]]:  # noqa: ANN401
@@ -248,10 +251,10 @@ def _pydantic_ai_call(part: Any, kind: str = "tool_use") -> list[dict[str, Any]]
 
 
 def _pydantic_ai_result(part: Any) -> list[dict[str, Any]]:  # noqa: ANN401
-    said = getattr(part, "model_response_str", None) or part.model_response
+    response = getattr(part, "model_response_str", None) or part.model_response
     if getattr(part, "tool_name", None) is None:
-        return [_text(said())]
-    return [{"type": "tool_result", "tool_use_id": part.tool_call_id, "content": said()}]
+        return [_text(response())]
+    return [{"type": "tool_result", "tool_use_id": part.tool_call_id, "content": response()}]
 
 
 def _pydantic_ai_prompt(part: Any) -> list[dict[str, Any]]:  # noqa: ANN401
@@ -260,16 +263,16 @@ def _pydantic_ai_prompt(part: Any) -> list[dict[str, Any]]:  # noqa: ANN401
     return [_prompt_part(one) for one in part.content if getattr(one, "kind", "") != "cache-point"]
 
 
-def _nothing(_: object) -> list[dict[str, Any]]:
-    """No block: a system prompt is read apart, and tools count with the request."""
+def _no_block(_: object) -> list[dict[str, Any]]:
+    """Return no block: system prompts are read separately, and tools are counted with the request."""
     return []
 
 
 _PYDANTIC_AI_PARTS: Final[Mapping[str, Callable[[Any], list[dict[str, Any]]]]] = {
-    "system-prompt": _nothing,
-    "tool-availability-delta": _nothing,
-    "capability-load-delta": _nothing,
-    "model-settings-delta": _nothing,
+    "system-prompt": _no_block,
+    "tool-availability-delta": _no_block,
+    "capability-load-delta": _no_block,
+    "model-settings-delta": _no_block,
     "user-prompt": _pydantic_ai_prompt,
     "tool-call": _pydantic_ai_call,
     "builtin-tool-call": lambda part: _pydantic_ai_call(part, "server_tool_use"),
@@ -297,21 +300,23 @@ def _prompt_part(part: object) -> dict[str, Any]:
 
 
 def _of_haystack(value: Any) -> Given:  # noqa: ANN401
-    found: Given = value.to_openai_dict_format(require_tool_call_ids=False)
-    return found
+    message: Given = value.to_openai_dict_format(require_tool_call_ids=False)
+    return message
 
 
 def _text(text: object) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def _call(identifier: object, name: object, arguments: object) -> dict[str, Any]:
+def tool_call(identifier: object, name: object, arguments: object) -> dict[str, Any]:
+    """Return a tool call in the chat completions shape. Arguments that are not text become JSON."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    return {"id": identifier, "type": "function", "function": {"name": name, "arguments": text}}
+    function = {"name": name, "arguments": text}
+    return {"id": None if identifier is None else str(identifier), "type": "function", "function": function}
 
 
-# Which packages' objects, told by which attributes, and who reads them.
-_READERS: Final[Sequence[tuple[frozenset[str], tuple[str, ...], Callable[[Any], Given | list[Given]]]]] = (
+# The packages of each library, the attributes of its message objects, and the function that converts them.
+_CONVERTERS: Final[Sequence[tuple[frozenset[str], tuple[str, ...], Callable[[Any], Given | list[Given]]]]] = (
     (frozenset({"langchain_core", "langchain"}), ("type", "content"), _of_langchain),
     (frozenset({"llama_index"}), ("role", "blocks"), _of_llama_index),
     (frozenset({"pydantic_ai"}), ("kind", "parts"), _of_pydantic_ai),

@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 from tokenbox.errors import TokenboxError
 from tokenbox.integers import whole
 from tokenbox.tokenizers.utf8 import utf8
 
-MAX_DEPTH: Final = 32  # of what a message holds; the schema of a tool is some ten deep
+T = TypeVar("T")
+
+MAX_DEPTH: Final = 32
+"""The maximum nesting depth of a message or a tool. The schema of a tool has a depth of about ten."""
+# Python writes integers of up to 4,300 digits as text.
+_MAX_BITS: Final = 14_000
 
 
 class InvalidMessage(TokenboxError):
-    """A chat message that no server would take. ``details["index"]`` is its place in the list."""
+    """A server would reject the message. ``details["index"]`` is its position in the list."""
 
     code = "invalid_message"
 
 
 class UndeclaredCost(TokenboxError):
-    """The cost in tokens of an image or a file is unknown, so no total could be right."""
+    """The token count of an image or a file is unknown, so the total is unknown too."""
 
     code = "undeclared_cost"
 
 
 class Role(StrEnum):
-    """Who speaks. System and developer messages are not part of the window."""
+    """The role of a message. System and developer messages are not part of the window."""
 
     SYSTEM = "system"
     DEVELOPER = "developer"
@@ -36,7 +41,7 @@ class Role(StrEnum):
     ASSISTANT = "assistant"
     TOOL = "tool"
     FUNCTION = "function"
-    """The result of a call by ``function_call``, the legacy form of tool calls."""
+    """The result of a ``function_call``, the legacy form of tool calls."""
 
 
 _ROLES: Final[Mapping[str, Role]] = {role.value: role for role in Role}
@@ -50,9 +55,9 @@ class PartKind(StrEnum):
     VIDEO = "video"
 
 
-# Where servers put what a model thought: llama.cpp and vLLM, then OpenRouter.
+# The keys of a message's reasoning: of llama.cpp and vLLM, then of OpenRouter.
 _REASONING: Final = ("reasoning_content", "reasoning")
-# The kinds of parts by their "type", and for texts the key that holds the text.
+# The kind of each part "type", and for texts the key of the text.
 _PARTS: Final[Mapping[str, tuple[PartKind, str]]] = {
     "text": (PartKind.TEXT, "text"),
     "input_text": (PartKind.TEXT, "text"),
@@ -77,20 +82,20 @@ _PARTS: Final[Mapping[str, tuple[PartKind, str]]] = {
 
 
 class Object(tuple["tuple[str, Frozen]", ...]):
-    """A JSON object as its pairs, in order: immutable and hashable."""
+    """A JSON object as a tuple of its pairs, in order: immutable and hashable."""
 
     __slots__ = ()
 
 
 Frozen = str | int | float | bool | None | Object | tuple["Frozen", ...]
-"""JSON that cannot change."""
+"""An immutable JSON value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of a content: a text, or an image, file or recording with its declared cost in tokens.
+    """One part of a content: a text, or an image, file or recording.
 
-    ``tokens`` is what the part's own key ``tokens`` says; None for a text, and where it is unknown.
+    ``tokens``: the token count that the part's own key ``tokens`` declares; None for a text, or if unknown.
     """
 
     kind: PartKind
@@ -104,7 +109,7 @@ class Part:
 
 
 class ToolCall(NamedTuple):
-    """A call of a tool. ``arguments`` is the text the model wrote: JSON if all went well."""
+    """A tool call. ``arguments``: the text that the model wrote, usually JSON."""
 
     id: str | None
     name: str
@@ -113,9 +118,9 @@ class ToolCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A chat message. Made by :meth:`of` from a mapping, and given back by :meth:`to_dict`.
+    """A chat message. :meth:`of` reads a mapping, and :meth:`to_dict` returns it.
 
-    ``content`` is a text, a tuple of parts, or None. Keys that tokenbox does not know are kept.
+    ``content`` is a text, a tuple of parts, or None. Unknown keys are kept.
     """
 
     role: Role
@@ -130,7 +135,7 @@ class Message:
 
     @classmethod
     def of(cls, value: Mapping[str, object] | Message | object) -> Message:
-        """The message of a mapping, of itself, or of an object of an SDK (by its ``model_dump``).
+        """Read a message from a mapping or an SDK's object (by ``model_dump``). Return a message unchanged.
 
         Raises :class:`InvalidMessage`.
         """
@@ -163,14 +168,14 @@ class Message:
 
     @property
     def text(self) -> str:
-        """All its text, joined."""
+        """The text of its content, all parts joined."""
         if self.content is None or isinstance(self.content, str):
             return self.content or ""
         return "".join(part.text for part in self.content)
 
     @property
     def reasoning(self) -> str:
-        """What the assistant thought, where the message carries it; else the empty text."""
+        """The assistant's reasoning if the message contains it, else the empty text."""
         if self.role is not Role.ASSISTANT:
             return ""
         given = dict(self.source)
@@ -178,7 +183,7 @@ class Message:
 
     @property
     def counted_text(self) -> str:
-        """What a tokenizer is given to count: its reasoning, its text, and its calls."""
+        """The text to count: its reasoning, its text, and its tool calls."""
         text = self.reasoning + self.text
         return text + "".join(call.name + call.arguments for call in self.tool_calls)
 
@@ -190,9 +195,9 @@ class Message:
         return tuple(part for part in self.content if part.kind is not PartKind.TEXT)
 
     def to_dict(self, *, declared: bool = True) -> dict[str, Any]:
-        """The mapping it came from; without the declared costs of its parts if not ``declared``.
+        """Return the original mapping; with ``declared=False`` without the parts' own key ``tokens``.
 
-        A server may not know the key ``tokens``: send ``to_dict(declared=False)``.
+        A server may reject the key ``tokens``: send ``to_dict(declared=False)``.
         """
         found: dict[str, Any] = thaw(self.source)
         if not declared and self.media:
@@ -201,12 +206,12 @@ class Message:
         return found
 
 
-def plain_message(value: Any) -> Message | None:  # noqa: ANN401  # whatever is to be a message
-    """The message of a role and a text, which most are, by the shortest way; None for any other."""
+def plain_message(value: Any) -> Message | None:  # noqa: ANN401  # any value from a caller
+    """Read a message of only a role and a text, the most common kind; None for any other value."""
     if value.__class__ is not dict or len(value) != 2:  # noqa: PLR2004
         return None
-    said, content = value.get("role"), value.get("content")
-    if said.__class__ is not str or content.__class__ is not str or (role := _ROLES.get(said)) is None:
+    name, content = value.get("role"), value.get("content")
+    if name.__class__ is not str or content.__class__ is not str or (role := _ROLES.get(name)) is None:
         return None
     if not content.isascii():
         try:
@@ -216,32 +221,32 @@ def plain_message(value: Any) -> Message | None:  # noqa: ANN401  # whatever is 
     return Message(role, content, None, (), None, Object(value.items()))
 
 
-def part_kind(part: Object) -> PartKind | None:
-    """The kind of an image, a file or a recording; None for what is none."""
-    return next((kind_of_part(kind) for key, kind in part if key == "type" and isinstance(kind, str)), None)
-
-
-def kind_of_part(name: str) -> PartKind | None:
-    """The kind that the ``type`` of a part names, if it is an image, a file or a recording; else None."""
-    known = _PARTS.get(name)
+def media_kind(part_type: object) -> PartKind | None:
+    """Return the kind for the ``type`` of an image, a file or a recording; None for any other type."""
+    known = _PARTS.get(part_type) if isinstance(part_type, str) else None
     return None if known is None or known[0] is PartKind.TEXT else known[0]
 
 
 def check_messages(values: Iterable[object]) -> list[Message]:
-    """The messages of a list. Raises :class:`InvalidMessage` that says which one is wrong."""
+    """Read a list of messages. Raises :class:`InvalidMessage`; ``details["index"]`` is the position."""
+    return read_each(values, Message.of, "mappings")
+
+
+def read_each(values: object, read: Callable[[object], T], expected: str) -> list[T]:
+    """Read every value of a list of messages. Raises :class:`InvalidMessage`, which names the position."""
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-        raise InvalidMessage(f"messages are a list of mappings, not {type(values).__name__}.")
-    messages = []
+        raise InvalidMessage(f"messages are a list of {expected}, not {type(values).__name__}.")
+    found = []
     for index, value in enumerate(values):
         try:
-            messages.append(Message.of(value))
+            found.append(read(value))
         except InvalidMessage as error:
             raise InvalidMessage(f"messages[{index}]: {error.message}", index=index) from None
-    return messages
+    return found
 
 
 def check_tools(tools: object) -> None:
-    """Are these schemas of tools, or None? Raises :class:`InvalidMessage` that says what is wrong."""
+    """Check that ``tools`` is None or a list of tool schemas. Raises :class:`InvalidMessage`."""
     if tools is None:
         return
     if not isinstance(tools, Sequence) or isinstance(tools, str | bytes | bytearray):
@@ -257,7 +262,7 @@ def check_tools(tools: object) -> None:
 
 
 def freeze_object(value: Mapping[str, object], where: str, depth: int = 0) -> Object:
-    """A JSON object that cannot change. Raises :class:`InvalidMessage` for what is not JSON."""
+    """Return an immutable copy of a JSON object. Raises :class:`InvalidMessage` if it is not JSON."""
     pairs: list[tuple[str, Frozen]] = []
     for key, item in value.items():
         if key.__class__ is not str:
@@ -271,7 +276,7 @@ def freeze_object(value: Mapping[str, object], where: str, depth: int = 0) -> Ob
 
 
 def thaw(value: Frozen) -> Any:  # noqa: ANN401  # JSON
-    """The JSON value again, new every time."""
+    """Return a new mutable copy of a frozen JSON value."""
     if isinstance(value, Object):
         return {key: thaw(item) for key, item in value}
     if isinstance(value, tuple):
@@ -282,7 +287,7 @@ def thaw(value: Frozen) -> Any:  # noqa: ANN401  # JSON
 def _freeze(value: object, where: str, depth: int) -> Frozen:
     if depth > MAX_DEPTH:
         raise InvalidMessage(f"{where.partition('.')[0]} is nested more than {MAX_DEPTH} deep.")
-    if value is None or isinstance(value, bool | int | float):
+    if value is None or isinstance(value, bool | float):
         return value
     if isinstance(value, str):
         _check_text(value, where)
@@ -292,6 +297,10 @@ def _freeze(value: object, where: str, depth: int) -> Frozen:
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return tuple(_freeze(item, f"{where}[{place}]", depth + 1) for place, item in enumerate(value))
     if (number := whole(value)) is not None:
+        if number.bit_length() > _MAX_BITS:
+            raise InvalidMessage(
+                f"{where} is an integer of {number.bit_length():,} bits; at most {_MAX_BITS:,}."
+            )
         return number
     raise InvalidMessage(f"{where} is {type(value).__name__}, which is not JSON.")
 
@@ -304,24 +313,25 @@ def _check_text(text: Any, where: str) -> None:  # noqa: ANN401  # a str or a su
             raise InvalidMessage(f"{where}: {error.message}") from None
 
 
-# Words of other libraries and formats, by ours.
-_ROLE_MEANT = {
+# Roles of other libraries and formats, and the role to use instead.
+_OTHER_ROLES = {
     "human": "user",
     "ai": "assistant",
     "bot": "assistant",
     "model": "assistant",
     "gpt": "assistant",
 }
-_CONTENT_MEANT = ("text", "message", "value", "body")
+# Keys of other libraries and formats for the content.
+_OTHER_CONTENT_KEYS = ("text", "message", "value", "body")
 
 
 def _role(value: Frozen | None) -> Role:
     role = _ROLES.get(value) if isinstance(value, str) else None
     if role is None:
-        said = "has no role" if value is None else f"has the role {value!r:.60}"
-        meant = _ROLE_MEANT.get(value) if isinstance(value, str) else None
-        hint = "" if meant is None else f" Write {meant!r}."
-        raise InvalidMessage(f"a message {said}; a role is one of {', '.join(_ROLES)}.{hint}")
+        problem = "has no role" if value is None else f"has the role {value!r:.60}"
+        suggestion = _OTHER_ROLES.get(value) if isinstance(value, str) else None
+        hint = "" if suggestion is None else f" Write {suggestion!r}."
+        raise InvalidMessage(f"a message {problem}; a role is one of {', '.join(_ROLES)}.{hint}")
     return role
 
 
@@ -341,11 +351,11 @@ def _content(given: Mapping[str, Frozen], role: Role, *, has_calls: bool) -> str
             has_calls or "content" in given or any(key in given for key in ("refusal", "audio", *_REASONING))
         )
         if role is not Role.ASSISTANT or not may_be_empty:
-            near = next((key for key in _CONTENT_MEANT if key in given), None)
-            hint = "Give a text, if only the empty one."
+            near = next((key for key in _OTHER_CONTENT_KEYS if key in given), None)
+            hint = "Give a text; it may be empty."
             raise InvalidMessage(
                 f"a message of the {role.value} has no content. "
-                + (hint if near is None else f"Its text is in {near!r}: call that 'content'.")
+                + (hint if near is None else f"Its text is in {near!r}: rename that key to 'content'.")
             )
         return None
     if isinstance(content, tuple) and not isinstance(content, Object):

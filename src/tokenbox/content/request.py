@@ -1,4 +1,4 @@
-"""A request to a model in one shape, whichever API or library it was written for."""
+"""A request to a model in one shape, for every supported API and library."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tokenbox.integers import whole
 
 
 class Api(StrEnum):
-    """Whose shape a request has."""
+    """The API whose shape a request has."""
 
     CHAT = "chat"
     """OpenAI Chat Completions."""
@@ -36,7 +36,7 @@ class Api(StrEnum):
     EMBEDDINGS = "embeddings"
 
 
-# Where each API has its input. Of the others, a request is told by its keys.
+# The key of each API's input.
 _INPUT: Final[Mapping[Api, str]] = {
     Api.CHAT: "messages",
     Api.RESPONSES: "input",
@@ -44,8 +44,8 @@ _INPUT: Final[Mapping[Api, str]] = {
     Api.COMPLETIONS: "prompt",
     Api.EMBEDDINGS: "input",
 }
-# Fields that are known to cost no tokens of input: they choose the model, the sampling, the form of the
-# transport, or are kept by the provider. Whatever is not here is counted.
+# Fields that cost no input tokens: they choose the model, the sampling or the transport, or the provider only
+# stores them. Every other field is counted.
 FREE_FIELDS: Final = frozenset(
     """
     model models stream stream_options background store metadata user n best_of n_cmpl seed
@@ -58,10 +58,10 @@ FREE_FIELDS: Final = frozenset(
     echo keep_alive
     """.split()  # noqa: SIM905  # fifty names read best as words
 )
-# Together they hold no more text than this; OpenAI's metadata, the largest of them, takes 9,216 characters. A
-# larger text is counted: a server nobody knows may do anything with it.
+# The free fields may contain this much text together. Above it they are counted, because an unknown server
+# might show them to the model. The largest of them, OpenAI's metadata, has up to 9,216 characters.
 FREE_CHARACTERS: Final = 10_000
-# Values that are the same as leaving the field out.
+# Values with the same meaning as an absent field.
 _DEFAULTS: Final[Mapping[str, object]] = {
     "tool_choice": "auto",
     "response_format": {"type": "text"},
@@ -73,16 +73,15 @@ _DEFAULTS: Final[Mapping[str, object]] = {
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is sent to a model.
+    """A request after parsing.
 
-    ``messages`` are in the shape of chat completions. ``places`` says for each of them from which of the
-    caller's items it was read; None for one that was read from a field, such as Anthropic's ``system``.
-    ``prompts`` are those of completions and embeddings: texts, or token ids. ``fields`` is everything else
-    of the request that may cost tokens (``response_format``, ``tool_choice``, ...); fields that are known to
-    cost nothing (:data:`FREE_FIELDS`) are left out of it.
+    ``messages``: in the chat completions shape. ``places``: for each message, the position of the caller's
+    item that it comes from; None if it comes from a field, such as Anthropic's ``system``. ``prompts``: texts
+    or token ids, for completions and embeddings. ``fields``: all other fields that may cost tokens
+    (``response_format``, ``tool_choice``, ...), without those that cost none (:data:`FREE_FIELDS`).
 
-    ``verbatim``: messages and tools are what is sent. Otherwise some were read from another shape, ``raw``
-    has these as they were given, and no count by a chat template is proven for them.
+    ``verbatim``: messages and tools are sent as they are here. Otherwise some were converted from another
+    shape, ``raw`` contains the originals, and a count by a chat template is not proven exact.
     """
 
     messages: tuple[Message, ...] = ()
@@ -98,7 +97,7 @@ class Request:
     def of_items(
         cls, items: Sequence[Item], tools: object = None, fields: Mapping[str, object] | None = None
     ) -> Request:
-        """The request of items that were read, with ``tools`` and other fields beside them.
+        """Return the request with these items, ``tools`` and other fields.
 
         Raises :class:`InvalidMessage`.
         """
@@ -114,7 +113,7 @@ class Request:
         )
 
     def texts(self) -> Iterator[str]:
-        """Every text of the request that a server could show a model, of whatever field."""
+        """Yield every text of the request, from any field, that a server could show to a model."""
         for message in self.messages:
             yield from texts_in(thaw(message.source))
         for other in (*self.raw, *self.tools, self.fields):
@@ -131,11 +130,11 @@ def read_request(
     strict: bool = True,
     fields: Mapping[str, object] | None = None,
 ) -> Request:
-    """The request in ``value``: a list of items, or a whole request as one mapping.
+    """Read a request from a list of items, or from a mapping of all its fields.
 
-    ``api`` is told by the keys of a whole request where it is not given. ``tools`` and ``fields`` (such as
-    ``response_format``) stand beside a list. With ``strict=False`` an item that is not understood is read as
-    its texts. Raises :class:`InvalidMessage`, which names the place.
+    ``api``: by default recognized by the keys of the mapping. ``tools`` and ``fields`` (such as
+    ``response_format``) are sent in addition. With ``strict=False`` an item of an unknown shape is read as
+    its texts. Raises :class:`InvalidMessage`, which names the position.
     """
     if not isinstance(value, Mapping):
         return Request.of_items(read_items(value, strict=strict), tools, fields)
@@ -146,30 +145,30 @@ def read_request(
 
 
 def read_tools(tools: object) -> tuple[tuple[Object, ...], bool]:
-    """Tools in the shape of chat completions, and whether that is the shape they were given in.
+    """Return tools in the chat completions shape, and whether they were given in that shape.
 
-    Those of the Responses API have the function's keys beside the type, Anthropic's an ``input_schema``, and
-    legacy ``functions`` no type. A tool of the provider's own is kept as it is. Raises
+    A tool of the Responses API has the function's keys next to ``type``, Anthropic's has an ``input_schema``,
+    and legacy ``functions`` have no ``type``. A provider's own tool is kept as it is. Raises
     :class:`InvalidMessage`.
     """
     check_tools(tools)
     if tools is None:
         return (), True
-    made = [_tool(tool) for tool in tools]  # type: ignore[attr-defined]  # checked
-    return tuple(tool for tool, _ in made), all(verbatim for _, verbatim in made)
+    read = [_tool(tool) for tool in tools]  # type: ignore[attr-defined]  # checked
+    return tuple(tool for tool, _ in read), all(verbatim for _, verbatim in read)
 
 
 def costly_fields(body: Mapping[str, object]) -> Object:
-    """The fields that may cost tokens; None and a default are as if absent. Raises ``InvalidMessage``."""
+    """Return :func:`costly` of a request's fields, frozen. Raises ``InvalidMessage``."""
     if not isinstance(body, Mapping):
         raise InvalidMessage(f"the fields of a request are a mapping, not {type(body).__name__}.")
     return freeze_object(costly(body), "request")
 
 
 def costly(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a body that may cost tokens: all but those that are free, None or a default.
+    """Return the fields that may cost tokens: all except None, default values and :data:`FREE_FIELDS`.
 
-    Free are :data:`FREE_FIELDS`, as long as they are small.
+    Free fields with more than :data:`FREE_CHARACTERS` together are not free.
     """
     free = [value for key, value in body.items() if key in FREE_FIELDS]
     are_free = characters_in(free) <= FREE_CHARACTERS
@@ -178,19 +177,19 @@ def costly(body: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: value
         for key, value in body.items()
-        if not (are_free and key in FREE_FIELDS) and value is not None and _DEFAULTS.get(key, None) != value
+        if not (are_free and key in FREE_FIELDS) and value is not None and _DEFAULTS.get(key) != value
     }
 
 
 def characters_in(value: object) -> int:
-    """The characters of all texts and keys in a JSON value; a number is one."""
+    """Count the characters of all texts and keys in a JSON value. Any other scalar counts as one."""
     size = 0
     stack = [value]
     while stack:
         inner = stack.pop()
         if isinstance(inner, str):
             size += len(inner)
-        elif inner is None or isinstance(inner, (int, float)):  # a look at Mapping takes longer
+        elif inner is None or isinstance(inner, (int, float)):  # a check for Mapping is slower
             size += 1
         elif isinstance(inner, Mapping):
             stack += inner
@@ -226,7 +225,7 @@ def _of_body(body: Mapping[str, Any], api: Api, *, strict: bool) -> Request:
     if api in (Api.COMPLETIONS, Api.EMBEDDINGS):
         return Request(prompts=_prompts(body.get(key), key), api=api, fields=fields)
     given = body.get(key)
-    if isinstance(given, str):  # of the Responses API
+    if isinstance(given, str):  # the Responses API accepts a text as input
         given = [{"role": "user", "content": given}]
     elif given is None and api is Api.RESPONSES:
         given = []
@@ -250,13 +249,13 @@ def _of_body(body: Mapping[str, Any], api: Api, *, strict: bool) -> Request:
 
 
 _Messages = tuple[Sequence[Message], Sequence[int], tuple[Frozen, ...]]
-"""Messages, of which item each was read, and what was read from another shape."""
+"""Messages, the position of the item that each comes from, and the originals of converted items."""
 
 
 def _messages(given: object, *, strict: bool) -> _Messages:
-    """What a list of items says."""
-    if isinstance(given, list):  # of a request as most are, each item is a message as it stands
-        plain = [said for item in given if (said := plain_message(item)) is not None]
+    """Read the messages of a list of items."""
+    if isinstance(given, list):  # fast path: most requests have only plain messages
+        plain = [message for item in given if (message := plain_message(item)) is not None]
         if len(plain) == len(given):
             return plain, range(len(plain)), ()
     return _in_items(read_items(given, strict=strict))
@@ -268,7 +267,7 @@ def _in_items(items: Sequence[Item]) -> _Messages:
     return messages, places, tuple([item.raw for item in items if not item.verbatim])
 
 
-# Fields that hold what is a system message elsewhere.
+# The fields of each API that replace a system message.
 _SYSTEM: Final[Mapping[Api, tuple[str, ...]]] = {
     Api.MESSAGES: ("system",),
     Api.RESPONSES: ("instructions",),
@@ -281,7 +280,7 @@ def _system(value: object) -> list[Message]:
 
 
 def _prompts(value: object, key: str) -> tuple[str | tuple[int | str, ...], ...]:
-    """One prompt or several: each a text, or a list of token ids and, for llama.cpp, of texts."""
+    """Read one prompt or several: texts, or lists of token ids (for llama.cpp, mixed with texts)."""
     one = isinstance(value, str) or (
         isinstance(value, list | tuple) and any(whole(v) is not None for v in value)
     )
@@ -319,7 +318,7 @@ def _tool(tool: Mapping[str, Any]) -> tuple[Object, bool]:
 
 
 def _with_keys(value: object) -> Iterator[str]:
-    """Every text in a JSON value, its keys too: schemas show them to the model."""
+    """Yield every text in a JSON value, including keys: a schema shows its keys to the model."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

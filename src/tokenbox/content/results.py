@@ -1,7 +1,7 @@
-"""Results of tools and plain messages, rewritten in place: the same item, of the same type, with other texts.
+"""Replacement of the texts of tool results and plain messages: the result has the same type as the item.
 
-What :mod:`tokenbox.content.items` reads, this writes: each shape keeps its texts where it keeps them.
-Nothing else of an item changes, and the caller's object stays as it was.
+It supports the shapes that :mod:`tokenbox.content.items` reads. Nothing else of an item changes, and the
+caller's object is never modified.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Texts = Sequence[str]
 
 
 def result_texts(item: Item) -> list[str]:
-    """The texts of the results in an item, in order."""
+    """Return the texts of the tool results in an item, in order."""
     return [message.text for message in item.messages if message.role in Message.RESULT_ROLES]
 
 
 def cuttable_texts(item: Item) -> list[str]:
-    """The texts in an item that may be shown in part: its results, or what a plain message says."""
+    """Return the texts of an item that may be cut: of its tool results, or of a plain message."""
     found = result_texts(item)
     if found or item.joins or len(item.messages) != 1:
         return found
@@ -33,14 +33,14 @@ def cuttable_texts(item: Item) -> list[str]:
 
 
 def with_texts(value: Any, texts: Texts) -> tuple[Any, Item]:  # noqa: ANN401  # the caller's own object
-    """A copy of the item ``value`` with other :func:`cuttable_texts`, and what is read from it.
+    """Return a copy of ``value`` with other :func:`cuttable_texts`, and the item read from the copy.
 
     Raises :class:`InvalidMessage` for an object whose texts cannot be rewritten.
     """
     refusal = InvalidMessage(f"the texts of a {type(value).__name__} cannot be rewritten.")
     try:
         written = _written(value, iter(texts).__next__)
-    except StopIteration:  # it has more results than texts
+    except StopIteration:  # the item has more results than there are texts
         raise refusal from None
     item = read_item(written)
     if cuttable_texts(item) != list(texts):
@@ -56,14 +56,14 @@ def _written(value: Any, text: Callable[[], str]) -> Any:  # noqa: ANN401
     for package, write in _WRITERS.items():
         if any(base.__module__.partition(".")[0] == package for base in type(value).__mro__):
             return write(value, text)
-    dump = getattr(value, "model_dump", None)  # an object of an SDK is sent as its mapping
+    dump = getattr(value, "model_dump", None)  # an SDK's object is sent as its mapping
     if callable(dump):
         return _in_mapping(dump(exclude_none=True), text)
     raise InvalidMessage(f"the texts of a {type(value).__name__} cannot be rewritten.")
 
 
 def _in_mapping(value: Mapping[str, Any], text: Callable[[], str]) -> dict[str, Any]:
-    """A message of a tool, an output of the Responses API, or Anthropic's blocks."""
+    """Replace the text of a tool message, an output of the Responses API, or Anthropic's blocks."""
     content = value.get("content")
     if isinstance(content, list | tuple) and value.get("role") == "user":
         blocks = [
@@ -82,7 +82,7 @@ def _langchain(value: Any, text: Callable[[], str]) -> Any:  # noqa: ANN401
 
 def _llama_index(value: Any, text: Callable[[], str]) -> Any:  # noqa: ANN401
     shown = value.model_copy(update={"blocks": list(value.blocks)})
-    shown.content = text()  # its own setter makes the block of a text
+    shown.content = text()  # its setter makes a text block
     return shown
 
 
@@ -105,7 +105,7 @@ def _openai_agents(value: Any, text: Callable[[], str]) -> Any:  # noqa: ANN401
 def _haystack(value: Any, text: Callable[[], str]) -> Any:  # noqa: ANN401
     parts = [
         dataclasses.replace(part, result=text()) if hasattr(part, "origin") else part
-        for part in value._content  # noqa: SLF001  # it has no other name for all of them
+        for part in value._content  # noqa: SLF001  # no public attribute has all of them
     ]
     return dataclasses.replace(value, _content=parts)
 

@@ -1,4 +1,4 @@
-"""Exact weights: ``grow``, ``shrink`` and the like are rationals, never floats."""
+"""Exact weights: ``grow``, ``shrink`` and similar values are rationals, never floats."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from fractions import Fraction
 
 from tokenbox.integers import whole
 
-# An exponent this large makes a rational of as many digits; nobody weighs sections so.
+# The limit of exponents and digits: a rational has as many digits as the exponent of its decimal form.
 _MAX_EXPONENT = 1000
-_MAX_BITS = 3325  # a little more than a number of 1,000 decimal digits has
+_MAX_BITS = 3325  # slightly more than an integer of 1,000 decimal digits has
 
 
 def exact_weight(value: object) -> int | Fraction:
-    """``value`` as an exact non-negative rational: an int where it is whole, else a Fraction.
+    """Return ``value`` as an exact non-negative rational: an int if it is whole, else a Fraction.
 
-    Reads int, Fraction, Decimal, decimal string, and finite float by its shortest decimal form (so 0.1 is
+    Accepts int, Fraction, Decimal, decimal string, and finite float by its shortest decimal form (so 0.1 is
     one tenth). Raises ``ValueError`` for anything negative, infinite or not a number, ``TypeError``
     for other types.
     """
@@ -53,7 +53,7 @@ def _from_decimal(value: str | Decimal) -> Fraction:
 
 
 def weight_text(weight: int | Fraction) -> str:
-    """The weight as a decimal string where that is finite, else as ``p/q``. Exact, for records."""
+    """Return the exact weight as a decimal string if that is finite, else as ``p/q``."""
     if weight.denominator == 1:
         return str(int(weight))
     twos = fives = 0

@@ -1,4 +1,4 @@
-"""Conversations: messages counted as they are sent, evicted in whole exchanges, within a budget."""
+"""Conversations within a token budget: messages counted as they are sent, evicted in complete exchanges."""
 
 from tokenbox.conversation.chat_format import ChatFormat
 from tokenbox.conversation.conversation import ContextItem, Conversation, Evicted, Status

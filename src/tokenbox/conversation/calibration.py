@@ -1,7 +1,7 @@
-"""Counts compared with the ``usage`` that comes back (requests.md, "Calibration").
+"""Comparison of counts with the ``usage`` in the server's answers (requests.md, "Calibration").
 
-The first difference takes ``exact`` from that chat format, model and endpoint for the process. The class
-keeps records and has no clock; a caller reports the difference that :meth:`Calibration.compare` returns once.
+After the first difference, counts for that chat format, model and endpoint are no longer exact in this
+process. :meth:`Calibration.compare` returns that difference once, for the caller to report.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CountedFor:
-    """Who counted for whom: the fingerprint of the chat format, the model, the address of the endpoint."""
+    """A kind of count: the fingerprint of the chat format, the model, the address of the endpoint."""
 
     format: str
     model: str
@@ -24,7 +24,7 @@ class CountedFor:
 
 @dataclass(frozen=True, slots=True)
 class CountDifference:
-    """The first request of its kind whose exact count was not the server's."""
+    """The first exact count of its kind that differed from the server's."""
 
     counted: CountedFor
     predicted: int
@@ -38,27 +38,27 @@ class CountDifference:
 
 
 def unread(count: Count, reported: int | None) -> int | None:
-    """About how many tokens of a request the server did not read; None where nothing tells of it.
+    """Return about how many tokens of a request the server did not read; None if there is no sign of it.
 
-    A server that drops the beginning of what is too long says so only by its ``usage``, which is smaller than
-    what was counted. An exact count is compared as it is. An estimate is generous with what is around
-    messages, so of one at least half must be missing, and 1,024 tokens.
+    A server that silently drops the beginning of a long request shows it only by a ``usage`` that is smaller
+    than the count. An exact count is compared directly. An estimate overcounts the text around messages, so
+    at least half of it must be missing, and 1,024 tokens.
     """
     if reported is None:
         return None
     missing = count.total - reported
-    told = missing > 0 if count.exact else missing >= _CLEARLY and missing >= reported
-    return missing if told else None
+    is_clear = missing > 0 if count.exact else missing >= _MIN_MISSING and missing >= reported
+    return missing if is_clear else None
 
 
-_CLEARLY = 1_024
-# Records that are kept. Of more, those of kinds that were never different are forgotten.
-_MOST = 10_000
+_MIN_MISSING = 1_024
+# The maximum number of records. Beyond it, records without a difference are dropped.
+_MAX_RECORDS = 10_000
 
 
 @dataclass(slots=True)
 class CalibrationRecord:
-    """How often counts of one kind were compared, and how far below the server's figure they were."""
+    """The comparisons of one kind of count. ``shortfall``: the most by which a count was too low."""
 
     compared: int = 0
     equal: int = 0
@@ -67,24 +67,24 @@ class CalibrationRecord:
 
 
 class Calibration:
-    """One for the process. ``compare`` after every answer, ``checked`` before every decision."""
+    """The records of a process. Call ``compare`` after every answer, ``checked`` before every decision."""
 
     def __init__(self) -> None:
         self._records: dict[CountedFor, CalibrationRecord] = {}
         self.is_clean = True
-        """Whether no exact count was ever different, of whatever kind."""
+        """True while no exact count of any kind has differed."""
 
     def compare(self, counted: CountedFor, count: Count, reported: int | None) -> CountDifference | None:
-        """Record what the server reported. Returns the difference if it is the first one of an exact count.
+        """Record the server's figure. Return the difference if it is the first of an exact count of its kind.
 
-        ``reported``: all prompt tokens of the request, those read from a cache included; None if the server
-        did not say, which records nothing.
+        ``reported``: all prompt tokens of the request, including those read from a cache; None if the server
+        reported none, which is not recorded.
         """
         if reported is None:
             return None
         record = self._records.get(counted)
         if record is None:
-            if len(self._records) >= _MOST:  # names of models are the clients': they must not fill the memory
+            if len(self._records) >= _MAX_RECORDS:  # clients choose model names: bound the memory
                 self._records = {kind: one for kind, one in self._records.items() if one.difference}
             record = self._records[counted] = CalibrationRecord()
         record.compared += 1
@@ -97,14 +97,14 @@ class Calibration:
         return record.difference
 
     def trusts(self, counted: CountedFor) -> bool:
-        """Whether no exact count of this kind was ever different."""
+        """Return True if no exact count of this kind has differed."""
         record = self._records.get(counted)
         return record is None or record.difference is None
 
     def checked(self, counted: CountedFor, count: Count, *, bound: int) -> Count:
-        """The count as it may be relied on: without ``exact`` once one of its kind was different.
+        """Return the count, no longer exact if one of its kind has differed.
 
-        ``bound`` is the bound of a count that is not exact; the largest shortfall seen is added to the total.
+        Its upper bound is then ``bound``, or the total plus the largest shortfall seen if that is more.
         """
         if not count.exact or self.trusts(counted):
             return count
@@ -112,5 +112,5 @@ class Calibration:
         return replace(count, exact=False, at_most=max(bound, count.total + shortfall))
 
     def records(self) -> dict[CountedFor, CalibrationRecord]:
-        """What was compared so far, for metrics and ``:tokenize``."""
+        """Return a copy of the records, for metrics and ``:tokenize``."""
         return {counted: replace(record) for counted, record in self._records.items()}

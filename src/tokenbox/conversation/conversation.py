@@ -1,4 +1,4 @@
-"""A running conversation that knows what it sends, to the token, and evicts at the right moment."""
+"""A running conversation that counts what it sends and evicts messages to stay within its limits."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ SUMMARY_HEADING = "Summary of the earlier conversation:"
 
 @dataclass(frozen=True, slots=True)
 class Evicted:
-    """What a ``summarize`` callback gets: what left, oldest first, and the summary there is so far."""
+    """The argument of a ``summarize`` callback: the evicted items, oldest first, and the present summary."""
 
     items: tuple[Item, ...]
     summary: str
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The messages that left, in the shape of chat completions."""
+        """The evicted messages, in the chat completions shape."""
         return tuple(message for item in self.items for message in item.messages)
 
     @property
     def text(self) -> str:
-        """What left as lines of ``role: text``."""
+        """The evicted messages as lines of ``role: text``."""
         return "\n".join(f"{message.role.value}: {message.counted_text}" for message in self.messages)
 
 
 Summarize = Callable[[Evicted], str | None]
-"""Returns the new summary, which takes the place of the one so far, or None to leave that as it is."""
+"""A callback that returns the new summary, which replaces the present one, or None to keep that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Figures of a conversation. ``evictions``: how often something left; then how much that was."""
+    """The figures of a conversation. ``evictions``: the number of eviction steps."""
 
     tokens: int
     token_budget: int | None
@@ -74,9 +74,9 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class ContextItem:
-    """One thing that is sent. ``number`` is None for what is not a message: tools, and what primes the reply.
+    """One part of the request. ``number``: None if it is not a message but tools and markers.
 
-    ``age`` is in exchanges: 0 for the present one.
+    ``age``: in exchanges, 0 for the present one.
     """
 
     name: str
@@ -90,21 +90,21 @@ class ContextItem:
 class Conversation:
     """A system prompt and a window of messages, within ``max_turns`` exchanges and ``token_budget`` tokens.
 
-    Messages are of any API or library (:mod:`tokenbox.content.items`). ``count``: what counts
-    (:data:`~tokenbox.conversation.counters.Counts`), looked up at every use, so that it follows a switch of
-    models. A message is counted once in its life. If ``count`` says who it is (``identity``) and that
-    changes, all is counted again. Of a bare function the system prompt is counted at each use: if that count
-    changes, so has the model. :meth:`recount` asks for it.
+    Messages are of any API or library (:mod:`tokenbox.content.items`). ``count``: the counter
+    (:data:`~tokenbox.conversation.counters.Counts`), looked up on every use, so that it follows a switch of
+    models. Each message is counted once, and all are counted again when the counter's ``identity`` changes.
+    A bare function has no identity, so it counts the system prompt on each use to detect a change.
+    :meth:`recount` forces a recount.
 
-    ``steps`` and ``keep_results`` say what may be done once it is over the budget, as for
-    :func:`tokenbox.fit`. ``query``: a text, or ``"last"``; each request then holds what it needs of all that
-    was ever said, and what left comes back when it is needed. ``low_water``: once over the budget, go down to
-    about this fraction of it, so that the prompt keeps its beginning for many calls; ``"auto"`` or an
-    ``AutoLowWater`` chooses it. ``summarize``: called with what left; see :data:`Summarize`. ``tools`` and
-    ``fields`` are sent along. ``keep``: called with the handle and the text of each result of which a shorter
-    form is shown, so that it outlives the process.
+    ``steps`` and ``keep_results``: the ways to reduce the window, as for :func:`tokenbox.fit`. ``query``: a
+    text, or ``"last"``; each request then holds the parts of the entire history that match it best, and
+    evicted parts return when they match. ``low_water``: once over the budget, reduce to about this fraction
+    of it, so that the start of the prompt stays the same for many calls; ``"auto"`` or an ``AutoLowWater``
+    chooses it. ``summarize``: called with evicted messages; see :data:`Summarize`. ``tools`` and ``fields``
+    are sent with each request. ``keep``: called with the handle and the full text of each shortened result,
+    to store it beyond the process.
 
-    Not thread-safe. An error from counting leaves it as it was.
+    Not thread-safe. An error from counting leaves the conversation unchanged.
     """
 
     def __init__(  # noqa: PLR0913  # keyword options
@@ -144,7 +144,7 @@ class Conversation:
     def _empty(self) -> None:
         counter = self._counter()
         self._window = CountedWindow(open_session(counter), tokenizer_of(counter), self._handles)
-        self._who: object = None
+        self._counted_by: object = None
         self._framed: object = None
         self._left_out_kept = 0
         self._pinned: set[int] = set()
@@ -154,7 +154,7 @@ class Conversation:
 
     @property
     def system(self) -> str:
-        """The system prompt, without the summary. It may be set at any time."""
+        """The system prompt without the summary. It can be set at any time."""
         return self._system
 
     @system.setter
@@ -163,7 +163,7 @@ class Conversation:
 
     @property
     def summary(self) -> str:
-        """The summary block of the system prompt, empty if there is none. It may be set at any time."""
+        """The summary block of the system prompt, empty if there is none. It can be set at any time."""
         return self._summary
 
     @summary.setter
@@ -181,7 +181,7 @@ class Conversation:
 
     @property
     def system_prompt(self) -> str:
-        """What is sent as the system message: the system prompt and the summary block."""
+        """The system message that is sent: the system prompt and the summary block."""
         if not self._summary:
             return self._system
         block = f"{SUMMARY_HEADING}\n{self._summary}"
@@ -189,12 +189,12 @@ class Conversation:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """What is sent, in the shape of chat completions: the system message, if any, and the window."""
+        """The messages to send, in the chat completions shape: the system message, if any, and the window."""
         return [message.to_dict(declared=False) for message in self._sent()]
 
     @property
     def values(self) -> list[Any]:
-        """The window as it was given: the caller's own objects, and copies of results shown shorter."""
+        """The window as the caller's own objects, with copies of shortened results."""
         return [shown.value for shown in self._window.shown.values()]
 
     @property
@@ -203,7 +203,7 @@ class Conversation:
         return {number: shown.item for number, shown in self._window.shown.items()}
 
     def add(self, message: object, *, pinned: bool = False) -> int:
-        """Take in a message: its number, which stays its own. Raises :class:`InvalidMessage`."""
+        """Add a message and return its permanent number. Raises :class:`InvalidMessage`."""
         item = read_item(message)
         number = self._window.add(message, item)
         self._exchanges_so_far += item.role is Role.USER and not item.results
@@ -213,7 +213,7 @@ class Conversation:
         return number
 
     def extend(self, messages: Sequence[object]) -> list[int]:
-        """``add`` for each of them; none is taken in if one is refused."""
+        """Add all messages and return their numbers; add none if one is invalid."""
         for message in messages:
             read_item(message)
         return [self.add(message) for message in messages]
@@ -225,7 +225,7 @@ class Conversation:
         return self.add({"role": "assistant", "content": text})
 
     def pin(self, number: int) -> None:
-        """This message, and what belongs to it, is never evicted."""
+        """Protect a message, and the messages that belong to it, from eviction."""
         self._check(number)
         if number not in self._pinned:
             self._pinned.add(number)
@@ -238,14 +238,14 @@ class Conversation:
             self._window.window.unpin(number)
 
     def drop(self, number: int) -> tuple[int, ...]:
-        """Take a message out, with its tool calls' results or its call: the numbers that left."""
+        """Remove a message, with the results of its tool calls or its call. Return the removed numbers."""
         self._check(number)
         dropped = self._window.drop(number)
         self._forget(dropped)
         return dropped
 
     def _bring_back(self) -> None:
-        """With a query, what left stands in its place again, until it is known what this request needs."""
+        """Put evicted messages back in their places, so that they compete again for the query's budget."""
         if not self._away:
             return
         counter, before = self._counter(), self._window
@@ -258,60 +258,60 @@ class Conversation:
         window.window.next_number = before.window.next_number
         window.left_out = before.left_out
         self._frame(window.session)
-        self._who, self._framed = self._identity(counter), (self.system_prompt, self._tools)
+        self._counted_by, self._framed = self._counter_key(counter), (self.system_prompt, self._tools)
         self._window, self._away = window, {}
 
     @property
     def left_out(self) -> Mapping[str, str]:
-        """The texts of results of which a shorter form is shown, or was, by their handles."""
+        """The full texts of results that are or were shortened, by their handles."""
         return self._window.left_out
 
     def expand(self, handle: str) -> str:
-        """What was left out of the result with this handle, or a beginning of it.
+        """Return the full text of the result with this handle or a prefix of it.
 
         Raises :class:`~tokenbox.conversation.record.UnknownHandle`.
         """
         return expanded(self._window.left_out, handle)
 
     def reset(self) -> None:
-        """Forget all messages and the summary. The system prompt, options and figures of the past stay."""
+        """Remove all messages and the summary. The system prompt, options and eviction figures stay."""
         self._empty()
         self.summary = ""
 
     def recount(self) -> None:
-        """Count everything again at the next use: what ``count`` counts by has changed."""
-        self._who = None
+        """Count everything again on the next use, because the rules of ``count`` have changed."""
+        self._counted_by = None
 
     def request_count(self) -> Count:
-        """The count of the next request: system prompt, summary, tools and window.
+        """Return the count of the next request: system prompt, summary, tools and window.
 
         A message is counted on the first call after it was added, and not again.
         """
         counter = self._counter()
-        who = self._identity(counter)
+        key = self._counter_key(counter)
         frame = self.system_prompt, self._tools
-        if who != self._who:
+        if key != self._counted_by:
             session = open_session(counter)
             self._frame(session)
             self._window.count_with(session, tokenizer_of(counter))
-            self._who, self._framed = who, frame
+            self._counted_by, self._framed = key, frame
         elif frame != self._framed:
             self._frame(self._window.session)
             self._framed = frame
         return self._window.settle()
 
     def estimate_tokens(self) -> int:
-        """The total of :meth:`request_count`."""
+        """Return the total of :meth:`request_count`."""
         return self.request_count().total
 
     @property
     def identity(self) -> TokenizerIdentity:
-        """Who counts now."""
+        """The identity of the present counter."""
         return self._counter().identity
 
     @property
     def exact(self) -> bool:
-        """Whether the figures are proven to be the server's own. Otherwise they are shown with ``~``."""
+        """True if the figures are proven to equal the server's own; otherwise they are shown with ``~``."""
         return self.request_count().exact
 
     @property
@@ -332,10 +332,10 @@ class Conversation:
         )
 
     def enforce_budget(self) -> Enforced:
-        """Shorten and evict until both limits hold; never raises for what does not fit.
+        """Shorten and evict until both limits are met. Does not raise if that is impossible.
 
-        The result says what changed and why, and has the error (``overflow``) where what must stay is over
-        the budget: then nothing changed for the budget's sake.
+        The result lists the changes and their reasons. If the required messages alone are over the budget, it
+        has the error (``overflow``), and nothing was changed because of the budget.
         """
         bounds = self._bounds()
         if self.query is not None:
@@ -346,7 +346,7 @@ class Conversation:
         summary, failure = None, None
         if evicted and self.summarize is not None:
             summary, failure = self._summarize(bounds, evicted, steps)
-            if failure is not None:  # a callback that failed may have changed things before
+            if failure is not None:  # a failed callback may have changed the conversation
                 self.request_count()
                 steps += self._evict(bounds, evicted)
         count, budget = self.request_count(), self.token_budget
@@ -362,7 +362,7 @@ class Conversation:
         )
 
     def items(self) -> tuple[ContextItem, ...]:
-        """Everything that is sent, each with its tokens; they add up to ``estimate_tokens()``."""
+        """Return every part of the request with its tokens, which add up to ``estimate_tokens()``."""
         total, session = self.estimate_tokens(), self._window.session
         prompt = self.system_prompt
         items = [ContextItem("system", session.cost(_system_item(prompt)), text=prompt)] if prompt else []
@@ -381,8 +381,8 @@ class Conversation:
         return (*items, ContextItem(BESIDE, rest)) if rest else tuple(items)
 
     def __repr__(self) -> str:
-        """What the next request holds and counts. It never raises: a debugger asks too."""
-        from tokenbox.render.html import in_words  # noqa: PLC0415  # only who looks needs it
+        """Describe the next request. Never raises, because debuggers call it."""
+        from tokenbox.render.html import in_words  # noqa: PLC0415  # only for display
 
         names = [shown.item.role.value for shown in self._window.shown.values()]
         try:
@@ -393,8 +393,8 @@ class Conversation:
         return in_words("Conversation", count.total, self.token_budget, by, names, exact=count.exact)
 
     def _repr_html_(self) -> str:
-        """A small picture, for notebooks; the words of ``repr`` where nothing can be counted."""
-        from tokenbox.render.html import FigureRow, figure  # noqa: PLC0415  # only who looks needs it
+        """Return a small chart for notebooks, or the ``repr`` if counting fails."""
+        from tokenbox.render.html import FigureRow, figure  # noqa: PLC0415  # only for display
 
         try:
             found = self.items()
@@ -421,9 +421,9 @@ class Conversation:
         )
 
     def _evict(self, bounds: WindowLimits, evicted: dict[int, tuple[Any, Item]]) -> list[WindowStep]:
-        """Enforce once. What left is added to ``evicted``."""
+        """Enforce the limits once and add the evicted items to ``evicted``."""
         before = self._window.window.total
-        steps, gone = self._answered(bounds)
+        steps, gone = self._evict_by_query(bounds)
         steps += self._window.enforce(bounds)
         gone |= self._window.evicted
         if self.query is not None:
@@ -436,11 +436,11 @@ class Conversation:
         self._evicted_tokens += max(0, before - self._window.window.total) if gone else 0
         return steps
 
-    def _answered(self, bounds: WindowLimits) -> tuple[list[WindowStep], dict[int, ShownItem]]:
-        """Let leave what the query needs least: the steps, and what left."""
+    def _evict_by_query(self, bounds: WindowLimits) -> tuple[list[WindowStep], dict[int, ShownItem]]:
+        """Evict the parts that match the query least. Return the steps and the evicted items."""
         if self.query is None:
             return [], {}
-        from tokenbox.conversation.relevance import asked  # noqa: PLC0415  # only a query needs its words
+        from tokenbox.conversation.relevance import asked  # noqa: PLC0415  # only for a query
 
         given = dict(self._window.given)
         question = asked(self.query, [shown.item for shown in given.values()], bounds)
@@ -450,7 +450,7 @@ class Conversation:
         return steps, {number: shown for number, shown in given.items() if number not in self._window.given}
 
     def _keep_left_out(self) -> None:
-        """Hand what was left out since the last time to the caller's store."""
+        """Pass the texts left out since the last call to the caller's store."""
         known = self._window.left_out
         if self.keep is not None:
             for handle in list(known)[self._left_out_kept :]:
@@ -460,24 +460,27 @@ class Conversation:
     def _summarize(
         self, bounds: WindowLimits, evicted: dict[int, tuple[Any, Item]], steps: list[WindowStep]
     ) -> tuple[str | None, str | None]:
-        """The new summary, or why there is none. What makes room for it leaves too, and is summarized."""
+        """Return the new summary, or the reason why there is none.
+
+        Messages evicted to make room for the summary are summarized, too.
+        """
         before = latest = fitting = self._summary
-        told, numbered = 0, self._window.window.next_number
-        while told < len(evicted):
+        summarized, next_number = 0, self._window.window.next_number
+        while summarized < len(evicted):
             left = tuple(item for _, item in evicted.values())
             try:
-                given = cast("Summarize", self.summarize)(Evicted(left[told:], latest))
+                given = cast("Summarize", self.summarize)(Evicted(left[summarized:], latest))
                 latest = latest if given is None else Message.of({"role": "system", "content": given}).text
                 self.summary = latest
                 self.request_count()
                 over = 0 if bounds.budget is None else self._window.window.must_stay() - bounds.budget
-            except Exception as error:  # noqa: BLE001  # the callback is a stranger's; the failure is reported
+            except Exception as error:  # noqa: BLE001  # the user's callback; the failure is reported
                 return self._no_summary(fitting, f"{type(error).__name__}: {error}")
-            if self._window.window.next_number != numbered:  # a new message each time would have no end
+            if self._window.window.next_number != next_number:  # else this loop might not end
                 return self._no_summary(fitting, "summarize has added messages; let it return a text")
-            if latest != fitting and over > 0:  # to make room for it would cost everything, and not do
+            if latest != fitting and over > 0:  # it does not fit even after evicting everything else
                 return self._no_summary(fitting, f"the summary is {over:,} tokens too long")
-            told, fitting = len(evicted), latest
+            summarized, fitting = len(evicted), latest
             steps += self._evict(bounds, evicted)
         return (None if latest == before else latest), None
 
@@ -491,8 +494,8 @@ class Conversation:
     def _counter(self) -> RequestCounter:
         return counter_of(self.count, markers=self.markers, media_tokens=self.media_tokens)
 
-    def _identity(self, counter: RequestCounter) -> object:
-        """What tells one counter from another. Of a bare function only what it counts is known."""
+    def _counter_key(self, counter: RequestCounter) -> object:
+        """Return a key that changes with the counter; for a bare function, one of its counts stands in."""
         if isinstance(self.count, FunctionType):
             return self.count, self.media_tokens, tokenizer_of(counter).count(self.system_prompt)
         return counter.identity, self.media_tokens, self.markers

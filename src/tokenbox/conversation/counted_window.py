@@ -1,22 +1,23 @@
-"""The window of a conversation whose sizes a counter gives, and whose results can be shown shorter.
+"""A conversation's window with sizes from a counter and results that can be shortened.
 
-The one code path of ``fit``, :class:`~tokenbox.Conversation`, the shell and the gateway: the engine decides
-on sizes, the session of the counter has the true total, and here the texts are written. What is shown
-shorter stays known by its handle, the SHA-256 of its bytes.
+``fit``, :class:`~tokenbox.Conversation`, the shell and the gateway all use it: the engine decides by sizes,
+the counter's session gives the true total, and this module writes the shortened texts. The full text of a
+shortened result is stored under its handle, the SHA-256 of its bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.content.exchanges import Grouping
 from tokenbox.content.lenses.lines import ends_tokens
 from tokenbox.content.message import InvalidMessage
 from tokenbox.content.results import cuttable_texts, result_texts, with_texts
-from tokenbox.engine.reduction import least, plan
+from tokenbox.engine.reduction import common_cap, plan, plan_minimum
 from tokenbox.engine.window import (
     LEAST_CUT,
     EvictionPlan,
@@ -36,21 +37,21 @@ if TYPE_CHECKING:
     from tokenbox.conversation.relevance import ItemText
     from tokenbox.tokenizers.protocol import Tokenizer
 
-# Plans of which the counter is asked, where sizes are estimates.
+# The maximum number of plans checked by the counter if sizes are estimates.
 _TRIES: Final = 16
-# What sizes lack is spread anew, over all items, once it is this part of the budget.
+# The error of estimated sizes is spread over all items once it reaches 1/16 of the budget.
 _SPREAD_AT: Final = 16
-# Rooms that are tried for what a query needs, where the sizes of its pieces are estimates.
+# The maximum number of rooms tried for a query if the sizes of its pieces are estimates.
 _ROOMS: Final = 4
-# A cut that turns out larger than it should be is made again, smaller.
+# The maximum number of attempts to cut a result to a size.
 _CUTS: Final = 4
 HANDLE: Final = 12
-"""Digits of a handle that are shown; any unambiguous beginning of one is understood."""
+"""The number of digits of a handle that are shown. Any unambiguous prefix is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownItem:
-    """How an item is shown: the caller's value, or a copy of it with shorter results; and how it was read."""
+    """An item as it is shown: the caller's value or a copy with shortened results, and the parsed item."""
 
     value: Any
     item: Item
@@ -58,10 +59,10 @@ class ShownItem:
 
 @dataclass(slots=True)
 class CountedWindow:
-    """Items as the caller gave them, in an engine's window, counted by a session.
+    """The caller's items in an engine's window, counted by a session.
 
-    ``tokenizer`` cuts texts. ``handles``: the marks of what is left out name its handle, for models that are
-    offered ``expand`` as a tool.
+    ``tokenizer`` cuts texts. ``handles``: marks of omitted text include its handle, for models that have
+    ``expand`` as a tool.
     """
 
     session: RunningCount
@@ -71,21 +72,21 @@ class CountedWindow:
     given: dict[int, ShownItem] = field(default_factory=dict)
     shown: dict[int, ShownItem] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)
-    """What each item counted in full when it was counted first, also of those that left."""
+    """The first full count of each item, including evicted ones."""
     evicted: dict[int, ShownItem] = field(default_factory=dict)
-    """What left at the last enforcement, as it was given."""
+    """The items evicted by the last enforcement, as the caller gave them."""
     left_out: dict[str, str] = field(default_factory=dict)
-    """Texts by their handles: results that are shown shorter."""
+    """The full texts of shortened results, by their handles."""
     _grouping: Grouping = field(default_factory=Grouping)
     _names: dict[str | None, str] = field(default_factory=dict)
     _share: int = 0
     _uncounted: list[int] = field(default_factory=list)
     _forms: dict[tuple[int, int | None], tuple[ShownItem, int] | None] = field(default_factory=dict)
 
-    # What comes and goes ----------------------------------------------------------------------------------
+    # Changes by the caller --------------------------------------------------------------------------------
 
     def add(self, value: Any, item: Item) -> int:  # noqa: ANN401  # the caller's own object
-        """Take in an item, which is counted when it has to be: its number."""
+        """Add an item and return its number. It is counted when necessary."""
         number = self._grouping.take_into(self.window, item, 0)
         self.given[number] = self.shown[number] = ShownItem(value, item)
         self._names.update((call.id, call.name) for message in item.messages for call in message.tool_calls)
@@ -93,7 +94,7 @@ class CountedWindow:
         return number
 
     def drop(self, number: int) -> tuple[int, ...]:
-        """Take an item out, with what belongs to it: the numbers that left."""
+        """Remove an item and its companions. Return the removed numbers."""
         gone = self.window.drop(number)
         self.session.remove([one for one in gone if one not in self._uncounted])
         self._uncounted = [one for one in self._uncounted if one not in gone]
@@ -101,7 +102,7 @@ class CountedWindow:
         return gone
 
     def settle(self) -> Count:
-        """Count what was not counted so far: the count of the request. Raises a ``TokenizerError``."""
+        """Count new items and return the count of the request. Raises a ``TokenizerError``."""
         while self._uncounted:
             number = self._uncounted[0]
             self.session.add(number, self.shown[number].item)
@@ -113,10 +114,9 @@ class CountedWindow:
         return count
 
     def _spread_over(self, total: int, budget: int) -> None:
-        """Where sizes are estimates, give each item an equal share of what they lack, or have too much.
+        """Spread the error of estimated sizes equally over all items, so that the first plan nearly fits.
 
-        Texts lack their markers; items counted alone have what a whole request has once. So the first plan is
-        near what fits.
+        Sizes of texts lack the markers; sizes of items counted alone include the overhead of a request.
         """
         number_of = len(self.window.sizes)
         if not number_of:
@@ -135,30 +135,30 @@ class CountedWindow:
         self._share = share
 
     def count_with(self, session: RunningCount, tokenizer: Tokenizer) -> None:
-        """Another counter counts from now on. If it fails, the one before does."""
-        here = [(number, shown) for number, shown in self.shown.items() if number not in self._uncounted]
-        for number, shown in here:
+        """Switch to another counter. If it raises, the present one stays."""
+        counted = [(number, shown) for number, shown in self.shown.items() if number not in self._uncounted]
+        for number, shown in counted:
             session.add(number, shown.item)
         full = {
             number: session.cost(self.given[number].item)
-            for number, shown in here
+            for number, shown in counted
             if shown is not self.given[number]
         }
-        for number, _ in here:
+        for number, _ in counted:
             self.window.change(number, session.size(number) - self.window.size(number))
         for number, size in full.items():
             self.window.change_full(number, size)
         self.session, self.tokenizer, self._share = session, tokenizer, 0
-        self.window.forget_steps()
+        self.window.reset_steps()
         self._forms.clear()
 
-    # What the limits ask for ------------------------------------------------------------------------------
+    # Enforcement of limits --------------------------------------------------------------------------------
 
     def enforce(self, limits: WindowLimits) -> list[WindowStep]:
-        """Make the window smaller until the limits hold: the steps; none for a budget that cannot hold."""
+        """Reduce the window until the limits are met. Return the steps, none if the budget cannot be met."""
         total, budget = self.settle().total, limits.budget
         if not self.session.sums and budget is not None:
-            if total <= budget:  # what a step is full by is an estimate, and this is not
+            if total <= budget:  # the total is exact, unlike the sizes by which the engine would decide
                 limits = replace(limits, budget=None)
             else:
                 self._spread_over(total, budget)
@@ -170,20 +170,20 @@ class CountedWindow:
             self.session.replace(number, form.item)
             if form is not self.given[number]:
                 self._keep_texts(self.given[number].item)
-        if made.left:
-            self.session.remove(made.left)
+        if made.evicted_numbers:
+            self.session.remove(made.evicted_numbers)
         self.window.commit(made)
-        self.evicted = {number: self.given[number] for number in sorted(made.left)}
-        self._forget(made.left)
+        self.evicted = {number: self.given[number] for number in sorted(made.evicted_numbers)}
+        self._forget(made.evicted_numbers)
         self.settle()
         return made.steps
 
     def answer(self, query: str, budget: int) -> list[WindowStep]:
-        """Let leave what ``query`` needs least, until the request is within ``budget``: the steps.
+        """Evict the parts that match ``query`` least, until the request is within ``budget``.
 
-        Of long texts only the pieces stay that match the query (:mod:`tokenbox.conversation.relevance`).
+        Long texts keep only matching pieces (:mod:`tokenbox.conversation.relevance`). Returns the steps.
         """
-        from tokenbox.conversation.relevance import choose, ranked  # noqa: PLC0415  # only a query needs it
+        from tokenbox.conversation.relevance import choose, ranked  # noqa: PLC0415  # only for a query
 
         before = self.settle().total
         if before <= budget:
@@ -202,31 +202,28 @@ class CountedWindow:
             if room <= 0 or 0 <= free <= budget // _SPREAD_AT // 2:
                 break
             room += free
-        # The one that leaves least free, or if all are over the budget, the one that is least over.
+        # The try with the least free room, or, if all are over the budget, with the least excess.
         _, best = min(tries, key=lambda one: (one[0] < 0, abs(one[0])))
-        return self._make(best, budget)
+        return self._apply(best, budget)
 
     def _text(self, number: int) -> ItemText:
-        """What an item says, in pieces, with what it counts beside them."""
+        """Return the text of an item in pieces, with its size."""
         from tokenbox.conversation.relevance import ItemText, pieces_of  # noqa: PLC0415
 
         item, size = self.given[number].item, self.window.size(number)
         texts = cuttable_texts(item)
-        said = texts or [message.counted_text for message in item.messages]
-        pieces = [pieces_of(text) for text in said]
-        beside = None
+        pieces = [pieces_of(text) for text in texts or [message.counted_text for message in item.messages]]
+        overhead = None
         if texts and size > LEAST_CUT:
-            try:
-                beside = self._written(number, [""] * len(texts))[1]
-            except InvalidMessage:  # it is shown whole or not at all
-                beside = None
-        flat = [piece for some in pieces for piece in some]
-        return ItemText(flat, size, beside, ends=tuple(accumulate(map(len, pieces))))
+            with suppress(InvalidMessage):  # it cannot be shown in part
+                overhead = self._written(number, [""] * len(texts))[1]
+        flat = list(chain.from_iterable(pieces))
+        return ItemText(flat, size, overhead, ends=tuple(accumulate(map(len, pieces))))
 
     def _changed(
         self, parts: Sequence[Sequence[int]], texts: Sequence[Sequence[ItemText]], stay: Container[int]
     ) -> dict[int, ShownItem | None]:
-        """What leaves, as None, and what is shown in part."""
+        """Return the new form of each changed item; None for one that is evicted."""
         changes: dict[int, ShownItem | None] = {}
         for place, part in enumerate(parts):
             for number, text in zip(part, texts[place], strict=True):
@@ -237,20 +234,19 @@ class CountedWindow:
         return changes
 
     def _in_part(self, number: int, text: ItemText) -> ShownItem | None:
-        """The item with the pieces that were chosen; a result of which none was is masked."""
-        made = text.shown()
-        if made is None:
+        """Return the item with the chosen pieces; results without any chosen piece are masked."""
+        shown = text.shown()
+        if shown is None:
             return None
-        results = _results(self.given[number].item)
-        shown = [said for said, _ in made]
-        for at, result in enumerate(results):
-            if not made[at][1]:
-                shown[at] = self._mark(result.tool_call_id or result.name, result.text)
-        form, size = self._written(number, shown)
+        texts = [shown_text for shown_text, _ in shown]
+        for at, result in enumerate(_results(self.given[number].item)):
+            if not shown[at][1]:
+                texts[at] = self._mark(result.tool_call_id or result.name, result.text)
+        form, size = self._written(number, texts)
         return form if size < self.window.size(number) else None
 
-    def _make(self, changes: Mapping[int, ShownItem | None], budget: int) -> list[WindowStep]:
-        """Make changes that a query asks for: the steps."""
+    def _apply(self, changes: Mapping[int, ShownItem | None], budget: int) -> list[WindowStep]:
+        """Apply the changes for a query and return the steps."""
         before = self.window.total
         cut = {number: form for number, form in changes.items() if form is not None}
         sizes = {
@@ -268,32 +264,26 @@ class CountedWindow:
         self.window.remove(gone)
         self._forget(gone)
         after = self.settle().total
-        steps = [
-            WindowStep(
-                tuple(cut),
-                WindowReason.LESS_WORTH,
-                before,
-                between,
-                before - budget,
-                budget,
-                WindowAction.CUT,
-            )
-        ]
-        left = [WindowStep(tuple(gone), WindowReason.LESS_WORTH, between, after, between - budget, budget)]
-        return (steps if cut else []) + (left if gone else [])
+        reason, steps = WindowReason.LESS_WORTH, []
+        if cut:
+            over = before - budget
+            steps.append(WindowStep(tuple(cut), reason, before, between, over, budget, WindowAction.CUT))
+        if gone:
+            steps.append(WindowStep(tuple(gone), reason, between, after, between - budget, budget))
+        return steps
 
     def least(self, limits: WindowLimits) -> dict[int, int]:
-        """What is left once all is done that the limits allow, with its sizes: what must stay."""
-        made = least(self.window, limits, self)
-        gone = set(made.left)
+        """Return the items that must stay, with their smallest sizes under these limits."""
+        made = plan_minimum(self.window, limits, self)
+        gone = set(made.evicted_numbers)
         planned = {number: size for number, (_, size) in made.sizes.items()}
         return {n: planned.get(n, self.window.size(n)) for n in self.window if n not in gone}
 
     def _plan_that_fits(self, limits: WindowLimits) -> EvictionPlan:
-        """A plan; where sizes are estimates, the smallest one found of which the counter says that it fits.
+        """Return a plan; if sizes are estimates, the smallest one found that fits by the counter.
 
-        Each plan corrects the one before by what the counter said of it, between one that does too little and
-        one that does enough.
+        Each plan corrects the previous one by the counter's figure, bisecting between a plan that frees too
+        little and one that frees enough.
         """
         made = plan(self.window, limits, self)
         budget = limits.budget
@@ -315,29 +305,29 @@ class CountedWindow:
             made = plan(self.window, limits, self, extra)
         if found is not None:
             return found
-        smallest = least(self.window, limits, self)
+        smallest = plan_minimum(self.window, limits, self)
         fits = self._total_with(smallest) <= budget
         return smallest if fits else plan(self.window, replace(limits, budget=None), self)
 
     def _total_with(self, made: EvictionPlan) -> int:
-        """What the counter says that the request counts with the changes of a plan."""
+        """Return the counter's total of the request with the changes of a plan."""
         return self.session.total_with(self._changes(made))
 
     def _changes(self, made: EvictionPlan) -> Mapping[int, Item | None]:
-        changes: dict[int, Item | None] = dict.fromkeys(made.left)
+        changes: dict[int, Item | None] = dict.fromkeys(made.evicted_numbers)
         for number, (action, size) in made.sizes.items():
             changes[number] = self._form_of(number, action, size).item
         return changes
 
-    # Shorter forms of results: what the engine measures -----------------------------------------------------
+    # Shorter forms of results, measured for the engine ------------------------------------------------------
 
     def masked(self, number: int) -> int | None:
-        """The size of an item whose results are one line each."""
+        """Return the size of an item whose results are one line each."""
         form = self._form(number, None)
         return None if form is None else form[1]
 
     def cut(self, number: int, at_most: int) -> int | None:
-        """The size of an item whose results keep their head and tail, together at most ``at_most``."""
+        """Return the size of an item cut to at most ``at_most``, with the head and tail of its results."""
         form = self._form(number, at_most)
         return None if form is None else form[1]
 
@@ -349,16 +339,16 @@ class CountedWindow:
         else:
             sizes = (form for (of, _), form in self._forms.items() if of == number and form is not None)
             form = next(form for form in sizes if form[1] == size)
-        assert form is not None  # noqa: S101  # the engine was told of its size
+        assert form is not None  # noqa: S101  # the engine knows its size from masked() or cut()
         return form[0]
 
     def _form(self, number: int, at_most: int | None) -> tuple[ShownItem, int] | None:
-        """The item masked, or cut to ``at_most``, with its size; None where that cannot be."""
+        """Return the item masked, or cut to ``at_most``, with its size; None if that is impossible."""
         key = number, at_most
         if key not in self._forms:
             try:
                 self._forms[key] = self._masked(number) if at_most is None else self._cut(number, at_most)
-            except InvalidMessage:  # an object whose results cannot be rewritten stays as it is, or leaves
+            except InvalidMessage:  # its results cannot be rewritten: it stays in full or leaves
                 self._forms[key] = None
         return self._forms[key]
 
@@ -378,13 +368,13 @@ class CountedWindow:
         sizes = [self.tokenizer.count(text) for text in texts]
         room = at_most - (self.window.full_size(number) - sum(sizes))
         for _ in range(_CUTS):
-            cap = _cap(sorted(sizes), room)
+            cap = common_cap(sorted(sizes), room)
             if cap <= 0:
                 return None
-            made = self._written(number, [ends_tokens(text, cap, self.tokenizer) for text in texts])
-            if made[1] <= at_most:
-                return made
-            room -= made[1] - at_most
+            form = self._written(number, [ends_tokens(text, cap, self.tokenizer) for text in texts])
+            if form[1] <= at_most:
+                return form
+            room -= form[1] - at_most
         return None
 
     def _written(self, number: int, texts: Sequence[str]) -> tuple[ShownItem, int]:
@@ -403,19 +393,9 @@ class CountedWindow:
 
 
 def handle_of(text: str) -> str:
-    """The handle of what is left out: SHA-256 (hex) of its UTF-8 bytes."""
+    """Return the handle of an omitted text: the SHA-256 (hex) of its UTF-8 bytes."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _results(item: Item) -> list[Any]:
     return [message for message in item.messages if message.role in message.RESULT_ROLES]
-
-
-def _cap(sizes: Sequence[int], room: int) -> int:
-    """The largest cap such that ``sizes``, in rising order, each at most the cap, are within ``room``."""
-    for place, size in enumerate(sizes):
-        share = room // (len(sizes) - place)
-        if size > share:
-            return share
-        room -= size
-    return max(sizes, default=0)

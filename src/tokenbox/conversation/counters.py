@@ -1,4 +1,4 @@
-"""Who counts requests, from what a caller names."""
+"""The choice of a request counter from a caller's ``count`` argument."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from tokenbox.conversation.pieces import MediaTokens
 
 Counts = str | Tokenizer | RequestCounter | Callable[[str], int] | None
-"""What counts: a :class:`~tokenbox.compose.requests.RequestCounter`, such as a chat format, whose figures are
-those of whole requests; or what counts texts (a tokenizer's name, a tokenizer, any function from a text to
-its count), to which the markers of the common chat formats are added. A model's name is what counts for
-that model. None is the larger count of two vocabularies and 15 %, an estimate."""
+"""A counter: a :class:`~tokenbox.compose.requests.RequestCounter`, such as a chat format, which counts whole
+requests; or a counter of texts (a tokenizer's name, a tokenizer, any function from a text to its count), to
+which the markers of the common chat formats are added. A model's name stands for that model's counter. None
+is the larger count of two vocabularies plus 15 %, an estimate."""
 
 
 def counter_of(count: Counts, *, markers: bool = True, media_tokens: MediaTokens = None) -> RequestCounter:
-    """Who counts requests. Raises ``TokenizerError`` for what cannot count."""
+    """Return the counter of requests. Raises ``TokenizerError`` if ``count`` is not a counter."""
     named: RequestCounter | None = None
     if isinstance(count, str) and not is_builtin(count):
         named = counter_of_model(count)
@@ -39,6 +39,6 @@ def counter_of(count: Counts, *, markers: bool = True, media_tokens: MediaTokens
 
 
 def tokenizer_of(counter: RequestCounter) -> Tokenizer:
-    """What cuts texts into tokens: the counter's own tokenizer, else that of a model nobody knows."""
+    """Return the counter's own tokenizer, else the one for unknown models."""
     own = getattr(counter, "tokenizer", None)
     return own if isinstance(own, Tokenizer) else get(UNKNOWN)

@@ -1,4 +1,4 @@
-"""What callers ask a counter for that do not make a :class:`~tokenbox.content.request.Request` yet."""
+"""A base class for request counters that also accept messages and tools."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class CountsMessages(ABC):
-    """Counts messages and tools as a request."""
+    """A request counter that accepts messages and tools as they are."""
 
     identity: TokenizerIdentity
 
     @abstractmethod
     def count_request(self, request: Request) -> Count:
-        """The count of a request, whole."""
+        """Return the count of a complete request."""
 
     @property
     def exact(self) -> bool:

@@ -1,4 +1,4 @@
-"""A list of chat messages in, what fits of it out: for code that keeps its own list."""
+"""``fit``: the messages of a list that fit a budget, for code that keeps its own list."""
 
 from __future__ import annotations
 
@@ -48,27 +48,28 @@ def fit(  # noqa: PLR0913  # each is an option of its own
     markers: bool = True,
     handles: bool = False,
 ) -> Fitted[T]:
-    """The messages that fit into ``budget`` tokens, as a request: the same objects, in their order.
+    """Return the messages that fit into ``budget`` tokens as a request: the same objects, in their order.
 
     ``messages``: of any API or library (:mod:`tokenbox.content.items`). System and developer messages, pinned
     ones (by their places in the list), the last user message and the round of tool calls that the model has
     not read yet always stay; a tool call stays or leaves with all its results. A result without its call
-    leaves, and so does a call that was never answered, unless it is still the last thing in the list.
+    leaves, and so does a call that was never answered, unless it is still at the end of the list.
 
-    A list that is over the budget is made smaller in ``steps``, each only while it is needed: ``mask``
-    (results of old calls become one line; the newest ``keep_results`` last), ``cut`` (results keep their head
-    and tail), ``rounds`` and ``exchanges`` (the oldest leave), and ``shorten_last``, where the unread results
-    alone are too much.
+    A list that is over the budget is reduced in ``steps``, each only while necessary: ``mask`` (results of
+    old calls become one line; the newest ``keep_results`` last), ``cut`` (results keep their head and tail),
+    ``rounds`` and ``exchanges`` (the oldest are evicted), and ``shorten_last``, if the unread results alone
+    are too large.
 
-    ``count``: what counts (:data:`~tokenbox.conversation.counters.Counts`). ``fields``: others of the request
-    that cost tokens, such as ``response_format``. ``low_water``: once over the budget, go down to about this
-    fraction of it, in whole steps; a smaller one never keeps more. Below 1 the answer follows the list from
-    its beginning, so a longer list keeps the changes that were made before, and the prompt its start.
-    ``"auto"`` goes down as far as pays best with a prompt cache, by what the messages show (docs/caching.md).
-    ``query``: a text, or ``"last"`` for the last user message; old messages and results then compete for the
-    budget by how well their lines match it (:mod:`tokenbox.conversation.relevance`), after an eighth of the
-    room went to the newest. ``handles``: what is left out is named by a handle that :meth:`Fitted.expand`
-    takes.
+    ``count``: the counter (:data:`~tokenbox.conversation.counters.Counts`). ``fields``: other fields of the
+    request that cost tokens, such as ``response_format``. ``low_water``: once over the budget, reduce to
+    about this fraction of it, in whole steps; a smaller fraction never keeps more. Below 1 the list is
+    replayed from its beginning, so a longer list keeps earlier changes, and the start of the prompt stays the
+    same.
+    ``"auto"`` reduces as far as is cheapest with a prompt cache, estimated from the messages
+    (docs/caching.md). ``query``: a text, or ``"last"`` for the last user message; the newest messages get an
+    eighth of the room, and the others compete for the rest by how well their lines match the query
+    (:mod:`tokenbox.conversation.relevance`). ``handles``: name omitted texts by a handle for
+    :meth:`Fitted.expand`.
 
     Raises :class:`ContextCriticalOverflow` if what must stay does not fit, :class:`InvalidMessage`,
     :class:`InvalidBudget`, :class:`UndeclaredCost`, or a ``TokenizerError``.
@@ -87,12 +88,12 @@ def fit(  # noqa: PLR0913  # each is an option of its own
         window = CountedWindow(session, tokenizer_of(counter), handles)
         return window, _run(window, given, items, within, kept_places, query=question)
 
-    window, taken = run(limits)
-    if question is None and _leaves_room(window, taken, items, limits):
-        # Steps end where a plain cut may not, so a smaller low_water could have kept more.
-        other, others = run(replace(limits, mark=limits.mark - 1))
+    window, steps_taken = run(limits)
+    if question is None and _leaves_room(window, steps_taken, items, limits):
+        # Whole steps end at other places than a plain reduction, so a lower mark may have kept more.
+        other, other_steps = run(replace(limits, mark=limits.mark - 1))
         if window.window.total < other.window.total <= limits.mark:
-            window, taken = other, others
+            window, steps_taken = other, other_steps
     counted = window.session.count()
     result = Fitted(
         messages=[window.shown[number].value for number in window.window],
@@ -100,7 +101,7 @@ def fit(  # noqa: PLR0913  # each is an option of its own
         count=counted,
         budget=limits.budget,
         limits=limits,
-        steps=tuple(taken),
+        steps=tuple(steps_taken),
         inputs=tuple(items),
         shown={number: window.shown[number].item for number in window.window},
         sizes=tuple(window.sizes[number] for number in range(len(items))),
@@ -127,11 +128,11 @@ def _run(
     *,
     query: str | None,
 ) -> list[WindowStep]:
-    """The steps; with a low-water mark those of every request as it was made."""
+    """Enforce the limits and return the steps; with a low-water mark, replay every request of the list."""
     replay = limits.eagerness is not None or limits.mark != limits.budget
     steps: list[WindowStep] = []
     for number, (value, item) in enumerate(zip(given, items, strict=True)):
-        # An answer was asked for with what was there before it.
+        # An answer was requested with the messages before it.
         if replay and item.role is Role.ASSISTANT and not item.joins:
             steps += window.enforce(limits)
         window.add(value, item)
@@ -145,7 +146,7 @@ def _run(
 def _leaves_room(
     window: CountedWindow, taken: Sequence[WindowStep], items: Sequence[Item], limits: WindowLimits
 ) -> bool:
-    """Whether more than what steps leave free is unused, and results could have left in another order."""
+    """Return True if more than the usual margin is unused and results could be reduced in another order."""
     budget = limits.budget
     if not taken or not budget or limits.eagerness is not None or limits.mark != budget:
         return False
@@ -159,7 +160,7 @@ def _question(query: str, items: Sequence[Item], limits: WindowLimits) -> str | 
 
 
 def places(pinned: Collection[int], length: int) -> frozenset[int]:
-    """Places in the list; a negative one counts from its end."""
+    """Return validated places in the list; a negative one counts from its end."""
     if not isinstance(pinned, Iterable):
         raise InvalidBudget(f"pinned is a list of places, not {pinned!r:.60}.", given=repr(pinned))
     found = set()

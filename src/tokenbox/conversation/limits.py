@@ -1,4 +1,4 @@
-"""The limits of a window as a caller gives them, checked, and the error for what cannot fit."""
+"""Validation of a window's limits, and the error for a window that cannot fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tokenbox.content.weight import exact_weight
 from tokenbox.conversation.low_water import eagerness_of
 from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS, Reduce, WindowLimits
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget
-from tokenbox.integers import MAX_INTEGER, whole
+from tokenbox.integers import limit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,15 +22,15 @@ def limits(
     steps: object = ALL_STEPS,
     keep_results: object = KEEP_RESULTS,
 ) -> WindowLimits:
-    """Checked limits. Raises :class:`InvalidBudget`."""
+    """Return validated limits. Raises :class:`InvalidBudget`."""
     allowed = _steps(steps)
-    kept = _whole("keep_results", keep_results, at_least=0, unit="results") or 0
-    turns = _whole("max_turns", max_turns, at_least=1, unit="exchanges")
-    tokens = _whole("the token budget", budget, at_least=0, unit="tokens")
+    kept = 0 if keep_results is None else limit("keep_results", keep_results, at_least=0, unit="results")
+    turns = None if max_turns is None else limit("max_turns", max_turns, at_least=1, unit="exchanges")
+    tokens = None if budget is None else limit("the token budget", budget, at_least=0, unit="tokens")
     eagerness = eagerness_of(low_water)
     if eagerness:
         return WindowLimits(turns, tokens, tokens or 0, eagerness, allowed, kept)
-    if eagerness is not None:  # nothing is saved by going further than one must
+    if eagerness is not None:  # 0: evicting more than necessary saves nothing
         low_water = 1
     try:
         fraction = exact_weight(low_water)
@@ -58,17 +58,6 @@ def _steps(steps: object) -> frozenset[Reduce]:
         ) from None
 
 
-def _whole(name: str, value: object, *, at_least: int, unit: str) -> int | None:
-    if value is None:
-        return None
-    number = whole(value)
-    if number is None or not at_least <= number <= MAX_INTEGER:
-        raise InvalidBudget(
-            f"{name} is a whole number of {unit}, {at_least} or more, not {value!r}.", given=repr(value)
-        )
-    return number
-
-
 def overflow(
     budget: int,
     total: int,
@@ -78,9 +67,9 @@ def overflow(
     beside: Sequence[tuple[str, int]] = (),
     what: str = "messages",
 ) -> ContextCriticalOverflow:
-    """The typed error for what is still over the budget when nothing more may leave.
+    """Return the typed error for a request that is over the budget when nothing more may leave.
 
-    ``kept`` are messages, any of which could be shortened; ``beside`` is what is sent beside them.
+    ``kept``: messages that could be shortened. ``beside``: the other parts of the request.
     """
     deficit = total - budget
     raise_budget = f"raise the budget by {deficit:,} to {total:,}"

@@ -1,4 +1,4 @@
-"""How far a conversation is cut once it is over its limits: a fixed share of the budget, or as pays best."""
+"""The low-water mark: how far a conversation is reduced once it is over its limits."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Number = int | float | str | Decimal | Fraction
 
 @dataclass(frozen=True, slots=True)
 class AutoLowWater:
-    """Cut as far as pays best, by what the messages themselves show (docs/caching.md).
+    """A low-water mark that minimizes the cost, estimated from the messages themselves (docs/caching.md).
 
-    ``eagerness``: how many tokens of context, for one request, you give up to save processing one token
-    again. 1 is the default, and what ``low_water="auto"`` means; more cuts further and less often. It is a
-    function of the messages and nothing else: a restart or another replica makes the same cuts.
+    ``eagerness``: the tokens of context, for one request, that you give up to save reprocessing one token.
+    1 is the default and the meaning of ``low_water="auto"``; a larger value evicts more and less often. The
+    mark depends only on the messages: a restart or another replica makes the same evictions.
     """
 
     eagerness: Fraction = Fraction(1)
@@ -31,11 +31,11 @@ class AutoLowWater:
     def by_price(
         cls, uncached: Number, cached: Number, *, written: Number | None = None, worth: Number | None = None
     ) -> AutoLowWater:
-        """As prices of input tokens ask for it, all in the same unit.
+        """Derive the eagerness from prices of input tokens, all in the same unit.
 
-        ``written``: what a token costs that is put into the cache, if that is not the price of an uncached
-        one. ``worth``: what having one more token of context in a request is worth to you; by default what
-        it would cost without a cache. Where cached tokens are not cheaper there is nothing to save.
+        ``written``: the price of a token written to the cache, by default the uncached price. ``worth``: the
+        value to you of one more token of context in a request, by default the uncached price. If cached
+        tokens are not cheaper, there is nothing to save, and the eagerness is 0.
 
         Raises :class:`InvalidBudget`.
         """
@@ -60,7 +60,7 @@ LowWater = int | float | str | Decimal | Fraction | AutoLowWater
 
 
 def eagerness_of(low_water: object) -> Fraction | None:
-    """None for a fixed share."""
+    """Return the eagerness of an automatic mark; None for a fixed share."""
     if isinstance(low_water, AutoLowWater):
         return low_water.eagerness
     return Fraction(1) if low_water == AUTO and isinstance(low_water, str) else None

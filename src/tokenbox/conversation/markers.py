@@ -1,7 +1,8 @@
-"""Requests counted with a bare vocabulary: texts, and the markers of the common chat formats, generously.
+"""Requests counted with a bare vocabulary: texts plus generous allowances for the markers of chat formats.
 
-A budget that is held on these figures holds on what the formats of GPT-4o, Llama 3 and Qwen count with the
-same vocabulary (tests/conversation/test_markers.py). What a request really costs is less, so it is marked ~.
+A budget that is met by these figures is also met by the counts of the formats of GPT-4o, Llama 3 and Qwen
+with the same vocabulary (tests/conversation/test_markers.py). The real cost is lower, so the figures are
+marked ~.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
 PER_REQUEST: Final = 64
-"""What begins a prompt, the system prompt that a template has of its own, and what primes the reply."""
+"""Tokens for the start of a prompt, a template's own system prompt, and the start of the reply."""
 PER_TOOLS: Final = 320
-"""How a template tells the model to call tools."""
+"""Tokens for a template's instructions on calling tools."""
 PER_MESSAGE: Final = 8
-"""The role and the markers around it and after the text."""
+"""Tokens for a message's role and the markers around it and after the text."""
 PER_TEXT: Final = 4
-"""Around a text that stands beside others: a name, a thought, a field."""
+"""Tokens around a further text of a message: a name, a thought, a field."""
 PER_PART: Final = 16
-"""Around a part of a content, which some formats show as it is written: {'type': 'text', 'text': ...}."""
+"""Tokens around a part of a content, which some formats show literally: {'type': 'text', 'text': ...}."""
 PER_CALL: Final = 32
-"""Around the name and arguments of a call, or a result."""
+"""Tokens around the name and arguments of a call, or around a result."""
 
 
 class MarkersFormat(PieceCounter):
-    """Counts requests with a tokenizer of texts. ``markers=False`` counts the bare texts."""
+    """A request counter with a tokenizer of texts. ``markers=False`` counts the bare texts."""
 
     def __init__(
         self, tokenizer: Tokenizer, *, markers: bool = True, media_tokens: MediaTokens = None
@@ -70,7 +71,7 @@ class MarkersFormat(PieceCounter):
         return PartCost(total, max(total, self.bound.frame(request)), exact=False)
 
     def prompt(self, prompt: str | tuple[int | str, ...]) -> PartCost:
-        """Texts are sent as they are; a server may put a token before and after each."""
+        """Count a prompt's texts as they are, plus one token before and after each that a server may add."""
         texts = [prompt] if isinstance(prompt, str) else [item for item in prompt if isinstance(item, str)]
         ids = 0 if isinstance(prompt, str) else len(prompt) - len(texts)
         total = ids + self._count(texts) + 2 * self._marker
@@ -87,13 +88,13 @@ def _by(tokenizer: Tokenizer) -> By:
 
 
 def _texts(message: Message) -> list[str]:
-    """The texts of a message that some format shows. Arguments of calls as they are, and written again."""
+    """Return every text of a message that some format shows."""
     content = message.content
     texts = [content] if isinstance(content, str) else [part.text for part in content or ()]
     texts += [message.role.value, message.reasoning, message.name or ""]
     for call in message.tool_calls:
         texts += [call.name, _wider(call.arguments)]
-    # Keys that no format here knows may be shown by another.
+    # Other keys may be shown by some format.
     texts += [f"{key}: {_as_json(value)}" for key, value in message.source if key not in _KNOWN]
     return [text for text in texts if text]
 
@@ -107,7 +108,7 @@ _KNOWN: Final = frozenset(
 
 
 def _wider(arguments: str) -> str:
-    """The arguments of a call as formats write them that read them first: with a space after each mark."""
+    """Return a call's arguments as given, or reserialized with spaces as some formats do, if longer."""
     try:
         again = json.dumps(json.loads(arguments), ensure_ascii=False)
     except (ValueError, RecursionError):

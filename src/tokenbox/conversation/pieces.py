@@ -1,4 +1,4 @@
-"""Counters whose count of a request is the sum of its parts, and the running count of a conversation."""
+"""Counters that add up the parts of a request, and the running count of a conversation."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
 
 MEDIA = 1_000
-"""What an image, a file or a recording is taken to cost where the caller does not say it: an estimate."""
+"""The estimated tokens of an image, a file or a recording, if the caller gives no figure."""
 
 MediaTokens = int | Callable[[Part], int] | Literal["declared"] | None
-"""What an image, a file or a recording costs: a number, or a function of the part. ``"declared"`` takes the
-part's own key ``tokens``: for callers who wrote it, since a client may write what it likes. None is an
+"""The tokens of an image, a file or a recording: a number, or a function of the part. ``"declared"`` uses the
+part's key ``tokens``; only for parts that you wrote yourself, since a client may write any number. None is an
 estimate of :data:`MEDIA` each."""
 
 
 class PieceCounter(CountsMessages):
-    """Counts each message by itself, and what is sent beside messages. A subclass has the rules.
+    """A counter that counts each message separately, plus a frame. Subclasses define the rules.
 
-    ``tokenizer`` cuts the texts. Thread-safe, as tokenizers are.
+    Thread-safe, as tokenizers are.
     """
 
     by: By
@@ -47,25 +47,25 @@ class PieceCounter(CountsMessages):
 
     @abstractmethod
     def piece(self, message: Message) -> PartCost:
-        """What a message adds. Raises ``TokenizerError``."""
+        """Return the cost of a message. Raises ``TokenizerError``."""
 
     @abstractmethod
     def frame(self, request: Request) -> PartCost:
-        """What the request costs without its messages."""
+        """Return the cost of the request without its messages."""
 
     @abstractmethod
     def prompt(self, prompt: str | tuple[int | str, ...]) -> PartCost:
-        """What one prompt of a completion or an embedding costs."""
+        """Return the cost of one prompt of a completion or an embedding."""
 
     def count_request(self, request: Request) -> Count:
         if request.prompts:
-            return self._of_prompts(request)
+            return self._count_prompts(request)
         pieces = [self.piece(message) for message in request.messages]
         last = request.messages[-1] if request.messages else None
         return self.whole([self.frame(request), *pieces], last)
 
     def whole(self, costs: Iterable[PartCost], last: Message | None) -> Count:
-        """The count of a request of these parts, whose last message is ``last``."""
+        """Return the count of a request of these parts, whose last message is ``last``."""
         total = at_most = 0
         exact = not _is_prefill(last)
         for cost in costs:
@@ -75,7 +75,7 @@ class PieceCounter(CountsMessages):
         return Count(total, exact, total if exact else max(total, at_most), self.by)
 
     def priced(self, media_tokens: MediaTokens) -> Self:
-        """The same counter with these costs of images and files; itself where none are given."""
+        """Return the same counter with these costs of images and files."""
         if media_tokens is None:
             return self
         other = copy(self)
@@ -86,11 +86,10 @@ class PieceCounter(CountsMessages):
         return PieceSession(self)
 
     def message_sizes(self, messages: Sequence[Message]) -> list[int]:
-        """What each message adds."""
         return [self.piece(Message.of(message)).total for message in messages]
 
     def media(self, message: Message) -> int:
-        """What the images and files of a message cost. Raises :class:`UndeclaredCost`."""
+        """Return the cost of the images and files of a message. Raises :class:`UndeclaredCost`."""
         return sum(map(self._media_part, message.media))
 
     def _media_part(self, part: Part) -> int:
@@ -112,7 +111,7 @@ class PieceCounter(CountsMessages):
             raise TokenizerError(f"media_tokens gave {cost!r}; a count is an integer, 0 or more.")
         return number
 
-    def _of_prompts(self, request: Request) -> Count:
+    def _count_prompts(self, request: Request) -> Count:
         costs = [self.prompt(prompt) for prompt in request.prompts]
         frame = PartCost(0, 0, exact=True)
         if request.fields:
@@ -126,12 +125,12 @@ class PieceCounter(CountsMessages):
 
 
 def _is_prefill(last: Message | None) -> bool:
-    """Whether the model is to go on with an answer: what that costs is published by nobody."""
+    """Return True if the model is to continue an answer: no provider publishes the cost of that."""
     return last is not None and last.role is Role.ASSISTANT and not last.tool_calls
 
 
 class PieceSession:
-    """A conversation counted by a :class:`PieceCounter`: each message once in its life."""
+    """The running count of a conversation by a :class:`PieceCounter`, which counts each message once."""
 
     sums = True
 
@@ -177,8 +176,8 @@ class PieceSession:
         last = next(reversed(self._last.values()), None)
         if not self._last and self._head:
             last = self._head[-1].messages[-1]
-        here = PartCost(self._total, self._at_most, not self._inexact)
-        return self._counter.whole([*self._fixed, here], last)
+        window = PartCost(self._total, self._at_most, not self._inexact)
+        return self._counter.whole([*self._fixed, window], last)
 
     def total_with(self, changes: Mapping[int, Item | None]) -> int:
         before = sum(self._costs[number].total for number in changes)
@@ -202,7 +201,7 @@ class PieceSession:
 
 
 class WholeSession:
-    """A conversation counted request by request, by a counter of which nothing else is known."""
+    """The running count of a conversation by any counter, which counts the complete request each time."""
 
     sums = False
 
@@ -244,19 +243,19 @@ class WholeSession:
         return self.cost(self._items[number])
 
     def cost(self, item: Item) -> int:
-        """By the counter's own ``item_size`` if it has one; else as a request of its own."""
+        """Return the size of an item by the counter's ``item_size``, else as a request of its own."""
         own = getattr(self._counter, "item_size", None)
         if callable(own):
             return int(own(item))
         try:
             return self._counter.count_request(request_of([item])).total
-        except TokenboxError:  # a template may ask for a question before an answer
+        except TokenboxError:  # a template may require a question before an answer
             return sum(get(UNKNOWN).count_batch([message.counted_text for message in item.messages]))
 
     def _request(self, changes: Mapping[int, Item | None]) -> Request:
         shown = (changes.get(number, item) for number, item in self._items.items())
-        here = [item for item in shown if item is not None]
-        return request_of([*self._head, *here], self._tools, self._fields)
+        present = [item for item in shown if item is not None]
+        return request_of([*self._head, *present], self._tools, self._fields)
 
 
 def request_of(
@@ -273,5 +272,5 @@ def request_of(
 
 
 def open_session(counter: RequestCounter) -> RunningCount:
-    """The running count of a conversation, as fast as the counter allows."""
+    """Start the running count of a conversation, by the fastest way that the counter supports."""
     return counter.session() if isinstance(counter, CountsSessions) else WholeSession(counter)

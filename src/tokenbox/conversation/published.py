@@ -1,4 +1,4 @@
-"""OpenAI's chat format by its published rules."""
+"""OpenAI's chat format, by its published rules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from tokenbox.compose.least import least_of
+from tokenbox.compose.lower_bound import lower_bound
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import By, Count, PartCost
 from tokenbox.content.message import Message, Object, Role, thaw
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 OLDER: Final = ("gpt-4-", "gpt-3.5-turbo", "gpt-35-turbo")
 PUBLISHED: Final = ("gpt-4o", *OLDER)
-# The rules for messages of these keys and roles were checked against the API by those who published them.
+# The publishers of the rules verified them against the API for messages of these keys and roles.
 _PROVEN_KEYS: Final = frozenset(("role", "content", "name"))
 _PROVEN_ROLES: Final = frozenset((Role.SYSTEM, Role.USER, Role.ASSISTANT))
 _PROVEN_NAMES: Final = frozenset(role.value for role in _PROVEN_ROLES)
@@ -34,10 +34,10 @@ _PER_FORM: Final = 24  # around the schema of an answer
 
 
 class OpenAIFormat(PieceCounter):
-    """3 tokens for each message beside its role and text, 1 more for a name, 3 that prime the reply.
+    """A counter by OpenAI's rules: 3 tokens per message plus role and text, 1 for a name, 3 for the reply.
 
-    Exact for messages of texts to the models for which that is published. Of tools, calls, parts and other
-    fields the rules are estimates, and for models after GPT-4o all are.
+    Exact for text messages to the models with published rules. For tools, calls, parts and other fields, and
+    for all models after GPT-4o, the figures are estimates.
     Source: the OpenAI Cookbook, "How to count tokens with tiktoken".
     """
 
@@ -45,28 +45,28 @@ class OpenAIFormat(PieceCounter):
 
     def __init__(self, *, older: bool, published: bool, media_tokens: MediaTokens = None) -> None:
         super().__init__(get("cl100k_base" if older else "o200k_base"), media_tokens)
-        self._function = 10 if older else 7  # what a function costs to begin with
+        self._function = 10 if older else 7  # the base cost of a function
         inner = self.tokenizer.identity
         digest = hashlib.sha256(f"openai/2:{inner.fingerprint}:{self._function}".encode()).hexdigest()
         self.identity = TokenizerIdentity(f"{inner.name} openai", "2", digest, published)
 
     @classmethod
     def rules(cls, model: str) -> tuple[bool, bool]:
-        """Whether the model is an older one, and whether its rules are published."""
+        """Return whether the model is an older one, and whether its rules are published."""
         known = f"{model}-"
         return known.startswith(OLDER), known.startswith(PUBLISHED)
 
     def count_request(self, request: Request) -> Count:
-        texts = self._said(request)
+        texts = self._plain_texts(request)
         if texts is None:
             return super().count_request(request)
         total = _PER_REPLY + _PER_MESSAGE * len(request.messages) + self._count(texts)
         return Count(total, exact=True, at_most=total, by=self.by)
 
-    def _said(self, request: Request) -> list[str] | None:
-        """All that counts of a request of roles and texts alone, looked up in one step; None for any other.
+    def _plain_texts(self, request: Request) -> list[str] | None:
+        """Return all texts of a request of roles and texts alone; None for any other request.
 
-        Its figure is the sum of its pieces: this is only faster.
+        A fast path: the count is the same as the sum of the pieces.
         """
         is_proven = self.identity.exact and request.verbatim and not request.prompts
         if not is_proven or request.tools or request.fields or not request.messages:
@@ -106,7 +106,7 @@ class OpenAIFormat(PieceCounter):
         return PartCost(total, max(total, self.bound.frame(request)), exact)
 
     def prompt(self, prompt: str | tuple[int | str, ...]) -> PartCost:
-        """A text is sent as it is, and token ids are counted already."""
+        """Count a prompt: texts are sent as they are, and each token id is one token."""
         exact = self.tokenizer.identity.exact
         if isinstance(prompt, str):
             total = self._count([prompt])
@@ -117,8 +117,8 @@ class OpenAIFormat(PieceCounter):
         return PartCost(total, total if exact else max(total, self.bound.prompt(prompt)), exact)
 
     def _least(self, value: Object) -> int:
-        """With every text in it, also where the rules do not look."""
-        return least_of(thaw(value), self.tokenizer)
+        """Return a lower bound that includes every text, even those that the rules ignore."""
+        return lower_bound(thaw(value), self.tokenizer)
 
     def _count(self, texts: Sequence[str]) -> int:
         return sum(COUNTS.each(self.tokenizer, [text for text in texts if text]))
@@ -136,7 +136,7 @@ class OpenAIFormat(PieceCounter):
         return total
 
     def _properties(self, schema: Frozen) -> int:
-        """The properties of a schema, and of the schemas in it."""
+        """Return the cost of a schema's properties, recursively."""
         given = _fields(schema)
         if not given:
             return 0

@@ -1,4 +1,4 @@
-"""What a conversation's limits did: what left, what stayed and why; as values, data and words."""
+"""Records of what a conversation's limits did: as values, as data and as text."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ T = TypeVar("T")
 
 
 class UnknownHandle(TokenboxError):
-    """Nothing was left out under this handle, or more than one text was."""
+    """No text was left out under this handle, or more than one."""
 
     code = "unknown_handle"
 
 
 class WindowDecision(StrEnum):
-    """What became of an exchange."""
+    """The decision on an exchange."""
 
     KEPT = "kept"
     REDUCED = "reduced"
-    """Some of it left, or is shown shorter: tool rounds and results, or all but what is pinned."""
+    """Part of it was evicted or shortened: tool rounds and results, or everything that is not pinned."""
     EVICTED = "evicted"
 
 
 @dataclass(frozen=True, slots=True)
 class ExchangeResult:
-    """What became of one exchange: ``base_size`` and ``size`` in tokens, before and after.
+    """The result for one exchange: ``base_size`` and ``size`` in tokens, before and after.
 
-    ``numbers`` are the places of its messages in the list that was given; ``left`` of those that left, and
-    ``shortened`` of those of which a shorter form is shown.
+    ``numbers``: the places of its messages in the input list. ``left``: those that were evicted.
+    ``shortened``: those shown in a shorter form.
     """
 
     numbers: tuple[int, ...]
@@ -80,11 +80,11 @@ class ExchangeResult:
 
 @dataclass(frozen=True)
 class Fitted(Generic[T]):
-    """Messages that fit. ``total <= budget``, and ``total`` counts everything that is sent.
+    """Messages that fit: ``total <= budget``, and ``total`` counts everything that is sent.
 
-    ``messages`` are the very objects that were given, in order, but for results that are shown shorter: these
-    are copies, of the same type. ``evicted`` are those that left. ``count`` is the count of the request that
-    ``messages`` make, with the tools. ``left_out`` has the texts that are shown shorter, by their handles.
+    ``messages``: the caller's own objects, in order, except shortened results, which are copies of the same
+    type. ``evicted``: the messages that left. ``count``: the count of the request with ``messages`` and the
+    tools. ``left_out``: the full texts of shortened results, by their handles.
     """
 
     messages: list[T] = field(repr=False)
@@ -95,13 +95,13 @@ class Fitted(Generic[T]):
     steps: tuple[WindowStep, ...] = field(repr=False)
     inputs: tuple[Item, ...] = field(repr=False)
     shown: Mapping[int, Item] = field(repr=False)
-    """The items of ``messages``, by their places in the list that was given."""
+    """The items of ``messages``, by their places in the input list."""
     sizes: tuple[int, ...] = field(repr=False)
-    """What every message counts by itself, in full, in tokens. The total may be more than their sum."""
+    """The tokens of every message by itself, unshortened. The total may be more than their sum."""
     sizes_now: Mapping[int, int] = field(repr=False)
     pinned: frozenset[int] = field(repr=False)
     query: str | None = field(repr=False)
-    """What old parts had to match; None where the oldest left first."""
+    """The query that old messages were matched with; None if the oldest were evicted first."""
     tokenizer: TokenizerIdentity
     left_out: Mapping[str, str] = field(repr=False)
     tools_text: str | None = field(repr=False)
@@ -114,11 +114,14 @@ class Fitted(Generic[T]):
 
     @property
     def exact(self) -> bool:
-        """Whether the total is proven to be the server's own figure."""
+        """True if the total is proven to equal the server's own figure."""
         return self.count.exact
 
     def expand(self, handle: str) -> str:
-        """What was left out under this handle, or a beginning of it. Raises :class:`UnknownHandle`."""
+        """Return the text that was left out under this handle or a prefix of it.
+
+        Raises :class:`UnknownHandle`.
+        """
         return expanded(self.left_out, handle)
 
     @property
@@ -128,28 +131,28 @@ class Fitted(Generic[T]):
 
     @cached_property
     def gone(self) -> frozenset[int]:
-        """The places of the messages that left."""
+        """The places of the evicted messages."""
         return frozenset(range(len(self.inputs))) - self.shown.keys()
 
     @cached_property
     def shortened(self) -> tuple[int, ...]:
-        """The places of the messages of which a shorter form is shown."""
+        """The places of the shortened messages."""
         return tuple(place for place, item in self.shown.items() if item is not self.inputs[place])
 
     @cached_property
     def exchanges(self) -> tuple[ExchangeResult, ...]:
-        """What became of every exchange, in order."""
+        """The result for every exchange, in order."""
         return tuple(map(self._result, exchanges(self.inputs)))
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 (hex) over the RFC 8785 JSON of everything that decides this, and of its result."""
-        import rfc8785  # noqa: PLC0415  # only who asks for a digest pays for it
+        """SHA-256 (hex) over the RFC 8785 JSON of all inputs of this decision and its result."""
+        import rfc8785  # noqa: PLC0415  # loaded only if a digest is needed
 
         return hashlib.sha256(rfc8785.dumps(cast("Any", self._digested()))).hexdigest()
 
     def to_dict(self) -> dict[str, object]:
-        """The record as JSON-compatible data."""
+        """Return the record as JSON-compatible data."""
         return {
             "schema": SCHEMA,
             "budget": self.budget,
@@ -168,7 +171,7 @@ class Fitted(Generic[T]):
         }
 
     def explain(self) -> str:
-        """A line per exchange: what became of it and what it counts; then every step and its reason."""
+        """Return a line per exchange with its decision and size, then every step with its reason."""
         about = "" if self.exact else "~"
         of_budget = "" if self.budget is None else f" of {self.budget:,}"
         lines = [f"{about}{self.total:,}{of_budget} tokens ({self.tokenizer.name})"]
@@ -183,7 +186,7 @@ class Fitted(Generic[T]):
         return in_words("Fitted", self.total, self.budget, self.tokenizer.name, decisions, exact=self.exact)
 
     def _repr_html_(self) -> str:
-        """A small picture, for notebooks."""
+        """Return a small chart for notebooks."""
         rows = [
             FigureRow(one.opening or "(no text)", one.decision.value, one.base_size, one.size)
             for one in self.exchanges
@@ -236,10 +239,10 @@ class Fitted(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Enforced:
-    """What one ``enforce_budget`` did.
+    """The result of one ``enforce_budget``.
 
-    ``overflow`` is the error to raise where it is still over the budget and nothing more may leave.
-    ``failure`` says why there is no new summary of what left.
+    ``overflow``: the error to raise if the request is still over the budget and nothing more may leave.
+    ``failure``: the reason why there is no new summary of the evicted messages.
     """
 
     evicted: tuple[Any, ...] = field(repr=False)
@@ -265,7 +268,7 @@ class Enforced:
 
     @property
     def over(self) -> int:
-        """By how many tokens it is still over the budget."""
+        """The tokens by which the request is still over the budget."""
         return 0 if self.budget is None else max(0, self.total - self.budget)
 
     def to_dict(self) -> dict[str, object]:
@@ -293,20 +296,20 @@ class Enforced:
 
 
 def low_water_of(limits: WindowLimits) -> int | dict[str, str]:
-    """The low-water mark in tokens, or how eagerly it is chosen."""
+    """Return the low-water mark in tokens, or the eagerness by which it is chosen."""
     return limits.mark if limits.eagerness is None else {"auto": weight_text(limits.eagerness)}
 
 
 def sentence(step: WindowStep) -> str:
-    """A step for a person."""
+    """Return a step as a sentence."""
     count = len(step.messages)
-    done = _DONE[step.action]
+    action = _ACTIONS[step.action]
     return (
-        f"{done} {count} message{'' if count == 1 else 's'} ({step.before:,} -> {step.after:,}): {step.why}"
+        f"{action} {count} message{'' if count == 1 else 's'} ({step.before:,} -> {step.after:,}): {step.why}"
     )
 
 
-_DONE: Final = {
+_ACTIONS: Final = {
     WindowAction.EVICT: "evicted",
     WindowAction.MASK: "replaced by one line the results of",
     WindowAction.CUT: "cut the results of",
@@ -315,12 +318,12 @@ _DONE: Final = {
 
 
 def item_digest(item: Item) -> str:
-    """SHA-256 (hex) over the item as JSON with sorted keys."""
+    """Return the SHA-256 (hex) of the item as JSON with sorted keys."""
     return hashlib.sha256(as_json(item.to_dict()).encode()).hexdigest()
 
 
 def expanded(left_out: Mapping[str, str], handle: str) -> str:
-    """The text with that handle, or with the only one that begins so. Raises :class:`UnknownHandle`."""
+    """Return the text with that handle, or its only match as a prefix. Raises :class:`UnknownHandle`."""
     found = [text for known, text in left_out.items() if handle and known.startswith(handle)]
     if len(found) != 1:
         which = "no text was" if not found else f"{len(found)} texts were"
@@ -329,12 +332,12 @@ def expanded(left_out: Mapping[str, str], handle: str) -> str:
 
 
 def as_json(value: object) -> str:
-    """One JSON text for one value: sorted keys, no spaces, nothing escaped that need not be."""
+    """Return a canonical JSON text: sorted keys, no spaces, minimal escaping."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=_plain)
 
 
 def _plain(value: object) -> object:
-    """What reads as JSON and is no dict or list: as one."""
+    """Convert mappings, sequences and integers of other types for JSON."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Sequence):
@@ -346,5 +349,5 @@ def _plain(value: object) -> object:
 
 
 def names(items: Sequence[Item], sizes: Mapping[int, int]) -> list[tuple[str, int]]:
-    """What is there, by names a person understands, with their sizes."""
+    """Return readable names of the items with these places, each with its size."""
     return [(f"messages[{number}] ({items[number].role.value})", size) for number, size in sizes.items()]

@@ -1,4 +1,4 @@
-"""What is sent of messages and tools, and the days on which it may be."""
+"""Messages and tools in the form in which they are sent to a template, and dates in templates."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from tokenbox.content.message import InvalidMessage, Message, Part, PartKind, ch
 from tokenbox.conversation.pieces import MEDIA
 
 SOME_DAY: Final = dt.datetime(2024, 7, 26, 12, tzinfo=dt.UTC)
-"""For a template that prints the date, where no clock was given: its counts are not exact."""
-# Forms of a date that have no time of the day in them; the server may stand in another time zone.
+"""The date for templates that print it, if no clock was given: their counts are not exact."""
+# Date formats without a time of day; the server may be in another time zone.
 _DAYS_ONLY: Final = re.compile(r"(?:[^%]|%[-_0^#]?[aAbBdeFgGhjmnuUVwWxyYDtC%])*")
 
 
 def only_days(forms: Iterable[str]) -> bool:
-    """Whether none of these forms of a date has a time of the day in it."""
+    """Return True if none of these date formats includes a time of day."""
     return all(map(_DAYS_ONLY.fullmatch, forms))
 
 
 def mapping(message: Message | Mapping[str, object]) -> dict[str, Any]:
-    """The message as it is sent, for a template."""
+    """Return the message as it is sent, for a template."""
     return Message.of(message).to_dict(declared=False)
 
 
 def tool_mappings(tools: object) -> Sequence[Mapping[str, Any]]:
-    """The tools, if they are a list of mappings. What is in those, whoever reads them finds out."""
+    """Return the tools if they are a list of mappings, without validating the mappings."""
     if tools is None:
         return ()
     if isinstance(tools, Sequence) and all(isinstance(tool, Mapping) for tool in tools):
@@ -37,7 +37,7 @@ def tool_mappings(tools: object) -> Sequence[Mapping[str, Any]]:
 
 
 def without_media(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], int]:
-    """The messages without their images and files, and what those are taken to cost."""
+    """Return the messages without images and files, and the estimated cost of those."""
     if not any(message.media for message in messages):
         return messages, 0
     cost = MEDIA * sum(len(message.media) for message in messages)

@@ -1,4 +1,4 @@
-"""Requests counted by a server: whatever it answers, each request asked once."""
+"""Requests counted by a server, each asked once."""
 
 from __future__ import annotations
 
@@ -24,17 +24,16 @@ if TYPE_CHECKING:
     from tokenbox.content.request import Request
 
 ServerCount = Callable[[dict[str, Any]], Any]
-"""Asks a server for the count of a body of chat completions: the count, or an awaitable of it."""
+"""A function that asks a server for the count of a chat completions body; it may return an awaitable."""
 
-MOST: Final = 10_000
-"""Counts that are remembered."""
+MAX_CACHED: Final = 10_000
 
 
 class ServerFormat(CountsMessages):
-    """What a server answers. For an async ``count``, use :meth:`acount_request`.
+    """A counter that asks a server. For an async ``count``, use :meth:`acount_request`.
 
-    ``exact``: the server counts as it bills. A request that was translated from another API's shape is not
-    what will be sent, so its count is not exact.
+    ``exact``: the server counts as it bills. A request translated from another API's shape is not the one
+    that will be sent, so its count is not exact.
     """
 
     def __init__(self, count: ServerCount, name: str, *, exact: bool = True) -> None:
@@ -57,7 +56,7 @@ class ServerFormat(CountsMessages):
         return self._count(request, self._known[key])
 
     async def acount_request(self, request: Request) -> Count:
-        """``count_request``, awaiting the server's answer if it has to be awaited."""
+        """As ``count_request``, awaiting the server's answer if necessary."""
         key, body = _body(request)
         if key not in self._known:
             answer = self._ask(body)
@@ -65,7 +64,7 @@ class ServerFormat(CountsMessages):
         return self._count(request, self._known[key])
 
     def item_size(self, item: Item) -> int:
-        """About what an item adds: the server is asked for requests, not for each of their parts."""
+        """Return an estimate of an item's tokens: the server counts only complete requests."""
         return sum(self._sizes.count_batch([message.counted_text for message in item.messages]))
 
     def message_sizes(self, messages: Sequence[Message]) -> list[int]:
@@ -80,13 +79,13 @@ class ServerFormat(CountsMessages):
         number = whole(answer)
         if number is None or number < 0:
             raise TokenizerError(f"the server gave {answer!r}; a count is an integer, 0 or more.")
-        if len(self._known) >= MOST:  # requests of long ago
+        if len(self._known) >= MAX_CACHED:
             self._known.clear()
         self._known[key] = number
 
 
 def _body(request: Request) -> tuple[str, dict[str, Any]]:
-    """A key to know the request by, and the body that asks for its count."""
+    """Return a cache key of the request, and the body that asks for its count."""
     body: dict[str, Any] = {}
     if request.prompts:
         prompts = [thaw(prompt) for prompt in request.prompts]

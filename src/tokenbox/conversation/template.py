@@ -1,7 +1,7 @@
-"""Chat templates in the way of Hugging Face: Jinja in a sandbox, the same prompt for the same input, always.
+"""Chat templates as Hugging Face renders them: Jinja in a sandbox, deterministic.
 
-A template comes with a model from strangers, so it can neither reach anything nor run or write without end.
-The date is an argument; there is no clock.
+Templates come with models from untrusted sources, so the sandbox gives no access to the system and bounds
+steps and output. The date is an argument; there is no clock.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 
     from jinja2.parser import Parser
 
-# Ten thousand messages of a hundred steps each pass; a template that does nothing but loop ends in seconds.
+# Enough for ten thousand messages of a hundred steps each; an endless loop ends within seconds.
 MAX_STEPS: Final = 1_000_000
 MAX_CHARACTERS: Final = 64 * 1024 * 1024
-MAX_FIXED: Final = 8 * MAX_CHARACTERS  # texts of the template itself, were all branches of a loop taken
-MAX_PARTS: Final = 1_000_000  # of one list, with all that is in it, however often the same thing is
+MAX_FIXED: Final = 8 * MAX_CHARACTERS  # literal text of the template, as if all branches of a loop were taken
+MAX_PARTS: Final = 1_000_000  # of a list, recursively, counting repeated references each time
 _TICK: Final = "tokenbox_tick"
 _JOIN: Final = "tokenbox_join"
 _MADE: Final = "tokenbox_made"
-# Widths and exponents beyond these make texts and numbers that no prompt has.
+# Larger widths and exponents give texts and numbers that no prompt contains.
 _MAX_WIDTH: Final = 10_000
 _MAX_EXPONENT: Final = 64
 _MAX_BITS: Final = 4096
 _WIDE: Final = re.compile(r"\d{5,}|\*|\{[^{}]*\{")
-# Filters that may make much more than they are given, and those that go through all they are given.
-_WIDTHS: Final = ("center", "indent", "format", "slice", "batch", "truncate", "wordwrap", "round")
-_THOROUGH: Final = (
+# Filters whose output may be much larger than their input, and filters that traverse their entire input.
+_WIDTH_FILTERS: Final = ("center", "indent", "format", "slice", "batch", "truncate", "wordwrap", "round")
+_TRAVERSING_FILTERS: Final = (
     "join",
     "sum",
     "string",
@@ -60,9 +60,9 @@ class _Refused(Exception):
 
 
 class _Generation(Extension):
-    """``{% generation %}``, which marks what the assistant wrote, and prints what is in it."""
+    """The tag ``{% generation %}``, which marks the assistant's text and renders its content."""
 
-    tags = {"generation"}  # noqa: RUF012  # as Jinja asks for it
+    tags = {"generation"}  # noqa: RUF012  # required by Jinja
 
     def parse(self, parser: Parser) -> nodes.Node | list[nodes.Node]:
         next(parser.stream)
@@ -70,7 +70,7 @@ class _Generation(Extension):
 
 
 class _Bounding(NodeTransformer):
-    """Every turn of a loop and every call of a macro is counted, every ``~`` and every list bounded."""
+    """A transformer that adds a step counter to loops and macros, and bounds to every ``~`` and list."""
 
     def __init__(self, environment: jinja2.Environment) -> None:
         self._environment = environment
@@ -107,7 +107,7 @@ def _is_no_constant(node: nodes.Node) -> bool:
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """The sandbox, in which no single step makes something huge."""
+    """A sandbox in which no single operation creates a huge value."""
 
     intercepted_binops = frozenset({"+", "*", "**", "%"})
 
@@ -122,7 +122,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        # 'a'.center(10**9) and its like. The sandbox itself bounds range().
+        # Methods such as 'a'.center(10**9). The sandbox itself bounds range().
         text = getattr(getattr(obj, "__wrapped__", obj), "__self__", None)
         if isinstance(text, str):
             if not _narrow(*args, *kwargs.values()):
@@ -142,7 +142,7 @@ def _length(value: object) -> int:
 
 
 def _weigh(value: object) -> tuple[int, int]:
-    """Parts and characters of a value, each as often as it is there. Raises if it is too large."""
+    """Return the parts and characters of a value, repeated references included. Raises if too large."""
     parts, characters, waiting = 0, 0, [value]
     while waiting:
         item = waiting.pop()
@@ -178,7 +178,7 @@ def _check_replace(text: object, old: object = "", new: object = "", *_: object)
 
 
 def _is_small(left: object, right: object) -> bool:
-    """Whether the product has few enough bits, where both are whole numbers."""
+    """Return False if both are integers and their product has too many bits."""
     if isinstance(left, int) and isinstance(right, int):
         return left.bit_length() + right.bit_length() <= _MAX_BITS
     return True
@@ -221,12 +221,12 @@ class ChatTemplate:
             trim_blocks=True,
             lstrip_blocks=True,
             extensions=[_Generation, loopcontrols],
-            finalize=self._shown,
+            finalize=self._output,
         )
         filters = self._environment.filters
         filters["tojson"] = to_json
-        filters |= {name: _bounded_filter(name, filters[name]) for name in _WIDTHS}
-        filters |= {name: _thorough_filter(name, filters[name]) for name in _THOROUGH}
+        filters |= {name: _bounded_filter(name, filters[name]) for name in _WIDTH_FILTERS}
+        filters |= {name: _checked_filter(name, filters[name]) for name in _TRAVERSING_FILTERS}
         del self._environment.globals["lipsum"]
         self._environment.globals |= {
             "raise_exception": _raise_exception,
@@ -242,7 +242,7 @@ class ChatTemplate:
             raise TemplateError(f"the chat template does not parse: {error}.") from None
 
     def render(self, variables: Mapping[str, object]) -> str:
-        """The prompt. Raises :class:`TemplateError`."""
+        """Return the prompt. Raises :class:`TemplateError`."""
         self._steps = self._written = self._fixed = 0
         try:
             return "".join(_bounded(self._template.generate(**variables)))
@@ -255,11 +255,11 @@ class ChatTemplate:
                 f"the chat template failed on these messages: {type(error).__name__}: {error}."
             ) from error
 
-    @jinja2.pass_context  # so that nothing is shown ahead
-    def _shown(self, _: object, value: Any) -> str:  # noqa: ANN401  # whatever a template shows
+    @jinja2.pass_context  # disables constant folding, which would bypass the counter
+    def _output(self, _: object, value: Any) -> str:  # noqa: ANN401  # any value in a template
         text = value if isinstance(value, str) else str(_checked(value))
         self._written += len(text)
-        if self._written > MAX_CHARACTERS:  # also what a macro or a block keeps to itself
+        if self._written > MAX_CHARACTERS:  # includes the output of macros and blocks
             raise TemplateError(f"the chat template wrote more than {MAX_CHARACTERS:,} characters.")
         return text
 
@@ -294,7 +294,7 @@ def _bounded(pieces: Iterator[str]) -> Iterator[str]:
 
 
 def _bounded_filter(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
-    """Jinja's own filter, without huge widths."""
+    """Wrap a Jinja filter to refuse huge widths."""
 
     @functools.wraps(own)
     def bounded(value: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # as the filter has it
@@ -307,11 +307,11 @@ def _bounded_filter(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
     return bounded
 
 
-def _thorough_filter(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
-    """The filter, for what can be gone through."""
+def _checked_filter(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a Jinja filter to refuse values that are too large to traverse."""
 
     @functools.wraps(own)
-    def thorough(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # as the filter has it
+    def checked(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # as the filter has it
         for value in (*args, *kwargs.values()):
             if not isinstance(value, jinja2.nodes.EvalContext | jinja2.Environment):
                 _checked(value)
@@ -322,7 +322,7 @@ def _thorough_filter(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
             _check_join(next(iter(own_args[1:]), kwargs.get("d", "")), own_args[0])
         return own(*args, **kwargs)
 
-    return thorough
+    return checked
 
 
 def _raise_exception(message: object) -> None:
@@ -336,7 +336,7 @@ def to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,  # noqa: FBT001, FBT002
 ) -> str:
-    """The filter ``tojson`` of Hugging Face: plain JSON, nothing escaped for HTML."""
+    """Hugging Face's filter ``tojson``: plain JSON without HTML escapes."""
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )

@@ -1,7 +1,7 @@
-"""Requests counted here: a chat template, a vocabulary, and the rules of the server that uses them.
+"""Requests counted locally, by a chat template, a vocabulary, and the rules of the server that uses them.
 
-A count is exact where that is proven: template, vocabulary and rules are in the table that the corpus command
-writes (``llama/verified.json``), and the request has nothing that the proof does not cover.
+A count is exact if that is proven: template, vocabulary and rules are in the table that the corpus command
+writes (``llama/verified.json``), and the request has no feature that the proof does not cover.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.message import Message, Role, thaw
 from tokenbox.conversation.counting import CountsMessages
-from tokenbox.conversation.llama.prompt import COSTLESS, LlamaTemplate, asked, can_be_sent
+from tokenbox.conversation.llama.prompt import LlamaTemplate
 from tokenbox.conversation.llama.run import Run
+from tokenbox.conversation.llama.server_request import COSTLESS, asked, can_be_sent
 from tokenbox.conversation.llama.session import LlamaSession
 from tokenbox.conversation.llama.syntax import TemplateError
 from tokenbox.conversation.llama.verified import is_verified
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from tokenbox.compose.requests import RunningCount
     from tokenbox.content.request import Request
-    from tokenbox.conversation.llama.prompt import ServerRequest
+    from tokenbox.conversation.llama.server_request import ServerRequest
     from tokenbox.tokenizers.special import ChatVocabulary, PromptTokenizer
 
     Clock = Callable[[], dt.datetime]
@@ -44,10 +45,7 @@ _ONE_DAY: Final = dt.timedelta(days=1)
 
 
 class TemplateFormat(CountsMessages):
-    """A chat template and a local tokenizer. Every piece between special tokens is counted once.
-
-    ``identity`` says who counts, ``template_digest`` by which template.
-    """
+    """A counter with a chat template and a local tokenizer. Pieces between special tokens are cached."""
 
     server: ClassVar[str]
 
@@ -74,7 +72,7 @@ class TemplateFormat(CountsMessages):
 
     @abstractmethod
     def _open(self) -> None:
-        """Make the template ready. Raises ``TemplateError`` if it does not parse."""
+        """Parse the template. Raises ``TemplateError``."""
 
     def now(self) -> dt.datetime | None:
         """The time of the request; None if none was given."""
@@ -85,7 +83,7 @@ class TemplateFormat(CountsMessages):
     def render(
         self, messages: Sequence[MessageLike], tools: Tools = None, *, add_generation_prompt: bool = True
     ) -> str:
-        """The prompt itself. Raises ``TemplateError``."""
+        """Return the prompt. Raises ``TemplateError``."""
 
     def count_messages(
         self, messages: Sequence[MessageLike], tools: Tools = None, *, add_generation_prompt: bool = True
@@ -94,30 +92,29 @@ class TemplateFormat(CountsMessages):
         return self.count_prompt(text)
 
     def session(self) -> RunningCount:
-        """The running count of a conversation, as fast as the template allows."""
         return WholeSession(self)
 
     def count_prompt(self, text: str) -> int:
-        """The tokens of a rendered prompt."""
+        """Return the tokens of a rendered prompt."""
         return self._vocabulary.prompts.count(text)
 
     def count_text(self, text: str) -> int:
-        """The tokens of a text, as the bound of a request counts it, too."""
+        """Return the tokens of a text, through the cache that the bound of a request uses, too."""
         return COUNTS.each(self._vocabulary.tokenizer, [text])[0]
 
     def message_sizes(self, messages: Sequence[MessageLike]) -> list[int]:
-        """What each message counts by itself, with its markers, where it can stand by itself."""
+        """Return the tokens of each message by itself, with its markers if it can be rendered alone."""
         return [self._size(Message.of(message)) for message in messages]
 
     def _size(self, message: Message) -> int:
         try:
             return self.count_messages([message], add_generation_prompt=False)
-        except TemplateError:  # a template may ask for a question before an answer
+        except TemplateError:  # a template may require a question before an answer
             return self._vocabulary.prompts.count(message.counted_text)
 
 
 class LlamaFormat(TemplateFormat):
-    """A template as a llama.cpp server renders it."""
+    """A counter for a template as a llama.cpp server renders it."""
 
     server = "llama.cpp"
 
@@ -147,11 +144,11 @@ class LlamaFormat(TemplateFormat):
         return super().count_prompt(text) + self.added
 
     def exact_for(self, messages: Sequence[MessageLike], tools: Tools = None) -> bool:
-        """Whether the count of this request is exact. Raises ``TemplateError``."""
+        """Return True if the count of this request is exact. Raises ``TemplateError``."""
         return self.exact and self._is_certain(self.asked(messages, tools, {}))
 
     def count_request(self, request: Request) -> Count:
-        """The count of the request. Raises ``TemplateError`` for what the server refuses."""
+        """Return the count of the request. Raises ``TemplateError`` if the server would refuse it."""
         if request.prompts:
             return self._count_prompts(request)
         fields: dict[str, Any] = thaw(request.fields)
@@ -163,7 +160,7 @@ class LlamaFormat(TemplateFormat):
         return Count(total, exact, total if exact else max(total, self.bound.request(request)), By.TEMPLATE)
 
     def _count_prompts(self, request: Request) -> Count:
-        """Prompts of completions: the texts themselves, which are tokenized as a rendered prompt is."""
+        """Count prompts of completions, whose texts are tokenized like a rendered prompt."""
         totals = [
             self.count_prompt(prompt)
             if isinstance(prompt, str)
@@ -189,7 +186,7 @@ class LlamaFormat(TemplateFormat):
         return self.template.text(self.template.prepared(request, now), run), run
 
     def _is_certain(self, request: ServerRequest) -> bool:
-        """Whether neither the date nor what cannot be known of the server changes the count."""
+        """Return True if neither the date nor unknown settings of the server change the count."""
         if not can_be_sent(request.messages):
             return False
         now = self.now()
@@ -202,7 +199,7 @@ class LlamaFormat(TemplateFormat):
     def others(
         self, request: ServerRequest, now: dt.datetime | None
     ) -> Iterator[tuple[ServerRequest, dt.datetime]]:
-        """What it may be as well for the server: on the days beside, and with thoughts of the past kept."""
+        """Yield variants that the server may use: on neighbouring days, and with past thoughts kept."""
         if self.template.prints_dates:
             for day in (_OTHER_DAY,) if now is None else (now - _ONE_DAY, now + _ONE_DAY):
                 yield request, day
@@ -215,16 +212,16 @@ class LlamaFormat(TemplateFormat):
 
 
 class TransformersFormat(TemplateFormat):
-    """A template as the library ``transformers`` renders it: messages as they are, Jinja2 in a sandbox.
+    """A counter for a template as ``transformers`` renders it: messages as they are, Jinja2 in a sandbox.
 
-    Exact for what every server does that renders so: messages of a role and a text, without tools, that end
-    in a question, by a template that was compared with the library and prints no date.
+    Exact for requests that all such servers render alike: messages of a role and a text, without tools, that
+    end in a question, by a template that was compared with the library and prints no date.
     """
 
     server = "transformers"
 
     def _open(self) -> None:
-        from tokenbox.conversation.template import ChatTemplate  # noqa: PLC0415  # Jinja2 takes its time
+        from tokenbox.conversation.template import ChatTemplate  # noqa: PLC0415  # Jinja2 is slow to import
 
         self._template = ChatTemplate(self.source, now=self.now())
         tokens = {"bos_token": self._vocabulary.bos, "eos_token": self._vocabulary.eos}
@@ -254,7 +251,7 @@ class TransformersFormat(TemplateFormat):
         return Count(total, exact, at_most, By.TEMPLATE)
 
     def covers(self, request: Request) -> bool:
-        """Whether all servers that render so render the same of this request."""
+        """Return True if all servers of this kind render this request alike."""
         messages = request.messages
         beside = request.tools or request.fields or self._given or "strftime_now" in self.source
         texts = all(
@@ -265,4 +262,4 @@ class TransformersFormat(TemplateFormat):
 
 
 FORMATS: Final = {made.server: made for made in (LlamaFormat, TransformersFormat)}
-"""The formats of templates by the server whose rules they follow."""
+"""The template formats by the server whose rules they follow."""

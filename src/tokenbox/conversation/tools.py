@@ -1,8 +1,8 @@
-"""Tools as part of the budget: what their schemas cost in every request, and a fixed set of shortenings.
+"""Tools as part of the budget: the cost of their schemas in every request, and ways to shorten them.
 
-The schemas of tools are sent with every request, and often cost more than the conversation. Nothing here
-changes them by itself: you ask for a shortening once, at the start of a session, and send what it returns.
-Names, types, required parameters and the values that a parameter may have are always kept.
+The schemas of tools are sent with every request and often cost more than the conversation. Nothing is
+shortened automatically: call :func:`shorten_tools` once, at the start of a session, and send its result.
+Names, types, required parameters and enumerated values are always kept.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 
 class Shortening(StrEnum):
-    """What may be done to schemas, in the order in which it is done."""
+    """A way to shorten schemas, in the order of application."""
 
     SORT = "sort"
-    """Tools by their names: the same set is the same prompt, whoever lists them."""
+    """Sort tools by name, so that the same set always gives the same prompt."""
     NOTES = "notes"
-    """Titles, examples and comments of schemas leave; no model needs them to call a tool."""
+    """Remove titles, examples and comments; no model needs them to call a tool."""
     SENTENCES = "sentences"
-    """Descriptions keep their first sentence."""
+    """Keep only the first sentence of descriptions."""
     UNUSED = "unused"
-    """Optional parameters leave that no call so far has used."""
+    """Remove optional parameters that no call has used."""
 
 
 ALL_SHORTENINGS: Final = tuple(Shortening)
@@ -49,7 +49,7 @@ _SENTENCE: Final = re.compile(r".*?[.!?](?=\s|$)|.+", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class ToolCost:
-    """One tool: ``tokens`` are what the request would count less without it. ``calls``: how often it was."""
+    """The cost of one tool. ``tokens``: the tokens saved without it. ``calls``: how often it was called."""
 
     name: str
     tokens: int
@@ -61,7 +61,7 @@ class ToolCost:
 
 @dataclass(frozen=True, slots=True)
 class ToolCosts:
-    """What tools cost in every request. ``total`` has what there is once for all of them, too."""
+    """The cost of tools in every request. ``total`` includes the tokens that all tools share."""
 
     tools: tuple[ToolCost, ...]
     total: int
@@ -82,7 +82,7 @@ class ToolCosts:
 
 @dataclass(frozen=True, slots=True)
 class ToolStep:
-    """One shortening, with the tokens of all tools before and after it."""
+    """One applied shortening, with the tokens of all tools before and after it."""
 
     shortening: Shortening
     tools: tuple[str, ...]
@@ -100,7 +100,7 @@ class ToolStep:
 
 @dataclass(frozen=True, slots=True)
 class ShortenedTools:
-    """Tools to send from now on, unchanged, and the record of what was done to them."""
+    """Shortened tools to send in every request, and the record of the changes."""
 
     tools: list[dict[str, Any]]
     steps: tuple[ToolStep, ...]
@@ -117,9 +117,9 @@ class ShortenedTools:
 
 
 def tool_costs(tools: Sequence[Tool], count: Counts = None, messages: Sequence[object] = ()) -> ToolCosts:
-    """What each tool costs, largest first; ``messages`` say which were called.
+    """Return the cost of each tool, the largest first. ``messages`` show which tools were called.
 
-    ``count``: what counts, such as a model's name. Raises ``InvalidMessage`` or a ``TokenizerError``.
+    ``count``: the counter, such as a model's name. Raises ``InvalidMessage`` or a ``TokenizerError``.
     """
     counter, calls = counter_of(count), _calls(messages)
     whole_count, exact = _tokens(counter, tools)
@@ -143,13 +143,13 @@ def shorten_tools(
     messages: Sequence[object] = (),
     shortenings: Collection[str] = (Shortening.SORT, Shortening.NOTES, Shortening.SENTENCES),
 ) -> ShortenedTools:
-    """Tools that cost less: ``shortenings`` one after the other, until they fit ``budget`` tokens.
+    """Apply ``shortenings`` one after the other, until the tools fit ``budget`` tokens.
 
-    Without a budget each is done. ``sort`` is always done where it is asked for. ``unused`` needs
-    ``messages``: parameters that their calls used stay.
+    Without a budget all are applied. ``sort`` is always applied if it is listed. ``unused`` needs
+    ``messages``: parameters that their calls used are kept.
 
     Raises :class:`ContextCriticalOverflow` if the tools do not fit after all of them, ``InvalidBudget`` for
-    no such shortening or budget, and ``InvalidMessage``.
+    an invalid shortening or budget, and ``InvalidMessage``.
     """
     if budget is not None and (whole(budget) is None or budget < 0):
         raise InvalidBudget(f"the budget of tools is a whole number of tokens, not {budget!r:.40}.")
@@ -190,14 +190,14 @@ def shorten_tools(
 
 
 def name_of(tool: Tool) -> str:
-    """The name of a tool, in the shape of whichever API."""
+    """Return the name of a tool in the shape of any API."""
     function = tool.get("function")
     inner = function if isinstance(function, Mapping) else tool
     return str(inner.get("name") or inner.get("type") or "")
 
 
 def _tokens(counter: RequestCounter, tools: Sequence[Tool]) -> tuple[int, bool]:
-    """What tools add to a request with one short message."""
+    """Return the tokens that tools add to a request with one short message, and whether they are exact."""
     hello = read_items([{"role": "user", "content": "hi"}])
     with_tools = counter.count_request(Request.of_items(hello, list(tools) or None))
     bare = counter.count_request(Request.of_items(hello))
@@ -210,7 +210,7 @@ def _calls(messages: Sequence[object]) -> Tally[str]:
 
 
 def _used(messages: Sequence[object]) -> dict[str, set[str]]:
-    """The parameters that calls have used, by the names of tools."""
+    """Return the parameters used by calls, by the names of tools."""
     found: dict[str, set[str]] = {}
     for item in read_items(list(messages)):
         for message in item.messages:
@@ -241,13 +241,13 @@ def _shorter(tool: Tool, how: Shortening, used: Mapping[str, set[str]]) -> dict[
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence of a description, on one line."""
+    """Return the first sentence of a description, on one line."""
     found = _SENTENCE.match(" ".join(text.split()))
     return "" if found is None else found[0]
 
 
 def _schema(schema: Mapping[str, Any], how: Shortening, *, names: bool = False) -> dict[str, Any]:
-    """A schema, shortened all through. ``names``: its keys are names of parameters, which all stay."""
+    """Shorten a schema recursively. ``names``: its keys are names of parameters, which are all kept."""
     made: dict[str, Any] = {}
     for key, value in schema.items():
         if how is Shortening.NOTES and not names and key in _NOTES:

@@ -1,15 +1,14 @@
-"""What a request counts, what would fit, and whether it may be sent (nrv ADR 007, 3). No model is called.
+"""Estimates, packing and enforcement of context limits (nrv ADR 007, 3). No model is called.
 
     ctx.estimate("gpt-4o", ["You are brief.", document])      Estimate(tokens_in, per_chunk, tokenizer, exact)
     ctx.capabilities()                                        [ModelCapabilities(id, context_window, ...)]
     ctx.pack(chunks, 8_000, 500, "0.05", "box", "gpt-4o")     PackPlan(packed, dropped, summary_ops, layout)
     ctx.enforce("gpt-4o", chunks, "json", 500)                Enforcement(ok, why, plan)
 
-Chunks are strings, sections, blocks or chat messages, one kind at a time. What is not said in the call comes
-from the settings of the folder (:mod:`tokenbox.config`), from what the model's server said when it was last
-asked, and from the catalog, each figure with its source: :mod:`tokenbox.models` resolves,
-:mod:`tokenbox.policy` decides. Servers are asked by :func:`discover`, and by counts where
-``tokenize.use_endpoint`` is on.
+Chunks are strings, sections, blocks or chat messages, one kind per call. Defaults come from the settings of
+the folder (:mod:`tokenbox.config`), the saved answer of the model's server, and the catalog, each figure with
+its source: :mod:`tokenbox.models` resolves, :mod:`tokenbox.policy` decides. Only :func:`discover` asks
+servers, and counting if ``tokenize.use_endpoint`` is on.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from tokenbox.compose.layout import SEPARATOR
 from tokenbox.config import current, reload
 from tokenbox.config.servers import keep_answer
 from tokenbox.conversation.served import ServerFormat
-from tokenbox.errors import CodeNotAllowed, NoTokenizer, TokenboxError, TokenizerError
+from tokenbox.errors import CodeNotAllowed, NoTokenizer, TokenboxError, TokenizerError, shown
 from tokenbox.models import (
     NO_LIMITS,
     ModelFigures,
@@ -122,16 +121,16 @@ __all__ = [
 
 T = TypeVar("T")
 
-# Other models named in a remedy.
-NAMED = 3
+# The maximum number of other models in a remedy.
+MAX_ALTERNATIVES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCapabilities:
-    """What a model can do, as far as it is known. None is unknown, and never 0.
+    """The known limits and tokenizer of a model. None is unknown, and never 0.
 
-    ``tokenizer_name`` is the tokenizer that the settings name for it, else the family it belongs to.
-    ``sources`` says of each field where it is from. ``configured``: it stands in the settings.
+    ``tokenizer_name``: the tokenizer from the settings, else the model's family. ``sources``: the source of
+    each field. ``configured``: the model is in the settings.
     """
 
     id: str
@@ -156,9 +155,9 @@ class ModelCapabilities:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What the server of one model said; ``problem`` is why it said nothing, None if it did.
+    """The answer of a model's server. ``problem``: why there is no answer, else None.
 
-    ``kept``: it holds in other processes too.
+    ``kept``: the answer was saved for other processes.
     """
 
     name: str
@@ -169,18 +168,18 @@ class Discovery:
     kept: bool = False
 
     def to_dict(self) -> dict[str, object]:
-        said = {limit.value: self.limits.figure(limit) for limit in Limit}
+        figures = {limit.value: self.limits.figure(limit) for limit in Limit}
         return {
             "name": self.name,
             "model": self.model,
             "endpoint": self.endpoint,
-            **{name: None if figure is None else figure.to_dict() for name, figure in said.items()},
+            **{name: None if figure is None else figure.to_dict() for name, figure in figures.items()},
             "problem": self.problem,
             "kept": self.kept,
         }
 
 
-# The questions of ADR 007.
+# The functions of ADR 007.
 
 
 def estimate(
@@ -193,12 +192,12 @@ def estimate(
     config: Config | None = None,
     proof: Sink | None = None,
 ) -> Estimate:
-    """What ``chunks`` count for ``model``: the whole that would be sent, and each chunk alone.
+    """Count ``chunks`` for ``model``: the whole request, and each chunk alone.
 
-    ``tokenizer`` goes before the one of the settings; naming it enables it. It is a vocabulary, which cuts
-    texts, a chat format, which counts messages, or the name of a model. ``proof`` is given the evidence.
+    ``tokenizer`` overrides and enables a tokenizer: a vocabulary for texts, a chat format for messages, or
+    the name of a model. ``proof`` is called with the evidence.
 
-    Raises ``NoTokenizer`` with the commands that enable a tokenizer, and ``InvalidChunks``.
+    Raises ``NoTokenizer`` with commands that enable a tokenizer, and ``InvalidChunks``.
     """
     settings = current() if config is None else config
     request = read_chunks(chunks, separator, tools)
@@ -207,13 +206,13 @@ def estimate(
 
 
 def capabilities(query: str = "", *, config: Config | None = None) -> list[ModelCapabilities]:
-    """What models can do: those of the settings first, then those of the catalog that ``query`` may mean.
+    """List models and their limits: those of the settings first, then matches of ``query`` in the catalog.
 
-    Of an empty query, all models of the catalog under the names their makers give them. Raises
-    ``InvalidPolicy`` for a query that is not text.
+    An empty query lists all models of the catalog under their makers' names. Raises ``InvalidPolicy`` for a
+    query that is not text.
     """
     if not isinstance(query, str):
-        raise InvalidPolicy(f"a query is a model's name, or words of it, not {query!r:.60}.", field="query")
+        raise InvalidPolicy(f"a query is a model's name, or words of it, not {shown(query)}.", field="query")
     settings = current() if config is None else config
     wanted = query.strip().lower()
     own = [name for name in settings.names("models") if wanted in name.lower()]
@@ -227,17 +226,17 @@ def discover(
     key: Callable[[Connection], ApiKey | None] = lambda connection: None,  # noqa: ARG005
     today: dt.date | None = None,
 ) -> list[Discovery]:
-    """Ask the servers of these models of the settings (default: all that have an endpoint) for their limits.
+    """Ask the servers of these models in the settings (default: all with an endpoint) for their limits.
 
-    It asks only servers that the settings name. What they say is kept with its day, and holds from then on
-    for ``estimate``, ``pack``, ``enforce``, the command line and the gateway, after the settings and before
-    what is published. ``key`` gives the key of a connection, where one is needed. A server that does not
-    answer is a ``problem`` in its result.
+    Only servers in the settings are asked. Their answers are saved with the date. From then on ``estimate``,
+    ``pack``, ``enforce``, the command line and the gateway use them: settings override them, and they
+    override published limits. ``key`` returns the API key of a connection, if it needs one. If a server does
+    not answer, its result has a ``problem``.
     """
     settings = current() if config is None else config
     day = (dt.datetime.now(dt.UTC).date() if today is None else today).isoformat()
-    asked = [_name(name) or "" for name in names] or _with_endpoint(settings)
-    return [_asked(name, settings, key, day) for name in asked]
+    models = [_name(name) or "" for name in names] or _with_endpoint(settings)
+    return [_discovery(name, settings, key, day) for name in models]
 
 
 def pack(  # noqa: PLR0913  # the seven of ADR 007, and keyword options
@@ -255,26 +254,27 @@ def pack(  # noqa: PLR0913  # the seven of ADR 007, and keyword options
     config: Config | None = None,
     proof: Sink | None = None,
 ) -> PackPlan:
-    """The plan of what would be sent of ``chunks``. Nothing is sent, and nothing is summarized.
+    """Plan which of the ``chunks`` to send. Nothing is sent or summarized.
 
-    What is None comes from the settings and the catalog. ``strategy``: ``box``, ``ladder``, ``window``,
-    ``worth`` (what the last question needs most), a function, the name of an entry point of
-    ``tokenbox.strategies``, or ``"module:function"``. ``proof`` is given the evidence, of a failure too.
+    An argument that is None comes from the settings and the catalog. ``strategy``: ``box``, ``ladder``,
+    ``window``, ``worth`` (by relevance to the last question), a function, the name of an entry point of
+    ``tokenbox.strategies``, or ``"module:function"``. ``proof`` is called with the evidence, also of a
+    failure.
 
-    Raises ``ContextCriticalOverflow`` if what must be kept does not fit, ``NoTokenizer`` and
+    Raises ``ContextCriticalOverflow`` if the critical chunks do not fit, ``NoTokenizer`` and
     ``UnknownWindow`` with commands that help, ``UnknownStrategy``, ``StrategyFailed``, ``InvalidPolicy``.
     """
     settings = current() if config is None else config
     request = read_chunks(chunks, separator, tools)
-    figures = _figures(_name(model), settings, _call(max_ctx, reserve_out, headroom))
-    counter, limits = _known(request, model, tokenizer, settings, figures)
+    figures = _figures(_name(model), settings, _stated_by_call(max_ctx, reserve_out, headroom))
+    counter, limits = _counter_and_limits(request, model, tokenizer, settings, figures)
     chosen = _strategy(strategy, request, model, settings)
     rule = _uncertain(uncertain, settings)
     return proven(PLAN, proof)(request, limits, counter, chosen, model, rule)
 
 
 def limits_of(model: str, *, config: Config | None = None) -> GuardLimits:
-    """What a request to the model must keep to, by the settings, its server and the catalog.
+    """Return the limits of requests to the model, from the settings, its server and the catalog.
 
     Raises ``UnknownWindow`` with commands that help.
     """
@@ -299,33 +299,34 @@ def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
     config: Config | None = None,
     proof: Sink | None = None,
 ) -> Enforcement:
-    """Whether the request may be sent: denied iff ``tokens_in + reserve_out > max_ctx * (1 - headroom)``.
+    """Decide whether to allow the request: denied iff ``tokens_in + reserve_out > max_ctx * (1 - headroom)``.
 
-    Or if it is over the model's own limit of input. ``max_tokens_request`` is what the request asks for at
-    most, and so what is reserved; where it is None, the settings say, or else it is the model's longest
-    answer, but at most a quarter of the usable window, and a half for ``json``, which is worthless cut off.
-    ``uncertain`` decides on an estimate that fits by its total and not by its bound (default: the setting
-    ``policy.uncertain``). ``override``: what ``tokenbox.override.allow_over_context()`` gives. ``proof`` is
-    given the evidence, of a refusal and of a failure too.
+    It is also denied if it exceeds the model's input limit. ``max_tokens_request``: the request's
+    ``max_tokens``, which is the output reserve; by default it comes from the settings, or is the model's
+    maximum output, but at most a quarter of the usable window, or a half for ``json``, which is worthless if
+    truncated. ``uncertain``: the rule for an estimate whose total fits but whose upper bound does not
+    (default: the setting ``policy.uncertain``). ``override``: the result of
+    ``tokenbox.override.allow_over_context()``. ``proof`` is called with the evidence, also of a refusal or a
+    failure.
 
-    Being denied is an answer (``ok`` False), not an error. Raises ``NoTokenizer`` and ``UnknownWindow`` with
+    A denial is a result (``ok`` is False), not an error. Raises ``NoTokenizer`` and ``UnknownWindow`` with
     commands that help, ``InvalidChunks`` and ``InvalidPolicy``.
     """
     settings = current() if config is None else config
     mode = checked_mode(output_mode)
     if max_tokens_request is not None:
         max_tokens_request = tokens(max_tokens_request, "max_tokens_request")
-    call = _call(max_ctx, max_tokens_request, headroom, "max_tokens of the request")
+    call = _stated_by_call(max_ctx, max_tokens_request, headroom, "max_tokens of the request")
     request = read_chunks(chunks, separator, tools)
     figures = _figures(_name(model), settings, call, mode)
-    counter, limits = _known(request, model, tokenizer, settings, figures)
+    counter, limits = _counter_and_limits(request, model, tokenizer, settings, figures)
     notes, chosen = _notes(figures), None
     try:
         chosen = _strategy(strategy, request, model, settings)
     except (StrategyFailed, UnknownStrategy, CodeNotAllowed) as error:
         if strategy is not None:
             raise
-        notes.append(_first_line(error))  # the settings' strategy says what to leave out, not whether it fits
+        notes.append(_first_line(error))  # a strategy chooses what to drop, not whether the request fits
     return proven(ENFORCE, proof)(
         request,
         limits,
@@ -342,17 +343,19 @@ def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
     )
 
 
-# What holds for a call.
+# Resolution of a call.
 
 
 def _name(model: object) -> str | None:
     if model is None or (isinstance(model, str) and model.strip()):
         return model
-    raise NoTokenizer(f"a model is a name such as 'gpt-4o', not {model!r}.", remedies=[])
+    raise NoTokenizer(f"a model is a name such as 'gpt-4o', not {shown(model)}.", remedies=[])
 
 
-def _call(max_ctx: object, reserve_out: object, headroom: object, reserve_source: str = "the call") -> Stated:
-    """What the call itself says, checked."""
+def _stated_by_call(
+    max_ctx: object, reserve_out: object, headroom: object, reserve_source: str = "the call"
+) -> Stated:
+    """Return the limits that the call states, after validation."""
     window = None if max_ctx is None else Figure(tokens(max_ctx, "max_ctx"), "the call")
     reserve = None if reserve_out is None else Figure(tokens(reserve_out, "reserve_out"), reserve_source)
     share = None if headroom is None else (exact_headroom(headroom), "the call")
@@ -362,41 +365,41 @@ def _call(max_ctx: object, reserve_out: object, headroom: object, reserve_source
 def _figures(
     model: str | None, config: Config, call: Stated, mode: OutputMode = OutputMode.TEXT
 ) -> ModelFigures:
-    """The figures of a model. The same question is answered from memory: it is asked before every request."""
-    said = ModelLimits() if model is None else config.server_said(model)
+    """Return the limits of a model, cached because they are needed before every request."""
+    server = ModelLimits() if model is None else config.server_said(model)
 
     def figures() -> ModelFigures:
         found = resolve_figures(
             None if model is None else config.model_id(model),
             call=call,
             settings=config.stated(model),
-            server=said,
+            server=server,
             corrections=config.catalog_limits(),
             mode=mode,
         )
         return replace(found, model=model)
 
-    return _remembered(config, figures, "figures", model, call, mode, said)
+    return _cached(config, figures, "figures", model, call, mode, server)
 
 
-def _remembered(config: Config, answer: Callable[[], T], *question: object) -> T:
-    """The answer to a question about settings that are as they were."""
-    key = id(config), *question
-    known = _answers.get(key)
+def _cached(config: Config, compute: Callable[[], T], *arguments: object) -> T:
+    """Return ``compute()``, cached by the settings object and the arguments."""
+    key = id(config), *arguments
+    known = _cache.get(key)
     if known is None or known[0] is not config:
-        if len(_answers) >= _MOST_ANSWERS:
-            _answers.clear()
-        known = _answers[key] = config, answer()
+        if len(_cache) >= _MAX_CACHED:
+            _cache.clear()
+        known = _cache[key] = config, compute()
     return known[1]
 
 
-_answers: dict[object, tuple[Config, Any]] = {}
-_MOST_ANSWERS = 1_000
+_cache: dict[object, tuple[Config, Any]] = {}
+_MAX_CACHED = 1_000
 
 
 def _counter(request: Chunks, model: str | None, tokenizer: object, config: Config) -> Counts:
-    """Who counts these chunks: messages whole, texts by their tokenizer."""
-    counting = _remembered(config, lambda: config.counting(model), "counting", model)
+    """Return the counter of these chunks: of requests for messages, else a tokenizer."""
+    counting = _cached(config, lambda: config.counting(model), "counting", model)
     if tokenizer is not None:
         allow(tokenizer)
         counting = replace(counting, named=tokenizer)
@@ -411,17 +414,17 @@ def _counter(request: Chunks, model: str | None, tokenizer: object, config: Conf
     return found.counter if request.kind is ChunkKind.MESSAGES or found.tokenizer is None else found.tokenizer
 
 
-def _known(
+def _counter_and_limits(
     request: Chunks, model: str | None, tokenizer: object, config: Config, figures: ModelFigures
 ) -> tuple[Counts, GuardLimits]:
-    """Who counts, and the limits. Raises one error for all that is missing."""
+    """Return the counter and the limits. Raises one error if both are missing."""
     try:
         counter = _counter(request, model, tokenizer, config)
     except NoTokenizer as error:
         if figures.context_window is not None:
             raise
         window = unknown_window(figures.model)
-        remedies = _both(error, window)
+        remedies = _combined_remedies(error, window)
         raise NoTokenizer(
             f"{_first_line(error)} And {_first_line(window)}\nRun: {remedies[0]}",
             **{**window.details, **error.details, "remedies": remedies},
@@ -433,8 +436,8 @@ def _first_line(error: TokenboxError) -> str:
     return error.message.partition("\n")[0]
 
 
-def _both(first: TokenboxError, second: TokenboxError) -> list[str]:
-    """Commands that fix both errors at once, any one of which is enough; the recommended one first."""
+def _combined_remedies(first: TokenboxError, second: TokenboxError) -> list[str]:
+    """Return commands that each fix both errors, the recommended one first."""
     ours, others = (cast("list[str]", error.details.get("remedies", [])) for error in (first, second))
     pairs = [(one, other) for other in others[:1] for one in ours]
     pairs += [(one, other) for other in others[1:] for one in ours[:1]]
@@ -442,7 +445,7 @@ def _both(first: TokenboxError, second: TokenboxError) -> list[str]:
 
 
 def _server(model: str, config: Config) -> ServerFormat | None:
-    """The count of the model's server, where ``tokenize.use_endpoint`` is on and an endpoint is set."""
+    """Return the server's counter if ``tokenize.use_endpoint`` is on and the model has an endpoint."""
     connection = config.connection(model)
     if connection is None or connection.endpoint is None or not config.value(("tokenize", "use_endpoint")):
         return None
@@ -451,7 +454,7 @@ def _server(model: str, config: Config) -> ServerFormat | None:
 
 @cache
 def _server_format(connection: Connection) -> ServerFormat:
-    """One for each server and model, which remembers what it was asked."""
+    """Return the counter of a server and model, which caches counts."""
     # An HTTP client is an extra, and takes 0.1 s to load.
     from tokenbox.providers import BlockingProvider, Target  # noqa: PLC0415
 
@@ -461,37 +464,37 @@ def _server_format(connection: Connection) -> ServerFormat:
     def count(body: Mapping[str, Any]) -> int:
         found = provider.count(body["messages"], body.get("tools") or ())
         if not found.exact or body.keys() - {"model", "messages", "tools"}:
-            raise TokenizerError(f"the server of {target.model} does not count this request.")
+            raise TokenizerError(f"the server of {target.model} cannot count this request.")
         return found.value
 
     return ServerFormat(count, f"{target.model} at {target.endpoint}")
 
 
-def _uncertain(said: Uncertain | str | None, config: Config) -> Uncertain | str:
-    return str(config.value(("policy", "uncertain"))) if said is None else said
+def _uncertain(stated: Uncertain | str | None, config: Config) -> Uncertain | str:
+    return str(config.value(("policy", "uncertain"))) if stated is None else stated
 
 
 def _strategy(strategy: object, request: Chunks, model: str | None, config: Config) -> str | Strategy | None:
-    """The call's, else the one that the settings have for these chunks; None is that of the chunks' kind.
+    """Return the strategy of the call, else of the settings; None is the default for the kind of chunks.
 
-    A strategy of the settings is for the chunks that it can pack: ``box`` says nothing about a chat.
+    The strategy of the settings is used only for kinds that it supports: ``box`` does not pack a chat.
     """
     if strategy is not None:
         allow(strategy)
         return strategy_of(strategy)
     kind = request.kind
-    named = _remembered(config, lambda: config.strategy_for(model, kind.value), "strategy", model, kind)
+    named = _cached(config, lambda: config.strategy_for(model, kind.value), "strategy", model, kind)
     found = strategy_of(named)
     return found if not isinstance(found, str) or fits_kind(found, kind) else None
 
 
 def _notes(figures: ModelFigures) -> list[str]:
-    """What does not decide, but should be known."""
+    """Return notes that do not affect the decision."""
     reserve, longest = figures.output_reserve, figures.max_output
     if reserve is None or longest is None or reserve <= longest:
         return []
-    most = f"{longest:,} ({figures.sources['max_output']})"
-    return [f"{reserve:,} tokens are reserved for the answer, and the model gives at most {most}"]
+    limit = f"{longest:,} ({figures.sources['max_output']})"
+    return [f"{reserve:,} tokens are reserved for the answer, and the model gives at most {limit}"]
 
 
 def _larger_models(
@@ -503,7 +506,7 @@ def _larger_models(
     call: Stated,
     mode: OutputMode,
 ) -> tuple[str, ...]:
-    """Models that are counted by the same tokenizer and let that input pass, the smallest window first."""
+    """Return models with the same tokenizer that accept this input, the smallest window first."""
     if model is None or call.context_window is not None:
         return ()
     info = catalog.model(config.model_id(model))
@@ -517,17 +520,17 @@ def _larger_models(
             figures = _figures(name, config, call, mode)
             limits, other = GuardLimits.of_model(figures), _counter(request, name, None, config)
         except TokenboxError:
-            continue  # its window or its tokenizer is unknown: nothing to recommend
+            continue  # its window or its tokenizer is unknown
         alike = other.identity.fingerprint == counter.identity.fingerprint
         answers = figures.max_output is None or limits.reserve_out <= figures.max_output
         if alike and answers and not limits.denies(tokens_in):
             fitting.append((limits.max_ctx, len(name), name))
-    return tuple(name for _, _, name in sorted(fitting)[:NAMED])
+    return tuple(name for _, _, name in sorted(fitting)[:MAX_ALTERNATIVES])
 
 
 @cache
 def _of_family(family: str) -> tuple[str, ...]:
-    """The chat models of the catalog that count so, without dated snapshots."""
+    """Return the catalog's chat models of a tokenizer family, without dated snapshots."""
     return tuple(
         info.id
         for info in catalog.find("", makers_only=True)
@@ -539,7 +542,7 @@ def _of_family(family: str) -> tuple[str, ...]:
 
 
 def _capabilities(name: str, config: Config) -> ModelCapabilities:
-    """What is known of a model, by its id or a NAME of ``[models.NAME]``."""
+    """Return the capabilities of a model, by its id or a NAME of ``[models.NAME]``."""
     policy = config.policy_for(name)
     settings = Stated(context_window=config.stated(name).context_window)
     figures = resolve_figures(
@@ -569,7 +572,7 @@ _TOKENS = {
 }
 
 
-# What servers say.
+# Discovery.
 
 
 def _with_endpoint(config: Config) -> list[str]:
@@ -577,26 +580,26 @@ def _with_endpoint(config: Config) -> list[str]:
     return [one.name for one in connections if one is not None and one.endpoint is not None]
 
 
-def _asked(name: str, config: Config, key: Callable[[Connection], ApiKey | None], day: str) -> Discovery:
-    """What the server of ``[models.NAME]`` says. Never raises for a server."""
+def _discovery(name: str, config: Config, key: Callable[[Connection], ApiKey | None], day: str) -> Discovery:
+    """Ask the server of ``[models.NAME]``. An error of the server becomes a ``problem``."""
     connection = config.connection(name)
     if connection is None or connection.endpoint is None:
         return Discovery(name, config.model_id(name), None, problem="no endpoint is set")
     from tokenbox.providers import BlockingProvider, EndpointMemory, Target  # noqa: PLC0415  # as above
 
-    asked = Discovery(name, connection.model, connection.endpoint)
+    result = Discovery(name, connection.model, connection.endpoint)
     target = Target(connection.endpoint, connection.model, kind=connection.kind)
     try:
         with BlockingProvider(replace(target, key=key(connection)), memory=EndpointMemory()) as provider:
             found = provider.capabilities()
             if not found.complete:
-                provider.models()  # which raises what is wrong with the server
+                provider.models()  # raises the server's error
     except TokenboxError as error:
-        return replace(asked, problem=error.message)
+        return replace(result, problem=error.message)
     figures = {limit.value: found.discovered.figure(limit) for limit in Limit}
-    said = ModelLimits(
+    limits = ModelLimits(
         **{name: None if figure is None else replace(figure, date=day) for name, figure in figures.items()}
     )
-    if said == ModelLimits():
-        return replace(asked, problem="its server says nothing of limits")
-    return replace(asked, limits=said, kept=keep_answer(connection.endpoint, connection.model, said))
+    if limits == ModelLimits():
+        return replace(result, problem="its server does not report limits")
+    return replace(result, limits=limits, kept=keep_answer(connection.endpoint, connection.model, limits))

@@ -1,6 +1,6 @@
 """Layout documents: sections, budget and options in a TOML, YAML or JSON file.
 
-The published schemas: ``layout.schema.json`` of a document, ``result.schema.json`` of what a layout gives.
+The published schemas: ``layout.schema.json`` for documents, ``result.schema.json`` for results.
 """
 
 from tokenbox.documents.document import LayoutDocument, layout_schema, result_schema

@@ -1,4 +1,4 @@
-"""A layout document, read: what ``tokenbox.layout`` needs. And the published schemas (JSON Schema)."""
+"""A parsed layout document, with its layout methods; and the published schemas (JSON Schema)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from tokenbox.compose.breakpoints import Breakpoint
     from tokenbox.compose.layout import Layout
     from tokenbox.compose.requests import RequestCounter
-    from tokenbox.content.section import Group, Section
+    from tokenbox.content.group import Group
+    from tokenbox.content.section import Section
     from tokenbox.errors import ContextCriticalOverflow
     from tokenbox.proof import Sink
     from tokenbox.tokenizers.cache import CountCache
@@ -33,9 +34,9 @@ TOKENIZER = "o200k_base"
 
 @dataclass(frozen=True, slots=True)
 class LayoutDocument:
-    """Sections and how to lay them out. ``budget`` is None where the document leaves it to the caller.
+    """Sections and the options of their layout. ``budget`` is None if the caller must give it.
 
-    ``name`` is the file it was read from, as errors show it.
+    ``name``: the file, as errors show it.
     """
 
     sections: tuple[Section, ...]
@@ -49,12 +50,11 @@ class LayoutDocument:
 
     @property
     def grouped(self) -> dict[str, Group]:
-        """The groups by their names."""
+        """The groups by name."""
         return {group.name: group for group in self.groups}
 
     @property
     def _options(self) -> dict[str, Any]:
-        """What a layout of the document is made with."""
         return {
             "separator": self.separator,
             "policy": self.policy,
@@ -70,11 +70,11 @@ class LayoutDocument:
         cache: CountCache | None = None,
         proof: Sink | None = None,
     ) -> Layout:
-        """The layout of the document. A ``budget`` or ``tokenizer`` given here goes before its own.
+        """Lay out the document. ``budget`` and ``tokenizer`` override its own.
 
-        ``proof`` is called with the evidence, which says that the sections are from this document.
+        ``proof`` receives the evidence, with this document as the source of the sections.
 
-        Raises :class:`DocumentError` where neither has a budget, and what ``tokenbox.layout`` raises.
+        Raises :class:`DocumentError` if there is no budget, and the errors of ``tokenbox.layout``.
         """
         budget = self.budget if budget is None else budget
         if budget is None:
@@ -103,7 +103,7 @@ class LayoutDocument:
         *,
         cache: CountCache | None = None,
     ) -> list[Layout | ContextCriticalOverflow]:
-        """One layout per budget, counting each text once; the document's own budget plays no part."""
+        """Return a layout per budget, counting each text once. The document's own budget is ignored."""
         counter = self._own_tokenizer() if tokenizer is None else tokenizer
         return whatif(self.sections, budgets, counter, **self._options, cache=cache)
 
@@ -113,12 +113,12 @@ class LayoutDocument:
         high: int,
         tokenizer: str | Tokenizer | RequestCounter | Callable[[str], int] | None = None,
     ) -> list[Breakpoint]:
-        """At which budgets from ``low`` to ``high`` a section's decision or form changes."""
+        """Return the budgets from ``low`` to ``high`` at which a section's decision or form changes."""
         counter = self._own_tokenizer() if tokenizer is None else tokenizer
         return breakpoints(self.sections, low, high, counter, **self._options)
 
     def _own_tokenizer(self) -> Tokenizer:
-        """The tokenizer the document names. Raises :class:`DocumentError` with the code of what failed."""
+        """Return the document's tokenizer. Raises :class:`DocumentError` with the code of the cause."""
         try:
             return as_tokenizer(self.tokenizer)
         except TokenboxError as error:
@@ -126,12 +126,12 @@ class LayoutDocument:
 
 
 def layout_schema() -> dict[str, Any]:
-    """The schema of a layout document, whichever of the three formats it is written in."""
+    """Return the schema of a layout document, for all three formats."""
     return _schema("layout.schema.json")
 
 
 def result_schema() -> dict[str, Any]:
-    """The schema of what a layout gives as JSON: the record, or ``{"error": {...}}``."""
+    """Return the schema of a layout's JSON: the record, or ``{"error": {...}}``."""
     return _schema("result.schema.json")
 
 

@@ -1,4 +1,4 @@
-"""Reading the document's file and those it names: regular files, in its folder, bounded, UTF-8, unchanged."""
+"""Read a document's file and the files it names: regular files in its folder, bounded, in UTF-8."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 from tokenbox.documents.source import DocumentCode, shorten
 
-# Bytes that the files of one document may have together.
+# The limit for all files of one document, in bytes.
 MAX_FILES = 256 * 1024 * 1024
 
 
 class FileProblemError(Exception):
-    """A file cannot be used. The caller knows the key that named it, and raises a :class:`DocumentError`."""
+    """A file cannot be used. The caller converts it to a :class:`DocumentError` with the key."""
 
     def __init__(self, code: DocumentCode, message: str, **details: int) -> None:
         super().__init__(message)
@@ -23,8 +23,7 @@ class FileProblemError(Exception):
 class NamedFiles:
     """The files that one document names, relative to the folder ``base``. Each is read once.
 
-    A file outside the folder, by ``..``, by an absolute name or through a link, is refused unless
-    ``allow_outside``.
+    A file outside the folder (by ``..``, an absolute name or a link) is refused unless ``allow_outside``.
     """
 
     def __init__(self, base: Path, *, allow_outside: bool = False, max_bytes: int = MAX_FILES) -> None:
@@ -34,7 +33,7 @@ class NamedFiles:
         self._read: dict[str, str] = {}
 
     def place(self, name: str) -> str:
-        """Where the file ``name`` really is. Raises :class:`FileProblemError` if it may not be used."""
+        """Return the real path of the file ``name``. Raises :class:`FileProblemError` if it is refused."""
         if "\0" in name:
             raise FileProblemError(
                 DocumentCode.FILE_MISSING, f"{shorten(name)} is not a file name: it holds a zero byte."
@@ -48,7 +47,7 @@ class NamedFiles:
         return resolved
 
     def text(self, name: str) -> str:
-        """The text of the file ``name``. Raises :class:`FileProblemError`."""
+        """Return the text of the file ``name``. Raises :class:`FileProblemError`."""
         resolved = self.place(name)
         if resolved not in self._read:
             bound = f"are left of the {self._max_bytes:,} that the files of one document may have together"
@@ -59,10 +58,10 @@ class NamedFiles:
 
 
 def read_bytes(path: str | Path, name: str, most: int, bound: str) -> bytes:
-    """The bytes of the regular file ``path``: at most ``most``, a figure that ``bound`` explains.
+    """Return the bytes of the regular file ``path``: at most ``most``, a limit that ``bound`` explains.
 
-    Errors call it ``name``. Never waits: a pipe or device is refused, and opened without blocking should it
-    take a file's place meanwhile. Raises :class:`FileProblemError`.
+    Errors name it ``name``. It never blocks: a pipe or device is refused, even if it replaces the file at the
+    last moment. Raises :class:`FileProblemError`.
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
@@ -72,14 +71,14 @@ def read_bytes(path: str | Path, name: str, most: int, bound: str) -> bytes:
             raise FileProblemError(DocumentCode.FILE_UNREADABLE, f"{shorten(name)} is {kind}, not a file.")
         with open(path, "rb", opener=lambda p, _: os.open(p, flags)) as file:
             data = file.read(min(status.st_size, most) + 1) or b""
-            if len(data) > status.st_size:  # it grows, or its size is not known, as in /proc
+            if len(data) > status.st_size:  # a growing file, or one of unknown size, as in /proc
                 data += file.read(max(most + 1 - len(data), 0)) or b""
     except (FileNotFoundError, NotADirectoryError):
         raise FileProblemError(DocumentCode.FILE_MISSING, f"there is no file {shorten(name)}.") from None
     except OSError as error:
-        said = error.strerror or type(error).__name__
+        reason = error.strerror or type(error).__name__
         raise FileProblemError(
-            DocumentCode.FILE_UNREADABLE, f"{shorten(name)} cannot be read: {said}."
+            DocumentCode.FILE_UNREADABLE, f"{shorten(name)} cannot be read: {reason}."
         ) from None
     if len(data) > most:
         size = max(status.st_size, len(data))
@@ -89,7 +88,7 @@ def read_bytes(path: str | Path, name: str, most: int, bound: str) -> bytes:
 
 
 def decode(data: bytes, name: str) -> str:
-    """``data`` as UTF-8, nothing changed: no newline is translated, a byte order mark stays."""
+    """Decode UTF-8 without changes: newlines and a byte order mark stay."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

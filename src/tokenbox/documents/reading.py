@@ -1,4 +1,4 @@
-"""From a document's file, text or data to a :class:`LayoutDocument`."""
+"""Read a :class:`LayoutDocument` from a file, text or data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox.compose.bounds import check_policy, checked_groups
-from tokenbox.content.section import Cut, Group, Keep, Section, Text
+from tokenbox.content.group import Group
+from tokenbox.content.section import Cut, Keep, Section, Text
 from tokenbox.documents import values
 from tokenbox.documents.document import LayoutDocument
 from tokenbox.documents.files import FileProblemError, NamedFiles, decode, read_bytes
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from tokenbox.content.lenses import Pipeline
 
 MEBIBYTE = 1024 * 1024
-# The parser of each suffix, and how many bytes it may be given: programs write JSON, people the others, whose
-# parsers are slow.
+# The parser of each suffix, and its size limit in bytes: larger for JSON, which programs write and whose
+# parser is fast.
 FORMATS: dict[str, tuple[Callable[[str, str | None, int], DocumentSource], int]] = {
     ".toml": (parse_toml, 16 * MEBIBYTE),
     ".yaml": (parse_yaml, 16 * MEBIBYTE),
@@ -35,7 +36,7 @@ FORMATS: dict[str, tuple[Callable[[str, str | None, int], DocumentSource], int]]
     ".json": (parse_json, 256 * MEBIBYTE),
 }
 
-# Each key with the check of its value. What is missing here, lists and files, has a function below.
+# The validator of each key. Lists and files have functions below.
 _OPTIONS: dict[str, Callable[[DocumentSource, KeyPath, object], object]] = {
     "budget": values.tokens,
     "tokenizer": values.name,
@@ -68,9 +69,9 @@ _SECTION_KEYS = ("id", "content", "content_file", "extra", "extra_files", "with"
 
 
 def read_document(path: str | Path, *, allow_outside: bool = False) -> LayoutDocument:
-    """The layout document in the file ``path``: TOML, YAML or JSON, by its suffix.
+    """Read the layout document in the file ``path``: TOML, YAML or JSON, by its suffix.
 
-    Files that it names are relative to its folder; those outside it are refused unless ``allow_outside``.
+    Files that it names are relative to its folder; files outside of it are refused unless ``allow_outside``.
     Raises :class:`DocumentError`, whose ``code`` is one of :class:`DocumentCode`.
     """
     path = Path(path)
@@ -83,7 +84,7 @@ def read_document(path: str | Path, *, allow_outside: bool = False) -> LayoutDoc
         text = decode(data, path.name)
     except FileProblemError as problem:
         raise DocumentSource(None, name).error(problem.code, (), problem.message, **problem.details) from None
-    # Some editors begin a file with a byte order mark. Here it is not part of any content.
+    # Some editors write a byte order mark, which is not part of the content.
     text = text.removeprefix("\ufeff")
     return parse_text(text, path.suffix, base=path.parent, name=name, allow_outside=allow_outside)
 
@@ -97,10 +98,10 @@ def parse_text(
     allow_outside: bool = False,
     first_line: int = 1,
 ) -> LayoutDocument:
-    """The layout document written in ``text``, in the format of ``suffix`` (one of FORMATS).
+    """Parse the layout document in ``text``, in the format of ``suffix`` (one of FORMATS).
 
-    ``base``: the folder of the files it names. ``name`` and ``first_line`` are for errors: what the text is a
-    part of, and at which line it begins (as a line of a JSONL stream). Raises :class:`DocumentError`.
+    ``base``: the folder of the files it names. ``name`` and ``first_line``: the file and line at which the
+    text begins, for errors (as in a JSONL stream). Raises :class:`DocumentError`.
     """
     if suffix.lower() not in FORMATS:
         raise _unknown_format(suffix, name)
@@ -114,7 +115,7 @@ def parse_text(
 def parse_document(
     data: object, *, base: str | Path, name: str | None = None, allow_outside: bool = False
 ) -> LayoutDocument:
-    """The layout document in ``data``, which has been parsed already: so no error knows its line.
+    """Return the layout document in parsed ``data``. Errors have no line.
 
     Parameters and errors as for :func:`parse_text`.
     """
@@ -162,7 +163,7 @@ def _groups(source: DocumentSource, value: object) -> tuple[Group, ...]:
 
 
 def _check_names(source: DocumentSource, document: LayoutDocument) -> None:
-    """The names that sections and groups give of one another. Which policy obeys them is seen later."""
+    """Validate the references between sections and groups, independent of the policy."""
     try:
         check_policy(document.sections, checked_groups(document.grouped), Policy.DEGRADE)
     except InvalidSection as error:
@@ -173,7 +174,7 @@ def _check_names(source: DocumentSource, document: LayoutDocument) -> None:
 
 
 def _vocabulary(source: DocumentSource, files: NamedFiles, tokenizer: str) -> str:
-    """A vocabulary file is relative to the document's folder, and held to it, like every file it names."""
+    """Return the tokenizer; a vocabulary file is relative to the document's folder, like all its files."""
     if not tokenizer.startswith(FILE_PREFIX):
         return tokenizer
     try:
@@ -188,7 +189,7 @@ class _Sections:
 
     source: DocumentSource
     files: NamedFiles
-    # Many sections share few pipelines.
+    # A cache: many sections share few pipelines.
     pipelines: dict[str, Pipeline] = field(default_factory=dict)
 
     def read(self, top: Mapping[str, object]) -> tuple[Section, ...]:
@@ -250,7 +251,7 @@ class _Sections:
         return Text(self._file(table["text_file"], (*path, "text_file")))
 
     def _settle_forms(self, table: Mapping[str, object], path: KeyPath, fields: dict[str, Any]) -> None:
-        """Forms and a strategy are two ways to say one thing; a section's own goes before the default."""
+        """Keep either forms or a strategy, which exclude each other; a section's own overrides defaults."""
         if "strategy" in table and "forms" in table:
             self._refuse_both("strategy", "forms", path)
         if "strategy" in table or "forms" in table:
@@ -260,7 +261,7 @@ class _Sections:
             raise self.source.error(DocumentCode.UNKNOWN_NAME, (*path, "with"), message)
 
     def _pipeline(self, text: str, path: KeyPath) -> Pipeline:
-        from tokenbox.content.lenses import parse_pipeline  # noqa: PLC0415  # only documents with a strategy pay
+        from tokenbox.content.lenses import parse_pipeline  # noqa: PLC0415  # only for documents with a strategy
 
         if text not in self.pipelines:
             try:

@@ -1,4 +1,4 @@
-"""What a parser gives: plain data, and the line of each of its keys. And the code of every error."""
+"""The result of a parser: plain data with the line of each key. And the codes of errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tokenbox.errors import DocumentError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-# For example ("sections", 2, "content_file").
+# The path of a value, such as ("sections", 2, "content_file").
 KeyPath = tuple[str | int, ...]
 
 
@@ -20,18 +20,18 @@ class DocumentCode(StrEnum):
     """The narrower codes of a :class:`DocumentError`. Stable: programs may branch on them."""
 
     # The document itself.
-    UNKNOWN_FORMAT = "document_unknown_format"  # a suffix that is none of .toml .yaml .yml .json
+    UNKNOWN_FORMAT = "document_unknown_format"  # a suffix other than .toml .yaml .yml .json
     SYNTAX = "document_syntax"  # not TOML, YAML or JSON; empty; nested too deeply; an anchor bomb
-    DUPLICATE_KEY = "document_duplicate_key"  # a key twice in one mapping
+    DUPLICATE_KEY = "document_duplicate_key"
     # Its keys and values.
     UNKNOWN_KEY = "document_unknown_key"
     MISSING_KEY = "document_missing_key"
-    CONFLICT = "document_conflict"  # two keys that exclude each other
+    CONFLICT = "document_conflict"  # mutually exclusive keys
     WRONG_TYPE = "document_wrong_type"
     BAD_VALUE = "document_bad_value"  # the right type, but out of range
     BAD_STRATEGY = "document_bad_strategy"  # a pipeline that does not parse
-    UNKNOWN_NAME = "document_unknown_name"  # of a group or a section that is not there, or cannot be meant
-    DUPLICATE_ID = "document_duplicate_id"  # two sections of one id
+    UNKNOWN_NAME = "document_unknown_name"  # a reference to a missing or unsuitable group or section
+    DUPLICATE_ID = "document_duplicate_id"  # two sections with the same id
     # Its own file, and those it names.
     FILE_MISSING = "document_file_missing"
     FILE_OUTSIDE = "document_file_outside"  # not in the document's folder
@@ -44,8 +44,8 @@ class DocumentCode(StrEnum):
 class DocumentSource:
     """A parsed document.
 
-    ``locate`` gives the line of each key path; it is asked only when there is an error to report. ``written``
-    is, for YAML, how a plain scalar that is not text was spelled.
+    ``locate`` returns the line of each key path; it is called only to report an error. ``written``: the
+    spelling of each plain YAML scalar that is not text.
     """
 
     data: object
@@ -54,7 +54,7 @@ class DocumentSource:
     written: Mapping[KeyPath, str] = field(default_factory=dict)
 
     def line(self, path: KeyPath) -> int | None:
-        """The line of ``path``, or of the nearest key or section around it. None where it is not known."""
+        """Return the line of ``path``, or of the nearest enclosing key or section; None if unknown."""
         lines = self.locate()
         for end in range(len(path), 0, -1):
             if path[:end] in lines:
@@ -62,7 +62,7 @@ class DocumentSource:
         return None
 
     def error(self, code: DocumentCode, path: KeyPath, message: str, **details: object) -> DocumentError:
-        """The error for what is wrong at ``path``."""
+        """Return the error for the value at ``path``."""
         return DocumentError(
             message,
             file=self.name,
@@ -74,7 +74,7 @@ class DocumentSource:
 
 
 def path_text(path: KeyPath) -> str:
-    """``sections[2].content_file``; a key that is not a plain word is quoted."""
+    """Return the path as text: ``sections[2].content_file``, with quotes around unusual keys."""
     text = ""
     for key in path:
         if isinstance(key, int):
@@ -86,6 +86,6 @@ def path_text(path: KeyPath) -> str:
     return text
 
 
-def shorten(text: str, most: int = 60) -> str:
-    """``text`` in quotes on one line, cut where it is longer than a message should be."""
-    return repr(text) if len(text) <= most else f"{text[:most]!r}..."
+def shorten(text: str, limit: int = 60) -> str:
+    """Return ``text`` in quotes on one line, truncated for an error message."""
+    return repr(text) if len(text) <= limit else f"{text[:limit]!r}..."

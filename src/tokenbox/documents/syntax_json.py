@@ -1,4 +1,4 @@
-"""JSON text as data: exact numbers, no key twice, and the line of every key."""
+"""Parse JSON: exact numbers, no duplicate keys, and the line of each key."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\]:,]|[^\s{}\[\]:,"]++', re.DOTALL)
-# Beyond this Python refuses to read an int; the value is far out of range for every key either way.
+# Python limits the digits of an int. A longer number is out of range for every key.
 _MAX_DIGITS = 4000
 
 
 class _RepeatedKeyError(Exception):
-    """Some object has a key twice. The scan for lines finds where."""
+    """An object has a duplicate key. The scan for lines locates it."""
 
 
 def parse_json(text: str, name: str | None, first_line: int = 1) -> DocumentSource:
-    """``text`` as data. Floats become Decimal; NaN and Infinity too: the reader of values refuses them."""
+    """Parse ``text``. Floats become Decimal, including NaN and Infinity, which the validators reject."""
 
     @cache
     def locate() -> Mapping[KeyPath, int]:
@@ -70,10 +70,10 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _lines(text: str, name: str | None, first_line: int) -> dict[KeyPath, int]:
-    """The line of every key and list item of ``text``, which is JSON. Raises for a key that comes twice."""
+    """Return the line of each key and list item of valid JSON. Raises for a duplicate key."""
     lines: dict[KeyPath, int] = {}
     open_paths: list[KeyPath] = []
-    counts: list[int] = []  # per open container: the item we are at; -1 in an object, where keys say so
+    counts: list[int] = []  # the current item of each open list; -1 for an object
     here: KeyPath = ()
     line, seen, key_next = first_line, 0, False
     for token in _TOKEN.finditer(text):

@@ -1,4 +1,4 @@
-"""TOML text as data: exact numbers, and the line of every key."""
+"""Parse TOML: exact numbers, and the line of each key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_DEPTH = 16
 _PLACE = re.compile(
     r"\A(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)\Z", re.DOTALL
 )
-# What tomllib says where a key or table is stated again.
+# tomllib's messages for a duplicate key or table.
 _REPEATED = re.compile(
     r"Cannot (?:overwrite a value|declare .* twice|mutate immutable namespace|redefine namespace)"
     r"|Duplicate inline table key"
@@ -27,7 +27,7 @@ _REPEATED = re.compile(
 
 
 def parse_toml(text: str, name: str | None, first_line: int = 1) -> DocumentSource:
-    """``text`` as data. Floats become Decimal; nan and inf too: the reader of the values refuses them."""
+    """Parse ``text``. Floats become Decimal, including nan and inf, which the validators reject."""
 
     @cache
     def locate() -> Mapping[KeyPath, int]:
@@ -41,14 +41,14 @@ def parse_toml(text: str, name: str | None, first_line: int = 1) -> DocumentSour
     except RecursionError:
         message = "the TOML is nested too deeply; no key of a layout document needs more than 4 levels."
         raise DocumentError(message, file=name, code=DocumentCode.SYNTAX.value) from None
-    except ValueError:  # of int(), which reads 4300 digits, and of _decimal()
+    except ValueError:  # from int(), which is limited to 4300 digits, and from _decimal()
         message = "a number in the document has too many digits or too large an exponent to be read."
         raise DocumentError(message, file=name, code=DocumentCode.BAD_VALUE.value) from None
     return DocumentSource(data, name, locate)
 
 
 def _check_keys(text: str, name: str | None, first_line: int) -> None:
-    """Refuse dotted keys of absurd depth, on which tomllib takes quadratic time."""
+    """Reject very deep dotted keys, for which tomllib takes quadratic time."""
     dots = 0
     for kind, token, line in _tokens(text, first_line):
         if kind == "newline" or token in ("=", ",", "["):
@@ -102,7 +102,7 @@ _TOKEN = re.compile(
 
 
 def _tokens(text: str, first_line: int) -> Iterator[tuple[str, str, int]]:
-    """(kind, text, line) of every token but comments."""
+    """Yield (kind, text, line) of each token except comments."""
     line, seen = first_line, 0
     for token in _TOKEN.finditer(text + "\n"):
         line += text.count("\n", seen, token.start())
@@ -112,7 +112,7 @@ def _tokens(text: str, first_line: int) -> Iterator[tuple[str, str, int]]:
 
 
 def _lines(text: str, first_line: int) -> dict[KeyPath, int]:
-    """The line of every table header, key and list item of ``text``, which is valid TOML."""
+    """Return the line of each table header, key and list item of valid TOML."""
     scan = _Scan()
     for kind, token, line in _tokens(text, first_line):
         if kind == "newline":
@@ -125,17 +125,17 @@ def _lines(text: str, first_line: int) -> dict[KeyPath, int]:
 
 
 class _Scan:
-    """Where in a TOML text we are: in a key or a value, and inside what."""
+    """The position of a scan over TOML: in a key or a value, and the enclosing tables."""
 
     def __init__(self) -> None:
         self.lines: dict[KeyPath, int] = {}
         self.reading_key = True
-        self._words: list[str] = []  # of the key or header that is being read
+        self._words: list[str] = []  # of the current key or header
         self._brackets = 0  # of a header: one, or two for an array of tables
         self._table: KeyPath = ()
-        self._tables: dict[KeyPath, int] = {}  # how many tables an array of tables has so far
+        self._tables: dict[KeyPath, int] = {}  # the number of tables in each array so far
         self._here: KeyPath = ()
-        # Inline lists and tables around us: the path, and the item we are at (-1 in a table).
+        # The enclosing inline lists and tables: the path, and the current item (-1 in a table).
         self._open: list[tuple[KeyPath, int]] = []
 
     def end_line(self, line: int) -> None:
@@ -176,7 +176,7 @@ class _Scan:
                 self._words = []
 
     def _mark(self, base: KeyPath, path: KeyPath, line: int) -> None:
-        """``path`` is on this line, and so is all between ``base`` and it that was not met before."""
+        """Record the line of ``path``, and of new keys between ``base`` and ``path``."""
         for end in range(len(base) + 1, len(path) + 1):
             self.lines.setdefault(path[:end], line)
 
@@ -186,7 +186,7 @@ class _Scan:
             self.reading_key = False
 
     def _header(self) -> KeyPath:
-        """The path of the table that a header opens. The last table of an array is the one it means."""
+        """Return the path of the table that a header opens; in an array, of its last table."""
         path: KeyPath = ()
         for position, word in enumerate(map(_word, self._words)):
             path = (*path, word)
@@ -198,7 +198,7 @@ class _Scan:
 
 
 def _word(token: str) -> str:
-    """A part of a key as TOML means it: bare, or quoted with escapes."""
+    """Parse a part of a key: bare, or quoted with escapes."""
     if token[0] not in "\"'":
         return token
     ((word, _),) = tomllib.loads(f"{token}=0").items()

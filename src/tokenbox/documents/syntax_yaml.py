@@ -1,6 +1,6 @@
-"""YAML text as data: exact numbers, no key twice, no type by surprise, no bombs; and the line of every key.
+"""Parse YAML: exact numbers, no duplicate keys, no implicit types, no bombs, and the line of each key.
 
-Built from the parser's events, so that the depth and what aliases repeat are bounded before anything is made.
+Data is built from the parser's events, so that depth and alias expansion are bounded before any allocation.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from yaml.events import AliasEvent, CollectionStartEvent, Event, ScalarEvent
 
 MAX_DEPTH = 16
-# What aliases may repeat in one document: nodes and characters.
+# The limit of nodes and characters that aliases repeat in one document.
 MAX_REPEATED = 10_000_000
 
 _TAG = "tag:yaml.org,2002:"
 _WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
-# Beyond this Python refuses to read an int; the value is far out of range for every key either way.
+# Python limits the digits of an int. A longer number is out of range for every key.
 _MAX_DIGITS = 4000
 _SPECIAL = {".inf": "Infinity", "+.inf": "Infinity", "-.inf": "-Infinity", ".nan": "NaN"}
 _WHY = {
@@ -37,9 +37,9 @@ _WHY = {
 
 @dataclass(frozen=True, slots=True)
 class Odd:
-    """A plain scalar that YAML 1.1 and 1.2 do not read alike, or that is not a value of a layout document.
+    """A plain scalar that YAML 1.1 and 1.2 interpret differently, or that no key accepts.
 
-    Every key refuses it. ``why`` follows the scalar as ``written``.
+    All validators reject it. ``why`` follows the scalar, as ``written``, in the message.
     """
 
     written: str
@@ -51,8 +51,8 @@ class Odd:
 
 
 def parse_yaml(text: str, name: str | None, first_line: int = 1) -> DocumentSource:
-    """``text`` as data. ``no``, dates, octals and the like become :class:`Odd`; floats Decimal."""
-    import yaml  # noqa: PLC0415  # most documents need no YAML
+    """Parse ``text``. ``no``, dates, octals and the like become :class:`Odd`, floats Decimal."""
+    import yaml  # noqa: PLC0415  # only for YAML documents
 
     builder = None
     try:
@@ -81,7 +81,7 @@ def _syntax_error(what: str, name: str | None, line: int, column: int) -> Docume
 
 
 class _Builder:
-    """Makes data of the events of one document."""
+    """Builds the data of one document from its events."""
 
     def __init__(self, loader: SafeLoader, name: str | None, first_line: int) -> None:
         from yaml import events, nodes  # noqa: PLC0415
@@ -96,7 +96,7 @@ class _Builder:
         self.written: dict[KeyPath, str] = {}
 
     def document(self) -> object:
-        """The one document of the stream."""
+        """Return the only document of the stream."""
         self._next()
         event = self._next()
         if isinstance(event, self._events.StreamEndEvent):
@@ -112,7 +112,7 @@ class _Builder:
 
     @property
     def place(self) -> tuple[int, int]:
-        """The line, from 0, and column, from 1, that the parser has reached."""
+        """The current line (from 0) and column (from 1) of the parser."""
         return self._loader.line, self._loader.column + 1
 
     def _next(self) -> Event:
@@ -125,7 +125,7 @@ class _Builder:
         self._weight += 1
         anchor: str | None = getattr(event, "anchor", None)
         value: object = None
-        if anchor is not None:  # a name may be used again, and then means this, not yet complete
+        if anchor is not None:  # a reused anchor refers to this value, which is not complete yet
             self._anchors.pop(anchor, None)
         if isinstance(event, self._events.ScalarEvent):
             self._weight += len(event.value)
@@ -194,7 +194,7 @@ class _Builder:
             if isinstance(value, str):
                 return value
             found = f"the unquoted {shorten(self.written.pop(path, ''))}"
-        return self._refuse(DocumentCode.WRONG_TYPE, event, path, f"a key is text, not {found}.")
+        return self._refuse(DocumentCode.WRONG_TYPE, event, path, f"a key must be text, not {found}.")
 
     def _scalar(self, event: ScalarEvent, path: KeyPath) -> object:
         text: str = event.value
@@ -232,7 +232,7 @@ class _Builder:
 
 
 def _plain(kind: str, text: str) -> object:
-    """The value of a plain scalar that YAML 1.1 and 1.2 read alike; else Odd."""
+    """Return the value of a plain scalar that YAML 1.1 and 1.2 interpret alike; otherwise an Odd."""
     value: object = Odd(text, _WHY.get(kind, "which has a meaning of its own in YAML"))
     if kind == "null":
         value = None

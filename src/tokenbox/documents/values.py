@@ -1,4 +1,4 @@
-"""Checks of single values: each returns the value as its key means it, or raises the one clear error."""
+"""Validators of single values: each returns the converted value, or raises :class:`DocumentError`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Word = TypeVar("Word", bound=StrEnum)
-# Longer numbers take time and mean nothing more.
+# The limits of numbers, because converting longer ones is slow.
 _MAX_DIGITS = 1000
 _MAX_BITS = 3320
-_MOST_SHOWN = 40
-# As in layout.schema.json, which states the same for other programs.
+_MAX_SHOWN = 40
+# The same patterns as in layout.schema.json.
 _DECIMAL = re.compile(r"\+?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _PERCENT = re.compile(r"(?:100|[0-9]{1,2}(?:\.[0-9]{1,20})?) ?%")
 
@@ -33,7 +33,7 @@ _PERCENT = re.compile(r"(?:100|[0-9]{1,2}(?:\.[0-9]{1,20})?) ?%")
 def table(
     source: DocumentSource, path: KeyPath, value: object, keys: tuple[str, ...]
 ) -> Mapping[str, object]:
-    """A mapping that has no other keys than ``keys``."""
+    """Return a mapping with no keys other than ``keys``."""
     if not isinstance(value, Mapping):
         is_chat = (
             not path and isinstance(value, list) and any(isinstance(i, dict) and "role" in i for i in value)
@@ -42,7 +42,7 @@ def table(
         _wrong_type(source, path, value, "a mapping from keys to values", hint)
     for key in value:
         if not isinstance(key, str):
-            message = f"a key is text, not {described(key)}."
+            message = f"a key must be text, not {described(key)}."
             raise source.error(DocumentCode.WRONG_TYPE, path, message)
         if key not in keys:
             near = meant_field(key, keys)
@@ -53,14 +53,14 @@ def table(
 
 
 def array(source: DocumentSource, path: KeyPath, value: object) -> list[object] | tuple[object, ...]:
-    """A list."""
+    """Return a list."""
     if not isinstance(value, list | tuple):
         _wrong_type(source, path, value, "a list")
     return value
 
 
 def text(source: DocumentSource, path: KeyPath, value: object) -> str:
-    """Any text, the empty one too."""
+    """Return a text, which may be empty."""
     if not isinstance(value, str):
         quoted = ""
         if isinstance(value, bool | int | float | Decimal | Odd):
@@ -72,39 +72,39 @@ def text(source: DocumentSource, path: KeyPath, value: object) -> str:
         except UnicodeEncodeError as error:
             message = (
                 f"character {error.start} is the lone surrogate U+{ord(value[error.start]):04X}, "
-                "which is not Unicode text. Write the whole character, or remove it."
+                "which is invalid Unicode. Write the complete character, or remove it."
             )
             raise source.error(DocumentCode.BAD_VALUE, path, message, character=error.start) from None
     return value
 
 
 def name(source: DocumentSource, path: KeyPath, value: object) -> str:
-    """Text that is not empty."""
+    """Return a non-empty text."""
     checked = text(source, path, value)
     if not checked:
-        raise source.error(DocumentCode.BAD_VALUE, path, "must not be the empty text.")
+        raise source.error(DocumentCode.BAD_VALUE, path, "must not be empty.")
     return checked
 
 
 def boolean(source: DocumentSource, path: KeyPath, value: object) -> bool:
-    """True or false, and nothing that is merely like it."""
+    """Return a boolean."""
     if not isinstance(value, bool):
         _wrong_type(source, path, value, "true or false")
     return value
 
 
 def tokens(source: DocumentSource, path: KeyPath, value: object) -> int:
-    """A whole number of tokens, 0 or more."""
+    """Return a number of tokens: an integer of at least 0."""
     return _whole_number(source, path, value, 0)
 
 
 def priority(source: DocumentSource, path: KeyPath, value: object) -> int:
-    """A whole number, negative ones too."""
+    """Return an integer, which may be negative."""
     return _whole_number(source, path, value, -MAX_INTEGER)
 
 
 def weight(source: DocumentSource, path: KeyPath, value: object) -> int | Fraction:
-    """An exact weight: a number or a decimal string, not negative."""
+    """Return an exact weight from a non-negative number or decimal string."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         _wrong_type(source, path, value, "a number, or a decimal number in quotes")
     written = _DECIMAL.fullmatch(value) if isinstance(value, str) else True
@@ -122,7 +122,7 @@ def weight(source: DocumentSource, path: KeyPath, value: object) -> int | Fracti
 
 
 def one_of(words: type[Word]) -> Callable[[DocumentSource, KeyPath, object], Word]:
-    """One of the words of an enumeration."""
+    """Return a validator for the values of an enumeration."""
 
     def checked(source: DocumentSource, path: KeyPath, value: object) -> Word:
         word = text(source, path, value)
@@ -138,7 +138,7 @@ def one_of(words: type[Word]) -> Callable[[DocumentSource, KeyPath, object], Wor
 
 
 def maximum(source: DocumentSource, path: KeyPath, value: object) -> int | Fraction | None:
-    """A maximum: tokens, or a share of the budget such as "30%". Null: none."""
+    """Return a maximum: tokens, a share of the budget such as "30%", or None."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -150,7 +150,7 @@ def maximum(source: DocumentSource, path: KeyPath, value: object) -> int | Fract
 
 
 def content(source: DocumentSource, path: KeyPath, value: object) -> object:
-    """A text, or the items of a list or a mapping, which may be any plain data."""
+    """Return a text, or a list or mapping of any plain data."""
     if isinstance(value, Mapping):
         return {str(key): item(source, (*path, key), inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -159,7 +159,7 @@ def content(source: DocumentSource, path: KeyPath, value: object) -> object:
 
 
 def item(source: DocumentSource, path: KeyPath, value: object) -> object:
-    """Plain data, as JSON has it; numbers with their decimals as they were written."""
+    """Return plain data, as in JSON."""
     if isinstance(value, Mapping):
         return {str(key): item(source, (*path, key), inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -178,7 +178,7 @@ def item(source: DocumentSource, path: KeyPath, value: object) -> object:
 def optional(
     check: Callable[[DocumentSource, KeyPath, object], str],
 ) -> Callable[[DocumentSource, KeyPath, object], str | None]:
-    """As ``check``, but null stands for none."""
+    """Return a validator like ``check`` that also accepts null."""
 
     def checked(source: DocumentSource, path: KeyPath, value: object) -> str | None:
         return None if value is None else check(source, path, value)
@@ -187,7 +187,7 @@ def optional(
 
 
 def described(value: object) -> str:
-    """``value`` in a few words, however large it is."""
+    """Return a short description of ``value``."""
     for kinds, words in _WORDS:
         if isinstance(value, kinds):
             return words(value)
@@ -195,7 +195,7 @@ def described(value: object) -> str:
 
 
 def plain(value: object) -> str:
-    """A scalar as one would write it; long numbers by their size."""
+    """Return a scalar as text; long numbers by their size."""
     if isinstance(value, Odd):
         return value.written
     if isinstance(value, bool):
@@ -203,11 +203,11 @@ def plain(value: object) -> str:
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
         return f"of {value.bit_length()} bits"
     written = str(value)
-    return written if len(written) <= _MOST_SHOWN else f"{written[:_MOST_SHOWN]}..."
+    return written if len(written) <= _MAX_SHOWN else f"{written[:_MAX_SHOWN]}..."
 
 
 def _whole_number(source: DocumentSource, path: KeyPath, value: object, least: int) -> int:
-    """A whole number of at least ``least``. 8000.0 is whole too, as JSON Schema has it."""
+    """Return an integer of at least ``least``. 8000.0 is an integer too, as in JSON Schema."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         _wrong_type(source, path, value, "a whole number")
     exact = Decimal(repr(value)) if isinstance(value, float) else value

@@ -1,1 +1,1 @@
-"""Layout engines: integers in, decisions out. They know no text, no tokenizer and no I/O."""
+"""Layout engines: integers in, decisions out. They never see a text, a tokenizer or I/O."""

@@ -1,8 +1,7 @@
 """The Token Box Model: sections laid out into a budget.
 
 The steps are those of the FACET Token Box Model, as stated in docs/layout.md. The engine sees boxes (their
-constraints) and a :class:`LayoutWhole` (what would be emitted now, which it can ask for its size and change);
-it never sees a text.
+constraints) and a :class:`LayoutWhole` (the output so far, which it measures and changes), never a text.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ if TYPE_CHECKING:
 
 
 State = tuple[str, int, int]
-"""A section's text, its size and which of its forms it is: only to be handed back."""
+"""A section's text, its size and the number of its form. Opaque to the engine: only for :meth:`revert`."""
 
 
 class Weights(Protocol):
-    """How a section grows and shrinks. ``shrink == 0`` makes it critical."""
+    """The weights by which a section grows and shrinks. ``shrink == 0`` makes it critical."""
 
     @property
     def grow(self) -> int | Fraction: ...
@@ -41,9 +40,9 @@ class Box(Weights, Protocol):
 
 
 class LayoutWhole(Protocol):
-    """The emitted whole, as it stands. All figures are tokens; ``i`` is a section's index.
+    """The output as it would be emitted now. All figures are tokens; ``i`` is a section's index.
 
-    ``total`` is the count of the whole that would be emitted now, not a sum of parts.
+    ``total`` is the count of the output as one text, not a sum of parts.
     """
 
     @property
@@ -55,56 +54,55 @@ class LayoutWhole(Protocol):
         ...
 
     def size(self, i: int) -> int:
-        """The count of the section's present text; 0 when dropped."""
+        """Return the count of the section's present text; 0 if dropped."""
         ...
 
     def total_of(self, indices: Iterable[int]) -> int:
-        """What the total would be if only these sections were there."""
+        """Return the total with only these sections."""
         ...
 
     def overflow(self, critical: Sequence[int], fixed_load: int, budget: int) -> Exception:
-        """The typed error for critical sections that do not fit."""
+        """Return the typed error for critical sections that do not fit."""
         ...
 
     def drop(self, i: int) -> None: ...
 
     def drop_while_over(self, order: Sequence[int], budget: int) -> list[int]:
-        """Drop along ``order`` while the total, even without the next one, stays over ``budget``.
+        """Drop along ``order`` while the total stays over ``budget`` even without the next section.
 
-        Returns the total before each drop; the section after the last one dropped is the one whose
-        removal would be enough.
+        Return the total before each drop. Dropping the section after the last dropped one would be enough.
         """
         ...
 
     def compress(self, i: int, at_least: int) -> bool:
-        """Take the next of the section's forms that is smaller and not below ``at_least``."""
+        """Switch the section to its next smaller form of at least ``at_least`` tokens, if there is one."""
         ...
 
     def truncate(self, i: int, at_most: int, at_least: int = 0) -> None:
-        """Cut the section to its longest cut of at most ``at_most`` tokens (maybe to nothing).
+        """Truncate the section to its longest cut of at most ``at_most`` tokens, which may be empty.
 
-        If that is below ``at_least``, to the shortest cut that is not; nothing changes where that is not
-        shorter than what is there.
+        If that is below ``at_least``, truncate to the shortest cut that is not. Keep the text if that cut is
+        not shorter.
         """
         ...
 
     def restore(self, i: int) -> None:
-        """Put the section's first text back."""
+        """Restore the section's original text."""
         ...
 
     def has_more(self, i: int) -> bool:
-        """Whether the section has unused extra items."""
+        """Return True if the section has unused extra items."""
         ...
 
     def extend(self, i: int, at_most: int, ceiling: int | None = None) -> int:
-        """Take in whole leading extra items while the total grows by at most ``at_most``: how many.
+        """Add leading extra items, none of them cut, and return their number.
 
-        The section itself stays at ``ceiling`` or below.
+        The total grows by at most ``at_most``, and the section stays at ``ceiling`` or below.
         """
         ...
 
     def state(self, i: int) -> State:
-        """What the section is now, to come back to."""
+        """Return the section's present state, for :meth:`revert`."""
         ...
 
     def revert(self, i: int, state: State) -> None: ...
@@ -113,10 +111,10 @@ class LayoutWhole(Protocol):
 def lay_out(
     boxes: Sequence[Box], budget: int, whole: LayoutWhole, *, reclaim: bool = False
 ) -> tuple[int, StepLog]:
-    """Fit ``whole`` into ``budget`` tokens. Returns the fixed load and the steps taken, in order.
+    """Fit ``whole`` into ``budget`` tokens. Return the fixed load and the steps taken, in order.
 
-    Raises what ``whole.overflow`` makes (``ContextCriticalOverflow``) if the critical sections alone are
-    over the budget.
+    Raises ``ContextCriticalOverflow`` (from ``whole.overflow``) if the critical sections alone are over the
+    budget.
     """
     fixed_load = check_fixed_load(boxes, budget, whole)
     if whole.total <= budget:
@@ -128,7 +126,7 @@ def lay_out(
 
 
 def check_fixed_load(boxes: Sequence[Weights], budget: int, whole: LayoutWhole) -> int:
-    """Steps 1 and 2: the critical sections alone must fit; what they leave is the free space."""
+    """Steps 1 and 2: return the count of the critical sections alone; raise if it is over the budget."""
     critical = [i for i, shrink in enumerate([box.shrink for box in boxes]) if not shrink]
     fixed_load = whole.total_of(critical)
     if fixed_load > budget:
@@ -142,7 +140,7 @@ def expand(
     whole: LayoutWhole,
     ceiling: Callable[[int], int | None] = lambda _: None,
 ) -> list[Step]:
-    """Step 3: offer what is left over, in proportion to ``grow``, until a round changes nothing."""
+    """Step 3: offer the free tokens in proportion to ``grow``, until a round changes nothing."""
     steps: list[Step] = []
     candidates = [i for i, box in enumerate(boxes) if box.grow > 0]
     taken = True
@@ -163,10 +161,10 @@ def expand(
 
 
 def largest_remainder(amount: int, weights: Sequence[int | Fraction]) -> list[int]:
-    """Shares of ``amount`` in proportion to ``weights``; they add up to ``amount`` exactly.
+    """Return shares of ``amount`` in proportion to ``weights``; they add up to ``amount`` exactly.
 
-    Each gets the floor of its quota; what is left over goes, one each, to the largest remainders
-    (ties: the earlier). Weights are non-negative rationals; all zero gives all zeros.
+    Each share is the floor of its quota; the rest goes, one each, to the largest remainders (ties: the
+    earlier). Weights are non-negative rationals; if all are 0, so are the shares.
     """
     scale = lcm(*(weight.denominator for weight in weights))
     whole_weights = [int(weight * scale) for weight in weights]
@@ -182,7 +180,7 @@ def largest_remainder(amount: int, weights: Sequence[int | Fraction]) -> list[in
 
 
 def compression_order(boxes: Sequence[Box]) -> list[int]:
-    """Flexible sections by (priority ascending, shrink descending, declared order ascending)."""
+    """Return the flexible sections by (priority ascending, shrink descending, declared order ascending)."""
     shrinks, priorities = [box.shrink for box in boxes], [box.priority for box in boxes]
     order = list(compress_to(range(len(shrinks)), shrinks))
     # Two stable sorts: the less significant key first.
@@ -192,11 +190,11 @@ def compression_order(boxes: Sequence[Box]) -> list[int]:
 
 
 def compress(boxes: Sequence[Box], budget: int, whole: LayoutWhole) -> tuple[Drops, list[Step]]:
-    """Step 4: visit flexible sections in order until the whole fits.
+    """Step 4: visit flexible sections in order until the output fits.
 
-    A section without which the whole is still over cannot be saved by its strategy or by a cut, so it is
-    dropped without trying them. The first one whose removal would be enough is the only one that can
-    be kept in part, and after it the whole fits.
+    If the output is over the budget even without a section, its strategy or a cut cannot be enough, so the
+    section is dropped at once. The first section whose removal would be enough is the only one that can be
+    kept in part, and the output fits after it.
     """
     order = compression_order(boxes)
     before = list(whole.sizes)
@@ -210,7 +208,7 @@ def compress(boxes: Sequence[Box], budget: int, whole: LayoutWhole) -> tuple[Dro
 
 
 def shrink_section(i: int, boxes: Sequence[Box], budget: int, whole: LayoutWhole) -> list[Step]:
-    """Steps 4a to 4c for one section: its strategy, then a cut, then drop it."""
+    """Steps 4a to 4c for one section: apply its strategy, else truncate it, else drop it."""
     steps: list[Step] = []
     before, over = whole.size(i), whole.total - budget
     if whole.compress(i, boxes[i].min):
@@ -221,10 +219,10 @@ def shrink_section(i: int, boxes: Sequence[Box], budget: int, whole: LayoutWhole
 
 
 def cut_or_drop(i: int, floor: int, budget: int, whole: LayoutWhole) -> Step:
-    """Steps 4b and 4c: the longest cut of at most ``max(min, size - deficit)``, else drop.
+    """Steps 4b and 4c: take the longest cut of at most ``max(min, size - deficit)`` tokens, else drop.
 
-    A cut changes what the section's end merges into, so the whole may still be over by what its
-    join grew; then the rule is applied again with the deficit that is left.
+    A cut changes the tokens at the join with the next section, so the output may still be over the budget;
+    then the rule is applied again with the remaining deficit.
     """
     before = size = whole.size(i)
     over = deficit = whole.total - budget
@@ -244,33 +242,38 @@ def cut_or_drop(i: int, floor: int, budget: int, whole: LayoutWhole) -> Step:
 
 
 def reclaim_lost(boxes: Sequence[Box], budget: int, whole: LayoutWhole, lost: Sequence[Step]) -> list[Step]:
-    """Option ``reclaim``: in reverse order of loss, give back what now fits."""
+    """Option ``reclaim``: restore, in reverse order of loss, what now fits."""
     steps: list[Step] = []
     last_action = {step.section: step.action for step in lost}
     for i in dict.fromkeys(step.section for step in reversed(lost)):
         if whole.total >= budget:
             break
         at_least = max(boxes[i].min, whole.size(i) + 1)
-        # What a strategy made is what its author wanted of less room: a mere cut does not replace it.
-        steps += give_back(i, at_least, budget, whole, partly=last_action[i] is not Action.COMPRESS)
+        # The result of a strategy is what its author wants in less room: a mere cut does not replace it.
+        steps += restore(i, at_least, budget, whole, partly=last_action[i] is not Action.COMPRESS)
     return steps
 
 
-def give_back(i: int, at_least: int, budget: int, whole: LayoutWhole, *, partly: bool) -> list[Step]:
-    """The whole section; if ``partly``, else its strategy's result or a longer cut of ``at_least`` tokens."""
+def restore(i: int, at_least: int, budget: int, whole: LayoutWhole, *, partly: bool) -> list[Step]:
+    """Restore a section if it fits. Return the steps taken, none if nothing changed.
+
+    With ``partly``, a section that does not fit is restored as its strategy's result or as a cut, of
+    ``at_least`` tokens.
+    """
     room, now, before = budget - whole.total, whole.state(i), whole.size(i)
     whole.restore(i)
     size, over = whole.size(i), whole.total - budget
     steps = [Step(i, Action.RECLAIM, Reason.ROOM, before, size, -room, room)]
     if over <= 0 and size > before:
         return steps
-    if partly and whole.compress(i, at_least):
-        steps.append(Step(i, Action.COMPRESS, Reason.OVER, size, whole.size(i), over))
-    while partly and (over := whole.total - budget) > 0 and (size := whole.size(i)) - over >= at_least:
-        # As in step 4b: a cut may change the join, and then the deficit that is left counts.
-        whole.truncate(i, size - over)
-        steps.append(Step(i, Action.TRUNCATE, Reason.OVER, size, whole.size(i), over, size - over))
-    if partly and whole.total <= budget and whole.size(i) >= at_least:
-        return steps
+    if partly:
+        if whole.compress(i, at_least):
+            steps.append(Step(i, Action.COMPRESS, Reason.OVER, size, whole.size(i), over))
+        while (over := whole.total - budget) > 0 and (size := whole.size(i)) - over >= at_least:
+            # As in step 4b: a cut may change the join, so the deficit is measured again.
+            whole.truncate(i, size - over)
+            steps.append(Step(i, Action.TRUNCATE, Reason.OVER, size, whole.size(i), over, size - over))
+        if whole.total <= budget and whole.size(i) >= at_least:
+            return steps
     whole.revert(i, now)
     return []

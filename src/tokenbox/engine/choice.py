@@ -1,26 +1,24 @@
-"""Which upgrades to take within a budget, by class and worth: the choice behind packs and selections.
+"""Choose upgrades within a budget, by class and worth: the choice behind packs and selections.
 
-An *upgrade* gives an item a better form: a piece its outline, its whole text. Upgrades are tried in the
-order of their class, then of their worth; each is taken if its exact price, as the whole stands then, fits
-in what is left. So a larger budget never loses an upgrade unless one that is worth more came in.
+An *upgrade* gives an item a better form: a piece its outline, or its whole text. Upgrades are tried in the
+order of their class, then of their worth; each is taken if its exact price at that moment fits the remaining
+budget. So a larger budget never loses an upgrade unless one that is worth more came in.
 
-Integers only. The order of what is given decides between equals.
+Integers only. Ties keep the input order.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cmp_to_key
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 class Upgrade(NamedTuple):
-    """Item ``item`` may have form ``form``.
-
-    ``rank`` is its class: a lower one goes first, whatever the worth.
-    """
+    """Form ``form`` for item ``item``. ``rank`` is its class: a lower one goes first, whatever the worth."""
 
     rank: int
     worth: int
@@ -29,14 +27,14 @@ class Upgrade(NamedTuple):
 
 
 class ChoiceWhole(Protocol):
-    """What would be emitted, as it stands."""
+    """The output as chosen so far."""
 
     def at_least(self, upgrade: Upgrade, /) -> int:
-        """What the upgrade costs at least, without counting."""
+        """Return a lower bound of the price, in tokens, without counting."""
         ...
 
     def price(self, upgrade: Upgrade, /) -> int | None:
-        """By how many tokens the whole grows; None if all of it is shown already."""
+        """Return the tokens that the upgrade adds; None if it adds nothing that is not shown already."""
         ...
 
     def take(self, upgrade: Upgrade, /) -> None:
@@ -46,9 +44,10 @@ class ChoiceWhole(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What was chosen. ``left``: tokens that nothing fitted in.
+    """The chosen upgrades.
 
-    ``worth``: of what was taken. ``bound``: the most there can be, by the linear relaxation.
+    ``left``: unused tokens. ``worth``: the sum over ``taken``. ``bound``: the upper bound of any choice's
+    worth, by the linear relaxation.
     """
 
     taken: tuple[Upgrade, ...]
@@ -58,16 +57,16 @@ class Choice:
 
     @property
     def gap_permille(self) -> int:
-        """How far from the best there is the choice may be at most, by these worths, in thousandths."""
+        """The upper bound of the distance from the optimal worth, in thousandths of that worth."""
         return 0 if self.bound <= self.worth else (self.bound - self.worth) * 1000 // self.bound
 
 
 def choose(upgrades: Iterable[Upgrade], room: int, whole: ChoiceWhole) -> Choice:
-    """Take upgrades until nothing that is left fits into ``room`` tokens."""
+    """Take upgrades until no other fits into the rest of ``room`` tokens."""
     taken: list[Upgrade] = []
     asked: list[tuple[int, int]] = []
     left = room
-    for upgrade in sorted(upgrades, key=_order):
+    for upgrade in sorted(upgrades, key=lambda upgrade: (upgrade.rank, -upgrade.worth)):
         least = whole.at_least(upgrade)
         if least > left:
             asked.append((least, upgrade.worth))
@@ -84,32 +83,17 @@ def choose(upgrades: Iterable[Upgrade], room: int, whole: ChoiceWhole) -> Choice
     return Choice(tuple(taken), left, worth, max(worth, relaxed(asked, room)))
 
 
-def relaxed(asked: Iterable[tuple[int, int]], room: int) -> int:
-    """The most worth that fits if the last upgrade may be taken in part (Dantzig's bound of the knapsack)."""
-    total = 0
-    # By worth per token, compared without division: no number is rounded.
-    free = [worth for price, worth in asked if price <= 0]
-    dear = sorted(((price, worth) for price, worth in asked if price > 0), key=_Density)
-    for price, worth in dear:
+def relaxed(asked: Sequence[tuple[int, int]], room: int) -> int:
+    """Return the most worth of (price, worth) pairs in ``room``, the last in part: Dantzig's bound."""
+    total = sum(worth for price, worth in asked if price <= 0)
+    for price, worth in sorted((pair for pair in asked if pair[0] > 0), key=cmp_to_key(_by_density)):
         if price > room:
-            total += worth * room // price
-            break
+            return total + worth * room // price
         total += worth
         room -= price
-    return total + sum(free)
+    return total
 
 
-class _Density:
-    """Orders (price, worth) by worth per token, the most first."""
-
-    __slots__ = ("price", "worth")
-
-    def __init__(self, pair: tuple[int, int]) -> None:
-        self.price, self.worth = pair
-
-    def __lt__(self, other: _Density) -> bool:
-        return self.worth * other.price > other.worth * self.price
-
-
-def _order(upgrade: Upgrade) -> tuple[int, int]:
-    return upgrade.rank, -upgrade.worth
+def _by_density(a: tuple[int, int], b: tuple[int, int]) -> int:
+    """Compare (price, worth) by worth per token, the highest first, without rounding."""
+    return b[1] * a[0] - a[1] * b[0]

@@ -1,14 +1,13 @@
 """Degrade before dropping: the policy ``degrade`` of the Token Box Model (docs/layout.md has the rules).
 
-Three passes, each along one order and only while something is over: every section takes its next smaller
-form, each is cut as far as its minimum, sections are dropped. Then what fits again is given back. The same
-passes bring a section under its own maximum, and the sections of a group under the maximum of the group.
+Three passes over the sections in one order, each only while the output is over the budget: take smaller
+forms, truncate as far as the minimum, drop. Then whatever fits again is restored. The same passes bring a
+section under its own maximum, and the sections of a group under the maximum of the group.
 """
 
 from __future__ import annotations
 
-from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.engine import box
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
 class DegradeBox(NamedTuple):
     """The constraints of one section. ``shrink == 0`` makes it critical.
 
-    ``priority``: that of its outermost group first, its own last. ``groups``: all groups it is in. ``unit``:
-    sections with one number are kept or dropped together.
+    ``priority``: the priority of its outermost group first, its own last. ``groups``: all groups that it
+    belongs to. ``unit``: sections with the same number are kept or dropped together.
     """
 
     priority: tuple[int, ...]
@@ -36,14 +35,17 @@ class DegradeBox(NamedTuple):
 
 
 class GroupBounds(NamedTuple):
-    """Bounds that sections have in common. A group comes after the groups inside it."""
+    """The size bounds of a group of sections. A group comes after the groups inside it."""
 
     min: int
     max: int | None
 
 
 class Scope(NamedTuple):
-    """What must fit: sections in the order in which they lose, and how much they are over together."""
+    """Sections that must fit a limit together, in the order in which they shrink.
+
+    ``over`` returns the tokens over that limit.
+    """
 
     order: Sequence[int]
     over: Callable[[], int]
@@ -54,10 +56,10 @@ class Scope(NamedTuple):
 def lay_out(
     boxes: Sequence[DegradeBox], groups: Sequence[GroupBounds], budget: int, whole: box.LayoutWhole
 ) -> tuple[int, StepLog]:
-    """Fit ``whole`` into ``budget`` tokens. Returns the fixed load and the steps taken, in order.
+    """Fit ``whole`` into ``budget`` tokens. Return the fixed load and the steps taken, in order.
 
-    Raises what ``whole.overflow`` makes (``ContextCriticalOverflow``) if the critical sections alone are
-    over the budget.
+    Raises ``ContextCriticalOverflow`` (from ``whole.overflow``) if the critical sections alone are over the
+    budget.
     """
     fixed_load = box.check_fixed_load(boxes, budget, whole)
     passes = Passes(boxes, groups, budget, whole)
@@ -72,7 +74,7 @@ def lay_out(
 
 
 class Passes:
-    """The passes over one whole, the steps taken, and what was lost in each of them."""
+    """The passes over one output, the steps taken, and the sections that each step affected."""
 
     def __init__(
         self, boxes: Sequence[DegradeBox], groups: Sequence[GroupBounds], budget: int, whole: box.LayoutWhole
@@ -86,7 +88,7 @@ class Passes:
         self.units: dict[int, list[int]] = {}
         for i in order:
             self.units.setdefault(boxes[i].unit, []).append(i)
-        # A unit is as important as its most important section: it stands where that one stands.
+        # A unit is as important as its most important section, so it takes that section's place.
         place = {boxes[i].unit: n for n, i in enumerate(order)}
         order.sort(key=lambda i: place[boxes[i].unit])
         self.everything = Scope(order, lambda: whole.total - budget, Reason.OVER, Reason.AT_LEAST)
@@ -98,26 +100,24 @@ class Passes:
     # Bounds.
 
     def maxima(self) -> Iterator[Scope]:
-        """Each section with a maximum, then each group that has one, those inside a group before it."""
+        """Yield each section that has a maximum, then each group that has one, inner groups first."""
         for i in sorted(self.everything.order):
-            if (most := self.boxes[i].max) is not None:
-                over = partial(self._over, partial(self.whole.size, i), most)
-                yield Scope([i], over, Reason.OWN_MAX, Reason.OWN_MAX)
+            if (maximum := self.boxes[i].max) is not None:
+                yield Scope([i], self._over_maximum([i], maximum), Reason.OWN_MAX, Reason.OWN_MAX)
         for g, group in enumerate(self.groups):
             if group.max is not None:
                 order = [i for i in self.everything.order if g in self.boxes[i].groups]
-                over = partial(self._over, partial(self.group_size, g), group.max)
+                over = self._over_maximum(self.members[g], group.max)
                 yield Scope(order, over, Reason.GROUP_MAX, Reason.GROUP_MAX)
 
-    @staticmethod
-    def _over(size: Callable[[], int], most: int) -> int:
-        return size() - most
+    def _over_maximum(self, members: Sequence[int], maximum: int) -> Callable[[], int]:
+        return lambda: sum(map(self.whole.size, members)) - maximum
 
     def group_size(self, g: int) -> int:
-        return sum(self.whole.size(i) for i in self.members[g])
+        return sum(map(self.whole.size, self.members[g]))
 
     def floor(self, i: int) -> int:
-        """The size that a section keeps while it is kept: its minimum, and what its groups need of it."""
+        """Return a kept section's smallest size, by its minimum and those of its groups."""
         floor = self.boxes[i].min
         for g in self.boxes[i].groups:
             if self.groups[g].min:
@@ -126,13 +126,13 @@ class Passes:
         return floor
 
     def ceiling(self, i: int) -> int | None:
-        """The size that a section may have now, by its own maximum and those of its groups."""
-        most = self.boxes[i].max
+        """Return a section's largest size now, by its maximum and those of its groups; None: no limit."""
+        ceiling = self.boxes[i].max
         for g in self.boxes[i].groups:
-            if (group_most := self.groups[g].max) is not None:
-                own = self.whole.size(i) + group_most - self.group_size(g)
-                most = own if most is None else min(most, own)
-        return most
+            if (maximum := self.groups[g].max) is not None:
+                in_group = self.whole.size(i) + maximum - self.group_size(g)
+                ceiling = in_group if ceiling is None else min(ceiling, in_group)
+        return ceiling
 
     # The passes.
 
@@ -142,7 +142,7 @@ class Passes:
         self.drop_while_over(scope)
 
     def take_smaller_forms(self, scope: Scope) -> None:
-        """Pass 1, in rounds, until a round changes nothing."""
+        """Pass 1: take the next smaller form of each section, in rounds, until a round changes nothing."""
         changed = True
         while changed:
             changed = False
@@ -155,7 +155,7 @@ class Passes:
                     self.lose(Step(i, Action.COMPRESS, scope.why, before, self.whole.size(i), over))
 
     def cut_to_minimum(self, scope: Scope) -> None:
-        """Pass 2. A section without a minimum is cut to nothing, which is to drop it."""
+        """Pass 2: truncate. A section without a minimum may be cut to nothing, that is dropped."""
         for unit, sections in groupby(scope.order, lambda i: self.boxes[i].unit):
             if scope.over() <= 0:
                 return
@@ -172,9 +172,9 @@ class Passes:
                     self.drop(here[0], scope.over(), Reason.CUT_NOT_ENOUGH)
 
     def cut(self, i: int, floor: int, scope: Scope) -> None:
-        """The longest cut of at most ``max(floor, size - deficit)``, and again while that is not enough.
+        """Take the longest cut of at most ``max(floor, size - deficit)`` tokens, repeatedly if not enough.
 
-        A cut changes what the section's end merges into, so the deficit is measured and not computed.
+        A cut changes the tokens at the join with the next section, so the deficit is measured each time.
         """
         before = size = limit = self.whole.size(i)
         over = deficit = scope.over()
@@ -191,7 +191,7 @@ class Passes:
             self.lose(Step(i, Action.TRUNCATE, scope.why, before, size, over, limit))
 
     def is_over_without(self, unit: int, scope: Scope) -> bool:
-        """Drop a unit if everything is over even without it, for then no cut of it is enough."""
+        """Drop a unit if the scope is over its limit even without it: then no cut is enough."""
         over, together = scope.over(), self.units[unit]
         states = [self.whole.state(i) for i in together]
         sizes = [self.whole.size(i) for i in together]
@@ -208,7 +208,7 @@ class Passes:
         return False
 
     def drop_while_over(self, scope: Scope) -> None:
-        """Pass 3."""
+        """Pass 3: drop sections."""
         for i in scope.order:
             over = scope.over()
             if over <= 0:
@@ -217,7 +217,7 @@ class Passes:
                 self.drop(i, over, scope.why_dropped)
 
     def drop(self, i: int, over: int, why: Reason) -> None:
-        """Drop a section, and all that leaves with it."""
+        """Drop a section, and every section that must leave with it."""
         leaving = self.leaving(i, why)
         self.lose(
             *(Step(k, Action.DROP, reason, self.whole.size(k), 0, over) for k, reason in leaving.items())
@@ -226,7 +226,7 @@ class Passes:
             self.whole.drop(k)
 
     def leaving(self, i: int, why: Reason) -> dict[int, Reason]:
-        """A section, its unit, and each group that would be below its minimum: who leaves, and why."""
+        """Return the sections that leave with ``i`` and why: its unit, and groups below their minimum."""
         leaving = {i: why} | dict.fromkeys(
             (k for k in self.units[self.boxes[i].unit] if k != i), Reason.TOGETHER
         )
@@ -246,10 +246,10 @@ class Passes:
         self.lost.append(tuple(step.section for step in steps))
         self.dropped.update(step.section for step in steps if step.action is Action.DROP)
 
-    # What is left over.
+    # Free tokens.
 
     def reclaim(self) -> None:
-        """In reverse order of loss, give back what now fits; what left together comes back together."""
+        """Restore, in reverse order of loss, what now fits; sections that left together return together."""
         last = {step.section: step.action for step in self.steps}
         seen: set[int] = set()
         for sections in reversed(self.lost):
@@ -258,41 +258,35 @@ class Passes:
             back = [i for i in reversed(sections) if i not in seen]
             seen.update(back)
             states = [(i, self.whole.state(i)) for i in back]
-            steps = [self.give_back(i, last[i]) for i in back]
-            together = len(back) > 1 and not all(steps)
-            if together or not self.minima_hold(back):
+            steps = [self.restore(i, last[i]) for i in back]
+            incomplete = len(back) > 1 and not all(steps)
+            if incomplete or not self.minima_hold(back):
                 for i, state in states:
                     self.whole.revert(i, state)
             else:
-                self.steps += [step for of_one in steps for step in of_one]
+                self.steps += chain.from_iterable(steps)
 
-    def give_back(self, i: int, lost_by: Action) -> list[Step]:
-        """The content, else the best form that fits, else, of what was cut or dropped, a longer cut."""
-        whole, room, now, before = (
-            self.whole,
-            self.budget - self.whole.total,
-            self.whole.state(i),
-            self.whole.size(i),
-        )
-        most, at_least = self.ceiling(i), max(self.boxes[i].min, before + 1)
+    def restore(self, i: int, lost_by: Action) -> list[Step]:
+        """Restore a section's text, else its best form that fits, else (if cut or dropped) a longer cut."""
+        whole, room = self.whole, self.budget - self.whole.total
+        now, before = whole.state(i), whole.size(i)
+        ceiling, at_least = self.ceiling(i), max(self.boxes[i].min, before + 1)
 
         def over() -> int:
-            beyond = 0 if most is None else whole.size(i) - most
-            return max(whole.total - self.budget, beyond)
+            over_ceiling = 0 if ceiling is None else whole.size(i) - ceiling
+            return max(whole.total - self.budget, over_ceiling)
 
         whole.restore(i)
         steps = [Step(i, Action.RECLAIM, Reason.ROOM, before, whole.size(i), -room, room)]
         if over() <= 0 and whole.size(i) > before:
             return steps
-        while (too_much := over()) > 0:
+        while (deficit := over()) > 0:
             size = whole.size(i)
             if whole.compress(i, at_least):
-                steps.append(Step(i, Action.COMPRESS, Reason.OVER, size, whole.size(i), too_much))
-            elif lost_by is not Action.COMPRESS and size - too_much >= at_least:
-                whole.truncate(i, size - too_much)
-                steps.append(
-                    Step(i, Action.TRUNCATE, Reason.OVER, size, whole.size(i), too_much, size - too_much)
-                )
+                steps.append(Step(i, Action.COMPRESS, Reason.OVER, size, whole.size(i), deficit))
+            elif lost_by is not Action.COMPRESS and (limit := size - deficit) >= at_least:
+                whole.truncate(i, limit)
+                steps.append(Step(i, Action.TRUNCATE, Reason.OVER, size, whole.size(i), deficit, limit))
             else:
                 break
         if over() <= 0 and whole.size(i) >= at_least:
@@ -301,7 +295,7 @@ class Passes:
         return []
 
     def minima_hold(self, sections: Iterable[int]) -> bool:
-        """Whether each group of these sections is at its minimum, or has nothing in it that could leave."""
+        """Return True if each group of these sections is at its minimum or has no flexible section left."""
         for g in {g for i in sections for g in self.boxes[i].groups}:
             present = any(self.boxes[i].shrink and self.whole.size(i) for i in self.members[g])
             if present and self.group_size(g) < self.groups[g].min:
@@ -309,7 +303,7 @@ class Passes:
         return True
 
     def expand(self) -> None:
-        """Step 3, for the sections that have lost nothing."""
+        """Step 3 (expand) for the sections that are unchanged."""
         touched = {step.section for step in self.steps}
         boxes = [one._replace(grow=0) if i in touched else one for i, one in enumerate(self.boxes)]
         self.steps += box.expand(boxes, self.budget, self.whole, self.ceiling)

@@ -1,7 +1,7 @@
 """The priority ladder: blocks laid out into a budget (LCP SPEC_08, as docs/blocks.md states it).
 
-The engine sees the class of each block and a :class:`LadderWhole`, which it can ask what it counts now and
-change; it never sees a text. Every test is one of the whole that would be emitted now.
+The engine sees the class of each block and a :class:`LadderWhole` (the output so far, which it measures and
+changes), never a text. Every check counts the output as it would be emitted now.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CRITICAL, HIGH, NORMAL, LOW, BACKGROUND = range(1, 6)
 
 
 class Form(StrEnum):
-    """How a block is shown."""
+    """The form in which a block is shown."""
 
     FULL = "full"
     SUMMARY = "summary"
@@ -25,7 +25,7 @@ class Form(StrEnum):
     OMITTED = "omitted"
 
 
-# Class: its forms, best first. A form that a block does not have is skipped.
+# The forms of each class, best first. A form that a block does not have is skipped.
 LADDERS: Mapping[int, tuple[Form, ...]] = {
     CRITICAL: (Form.FULL,),
     HIGH: (Form.FULL, Form.SUMMARY, Form.PLACEHOLDER),
@@ -33,15 +33,15 @@ LADDERS: Mapping[int, tuple[Form, ...]] = {
     LOW: (Form.SUMMARY, Form.PLACEHOLDER),
     BACKGROUND: (Form.PLACEHOLDER, Form.OMITTED),
 }
-# In a hard budget the last forms of these are set aside before any block is given a better one.
+# With a hard budget, blocks of these classes reserve their last form before any block gets a better one.
 SET_ASIDE = (HIGH, NORMAL, LOW)
-# How much smaller a form may be, in tokens, than what :meth:`Whole.at_least` says, because its ends merge
-# with what is around them. Within it a form is tried; beyond it, it is not even rendered.
+# Tokens by which a form may be smaller than :meth:`LadderWhole.at_least` says, because its ends merge with
+# the text around it. A form that is larger than the free room by more than this is not even rendered.
 SLACK = 8
 
 
 class Rule(StrEnum):
-    """Why a block is shown as it is. The value is the template of the sentence shown to a person."""
+    """The reason for a block's form. The value is the template of the sentence shown to a person."""
 
     CLASS = "a {priority} block is never shown in more than this when there is a budget"
     NO_ROOM = "its {tried} form counts {need} or more, and {room} were free"
@@ -57,7 +57,7 @@ class Rule(StrEnum):
 
 
 class LadderStep(NamedTuple):
-    """One recorded action: which block took a form that is not its full one, and why. Figures are tokens."""
+    """A block that is not shown in full, its form and the reason. Figures are tokens."""
 
     block: int
     form: Form
@@ -70,7 +70,7 @@ class LadderStep(NamedTuple):
     over: int = 0
 
     def why(self, priority: str) -> str:
-        """The rule as a sentence; ``priority`` is the name of the block's class."""
+        """Return the rule as a sentence; ``priority`` is the name of the block's class."""
         return self.rule.value.format(
             priority=priority,
             tried=self.tried,
@@ -81,60 +81,58 @@ class LadderStep(NamedTuple):
 
 
 class LadderWhole(Protocol):
-    """What would be emitted, as it stands. All figures are tokens; ``i`` is a block's index."""
+    """The output as it would be emitted now. All figures are tokens; ``i`` is a block's index."""
 
     @property
     def total(self) -> int:
-        """The count of the whole that would be emitted now, not a sum of parts."""
+        """The count of the output as one text, not a sum of parts."""
         ...
 
     def reset(self, forms: Sequence[Form]) -> None:
-        """Show all blocks again, each in its form."""
+        """Show all blocks, each in its form."""
         ...
 
     def has(self, i: int, form: Form, room: int) -> bool:
-        """Whether the block has that form. A summary may be made for the asking; ``room`` is what is free."""
+        """Return True if the block has that form. May create a summary for ``room`` free tokens."""
         ...
 
     def has_already(self, i: int, form: Form) -> bool:
-        """Whether the block has that form without anything being made."""
+        """As :meth:`has`, without creating anything."""
         ...
 
     def at_least(self, i: int, form: Form) -> int:
-        """What the form counts, up to ``SLACK`` less, without rendering it; 0 if that is not known."""
+        """Return the form's count, or up to ``SLACK`` less, without rendering it; 0 if unknown."""
         ...
 
     def size(self, i: int) -> int:
-        """What the block's present form counts."""
+        """Return the count of the block's present form."""
         ...
 
-    def show(self, i: int, form: Form) -> None:
-        """Show the block in that form."""
-        ...
+    def show(self, i: int, form: Form) -> None: ...
 
     def merge(self, i: int) -> None:
-        """Show nothing of the block; the line of its class, once shown, stands for it too."""
+        """Hide the block; its class's line, once shown, stands for it too."""
         ...
 
     def show_line(self, priority: int, *, shown: bool) -> None:
-        """Show, or not, the one line for the merged blocks of a class."""
+        """Show or hide the line that stands for the merged blocks of a class."""
         ...
 
     def fixed_load(self, critical: Sequence[int]) -> int:
-        """What the whole would count if only these blocks were there."""
+        """Return the total with only these blocks."""
         ...
 
     def overflow(
         self, critical: Sequence[int], fixed_load: int, budget: int, allowance: int = 0
     ) -> Exception:
-        """The typed error for critical blocks that do not fit, even ``allowance`` over the budget."""
+        """Return the typed error for critical blocks that do not fit, even ``allowance`` over the budget."""
         ...
 
 
-class Climb:
-    """One run of the ladder over blocks of these classes.
+class LadderRun:
+    """One run of the ladder over blocks of these classes; ``forms`` and ``steps`` are its result.
 
-    ``forms`` and ``steps`` are its result. ``limit``: what the whole may count.
+    ``limit``: the largest total allowed.
     """
 
     def __init__(self, priorities: Sequence[int], budget: int, whole: LadderWhole) -> None:
@@ -149,7 +147,7 @@ class Climb:
             self._classes[priority].append(i)
 
     def hard(self) -> None:
-        """Never over the budget. Raises what ``whole.overflow`` makes if the critical blocks alone are."""
+        """Lay out within the budget. Raises ``whole.overflow(...)`` if critical blocks alone exceed it."""
         if self.everything_fits():
             return
         self.set_aside()
@@ -164,10 +162,10 @@ class Climb:
         self.show_background()
 
     def soft(self) -> None:
-        """SPEC_08: critical blocks are full, and the whole is over by at most the largest of them.
+        """Lay out as SPEC_08 does: the total exceeds the budget by at most the largest critical block.
 
-        Nothing is set aside. What fits nowhere is shown in its last form as far as that limit goes. Raises
-        what ``whole.overflow`` makes if the critical blocks alone are over it.
+        Nothing is reserved. A block with no form that fits is shown in its last form as far as that limit
+        allows. Raises ``whole.overflow(...)`` if the critical blocks alone are over the limit.
         """
         if self.everything_fits():
             return
@@ -193,7 +191,7 @@ class Climb:
     # The steps of the rule.
 
     def everything_fits(self) -> bool:
-        """Whether each block can have the first form of its ladder; if so, it has it."""
+        """Show each block in the first form of its ladder; return False if they do not all fit."""
         least = sum(
             max(0, self.whole.at_least(i, LADDERS[priority][0]) - SLACK)
             for i, priority in enumerate(self.priorities)
@@ -213,11 +211,11 @@ class Climb:
         return True
 
     def set_aside(self) -> None:
-        """Critical blocks full, the last form of each block that is to be there in any case."""
+        """Show critical blocks in full and every other block in its last form."""
         self._reset([LADDERS[priority][-1] for priority in self.priorities])
 
     def check_critical(self) -> None:
-        """Critical blocks alone must fit."""
+        """Raise ``whole.overflow(...)`` if the critical blocks alone are over the budget."""
         critical = self._classes[CRITICAL]
         if not critical:
             return
@@ -226,20 +224,20 @@ class Climb:
             raise self.whole.overflow(critical, load, self.budget)
 
     def soft_limit(self) -> int:
-        """What the whole may count in the soft mode, the critical blocks being there already."""
+        """Return the largest total of the soft mode, once the critical blocks are shown."""
         critical = self._classes[CRITICAL]
         if not critical:
             return self.budget
         total = self.whole.total
         limit = self.budget + max(map(self.whole.size, critical))
-        if len(critical) == 1:  # alone it is always shown, and what is around it too
+        if len(critical) == 1:  # a single critical block is always shown, with its frame
             return max(limit, total)
         if total > limit:
             raise self.whole.overflow(critical, total, self.budget, limit - self.budget)
         return limit
 
     def take_smaller_forms(self) -> None:
-        """A block whose better form is no larger than its placeholder takes that before any are merged."""
+        """Show better forms that are no larger than the block's placeholder, before merging any block."""
         for priority in SET_ASIDE:
             for i in self._classes[priority]:
                 size = self.whole.size(i)
@@ -252,9 +250,9 @@ class Climb:
                     self._show(i, LADDERS[priority][-1])
 
     def merge_placeholders(self, classes: Mapping[int, Sequence[int]], limit: int) -> None:
-        """One line per class for its last blocks, the least urgent class first; then not even that line.
+        """Merge the last blocks of a class into one line, the least urgent class first; then omit the lines.
 
-        ``classes``: the blocks that may be merged. ``limit``: what the whole may count.
+        ``classes``: the blocks that may be merged. ``limit``: the largest total allowed.
         """
         over = self.whole.total - limit
         for priority in reversed(SET_ASIDE):
@@ -270,12 +268,12 @@ class Climb:
                 self._step(i, Rule.NO_ROOM_FOR_LINE, over=over)
 
     def _merge_class(self, priority: int, members: Sequence[int], limit: int, over: int) -> bool:
-        """Merge blocks of one class from the end of the stream until the whole fits: whether it does."""
+        """Merge blocks of one class, the last first, until the output fits; return False if it does not."""
         for i in reversed(members):
             self.whole.merge(i)
             self.forms[i] = Form.MERGED
             self._step(i, Rule.MERGED, over=over)
-            # A line is rendered only where the whole would fit without it.
+            # A line is rendered only if the output would fit without it.
             if self.whole.total <= limit:
                 self.whole.show_line(priority, shown=True)
                 if self.whole.total <= limit:
@@ -285,9 +283,9 @@ class Climb:
         return self.whole.total <= limit
 
     def give_best_form(self, i: int) -> bool:
-        """The first form of the block's ladder that fits, its present one's share being free again.
+        """Show the first form of the block's ladder that fits in place of the present one.
 
-        If none fits, the block is shown as before: False if that is not at all.
+        If none fits, the block stays as it is. Return False if it is omitted.
         """
         whole, ladder, present = self.whole, LADDERS[self.priorities[i]], self.forms[i]
         refused: LadderStep | None = None
@@ -313,7 +311,7 @@ class Climb:
         return self.forms[i] is not Form.OMITTED
 
     def show_background(self) -> None:
-        """Background placeholders as they fit, unless a more urgent block had to take a lesser form."""
+        """Show background placeholders that fit, unless a more urgent block had to take a lesser form."""
         background = self._classes[BACKGROUND]
         if any(step.rule is not Rule.CLASS for step in self.steps):
             for i in background:

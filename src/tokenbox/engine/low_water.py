@@ -1,16 +1,16 @@
-"""How far to evict so that a prompt cache stays warm: the rules, and why they are those (docs/caching.md).
+"""How far to evict so that a prompt cache stays warm: the rules and their reasons (docs/caching.md).
 
-A server with a prompt cache processes again all that follows the first change, so a cut costs what it keeps,
-and lasts until what it freed is full again. Let V tokens be the room for what may leave, g the growth per
-request and s what a cut frees. Per request, g V / s tokens are then processed again, less g, and s / 2 tokens
-of context are missing on average. If ``eagerness`` tokens of missing context are as bad as one processed
-again, the sum of both is least at s = sqrt(2 eagerness g V): the lot size of every stock that costs
-something to fill and something to hold. The growth is what the window shows of it: the tokens it holds, by
-the requests that brought them.
+A server with a prompt cache reprocesses everything after the first change. So an eviction costs the tokens
+that it keeps, and lasts until the freed tokens are used up again. Let V be the room for evictable tokens, g
+the growth per request and s the tokens that one eviction frees. Per request, g V / s - g tokens are then
+reprocessed, and s / 2 tokens of context are missing on average. If ``eagerness`` tokens of missing context
+are as bad as one reprocessed token, the sum of both is smallest at s = sqrt(2 eagerness g V), the classic
+economic lot size. The growth is measured in the window: the tokens that it holds, divided by the requests
+that added them.
 
-What leaves does so in whole steps of all that may leave, 1/2, 1/4, 1/8 ... of the budget, counted from the
-first token that was too many for who keeps least. A place where a long step ends is one where every shorter
-step ends, so who keeps less never keeps more, whatever the conversation.
+Eviction frees whole steps of 1/2, 1/4, 1/8 ... of the budget, counted from the first token that was over the
+budget for the lowest mark. Every place where a long step ends is also the end of a shorter step, so a lower
+mark never keeps more than a higher one, whatever the conversation.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 FINEST: Final = 12
-"""The shortest step is the budget halved so often."""
+"""The number of halvings of the budget that gives the shortest step."""
 _MARGIN: Final = 6
 
 
 def to_free(room: int, held: int, requests: int, eagerness: Fraction) -> int:
-    """Tokens that a cut is to free, never more than half of ``room``.
+    """Return the tokens that an eviction is to free, at most half of ``room``.
 
-    ``held`` tokens of what may leave came with ``requests`` requests.
+    ``held``: the evictable tokens, which came with ``requests`` requests.
     """
     square = 2 * eagerness.numerator * room * held // (eagerness.denominator * requests)
     return min(isqrt(square), room // 2)
 
 
 def halvings(wanted: int, budget: int) -> int:
-    """How often ``budget`` is halved to give the step that is nearest, by ratio, to ``wanted`` tokens."""
+    """Return how often to halve ``budget`` for the step nearest, by ratio, to ``wanted`` tokens."""
     times = 0
     while times < FINEST and 2 * (wanted << times) ** 2 < budget * budget:
         times += 1
@@ -44,45 +44,50 @@ def halvings(wanted: int, budget: int) -> int:
 
 
 def halvings_to_free(wanted: int, budget: int) -> int:
-    """The same for a step of at least ``wanted`` tokens: one too short is paid for again and again."""
+    """As :func:`halvings`, for a step of at least ``wanted`` tokens: shorter ones evict too often."""
     times = halvings(wanted, budget)
     return times if times == 0 or budget >> times >= wanted else times - 1
 
 
 def freed(whole: int, budget: int, times: int) -> int:
-    """Tokens that are to be gone of a whole that was never cut, in steps of ``budget`` halved ``times``.
+    """Return the tokens to evict from ``whole``, its size without evictions, in steps of ``budget >> times``.
 
-    A 64th of the budget is left free, so that no step ends in the last few tokens of it.
+    A 64th of the budget stays free, so that no step ends within its last few tokens.
     """
     return 0 if whole <= budget else in_steps(whole - budget + margin(budget), budget, times)
 
 
 def in_steps(needed: int, budget: int, times: int) -> int:
-    """The fewest whole steps, of ``budget`` halved ``times``, that are at least ``needed`` tokens."""
+    """Round ``needed`` tokens up to whole steps of ``budget >> times``."""
     return (-(-(needed << times) // budget) * budget) >> times if budget else needed
 
 
 class Epoch(NamedTuple):
-    """What the longest step frees, once it is over the budget: all that may leave, until it is over again.
+    """The bounds of what may be freed until the longest step is over the budget again.
 
-    Every shorter step is counted from where an epoch began, and is held by what the longest has freed: so
-    who keeps less never keeps more. Tokens that were freed of a whole that was never cut, before and since.
+    The longest step frees everything evictable at once. Shorter steps are counted from the start of the
+    epoch and never free more than the longest, so a lower mark never keeps more than a higher one.
+
+    ``freed_before``: tokens freed when the epoch began. ``freed_at_most``: tokens freed by its longest step.
+    Both are relative to the size that the window would have without any eviction.
     """
 
-    before: int = 0
-    most: int = 0
+    freed_before: int = 0
+    freed_at_most: int = 0
 
     def at(self, whole: int, budget: int, least: int) -> Epoch:
-        """The epoch of a whole of that size, of which ``least`` must stay."""
-        over = whole - self.most > budget
-        return Epoch(self.most, whole - min(least, budget - margin(budget))) if over else self
+        """Return the epoch of a window of size ``whole`` without evictions; ``least`` tokens must stay."""
+        over = whole - self.freed_at_most > budget
+        return Epoch(self.freed_at_most, whole - min(least, budget - margin(budget))) if over else self
 
     def freed(self, whole: int, budget: int, times: int) -> int:
-        """Tokens that are to be gone, in steps of ``budget`` halved ``times``."""
-        needed = whole - budget - self.before + margin(budget)
-        return self.most if times == 0 else min(self.most, self.before + in_steps(needed, budget, times))
+        """Return the tokens to evict, in steps of ``budget >> times``."""
+        if times == 0:
+            return self.freed_at_most
+        needed = whole - budget - self.freed_before + margin(budget)
+        return min(self.freed_at_most, self.freed_before + in_steps(needed, budget, times))
 
 
 def margin(budget: int) -> int:
-    """What a window that is cut in steps leaves free of its budget, in tokens."""
+    """Return the tokens of the budget that stay free when evicting in steps."""
     return budget >> _MARGIN

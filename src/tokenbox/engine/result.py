@@ -1,4 +1,4 @@
-"""What an engine decided, and the steps that led there."""
+"""The decisions of a layout engine, and the steps that led to them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple, overload
 
 
 class Decision(StrEnum):
-    """What became of a section."""
+    """The final state of a section."""
 
     KEPT = "kept"
     EXPANDED = "expanded"
@@ -19,14 +19,14 @@ class Decision(StrEnum):
 
 
 class Policy(StrEnum):
-    """How a layout loses: to the letter of the Token Box Model, or by degrading before it drops."""
+    """How a layout shrinks: as the Token Box Model says, or degrading sections before dropping any."""
 
     FACET = "facet"
     DEGRADE = "degrade"
 
 
 class Action(StrEnum):
-    """What a step did."""
+    """The kind of a step."""
 
     EXPAND = "expand"
     COMPRESS = "compress"
@@ -53,11 +53,11 @@ class Reason(StrEnum):
 
 
 class Step(NamedTuple):
-    """One recorded action: who (the ``section``'s index), what, why, its tokens before and after.
+    """One recorded action on a section (by index), its reason, and the section's tokens before and after.
 
-    ``over`` is how many tokens the whole was over the budget before the step (0 or less: it fitted);
-    ``limit`` is the figure the step worked to; ``items`` the extra items taken in. A tuple rather than a
-    dataclass because a layout may make a hundred thousand.
+    ``over``: the tokens over the budget before the step (0 or less: it fitted). ``limit``: the size that the
+    step aimed for. ``items``: the extra items taken in. A tuple rather than a dataclass because a layout may
+    make a hundred thousand.
     """
 
     section: int
@@ -80,7 +80,7 @@ class Step(NamedTuple):
 
 
 class Drops(NamedTuple):
-    """Sections dropped one after the other because the whole was over even without them, as columns."""
+    """Consecutive drops of sections without which the whole was still over the budget, stored as columns."""
 
     sections: Sequence[int] = ()
     sizes: Sequence[int] = ()
@@ -94,8 +94,7 @@ class Drops(NamedTuple):
 class StepLog(Sequence[Step]):
     """The steps of a layout, in order.
 
-    A layout may drop a hundred thousand sections and nobody ask why, so those steps are made when they are
-    first looked at.
+    A layout may drop a hundred thousand sections, so the steps of ``drops`` are created on first access.
     """
 
     __slots__ = ("_drops", "_made", "_rest")

@@ -1,9 +1,8 @@
-"""The window of a conversation as sizes: what is there, what belongs together, and what must stay.
+"""The window of a conversation as sizes: its items, which of them belong together, and which must stay.
 
-The engine sees sizes and kinds, never a text. Items are known by their number, counted from 0 in the order in
-which they came; a number is never used again. How the window is made smaller is in
-:mod:`tokenbox.engine.reduction`. Queues hold what may change next, so a turn costs as much as it changes,
-however long the window is.
+The engine sees sizes and kinds, never a text. Items are numbered from 0 in the order of arrival; a number is
+never reused. :mod:`tokenbox.engine.reduction` plans how the window shrinks. Queues hold the items that may
+change next, so the cost of a turn depends on what changes and not on the length of the window.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ if TYPE_CHECKING:
 
 
 class ItemKind(Enum):
-    """What an item is to the window."""
+    """The role of an item in the window."""
 
-    FIXED = "fixed"  # a system or developer message: not part of the window
+    FIXED = "fixed"  # a system or developer message: never evicted
     USER = "user"
     ANSWER = "answer"  # an assistant message without tool calls
-    CALL = "call"  # one with tool calls
-    RESULT = "result"  # of one of those calls
-    STRAY = "stray"  # the result of a call that is not there
+    CALL = "call"  # an assistant message with tool calls
+    RESULT = "result"  # the result of one of those calls
+    STRAY = "stray"  # a result whose call is missing
 
 
 class Reduce(StrEnum):
-    """A way to make the window smaller, in the order in which they are tried."""
+    """A way to shrink the window, in the order in which they are tried."""
 
     MASK = "mask"
     CUT = "cut"
@@ -45,13 +44,13 @@ class Reduce(StrEnum):
 
 ALL_STEPS: Final = frozenset(Reduce)
 KEEP_RESULTS: Final = 3
-"""Results that are masked last: what an agent has just read."""
+"""The number of newest results, just read by an agent, that are masked last."""
 LEAST_CUT: Final = 64
-"""Tokens that a result keeps at least when its middle is cut out; below that it is masked."""
+"""The minimum size in tokens of a result whose middle is cut out; a smaller one is masked."""
 
 
 class WindowAction(StrEnum):
-    """What a step did to its items."""
+    """The change that a step made to its items."""
 
     EVICT = "evict"
     MASK = "mask"
@@ -74,9 +73,9 @@ class WindowReason(StrEnum):
 
 
 class WindowStep(NamedTuple):
-    """One change: which items it was done to and why; the total before and after it, in tokens.
+    """One change: its items, its reason, and the total before and after it, in tokens.
 
-    ``over`` is by how much ``limit`` was passed: in exchanges for ``TURNS``, else in tokens.
+    ``over``: the excess over ``limit``, in exchanges for ``TURNS``, else in tokens.
     """
 
     messages: tuple[int, ...]
@@ -103,11 +102,11 @@ class WindowStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WindowLimits:
-    """At most ``max_turns`` exchanges and ``budget`` tokens; None is no such limit.
+    """At most ``max_turns`` exchanges and ``budget`` tokens; None: no limit.
 
-    Once over the budget, the window is made smaller until the total is about ``mark``, the low-water mark, in
-    whole steps (:mod:`tokenbox.engine.low_water`). With ``eagerness``, the window itself suggests how far,
-    and ``mark`` is not used.
+    Once over the budget, the window is reduced to about ``mark``, the low-water mark, in whole steps
+    (:mod:`tokenbox.engine.low_water`). With ``eagerness``, the mark is derived from the window's growth and
+    ``mark`` is ignored.
     """
 
     max_turns: int | None
@@ -119,19 +118,19 @@ class WindowLimits:
 
 
 class Measure(Protocol):
-    """Sizes of shorter forms of a result, in tokens. None: it has no such form, or not a smaller one."""
+    """Sizes of shorter forms of a result, in tokens. None: it has no such form, or none that is smaller."""
 
     def masked(self, number: int) -> int | None:
-        """The size of the one line that stands for the result."""
+        """Return the size of the line that stands for the result."""
         ...
 
     def cut(self, number: int, at_most: int) -> int | None:
-        """The size of the result's head and tail, which is at most ``at_most``."""
+        """Return the size of the result's head and tail, at most ``at_most``."""
         ...
 
 
-class WholeOrNothing:
-    """A measure where no result can be shortened."""
+class NoShorterForms:
+    """A measure for results that cannot be shortened."""
 
     def masked(self, number: int) -> int | None:
         return None
@@ -142,7 +141,10 @@ class WholeOrNothing:
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """What stays or leaves together: one item, or a tool call with all its results."""
+    """The items that stay or leave together: one item, or a tool call with all its results.
+
+    ``waiting``: the number of results still missing. ``pinned``: the number of pins.
+    """
 
     kind: ItemKind
     members: list[int]
@@ -151,7 +153,7 @@ class Unit:
     results: list[int] = field(default_factory=list)
     pinned: int = 0
     waiting: int = 0
-    gone: bool = False
+    removed: bool = False
 
     @property
     def first(self) -> int:
@@ -160,14 +162,14 @@ class Unit:
 
 @dataclass(slots=True, eq=False)
 class WindowExchange:
-    """A user message and all that follows it, up to the next. Only the first may lack the user message."""
+    """A user message and everything up to the next. Only the first exchange may lack the user message."""
 
     units: list[Unit] = field(default_factory=list)
-    here: int = 0
+    remaining: int = 0
 
 
 class PlannedChange(NamedTuple):
-    """One thing that is to happen later: these units leave, or these results get these sizes."""
+    """A change to apply later: units to evict, or new sizes of results."""
 
     action: WindowAction
     units: tuple[Unit, ...] = ()
@@ -176,31 +178,31 @@ class PlannedChange(NamedTuple):
 
 @dataclass(slots=True)
 class EvictionPlan:
-    """Changes that were worked out and not made. ``sizes`` are those of the items that change or come back.
+    """Changes to a window that are not committed yet.
 
-    ``total`` is what the window would count then; ``ahead`` what is to happen after that, and ``epoch`` how
-    much, if that is known; ``freed`` the tokens that left for the budget's sake.
+    ``total``: the window's total after them. ``sizes``: the new sizes of shortened or restored items.
+    ``ahead`` and ``epoch``: the changes planned for later and their bounds; None if they stay as they are.
+    ``freed``: the tokens that are evicted because of the budget.
     """
 
     total: int
     steps: list[WindowStep] = field(default_factory=list)
-    gone: list[Unit] = field(default_factory=list)
+    evicted: list[Unit] = field(default_factory=list)
     sizes: dict[int, tuple[WindowAction, int]] = field(default_factory=dict)
     ahead: list[PlannedChange] | None = None
     epoch: Epoch | None = None
     freed: int = 0
 
     @property
-    def left(self) -> list[int]:
-        """The numbers of the items that leave."""
-        return [number for unit in self.gone for number in unit.members]
+    def evicted_numbers(self) -> list[int]:
+        return [number for unit in self.evicted for number in unit.members]
 
 
 class Window:
-    """Items as sizes. ``total`` counts them and ``base``, what is sent beside them.
+    """Items as sizes. ``total`` is their sum plus ``base``, the tokens sent beside them.
 
-    ``answers`` are the items of the assistant: each was asked for by a request. ``freed`` tokens were made
-    room of so far, and ``ahead`` is in which order more of it will be.
+    ``answers``: the number of assistant items, each the answer to one request. ``freed``: the tokens evicted
+    or shortened so far because of the budget. ``ahead``: the planned order of further changes.
     """
 
     def __init__(self, base: int = 0) -> None:
@@ -215,12 +217,12 @@ class Window:
         self.epoch = Epoch()
         self.units: dict[int, Unit] = {}
         self.sizes: dict[int, int] = {}
-        self.full: dict[int, int] = {}  # sizes, before they were reduced, of the results that are
+        self.full: dict[int, int] = {}  # the original sizes of shortened results
         self.pins: dict[int, Unit] = {}
         self.unsendable: list[Unit] = []
         self.queue: OrderedDict[int, WindowExchange] = OrderedDict()
         self.open_round: Unit | None = None
-        # Of rounds that were answered: the results that are not masked, and the rounds.
+        # The answered rounds, and their results that are not masked.
         self.results: OrderedDict[int, None] = OrderedDict()
         self.rounds: OrderedDict[int, Unit] = OrderedDict()
 
@@ -228,7 +230,7 @@ class Window:
         return len(self.units)
 
     def __iter__(self) -> Iterator[int]:
-        """The numbers of the items that are here, in order."""
+        """Iterate over the numbers of the items, in order."""
         return iter(self.units)
 
     def __contains__(self, number: object) -> bool:
@@ -238,15 +240,15 @@ class Window:
     def total(self) -> int:
         return self.base + self._sum
 
-    # What comes and goes by the caller's wish -------------------------------------------------------------
+    # Changes by the caller --------------------------------------------------------------------------------
 
     def append(
         self, kind: ItemKind, size: int, *, calls: int = 0, call: int | None = None, answers: int = 1
     ) -> int:
-        """Take in an item: its number. It waits for as many results as it makes ``calls``.
+        """Add an item and return its number. It waits for as many results as it makes ``calls``.
 
-        ``call`` is the number of the ``CALL`` whose round a ``RESULT`` belongs to, and ``answers`` how many
-        of its calls it answers; a further part of that call answers 0, and may make ``calls`` of its own.
+        ``call``: the number of the ``CALL`` to whose round a ``RESULT`` belongs. ``answers``: how many of its
+        calls the item answers; a further part of the call answers 0 and may make ``calls`` of its own.
         """
         number = self.next_number
         self.next_number += 1
@@ -282,28 +284,28 @@ class Window:
             unit.exchange = next(reversed(self.queue))
             last = self.queue[unit.exchange]
             last.units.append(unit)
-            last.here += 1
+            last.remaining += 1
             if kind is ItemKind.CALL:
                 self.open_round = unit
 
     def _begin_exchange(self, number: int) -> None:
-        if self.queue and not self.queue[last := next(reversed(self.queue))].here:
+        if self.queue and not self.queue[last := next(reversed(self.queue))].remaining:
             del self.queue[last]
         self.queue[number] = WindowExchange()
 
     def _close_round(self) -> None:
-        """The assistant spoke: it has read the results of the round before."""
+        """Close the open round: the assistant has answered, so it has read the results."""
         unit, self.open_round = self.open_round, None
-        if unit is not None and not unit.gone:
+        if unit is not None and not unit.removed:
             self.rounds[unit.first] = unit
             self.results.update(dict.fromkeys(unit.results))
 
     def give_up_waiting(self, number: int) -> None:
-        """What this item calls will not be answered any more."""
+        """Note that the open calls of this item will never be answered."""
         self.unsendable.append(self.units[number])
 
     def change(self, number: int, by: int) -> None:
-        """The item counts ``by`` more than it did."""
+        """Increase the size of an item by ``by``."""
         unit = self.units[number]
         unit.size += by
         self.sizes[number] += by
@@ -312,23 +314,22 @@ class Window:
             self.fixed += by
 
     def change_full(self, number: int, size: int) -> None:
-        """A result that is shown in a shorter form counts ``size`` in full."""
+        """Set the full size of a shortened result."""
         self.full[number] = size
 
     def size(self, number: int) -> int:
-        """What the item counts now."""
         return self.sizes[number]
 
     def full_size(self, number: int) -> int:
-        """What the item counts in full, also while a shorter form stands for it."""
+        """Return the size of the item before it was shortened."""
         return self.full.get(number, self.sizes[number])
 
     def companions(self, number: int) -> tuple[int, ...]:
-        """What stays or leaves together with this item, itself among them."""
+        """Return the items that stay or leave together with this one, itself included."""
         return tuple(self.units[number].members)
 
     def pin(self, number: int) -> None:
-        """It never leaves, nor does what stays together with it. As many unpins undo as many pins."""
+        """Protect the item and its companions from eviction. Pins are counted: each needs one unpin."""
         unit = self.units[number]
         unit.pinned += 1
         self.pins[unit.first] = unit
@@ -340,68 +341,73 @@ class Window:
             del self.pins[unit.first]
 
     def drop(self, number: int) -> tuple[int, ...]:
-        """Take the item out, with what stays or leaves together with it: their numbers."""
+        """Remove the item and its companions; return their numbers."""
         unit = self.units[number]
         self._remove([unit])
         return tuple(sorted(unit.members))
 
     def evictable(self) -> tuple[int, ...]:
-        """All that could leave if it had to, oldest first."""
-        units = {u.first: u for part in self.leaving(ALL_STEPS, ()) for u in part}
+        """Return the items that may be evicted, oldest first."""
+        units = {u.first: u for part in self.eviction_candidates(ALL_STEPS, ()) for u in part}
         return tuple(number for unit in units.values() for number in unit.members)
 
-    # What the limits ask for ------------------------------------------------------------------------------
+    # Changes by a plan ------------------------------------------------------------------------------------
 
     def commit(self, plan: EvictionPlan) -> None:
-        """Make the changes of a plan that was made of this window as it is."""
+        """Apply a plan that was made for the window in its present state."""
         for number, (action, size) in plan.sizes.items():
             self._resize(number, action, size)
-        self._remove(plan.gone)
-        self.unsendable = [unit for unit in self.unsendable if not unit.gone]
+        self._remove(plan.evicted)
+        self.unsendable = [unit for unit in self.unsendable if not unit.removed]
         self.freed += plan.freed
         if plan.ahead is not None:
             self.ahead = plan.ahead
         if plan.epoch is not None:
             self.epoch = plan.epoch
 
-    def forget_steps(self) -> None:
-        """Sizes are of another kind now: what was freed, and what was to be, is counted from here."""
+    def reset_steps(self) -> None:
+        """Start counting freed tokens again: after a change of tokenizer, old figures do not compare."""
         self.freed, self.ahead, self.epoch = 0, [], Epoch()
 
     def must_stay(self) -> int:
-        """What the window counts if all has left that may leave."""
-        return self.base + self.fixed + sum(unit.size for unit in self._staying())
+        """Return the total after everything evictable has left."""
+        return self.base + self.fixed + sum(unit.size for unit in self._required_units())
 
-    def _staying(self) -> Iterable[Unit]:
-        """Each unit but the fixed ones that may not leave."""
+    def _required_units(self) -> Iterable[Unit]:
+        """Return the units that may not leave, except the fixed ones."""
         found = {unit.first: unit for unit in self.pins.values() if unit.kind is not ItemKind.FIXED}
-        if self.open_round is not None and not self.open_round.gone:
+        if self.open_round is not None and not self.open_round.removed:
             found[self.open_round.first] = self.open_round
         if self.queue:
             last = self.queue[next(reversed(self.queue))]
-            found |= {u.first: u for u in last.units if u.kind is not ItemKind.CALL and not u.gone}
+            found |= {u.first: u for u in last.units if u.kind is not ItemKind.CALL and not u.removed}
         return [unit for unit in found.values() if unit not in self.unsendable]
 
-    def leaving(
-        self, steps: frozenset[Reduce], gone: Container[int], *, spare: bool = False
+    def eviction_candidates(
+        self, steps: frozenset[Reduce], evicted: Container[int], *, keep_last: bool = False
     ) -> Iterator[list[Unit]]:
-        """What may leave, part after part. ``gone``: what a plan has let go already, by first numbers.
+        """Yield what may be evicted, in order: rounds, then the rest of older exchanges.
 
-        ``spare``: the rounds of the last exchange, for they are what an agent has decided so far.
+        ``evicted``: the first numbers of units that a plan has evicted already. ``keep_last``: keep the
+        rounds of the last exchange, which are what an agent has decided so far.
         """
         if Reduce.ROUNDS in steps:
             last = next(reversed(self.queue), None)
             for unit in self.rounds.values():
-                if not unit.pinned and unit.first not in gone and not (spare and unit.exchange == last):
+                kept = unit.pinned or (keep_last and unit.exchange == last)
+                if not kept and unit.first not in evicted:
                     yield [unit]
         if Reduce.EXCHANGES in steps:
             for exchange in islice(self.queue.values(), max(0, len(self.queue) - 1)):
-                free = [u for u in exchange.units if self.is_free(u) and u.first not in gone]
+                free = [u for u in exchange.units if self.is_free(u) and u.first not in evicted]
                 if free:
                     yield free
 
     def parts(self) -> list[tuple[int, ...]]:
-        """What may leave by itself, in order: each round, and of each older exchange what is in no round."""
+        """Return the parts that may leave by themselves, in order.
+
+        They are each round, and the items of each older exchange that are in no round.
+        """
         found = [tuple(unit.members) for unit in self.rounds.values() if self.is_free(unit)]
         for exchange in islice(self.queue.values(), max(0, len(self.queue) - 1)):
             core = [unit for unit in exchange.units if unit.kind is not ItemKind.CALL and self.is_free(unit)]
@@ -410,11 +416,11 @@ class Window:
         return sorted(found)
 
     def remove(self, numbers: Iterable[int]) -> None:
-        """Take parts out whole."""
+        """Remove these items and their companions."""
         self._remove(list({self.units[number].first: self.units[number] for number in numbers}.values()))
 
     def is_free(self, unit: Unit) -> bool:
-        return not unit.pinned and not unit.gone and unit is not self.open_round
+        return not unit.pinned and not unit.removed and unit is not self.open_round
 
     def _resize(self, number: int, action: WindowAction, size: int) -> None:
         before = self.sizes[number]
@@ -430,7 +436,7 @@ class Window:
 
     def _remove(self, units: Sequence[Unit]) -> None:
         for unit in units:
-            unit.gone = True
+            unit.removed = True
             self._sum -= unit.size
             self.fixed -= unit.size if unit.kind is ItemKind.FIXED else 0
             self.exchanges -= unit.kind is ItemKind.USER
@@ -446,9 +452,9 @@ class Window:
             self._leave_exchange(unit)
 
     def _leave_exchange(self, unit: Unit) -> None:
-        """An exchange is forgotten once nothing of it is here; the last one stays, for it may grow."""
+        """Remove the unit from its exchange, and an empty exchange unless it is the last, which may grow."""
         exchange = self.queue.get(unit.exchange)
         if exchange is not None:
-            exchange.here -= 1
-            if not exchange.here and unit.exchange != next(reversed(self.queue)):
+            exchange.remaining -= 1
+            if not exchange.remaining and unit.exchange != next(reversed(self.queue)):
                 del self.queue[unit.exchange]

@@ -1,30 +1,35 @@
-"""A folder becomes a text for a model that fits a budget (docs/pack.md).
+"""Pack a folder into a prompt within a token budget (docs/pack.md).
 
-``survey`` finds the files, ``read`` reads them, ``pack_source`` chooses and renders. What is left out or
-changed is in the notes. The result depends on the paths and contents of the files, the query and the
+``survey`` finds the files, ``read`` reads them, ``pack_source`` chooses and renders. Notes report every file
+that is left out or changed. The result depends on the paths and contents of the files, the query and the
 options; not on the file system, the clock, the environment or the working directory.
 """
 
-from tokenbox.folder.ahead import CountAhead
-from tokenbox.folder.notes import Note, NoteKind
-from tokenbox.folder.packing import (
-    FileOrder,
-    LevelRule,
-    PackedFile,
-    PackedFolder,
-    PackOptions,
-    as_blocks,
-    pack_source,
-    split,
-)
-from tokenbox.folder.presets import PackSettings, Purpose, settled, strips
-from tokenbox.folder.priorities import PriorityRule, parse_rule
-from tokenbox.folder.project import ProjectSettings
-from tokenbox.folder.remote import cloned, is_url
-from tokenbox.folder.source import File, Source, Survey, read, survey
-from tokenbox.folder.stripping import Strip
-from tokenbox.folder.walk import PathProblem
-from tokenbox.folder.weighing import weigh
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tokenbox.folder.ahead import CountAhead
+    from tokenbox.folder.notes import Note, NoteKind
+    from tokenbox.folder.option_values import FileOrder, Purpose, Strip
+    from tokenbox.folder.packing import (
+        LevelRule,
+        PackedFile,
+        PackedFolder,
+        PackOptions,
+        as_blocks,
+        pack_source,
+        split,
+    )
+    from tokenbox.folder.presets import PackSettings, settled, strips
+    from tokenbox.folder.priorities import PriorityRule, parse_rule
+    from tokenbox.folder.project import ProjectSettings
+    from tokenbox.folder.remote import cloned, is_url
+    from tokenbox.folder.source import File, Source, Survey, read, survey
+    from tokenbox.folder.walk import PathProblem
+    from tokenbox.folder.weighing import weigh
 
 __all__ = [
     "CountAhead",
@@ -56,3 +61,26 @@ __all__ = [
     "survey",
     "weigh",
 ]
+
+_NAMES_BY_MODULE = {
+    "ahead": "CountAhead",
+    "notes": "Note NoteKind",
+    "option_values": "FileOrder Purpose Strip",
+    "packing": "LevelRule PackOptions PackedFile PackedFolder as_blocks pack_source split",
+    "presets": "PackSettings settled strips",
+    "priorities": "PriorityRule parse_rule",
+    "project": "ProjectSettings",
+    "remote": "cloned is_url",
+    "source": "File Source Survey read survey",
+    "walk": "PathProblem",
+    "weighing": "weigh",
+}
+_MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name on first use, so that the help of a command does not load the packer."""
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"tokenbox.folder.{module}"), name)

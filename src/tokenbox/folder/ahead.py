@@ -1,4 +1,4 @@
-"""Counting while reading: the counts are in the cache by the time the layout asks for them."""
+"""Count texts in other threads while files are read, so that the layout finds the counts in the cache."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
 
-# Characters per job, and jobs at a time: counting lets other threads run, reading mostly does not.
+# Characters per job.
 _JOB = 500_000
 _THREADS = 2
-# Jobs that may wait: decoded texts are held until then.
-_WAITING = 8
+# The limit of unfinished jobs, because their texts are held in memory.
+_MAX_JOBS = 8
 
 
 class CountAhead:
-    """Counts texts in other threads, into ``cache``.
+    """A context manager that counts texts in other threads, into ``cache``.
 
-    What cannot be counted is left to the next counter.
+    Errors are ignored here: the layout counts such a text again, and reports them.
     """
 
     def __init__(self, tokenizer: Tokenizer, cache: CountCache) -> None:
@@ -32,7 +32,7 @@ class CountAhead:
         self._cache = cache
         self._worthwhile = is_worth_remembering(tokenizer)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tokenbox-ahead")
-        self._free = threading.BoundedSemaphore(_WAITING)
+        self._free = threading.BoundedSemaphore(_MAX_JOBS)
         self._texts: list[str] = []
         self._characters = 0
 
@@ -40,7 +40,7 @@ class CountAhead:
         return self
 
     def __exit__(self, failure: object, *_: object) -> None:
-        """Wait for all counts; after a failure only for those being made."""
+        """Wait for all counts; after a failure only for those that have started."""
         if failure is None:
             self.submit()
         self._threads.shutdown(cancel_futures=failure is not None)
@@ -55,7 +55,7 @@ class CountAhead:
             self.submit()
 
     def submit(self) -> None:
-        """Count what was added, without waiting for more."""
+        """Count the added texts without waiting for more."""
         texts, self._texts, self._characters = self._texts, [], 0
         if texts:
             self._free.acquire()

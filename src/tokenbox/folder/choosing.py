@@ -1,4 +1,4 @@
-"""Which pieces of which files are shown, in which form, at exact prices (docs/pack.md, selection.md)."""
+"""Choose the pieces of files to show, and their forms, by exact token counts (docs/pack.md, selection.md)."""
 
 from __future__ import annotations
 
@@ -34,33 +34,44 @@ class PieceForm(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Depths:
-    """How the worth of a form follows from that of its piece, in percent; and where an outline comes from."""
+    """The worth of each form in percent of the worth of its piece.
+
+    ``of_shown_files``: only files with a shown piece have an outline, worth as much as their best piece.
+    ``markup``: the maximum percentage of the room for the markup around files, as long as more of the files
+    that are shown already fits.
+    """
 
     body: int
     outline: int
-    # With a query, the outline of a file is worth something once a piece of it is shown, and then by its
-    # best piece.
     of_shown_files: bool
+    markup: int = 100
 
 
 WITH_QUERY = Depths(body=100, outline=22, of_shown_files=True)
-WITHOUT_QUERY = Depths(body=30, outline=100, of_shown_files=False)
-# Bytes of an outline that make it worth half.
-_USUAL_OUTLINE = 4_000
-# Tokens of outline that a file has at most with a query.
-MAX_OUTLINE = 300
-# No token has more bytes, but for runs of blanks.
+WITHOUT_QUERY = Depths(body=30, outline=100, of_shown_files=False, markup=7)
+# The maximum markup in tokens that no budget goes below.
+_MIN_MARKUP = 500
+# The size in bytes at which an outline is worth half.
+_HALF_WORTH_OUTLINE = 4_000
+# The maximum number of outline tokens per file with a query.
+_MAX_OUTLINE = 300
+# An upper bound of the bytes per token, except for runs of blanks.
 _BYTES_PER_TOKEN = 12
-# The first lines of a piece are shown where there is room for so many tokens and lines; so many pieces are
-# tried.
-_LEAST_PART, _LEAST_LINES, _TRIED = 24, 3, 400
-_OURS = re.compile(r"^([ \t]*)(\\*\[(?:outline of )?lines? [0-9])", re.MULTILINE)
+# The minimum room in tokens, and the minimum number of lines, for showing the first lines of a piece; and the
+# maximum number of pieces to try.
+_MIN_PART_TOKENS, _MIN_PART_LINES, _MAX_TRIES = 24, 3, 400
+# Lines that look like those of ``Board._mark``.
+_MARK = re.compile(r"^([ \t]*)(\\*\[(?:outline of )?lines? [0-9])", re.MULTILINE)
 _DELIMITER = "\n\n"
 
 
 @dataclass(slots=True)
 class CandidateFile:
-    """A candidate file: its pieces, what each counts in each form, and the forms they have now."""
+    """A file that may be shown, and the form that each of its pieces has now.
+
+    Tokens: ``frame`` of the markup around it, ``full_price`` of all of it, ``price`` as it is shown now,
+    ``outlined`` of its outlines. ``part``: the piece whose first lines only are shown, and their bytes.
+    """
 
     file: File
     cut: CutFile
@@ -70,7 +81,6 @@ class CandidateFile:
     price: int = 0
     outlined: int = 0
     part: tuple[int, int] | None = None
-    """A piece of which only the first lines are shown, and how many bytes these have."""
 
     @property
     def is_shown(self) -> bool:
@@ -82,7 +92,7 @@ class CandidateFile:
 
 
 class Board:
-    """The files that may be shown, priced. Fulfils ``engine.choice.Whole``; items are pieces of files."""
+    """The candidate files and their token counts. An ``engine.choice.ChoiceWhole``; items are pieces."""
 
     def __init__(
         self,
@@ -103,24 +113,24 @@ class Board:
         self._candidates: dict[int, CandidateFile] = {}
         self._items: list[tuple[int, int]] = []
         self._first: dict[int, int] = {}
-        self._texts: dict[tuple[int, int], int] = {}
+        self._sizes: dict[tuple[int, int], int] = {}
         self._worths: list[int] = []
         self._outlined_only: set[int] = set()
         self._limits_outlines = False
+        self._markup_room = 0
 
     def add(self, indices: Iterable[int]) -> None:
         """Cut these files into pieces."""
         new = [i for i in dict.fromkeys(indices) if i not in self._candidates]
         files = [self._files[i] for i in new]
-        cuts = cut_all([(file.text or b"", file.kind.outline) for file in files], self._memory)
+        cuts = cut_all([(file.data, file.kind.outline) for file in files], self._memory)
         for i, file, cut in zip(new, files, cuts, strict=True):
-            assert file.text is not None  # noqa: S101  # only texts are candidates
             block = file.block()
-            frame = self._framed(self._markup.summary(block, ""))
-            content = (
-                self._counter.small(numbered(file.text.decode(), 1)) if self._numbers else self._tokens[i]
-            )
-            full = self._framed(self._markup.full(block)._replace(body="")) + content
+            frame = self._count_frame(self._markup.summary(block, ""))
+            content = self._tokens[i]
+            if self._numbers:
+                content = self._counter.small(numbered(file.data.decode(), 1))
+            full = self._count_frame(self._markup.full(block)) + content
             self._candidates[i] = CandidateFile(file, cut, frame, full, [PieceForm.NOTHING] * len(cut.pieces))
             self._first[i] = len(self._items)
             self._items += [(i, p) for p in range(len(cut.pieces))]
@@ -132,21 +142,17 @@ class Board:
             candidate.price = candidate.outlined = 0
             candidate.part = None
 
-    def keep(self, indices: Iterable[int]) -> int:
-        """Show these files in full, whatever else is shown; what they count."""
-        total = 0
+    def keep(self, indices: Iterable[int]) -> None:
+        """Show these files in full, whatever else is shown."""
         for candidate in map(self.candidate, indices):
-            candidate.forms = [PieceForm.FULL] * len(candidate.forms)
-            candidate.price = candidate.full_price
-            total += candidate.price
-        return total
+            _show_full(candidate)
 
     def upgrades(
-        self, worth: Worth, ranks: Sequence[int], depths: Depths, most: Sequence[PieceForm]
+        self, worth: Worth, ranks: Sequence[int], depths: Depths, allowed: Sequence[PieceForm]
     ) -> list[Upgrade]:
-        """Every form of every piece, with its worth, up to the best form that its file may have."""
+        """Return each form of each piece with its worth. ``allowed``: the best form for each file."""
         found = []
-        self._outlined_only = {i for i in self._candidates if most[i] is PieceForm.OUTLINE}
+        self._outlined_only = {i for i in self._candidates if allowed[i] is PieceForm.OUTLINE}
         if len(self._worths) != len(self._items):
             cut = ((i, self._candidates[i].cut.pieces[p]) for i, p in self._items)
             self._worths = worth.pieces(
@@ -157,24 +163,22 @@ class Board:
             best = max(worths, default=0)
             for p, value in enumerate(worths):
                 item = self._first[i] + p
-                if most[i] is PieceForm.FULL:
+                if allowed[i] is PieceForm.FULL:
                     found.append(Upgrade(ranks[i], value * depths.body // 100, item, PieceForm.FULL))
-                if candidate.cut.outlines[p] and most[i] is not PieceForm.NOTHING:
-                    size = len(candidate.cut.outlines[p])
-                    # Without a query breadth counts: a long outline is worth less than several short ones.
-                    outlined = (
-                        (best + 3 * value) // 4
-                        if depths.of_shown_files
-                        else value * _USUAL_OUTLINE // (_USUAL_OUTLINE + size)
-                    )
+                if candidate.cut.outlines[p] and allowed[i] is not PieceForm.NOTHING:
+                    if depths.of_shown_files:
+                        outlined = (best + 3 * value) // 4
+                    else:  # breadth counts: a long outline is worth less than several short ones
+                        size = len(candidate.cut.outlines[p])
+                        outlined = value * _HALF_WORTH_OUTLINE // (_HALF_WORTH_OUTLINE + size)
                     found.append(Upgrade(ranks[i], outlined * depths.outline // 100, item, PieceForm.OUTLINE))
         return found
 
-    def prepare(self, upgrades: Sequence[Upgrade], room: int) -> None:
-        """Count together what is most likely to be asked for."""
+    def _count_ahead(self, upgrades: Sequence[Upgrade], room: int) -> None:
+        """Count the pieces that are most likely to be priced in one batch."""
         texts: list[str] = []
         size = 0
-        for upgrade in sorted(upgrades, key=lambda u: (u.rank, -u.worth)):
+        for upgrade in sorted(upgrades, key=_by_worth):
             if size > 6 * room:
                 break
             text = self._piece_text(upgrade.item, PieceForm(upgrade.form))
@@ -184,10 +188,10 @@ class Board:
 
     @property
     def least(self) -> int | None:
-        """What the smallest file counts in full."""
+        """The tokens of the smallest file in full."""
         return min((candidate.full_price for candidate in self._candidates.values()), default=None)
 
-    # What ``choose`` asks.
+    # The methods of ``ChoiceWhole``.
 
     def at_least(self, upgrade: Upgrade) -> int:
         i, p = self._items[upgrade.item]
@@ -202,13 +206,13 @@ class Board:
         candidate = self._candidates[i]
         form = PieceForm(upgrade.form)
         before = candidate.forms[p]
-        if before >= form:
+        if before >= form or (not candidate.is_shown and candidate.frame > self._markup_room):
             return None
         if form is PieceForm.OUTLINE and self._limits_outlines:
             size = self._size(upgrade.item, form)
-            if candidate.outlined + size > MAX_OUTLINE or not (
-                candidate.is_shown or i in self._outlined_only
-            ):
+            if candidate.outlined + size > _MAX_OUTLINE:
+                return None
+            if not candidate.is_shown and i not in self._outlined_only:
                 return None
         candidate.forms[p] = form
         after = self._price(i)
@@ -218,77 +222,105 @@ class Board:
     def take(self, upgrade: Upgrade) -> None:
         i, p = self._items[upgrade.item]
         candidate = self._candidates[i]
+        if not candidate.is_shown:
+            self._markup_room -= candidate.frame
         candidate.forms[p] = PieceForm(upgrade.form)
         if upgrade.form == PieceForm.OUTLINE:
             candidate.outlined += self._size(upgrade.item, PieceForm.OUTLINE)
         candidate.price = self._price(i)
         if candidate.price >= candidate.full_price:
-            candidate.forms = [PieceForm.FULL] * len(candidate.forms)
-            candidate.price = candidate.full_price
+            _show_full(candidate)
 
     def run(self, upgrades: Sequence[Upgrade], room: int, depths: Depths) -> Choice:
-        """Take what fits into ``room`` tokens; of the first piece that does not, its first lines.
+        """Take the upgrades that fit into ``room`` tokens, and the first lines of one that does not fit.
 
-        With a query the piece that is worth most comes before all: where it is larger than the room, its
-        first lines are shown, and not something else that happens to fit.
+        With a query the piece worth most comes first: if it is larger than the room, its first lines are
+        shown instead of something else that happens to fit.
         """
         self._limits_outlines = depths.of_shown_files
-        self.prepare(upgrades, room)
-        begun = self._begin(upgrades, room) if depths.of_shown_files else 0
-        choice = choose(upgrades, room - begun, self)
-        return replace(choice, left=choice.left - self._fill(upgrades, choice.left))
+        self._count_ahead(upgrades, room)
+        self._markup_room = room
+        used = self._begin_best(upgrades, room) if depths.of_shown_files else 0
+        choice = self._choose(upgrades, room - used, max(_MIN_MARKUP, room * depths.markup // 100))
+        return replace(choice, left=choice.left - self._show_part(upgrades, choice.left))
 
-    def _begin(self, upgrades: Sequence[Upgrade], room: int) -> int:
-        """What the first lines of the piece that is worth most count, if it is larger than the room."""
+    def _choose(self, upgrades: Sequence[Upgrade], room: int, markup: int) -> Choice:
+        """Choose class by class: first with at most ``markup`` tokens of markup, then with any number.
+
+        Many small files would otherwise leave no room for content. What is left of the room after the files
+        that are shown already goes to further files.
+        """
+        if markup >= room:
+            return choose(upgrades, room, self)
+        parts: list[Choice] = []
+        left, shown = room, 0
+        ranks = sorted({upgrade.rank for upgrade in upgrades})
+        for rank in ranks:
+            of_class = [upgrade for upgrade in upgrades if upgrade.rank == rank]
+            for limit in (max(0, markup - shown), left):
+                self._markup_room = limit
+                parts.append(choose(of_class, left, self))
+                left = parts[-1].left
+                shown += limit - self._markup_room
+        taken = tuple(upgrade for part in parts for upgrade in part.taken)
+        worth = sum(part.worth for part in parts)
+        return Choice(taken, left, worth, max(worth, sum(part.bound for part in parts)))
+
+    def _begin_best(self, upgrades: Sequence[Upgrade], room: int) -> int:
+        """Show the first lines of the piece worth most if it exceeds the room, and return their tokens."""
         bodies = [upgrade for upgrade in upgrades if upgrade.form == PieceForm.FULL]
-        best = min(bodies, key=lambda u: (u.rank, -u.worth), default=None)
-        price = None if best is None else self.price(best)
-        return 0 if best is None or price is None or price <= room else self._fill([best], room)
+        if not bodies:
+            return 0
+        best = min(bodies, key=_by_worth)
+        price = self.price(best)
+        return 0 if price is None or price <= room else self._show_part([best], room)
 
-    def _fill(self, upgrades: Sequence[Upgrade], room: int) -> int:
-        """Show the first lines of the piece that is worth most and does not fit; what they count."""
-        for upgrade in sorted(upgrades, key=lambda u: (u.rank, -u.worth))[
-            : _TRIED if room >= _LEAST_PART else 0
-        ]:
+    def _show_part(self, upgrades: Sequence[Upgrade], room: int) -> int:
+        """Show the first lines of the piece worth most that is not shown yet, and return their tokens."""
+        if room < _MIN_PART_TOKENS:
+            return 0
+        for upgrade in sorted(upgrades, key=_by_worth)[:_MAX_TRIES]:
             i, p = self._items[upgrade.item]
             candidate = self._candidates[i]
-            if (
-                upgrade.form != PieceForm.FULL
-                or candidate.forms[p] is PieceForm.FULL
-                or candidate.part is not None
-            ):
+            before = candidate.forms[p]
+            if upgrade.form != PieceForm.FULL or before is PieceForm.FULL or candidate.part is not None:
                 continue
-            before, piece, data = candidate.forms[p], candidate.cut.pieces[p], candidate.file.text or b""
-            ends = [at + 1 for at in range(piece.start, piece.end) if data[at] == 10]  # noqa: PLR2004  # line ends
             candidate.forms[p] = PieceForm.FULL
-
-            def grows(
-                lines: int, i: int = i, p: int = p, ends: list[int] = ends, piece: Piece = piece
-            ) -> int:
-                candidate = self._candidates[i]
-                candidate.part = p, ends[lines - 1] - piece.start
-                return self._price(i) - candidate.price
-
-            most = bisect_right(range(1, len(ends)), room, key=grows)
-            if most >= _LEAST_LINES:
-                size = grows(most)
-                candidate.price += size
+            size = self._show_lines(i, p, room)
+            if size:
                 return size
             candidate.forms[p], candidate.part = before, None
         return 0
 
-    # What is shown.
+    def _show_lines(self, i: int, p: int, room: int) -> int:
+        """Show as many first lines of a piece as fit, and return their tokens; 0 if they are too few."""
+        candidate, piece = self._candidates[i], self._candidates[i].cut.pieces[p]
+        text = candidate.file.data[piece.start : piece.end]
+        ends = [match.end() for match in re.finditer(rb"\n", text)]
+
+        def growth(lines: int) -> int:
+            candidate.part = p, ends[lines - 1]
+            return self._price(i) - candidate.price
+
+        lines = bisect_right(range(1, len(ends)), room, key=growth)
+        if lines < _MIN_PART_LINES:
+            return 0
+        size = growth(lines)
+        candidate.price += size
+        return size
+
+    # The result.
 
     @property
     def shown(self) -> list[int]:
-        """The files of which anything is shown."""
+        """The files with at least one shown piece."""
         return [i for i, candidate in self._candidates.items() if candidate.is_shown]
 
     def candidate(self, i: int) -> CandidateFile:
         return self._candidates[i]
 
     def text(self, i: int) -> str | None:
-        """What is shown of a file; None if that is all of it."""
+        """Return the shown pieces of a file with their marks; None if all of it is shown."""
         candidate = self._candidates[i]
         if candidate.is_full:
             return None
@@ -318,53 +350,65 @@ class Board:
 
     def _size(self, item: int, form: PieceForm) -> int:
         key = item, int(form)
-        size = self._texts.get(key)
+        size = self._sizes.get(key)
         if size is None:
-            size = self._texts[key] = self._counter.small(self._piece_text(item, form))
+            size = self._sizes[key] = self._counter.small(self._piece_text(item, form))
         return size
 
     def _piece_text(self, item: int, form: PieceForm) -> str:
         i, p = self._items[item]
         candidate = self._candidates[i]
         if form is PieceForm.OUTLINE:
-            return _safe(candidate.cut.outlines[p])
+            return _escaped(candidate.cut.outlines[p])
         piece = candidate.cut.pieces[p]
-        assert candidate.file.text is not None  # noqa: S101  # see ``add``
-        text = candidate.file.text[piece.start : piece.end].decode()
+        text = candidate.file.data[piece.start : piece.end].decode()
         return self._body(text if text.endswith("\n") else f"{text}\n", piece)
 
     def _shown_text(self, i: int, p: int, form: PieceForm) -> str:
-        text = self._piece_text(self._first[i] + p, form)
-        part = self._candidates[i].part
-        if part is None or part[0] != p:
-            return text
-        piece, data = self._candidates[i].cut.pieces[p], self._candidates[i].file.text or b""
-        return self._body(data[piece.start : piece.start + part[1]].decode(), piece)
+        candidate = self._candidates[i]
+        if candidate.part is None or candidate.part[0] != p:
+            return self._piece_text(self._first[i] + p, form)
+        piece, size = candidate.cut.pieces[p], candidate.part[1]
+        return self._body(candidate.file.data[piece.start : piece.start + size].decode(), piece)
 
     def _body(self, text: str, piece: Piece) -> str:
-        return numbered(text, piece.first + 1) if self._numbers else _safe(text)
+        return numbered(text, piece.first + 1) if self._numbers else _escaped(text)
 
     def _mark(self, i: int, first: int, last: int, form: PieceForm) -> str:
-        """The line before a run of pieces: which lines it is, and inside what."""
+        """Return the line before a run of pieces: its line numbers, and the definition that it is in."""
         candidate = self._candidates[i]
         pieces = candidate.cut.pieces[first:last]
         begin, end = pieces[0].first + 1, pieces[-1].last
         if candidate.part is not None and candidate.part[0] == last - 1:
-            piece, data = pieces[-1], candidate.file.text or b""
-            end = piece.first + data.count(b"\n", piece.start, piece.start + candidate.part[1])
+            piece = pieces[-1]
+            end = piece.first + candidate.file.data.count(b"\n", piece.start, piece.start + candidate.part[1])
         lines = f"line {begin}" if begin == end else f"lines {begin}-{end}"
         if form is PieceForm.OUTLINE:
             return f"[outline of {lines}]\n"
         within = ".".join(pieces[0].within)
         return f"[{lines}, in {within}]\n" if within else f"[{lines}]\n"
 
-    def _framed(self, framed: tuple[str, str, str]) -> int:
+    def _count_frame(self, framed: tuple[str, str, str]) -> int:
+        """Count the markup around a block."""
         before, _, after = framed
         return self._counter.small(before) + self._counter.small(after.removeprefix("\n") + _DELIMITER)
 
 
+def _by_worth(upgrade: Upgrade) -> tuple[int, int]:
+    """The key that sorts upgrades by priority, then by descending worth."""
+    return upgrade.rank, -upgrade.worth
+
+
+def _show_full(candidate: CandidateFile) -> None:
+    candidate.forms = [PieceForm.FULL] * len(candidate.forms)
+    candidate.price = candidate.full_price
+
+
 def _runs(candidate: CandidateFile) -> Iterable[tuple[int, int, PieceForm]]:
-    """Neighbouring pieces in the same form. Pieces without an outline do not part those that have one."""
+    """Yield runs of neighbouring pieces of the same form.
+
+    A run of outlines continues across pieces that have no outline.
+    """
     forms, outlines = candidate.forms, candidate.cut.outlines
     parted = None if candidate.part is None else candidate.part[0]
     at = 0
@@ -391,16 +435,14 @@ def _runs(candidate: CandidateFile) -> Iterable[tuple[int, int, PieceForm]]:
 
 
 def numbered(text: str, first: int) -> str:
-    """The text with the number of each line before it; a line of it cannot look like a mark of ours."""
-    lines = text.split("\n")
-    last = lines.pop() if lines[-1] == "" else None
-    return "\n".join(f"{n}| {line}" for n, line in enumerate(lines, first)) + ("" if last is None else "\n")
+    """Return the text with a number before each line, which also escapes lines that look like marks."""
+    *lines, rest = text.split("\n")
+    result = "".join(f"{n}| {line}\n" for n, line in enumerate(lines, first))
+    return f"{result}{first + len(lines)}| {rest}" if rest else result
 
 
-def _safe(text: str) -> str:
-    """The text, with a backslash where a line of it would look like a mark of ours."""
-    return (
-        _OURS.sub(r"\1\\\2", text)
-        if "[lines " in text or "[line " in text or "[outline of line" in text
-        else text
-    )
+def _escaped(text: str) -> str:
+    """Return the text with a backslash before lines that look like marks."""
+    if "[lines " in text or "[line " in text or "[outline of line" in text:
+        return _MARK.sub(r"\1\\\2", text)
+    return text

@@ -1,7 +1,7 @@
-"""What is in a file, found once for each content: its pieces with their signatures, the names it defines.
+"""Parse each content once: its pieces with their signatures, and the names that it defines.
 
-To look for it takes longer than to read the file, so a cache that outlives the process keeps what was found,
-by the digest of the content, of the rules (the source of the modules that they are in) and of the grammar.
+Parsing takes longer than reading the file, so a persistent cache keeps the results, keyed by the digest of
+the content, of the rules (the source of their modules) and of the grammar's version.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
     from tokenbox.tokenizers.cache import CountCache
 
-# A file without a grammar is cut as fast as it is looked up, so it is not remembered.
-_RULES_OF_CUTS = (definitions, languages, outline, pieces)
-# Nor are the names in a file of fewer bytes than these.
-_SMALL = 2_000
+# The modules whose source decides how a file is cut. Files without a grammar are not cached: cutting them is
+# as fast as a lookup.
+_CUT_RULES = (definitions, languages, outline, pieces)
+# The minimum size in bytes of a file whose names are cached.
+_MIN_CACHED = 2_000
 
 
 class CutFile(NamedTuple):
@@ -42,17 +43,19 @@ class CutFile(NamedTuple):
 
 
 def cut_all(contents: Sequence[tuple[bytes, str | None]], memory: CountCache | None) -> list[CutFile]:
-    """Each content cut, with the name of its language. ``memory`` is asked first, and told what is new."""
-    keys = [None if memory is None else _key(data, language) for data, language in contents]
-    known = {} if memory is None else memory.recall([key for key in keys if key is not None])
+    """Cut each content by the rules of its language. ``memory`` is the cache, read first and then updated."""
+    if memory is None:
+        return [_cut(data, language) for data, language in contents]
+    keys = [_key(data, language) for data, language in contents]
+    known = memory.recall([key for key in keys if key is not None])
     found: list[CutFile] = []
     new: dict[bytes, bytes] = {}
     for key, (data, language) in zip(keys, contents, strict=True):
-        remembered = None if key is None else _read(known.get(key))
-        found.append(_cut(data, language) if remembered is None else remembered)
-        if key is not None and remembered is None:
-            new[key] = _written(found[-1])
-    if memory is not None and new:
+        cached = None if key is None else _decode_cut(known.get(key))
+        found.append(_cut(data, language) if cached is None else cached)
+        if key is not None and cached is None:
+            new[key] = _encode_cut(found[-1])
+    if new:
         memory.remember(new)
     return found
 
@@ -70,21 +73,21 @@ def _cut(data: bytes, language: str | None) -> CutFile:
 
 
 def _key(data: bytes, language: str | None) -> bytes | None:
-    """What a cut is remembered by; None if that is not worthwhile, or not safe."""
+    """Return the cache key of a cut; None if it cannot be cached."""
     rules = None if language is None else _rules(language)
     return None if rules is None else hashlib.sha256(rules + data).digest()
 
 
 @cache
 def _rules(language: str) -> bytes | None:
-    """A digest of all that decides how a file is cut; None if that cannot be known."""
+    """Return a digest of the code that cuts files; None if its source or version is unknown."""
     if not definitions.works(language):
         return None
     digest = hashlib.sha256(language.encode())
     try:
         for name in ("tree-sitter", BY_NAME[language].module.replace("_", "-")):
             digest.update(f"{name} {version(name)}\n".encode())
-        digest.update(_source_of(_RULES_OF_CUTS))
+        digest.update(_source_of(_CUT_RULES))
     except (OSError, PackageNotFoundError):
         return None
     return digest.digest()
@@ -95,7 +98,7 @@ def _source_of(modules: Iterable[ModuleType]) -> bytes:
 
 
 @cache
-def _rules_of_names() -> bytes | None:
+def _name_rules() -> bytes | None:
     try:
         return hashlib.sha256(_source_of([standing])).digest()
     except OSError:
@@ -103,44 +106,42 @@ def _rules_of_names() -> bytes | None:
 
 
 def names_in(contents: Sequence[bytes], memory: CountCache | None) -> list[list[bytes]]:
-    """The names that each content defines. ``memory`` is asked first, and told what is new."""
-    rules = None if memory is None else _rules_of_names()
+    """Return the names that each content defines. ``memory`` is the cache, read first and then updated."""
+    rules = None if memory is None else _name_rules()
     if memory is None or rules is None:
         return [defined_in(data) for data in contents]
-    keys = [None if len(data) < _SMALL else hashlib.sha256(rules + data).digest() for data in contents]
+    keys = [None if len(data) < _MIN_CACHED else hashlib.sha256(rules + data).digest() for data in contents]
     known = memory.recall([key for key in keys if key is not None])
     found: list[list[bytes]] = []
     new: dict[bytes, bytes] = {}
     for key, data in zip(keys, contents, strict=True):
-        stored = None if key is None else _checked(known.get(key))
-        found.append(defined_in(data) if stored is None else stored.split(b"\n") if stored else [])
-        if key is not None and stored is None:
-            new[key] = _with_check(b"\n".join(found[-1]))
+        cached = None if key is None else _decode_names(known.get(key))
+        found.append(defined_in(data) if cached is None else cached)
+        if key is not None and cached is None:
+            new[key] = _encode_names(found[-1])
     memory.remember(new)
     return found
 
 
-def _with_check(data: bytes) -> bytes:
+def _encode_names(names: list[bytes]) -> bytes:
+    data = b"\n".join(names)
     return zlib.crc32(data).to_bytes(4) + data
 
 
-def _checked(stored: bytes | None) -> bytes | None:
-    """What was stored, if it is as it was written."""
+def _decode_names(stored: bytes | None) -> list[bytes] | None:
+    """Return the stored names; None if there are none or the checksum is wrong."""
     if stored is None or len(stored) < 4 or zlib.crc32(stored[4:]).to_bytes(4) != stored[:4]:  # noqa: PLR2004
         return None
-    return stored[4:]
+    return stored[4:].split(b"\n") if stored[4:] else []
 
 
-def _written(cut: CutFile) -> bytes:
-    record = [
-        [[p.first, p.last, p.start, p.end, p.names, p.within] for p in cut.pieces],
-        cut.outlines,
-    ]
-    return zlib.compress(json.dumps(record, separators=(",", ":")).encode(), 1)
+def _encode_cut(cut: CutFile) -> bytes:
+    spans = [[p.first, p.last, p.start, p.end, p.names, p.within] for p in cut.pieces]
+    return zlib.compress(json.dumps([spans, cut.outlines], separators=(",", ":")).encode(), 1)
 
 
-def _read(stored: bytes | None) -> CutFile | None:
-    """What was stored; None if there is nothing, or if it is damaged (zlib has a check sum)."""
+def _decode_cut(stored: bytes | None) -> CutFile | None:
+    """Return the stored cut; None if there is none or it is damaged (zlib has a checksum)."""
     if stored is None:
         return None
     with suppress(zlib.error, ValueError, TypeError):

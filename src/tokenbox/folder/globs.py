@@ -1,7 +1,7 @@
-"""The patterns of ``.gitignore``, matched as git matches them (its dir.c and wildmatch.c), byte by byte.
+"""The patterns of ``.gitignore``, matched byte by byte as git matches them (its dir.c and wildmatch.c).
 
-They become regular expressions that cannot backtrack for long, whatever a hostile pattern asks for: of all
-places where what stands between two stars could be, the first is as good as any, so it is never tried again.
+They become regular expressions with bounded backtracking, even for hostile patterns: the text between two
+stars may be matched at its first place without loss, so an atomic group commits to that match.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _CLASSES = {
 }
 _BYTES = [bytes([byte]) for byte in range(256)]
 _WILD = re.compile(rb"[*?\[\\]")
-# What a path may hold in place of a star, of ``**/`` and of a last ``**``.
+# The expressions for a star, ``**/`` and a final ``**``.
 _STAR, _FOLDERS, _ANYTHING = rb"[^/]*?", rb"(?:.*?/)??", rb".*?"
 
 
 class _NeverMatchesError(ValueError):
-    """Git reads the pattern, and no path matches it: a bracket that does not end, an unknown class."""
+    """A pattern that git accepts but that matches nothing: an open bracket, an unknown character class."""
 
 
 @dataclass(frozen=True, slots=True)
 class Glob:
-    """One pattern. ``name_only``: it is about the last step of a path. ``source``: as an expression."""
+    """A pattern. ``name_only``: it matches the last step of a path. ``source``: its regular expression."""
 
     negative: bool
     folders_only: bool
@@ -51,7 +51,7 @@ class Glob:
 
     @classmethod
     def of(cls, line: str) -> Glob | None:
-        """The pattern in a line of rules; None for a comment, an empty line, and what never matches."""
+        """Parse a line of rules; None for a comment, an empty line, and a pattern that never matches."""
         text = _without_trailing_spaces(os.fsencode(line.removesuffix("\r")))
         if not text or text.startswith(b"#"):
             return None
@@ -68,7 +68,7 @@ class Glob:
 
 
 def files_in(globs: Iterable[Glob]) -> re.Pattern[bytes]:
-    """Matches, whole, the path of a file that one of the patterns is about, or a folder above it."""
+    """Return an expression for the paths of files that match a pattern, or are in a folder that does."""
     sources = [
         (rb"(?:.*/)?" if glob.name_only else b"")
         + glob.source
@@ -79,7 +79,7 @@ def files_in(globs: Iterable[Glob]) -> re.Pattern[bytes]:
 
 
 def _without_trailing_spaces(text: bytes) -> bytes:
-    """Without the spaces at the end, unless a backslash is before them."""
+    """Return the text without trailing spaces; a space after a backslash stays."""
     kept = text.rstrip(b" ")
     backslashes = len(kept) - len(kept.rstrip(b"\\"))
     return kept + b" " if backslashes % 2 and len(kept) < len(text) else kept
@@ -88,38 +88,33 @@ def _without_trailing_spaces(text: bytes) -> bytes:
 def _source(pattern: bytes, *, name_only: bool) -> bytes:
     wild = _WILD.search(pattern)
     start = len(pattern) if wild is None else wild.start()
-    # What git compares as it is; only the rest is a pattern to it, as if that were all.
-    stretches, stretch = [], [re.escape(pattern[:start])]
+    # As in git, the literal prefix is compared first, and the rest is a pattern of its own.
+    groups, group = [], [re.escape(pattern[:start])]
     rest, at = pattern[start:], 0
     while at < len(rest):
         if rest[at : at + 1] == b"*":
             end = at + len(rest[at:]) - len(rest[at:].lstrip(b"*"))
             step, at = _stars(rest, at, end, name_only=name_only)
             if step is not _STAR:
-                stretches.append(stretch)
-                stretch = []
-            stretch.append(step)
+                groups.append(group)
+                group = []
         else:
-            one, at = _one(rest, at)
-            stretch.append(one)
-    stretches.append(stretch)
-    *between, last = stretches
-    return b"".join([*(b"(?>" + _joined(steps) + b")" for steps in between), _joined(last)])
+            step, at = _character(rest, at)
+        group.append(step)
+    return b"".join([*(b"(?>" + _joined(steps) + b")" for steps in groups), _joined(group)])
 
 
 def _joined(steps: list[bytes]) -> bytes:
-    """Steps without ``**`` but at their start; each star but the last takes as little as it can, for good."""
+    """Join steps that have ``**`` only at the start; each star except the last one is atomic."""
     stars = [i for i, step in enumerate(steps) if step is _STAR]
-    if len(stars) < 2:  # noqa: PLR2004  # the last one
+    if not stars:
         return b"".join(steps)
-    parts = [b"".join(steps[: stars[0]])]
-    for this, following in pairwise(stars):
-        parts.append(b"(?>" + b"".join(steps[this:following]) + b")")
-    return b"".join([*parts, *steps[stars[-1] :]])
+    atomic = [b"(?>" + b"".join(steps[start:end]) + b")" for start, end in pairwise(stars)]
+    return b"".join([*steps[: stars[0]], *atomic, *steps[stars[-1] :]])
 
 
 def _stars(rest: bytes, at: int, end: int, *, name_only: bool) -> tuple[bytes, int]:
-    """What the stars from ``at`` to ``end`` stand for, and where the pattern goes on."""
+    """Return the expression for the stars from ``at`` to ``end``, and the position after them."""
     alone = (at == 0 or rest[at - 1 : at] == b"/") and (
         end == len(rest) or rest[end : end + 1] == b"/" or rest[end : end + 2] == rb"\/"
     )
@@ -128,8 +123,8 @@ def _stars(rest: bytes, at: int, end: int, *, name_only: bool) -> tuple[bytes, i
     return (_FOLDERS, end + 1) if rest[end : end + 1] == b"/" else (_ANYTHING, end)
 
 
-def _one(rest: bytes, at: int) -> tuple[bytes, int]:
-    """What the character, bracket or escape at ``at`` stands for, and where the pattern goes on."""
+def _character(rest: bytes, at: int) -> tuple[bytes, int]:
+    """Return the expression for the character, bracket or escape at ``at``, and the position after it."""
     character = rest[at : at + 1]
     if character == b"?":
         return b"[^/]", at + 1
@@ -143,11 +138,11 @@ def _one(rest: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _bracket(rest: bytes, at: int) -> tuple[bytes, int]:
-    """The bytes that a bracket, whose inside begins at ``at``, stands for, and where the pattern goes on."""
+    """Return the expression for a bracket whose content begins at ``at``, and the position after it."""
     negated = rest[at : at + 1] in (b"!", b"^")
     first = at = at + negated
     members: set[bytes] = set()
-    previous = b""  # what a range would begin with
+    previous = b""  # the possible start of a range
     while at == first or rest[at : at + 1] != b"]":
         named = _named_class(rest, at)
         if named is not None:
@@ -172,7 +167,7 @@ def _member(rest: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _named_class(rest: bytes, at: int) -> tuple[bytes, int] | None:
-    """Such as ``[:alpha:]``, and where the bracket goes on; None where there is none."""
+    """Return the expression for a class such as ``[:alpha:]``, and the position after it; None if absent."""
     if rest[at : at + 2] != b"[:":
         return None
     end = rest.find(b"]", at + 2)

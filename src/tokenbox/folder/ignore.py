@@ -1,9 +1,9 @@
-"""Which files are left out: ``.gitignore`` by git's rules, ``.tokenboxignore`` written the same way.
+"""Ignore rules: ``.gitignore`` with git's semantics, and ``.tokenboxignore`` in the same syntax.
 
-The nearest folder's rules decide first, and in one folder ``.tokenboxignore`` goes before ``.gitignore``. As
-with git, a file cannot be taken back in if a folder above it is left out. Unlike git, whether git tracks a
-file plays no part, nor do the rules of the user's own configuration: the same files give the same pack on
-every machine.
+The rules of the nearest folder decide first, and in one folder ``.tokenboxignore`` goes before
+``.gitignore``. As with git, a file cannot be re-included if a folder above it is ignored. Unlike git, tracked
+files are ignored too and the user's global rules do not apply: the same files give the same pack on every
+machine.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from tokenbox.folder.globs import Glob
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 RULE_FILES = (".gitignore", ".tokenboxignore")
-# Never looked into, whatever any rule says.
+# The folders of version control, which no rule can include.
 NEVER = frozenset({".git", ".hg", ".svn", ".jj", ".bzr"})
-# What no project means by its content. A rule such as !node_modules/ takes it back in.
+# Files that are not a project's own content. A rule such as !node_modules/ includes them again.
 DEFAULT_RULES = (
     "node_modules/",
     "__pycache__/",
@@ -35,15 +35,15 @@ DEFAULT_RULES = (
     "Thumbs.db",
     "*.swp",
 )
-# Far more than any rules take; a file that is named like rules and never ends is none.
+# The limit of a rule file, in case something endless has its name.
 _MAX_BYTES = 1 << 20
 
 
 class IgnoreRules:
-    """The rules that hold in one folder: its own, then those of the folders above.
+    """The rules that apply in one folder: its own, then those of the folders above.
 
-    Paths are relative to the root of the walk. ``folder`` ("" or with a slash at its end) is where the rules
-    are, below the root; for rules above the root, ``way`` leads from there to the root.
+    Paths are relative to the root of the walk. ``folder`` ("" or with a slash at its end) is the folder of
+    the rules below the root; for rules above the root, ``way`` is the path from there to the root.
     """
 
     __slots__ = ("_folder", "_outer", "_patterns", "_way")
@@ -57,45 +57,45 @@ class IgnoreRules:
         self._patterns = _patterns(lines)
 
     def ignores(self, path: str, *, is_folder: bool) -> bool:
-        """Whether ``path``, in this folder, is left out."""
+        """Return whether ``path``, in this folder, is ignored."""
         name = f"{path}/" if is_folder else path
-        return next((said for said in self._said(name) if said is not None), False)
+        rules: IgnoreRules | None = self
+        while rules is not None:
+            decision = rules._decide(name)  # noqa: SLF001  # of the same class
+            if decision is not None:
+                return decision
+            rules = rules._outer  # noqa: SLF001
+        return False
 
-    def without_those_against(self, folder: str) -> IgnoreRules:
-        """These rules without the files of rules that leave out ``folder`` ("" is the root) itself."""
-        outer = None if self._outer is None else self._outer.without_those_against(folder)
-        against = self.say(f"{folder}/" if folder else "")
+    def for_named(self, folder: str) -> IgnoreRules:
+        """Return these rules without the rule files that ignore ``folder`` ("" is the root) itself."""
+        outer = None if self._outer is None else self._outer.for_named(folder)
         kept = IgnoreRules((), outer, folder=self._folder, way=self._way)
-        kept._patterns = () if against else self._patterns
+        kept._patterns = () if self._decide(f"{folder}/" if folder else "") else self._patterns
         return kept
 
-    def _said(self, name: str) -> Iterator[bool | None]:
-        yield self.say(name)
-        if self._outer is not None:
-            yield from self._outer._said(name)  # noqa: SLF001  # of the same class
-
-    def say(self, name: str) -> bool | None:
-        """What these rules alone say; None if nothing."""
-        asked = os.fsencode(self._way + name[len(self._folder) :])
-        if not asked or not self._patterns:
+    def _decide(self, name: str) -> bool | None:
+        """Return the decision of these rules alone; None if no pattern matches."""
+        inside = os.fsencode(self._way + name[len(self._folder) :])
+        if not inside or not self._patterns:
             return None
-        path, is_folder = asked.removesuffix(b"/"), asked.endswith(b"/")
+        path, is_folder = inside.removesuffix(b"/"), inside.endswith(b"/")
         return next((p.ignores for p in self._patterns if p.matches(path, is_folder=is_folder)), None)
 
     def inside(self, folder: str, absolute: str, names: Iterable[str]) -> IgnoreRules:
-        """The rules in ``folder``, whose entries are ``names``."""
+        """Return the rules for ``folder``, whose entries are ``names``."""
         present = set(names)
-        lines = [line for name in RULE_FILES if name in present for line in read_rules(absolute, name)]
+        lines = [line for name in RULE_FILES if name in present for line in _read_rules(absolute, name)]
         return IgnoreRules(lines, self, folder=folder) if lines else self
 
     def above(self, absolute: str, way: str) -> IgnoreRules:
-        """The rules of the folder ``absolute`` above the root, which hold before these."""
-        lines = [line for name in RULE_FILES for line in read_rules(absolute, name)]
+        """Return these rules preceded by those of the folder ``absolute`` above the root."""
+        lines = [line for name in RULE_FILES for line in _read_rules(absolute, name)]
         return IgnoreRules(lines, self, way=way) if lines else self
 
 
-def read_rules(folder: str, name: str) -> list[str]:
-    """The lines of a file of rules; none if it cannot be read. As in git, links are not followed."""
+def _read_rules(folder: str, name: str) -> list[str]:
+    """Return the lines of a rule file; none if it cannot be read. As in git, links are not followed."""
     try:
         handle = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # noqa: PTH118
     except OSError:
@@ -111,7 +111,7 @@ def read_rules(folder: str, name: str) -> list[str]:
 
 
 class _Pattern(NamedTuple):
-    """One line of rules. ``expression`` matches a path, or its last step, whole."""
+    """A line of rules. ``expression`` matches the full path, or its last step if ``name_only``."""
 
     ignores: bool
     folders_only: bool
@@ -119,15 +119,15 @@ class _Pattern(NamedTuple):
     expression: re.Pattern[bytes]
 
     def matches(self, path: bytes, *, is_folder: bool) -> bool:
-        """Whether the line is about ``path`` itself, not only about a folder above it."""
+        """Return whether the line matches ``path`` itself, not only a folder above it."""
         if self.folders_only and not is_folder:
             return False
-        asked = path.rpartition(b"/")[2] if self.name_only else path
-        return self.expression.fullmatch(asked) is not None
+        subject = path.rpartition(b"/")[2] if self.name_only else path
+        return self.expression.fullmatch(subject) is not None
 
 
 def _patterns(lines: Iterable[str]) -> tuple[_Pattern, ...]:
-    """The lines as patterns, last first."""
+    """Parse the lines into patterns, the last line first."""
     globs = [glob for line in lines if (glob := Glob.of(line)) is not None]
     return tuple(
         _Pattern(not glob.negative, glob.folders_only, glob.name_only, re.compile(glob.source, re.DOTALL))

@@ -1,7 +1,6 @@
-"""What a file is, by its name and, where that says nothing, by how it begins. Data.
+"""The language of a file, by its name or else by its first bytes. Data.
 
-Data files (JSON, YAML, TOML) become code blocks, because a block of structured data has no field for a path
-and a model has to know which file it reads.
+Data files (JSON, YAML, TOML) become code blocks, because a structured data block has no field for the path.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from tokenbox.content.block_kinds import FormatHint, Lang
 
 
 class FileKind(NamedTuple):
-    """What a file becomes: a document if it has a ``format``, else code.
+    """The block for a file: a document if it has a ``format``, otherwise code.
 
-    ``outline``: the language that the lens knows it by.
+    ``outline``: the language's name in ``content.lenses.languages``.
     """
 
     lang: Lang = Lang.UNKNOWN
@@ -91,25 +90,25 @@ _BEGINNINGS: tuple[tuple[re.Pattern[bytes], FileKind], ...] = (
     (re.compile(rb"\s*\{\s*\""), _JSON),
     (re.compile(rb"---\s*\n"), _YAML),
 )
-# A header is C++ if it says so; otherwise C reads it as well.
+# The signs that a header is C++; without them it is C.
 _CPP_HEADER = re.compile(rb"^\s*(?:class \w+|namespace\b|template ?<|#include <\w+>)", re.MULTILINE)
-_LOOKED_AT = 4096
+_SEARCHED_BYTES = 4096
 
 
 def kind_of(path: str, content: bytes) -> FileKind:
-    """What the file ``path`` is."""
+    """Return the kind of the file ``path``."""
     name = path.rpartition("/")[2].lower()
     stem, _, suffix = name.rpartition(".")
     known = _NAMES.get(name) or (_SUFFIXES.get(suffix) if stem else None)
     if known is None:
         return _by_content(content)
-    if known is _C and suffix == "h" and _CPP_HEADER.search(content, 0, _LOOKED_AT):
+    if known is _C and suffix == "h" and _CPP_HEADER.search(content, 0, _SEARCHED_BYTES):
         return _CPP
     return known
 
 
 def _by_content(content: bytes) -> FileKind:
     if content.startswith(b"#!"):
-        line = content[: content.find(b"\n") + 1 or len(content)][:_LOOKED_AT]
+        line = content[: content.find(b"\n") + 1 or len(content)][:_SEARCHED_BYTES]
         return next((kind for sign, kind in _INTERPRETERS if sign.search(line)), CODE)
-    return next((kind for sign, kind in _BEGINNINGS if sign.match(content, 0, _LOOKED_AT)), CODE)
+    return next((kind for sign, kind in _BEGINNINGS if sign.match(content, 0, _SEARCHED_BYTES)), CODE)

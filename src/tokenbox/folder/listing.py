@@ -1,14 +1,14 @@
-"""The file tree at the head of a pack: what exists, its tokens, and how each file is shown.
+"""The file tree at the head of a pack: the files, their tokens, and how each is shown.
 
 A folder is *unfolded* (its entries are listed) or *folded* (one line with its files and tokens). The top
-level is always listed; the folder worth most is unfolded first, as long as the tree keeps within its room.
+level is always listed; folders are unfolded by descending worth until the tree fills its room.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import TypeAlias
 
-# The packed folder itself. Its name is not content: the same files in another folder are the same pack.
-ROOT = "."
-LEGEND = "file, tokens, what is shown of it: full, part, outline, or nothing (-)\n"
+# The packed folder's real name is left out: the same files in another folder are the same pack.
+_ROOT = "."
+_LEGEND = "file, tokens, what is shown of it: full, part, outline, or nothing (-)\n"
 
 Branch: TypeAlias = "dict[str, int | Branch]"
 
@@ -30,7 +30,7 @@ Branch: TypeAlias = "dict[str, int | Branch]"
 class FileShown(Enum):
     """How a file is shown.
 
-    Each value is one token in the tree, so that what the tree counts does not depend on it.
+    Each value is one token in the tree, so that the size of the tree does not depend on it.
     """
 
     LISTED = "-"
@@ -41,7 +41,7 @@ class FileShown(Enum):
 
 @dataclass(slots=True)
 class Folder:
-    """A folder: its files and folders, and what all of them count. ``worth`` orders the folders."""
+    """A folder with its entries. ``count`` of files, ``tokens`` and ``worth`` include all folders below."""
 
     name: str
     depth: int
@@ -52,17 +52,17 @@ class Folder:
     worth: int = 0
 
     def line(self) -> str:
-        """The folder, folded."""
+        """Return the line of the folder if it is folded."""
         number = f"{self.count} file{'' if self.count == 1 else 's'}"
         return f"{'  ' * (self.depth - 1)}{shown(self.name)}/ {number}, {self.tokens}\n"
 
     def head(self) -> str:
-        """The folder, unfolded: what is in it follows."""
+        """Return the line of the folder if it is unfolded: the lines of its entries follow."""
         return f"{'  ' * (self.depth - 1)}{shown(self.name)}/\n"
 
 
 def folders(files: Iterable[tuple[str, int | None, int]]) -> Folder:
-    """The tree of (path, tokens, worth). Tokens are None for what is not text."""
+    """Return the tree of the files, given as (path, tokens, worth). Tokens are None for a binary file."""
     root = Folder("", 0)
     for path, tokens, worth in files:
         *steps, name = path.split("/")
@@ -81,17 +81,21 @@ def _add(folder: Folder, tokens: int | None, worth: int) -> None:
     folder.worth += worth
 
 
-def file_line(folder: Folder, name: str, tokens: int | None, how: FileShown | None) -> str:
-    """A file, its tokens, and how it is shown; None where that goes without saying."""
+def _file_line(folder: Folder, name: str, tokens: int | None, how: FileShown | None) -> str:
+    """Return the line of a file; ``how`` is None if every file is shown in full."""
     figure = "binary" if tokens is None else str(tokens) if how is None else f"{tokens} {how.value}"
     return f"{'  ' * folder.depth}{shown(name)} {figure}\n"
 
 
-_ANY = 1 << 40
+_UNLIMITED = 1 << 40
 
 
 class Listing:
-    """The tree within ``room`` tokens. ``counts`` counts lines; the sum of lines is what the tree counts."""
+    """The tree within ``room`` tokens (None: no limit). ``counts`` counts lines, and their sum is its size.
+
+    ``is_cut``: whether something is folded or left out. ``least``: the tokens of the smallest tree, which is
+    its first line and the number of the others.
+    """
 
     def __init__(
         self, root: Folder, room: int | None, counts: Callable[[Sequence[str]], Sequence[int]]
@@ -100,56 +104,50 @@ class Listing:
         self._counts = counts
         self._unfolded: set[int] = set()
         self._cut: dict[int, int] = {}
-        self.size = sum(counts([LEGEND]))
+        self.size = sum(counts([_LEGEND]))
         self.is_cut = False
-        """Whether anything is folded or left out."""
         self.least = 0
-        """What the smallest tree counts: its first line, and how many more there are."""
-        self._begin(_ANY if room is None else room)
-        self._unfold(_ANY if room is None else room)
+        self._list_root(_UNLIMITED if room is None else room)
+        self._unfold(_UNLIMITED if room is None else room)
 
     def text(self, how: Mapping[str, FileShown] | None) -> str:
-        """The tree, with how each file is shown; files that are not in ``how`` are not shown.
+        """Return the tree, with how each file is shown (not at all, if ``how`` does not say).
 
-        ``""`` where no line fits.
+        ``how`` is None if every file is shown in full. The tree is ``""`` if no line fits.
         """
         if self._cut.get(id(self._root)) == 0:
             return ""
-        lines = [] if how is None else [LEGEND]
+        lines = [] if how is None else [_LEGEND]
         self._write(self._root, how, lines)
         return "".join(lines).removesuffix("\n")
 
-    def _begin(self, room: int) -> None:
-        """The top level: all of it, or as much of it as there is room for."""
+    def _list_root(self, room: int) -> None:
+        """List the entries of the root that fit."""
         lines = self._lines(self._root, room)
-        sizes = self._counts(lines)
-        more = self._counts([_more(self._root, 10_000)])[0]
+        more, *sizes = self._counts([_more(self._root, 10_000), *lines])
         self.least = self.size + sum(sizes[:1]) + more
-        whole = len(lines) == len(self._root.folders) + len(self._root.files)
-        if whole and self.size + sum(sizes) <= room:
+        is_complete = len(lines) == len(self._root.folders) + len(self._root.files)
+        if is_complete and self.size + sum(sizes) <= room:
             self.size += sum(sizes)
         else:
             self.is_cut = True
-            used, kept = self.size + more, 0
-            for size in sizes:
-                if used + size > room:
-                    break
-                kept, used = kept + 1, used + size
+            used, kept = _fitting(sizes, self.size + more, room)
             self._cut[id(self._root)] = kept
             self.size = used if kept else 0
         self._unfolded.add(id(self._root))
 
     def _unfold(self, room: int) -> None:
-        """Unfold folders, the one worth most first; of the last as much as there is room for."""
-        waiting: list[tuple[int, int, Folder]] = []
-        for folder in [] if self._cut else self._root.folders.values():
-            heappush(waiting, (-folder.worth, len(waiting), folder))
-        pushed = len(waiting)
-        while waiting:
-            folder = heappop(waiting)[2]
-            # No line counts fewer than four tokens.
+        """Unfold folders by descending worth; of the last one, the entries that fit."""
+        if self._cut:
+            return
+        heap = [(-folder.worth, n, folder) for n, folder in enumerate(self._root.folders.values())]
+        heapify(heap)
+        pushed = len(heap)
+        while heap:
+            folder = heappop(heap)[2]
+            # A lower bound: each line has at least four tokens.
             least = self.size + 4 * (len(folder.files) + len(folder.folders))
-            size = room + 1 if least > room else self.size + self._unfolded_size(folder)
+            size = room + 1 if least > room else self.size + self._growth(folder)
             if size > room:
                 self.is_cut = True
                 self._unfold_part(folder, room)
@@ -158,37 +156,33 @@ class Listing:
             self._unfolded.add(id(folder))
             for inner in folder.folders.values():
                 pushed += 1
-                heappush(waiting, (-inner.worth, pushed, inner))
+                heappush(heap, (-inner.worth, pushed, inner))
 
     def _unfold_part(self, folder: Folder, room: int) -> None:
-        """List the first entries of a folder, and how many more there are."""
+        """List the first entries of a folder, and the number of the others."""
         lines = self._lines(folder, room)
         folded, head, more, *sizes = self._counts(
             [folder.line(), folder.head(), _more(folder, 10_000), *lines]
         )
-        used, kept = self.size - folded + head + more, 0
-        for size in sizes:
-            if used + size > room:
-                break
-            used, kept = used + size, kept + 1
+        used, kept = _fitting(sizes, self.size - folded + head + more, room)
         if kept:
             self._unfolded.add(id(folder))
             self._cut[id(folder)] = kept
             self.size = used
 
-    def _unfolded_size(self, folder: Folder) -> int:
-        """By how much the tree grows if the folder is unfolded."""
+    def _growth(self, folder: Folder) -> int:
+        """Return the tokens that unfolding the folder adds."""
         folded, head, *lines = self._counts([folder.line(), folder.head(), *self._lines(folder)])
         return head - folded + sum(lines)
 
-    def _lines(self, folder: Folder, room: int = _ANY) -> list[str]:
-        """The lines of what is in a folder, its own folders folded: no more than there can be room for."""
+    def _lines(self, folder: Folder, room: int = _UNLIMITED) -> list[str]:
+        """Return the lines of the entries of a folder, as many as there can be room for."""
         lines = [inner.line() for inner in islice(folder.folders.values(), 1 + room // 4)]
         files = islice(folder.files, max(0, 1 + room // 4 - len(lines)))
-        return lines + [file_line(folder, name, tokens, FileShown.LISTED) for _, name, tokens in files]
+        return lines + [_file_line(folder, name, tokens, FileShown.LISTED) for _, name, tokens in files]
 
     def _write(self, folder: Folder, how: Mapping[str, FileShown] | None, lines: list[str]) -> None:
-        left = self._cut.get(id(folder), _ANY)
+        left = self._cut.get(id(folder), _UNLIMITED)
         for inner in islice(folder.folders.values(), left):
             if id(inner) in self._unfolded:
                 lines.append(inner.head())
@@ -197,7 +191,7 @@ class Listing:
                 lines.append(inner.line())
         left = max(0, left - len(folder.folders))
         lines += [
-            file_line(folder, name, tokens, None if how is None else how.get(path, FileShown.LISTED))
+            _file_line(folder, name, tokens, None if how is None else how.get(path, FileShown.LISTED))
             for path, name, tokens in islice(folder.files, left)
         ]
         if id(folder) in self._cut:
@@ -209,13 +203,22 @@ def _more(folder: Folder, number: int) -> str:
     return f"{'  ' * folder.depth}... {number} more\n"
 
 
+def _fitting(sizes: Sequence[int], used: int, room: int) -> tuple[int, int]:
+    """Return the tokens used with the first entries that fit, and their number."""
+    for kept, size in enumerate(sizes):
+        if used + size > room:
+            return used, kept
+        used += size
+    return used, len(sizes)
+
+
 def file_tree(files: Mapping[str, int]) -> FileTreeBlock:
-    """The tree of ``files`` (path to size in bytes), in their order."""
-    return FileTreeBlock(ROOT, _entries(branches(files)))
+    """Return the tree of ``files`` (path to size in bytes), in their order."""
+    return FileTreeBlock(_ROOT, _entries(branches(files)))
 
 
 def branches(files: Mapping[str, int]) -> Branch:
-    """The files by folder: a name stands for a number or for what is in the folder."""
+    """Return the files by folder: a name maps to the number of a file, or to the entries of a folder."""
     root: Branch = {}
     for path, number in files.items():
         *steps, name = path.split("/")
@@ -230,7 +233,7 @@ def branches(files: Mapping[str, int]) -> Branch:
 
 
 def folders_only(tree: FileTreeBlock) -> str | None:
-    """The folders with their numbers of files; None if that says no less than the tree."""
+    """Return the folders with their numbers of files; None if there are no folders."""
     lines: list[str] = []
     count = _list_folders(tree.entries, 0, lines)
     if not lines:
@@ -250,7 +253,7 @@ def _entries(branch: Branch) -> tuple[TreeEntry, ...]:
 
 
 def _list_folders(entries: tuple[TreeEntry, ...], depth: int, lines: list[str]) -> int:
-    """Append a line for each folder; returns the number of files below."""
+    """Append a line for each folder, and return the number of files below."""
     count = 0
     for entry in entries:
         if entry.kind is EntryKind.FILE:

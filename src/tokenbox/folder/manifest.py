@@ -1,12 +1,11 @@
-"""A pack as JSON or TOML: what ``tokenbox lcp encode`` reads and ``decode`` writes (docs/pack.md).
+"""The JSON or TOML form of a ``.bcp`` pack, which ``tokenbox lcp encode`` reads and ``decode`` writes.
 
-A content is ``content`` (text), ``content_base64`` (bytes) or ``content_file`` (a path).
+A content is ``content`` (text), ``content_base64`` (bytes) or ``content_file`` (a path). See docs/pack.md.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 from dataclasses import MISSING, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -44,7 +43,7 @@ _CLASSES: Mapping[str, type[values.Block]] = {
     "extension": values.ExtensionBlock,
     "unknown": values.UnknownBlock,
 }
-# Field: the enumeration whose names it takes. A number is taken for a name that this version does not know.
+# The enumeration of each field with names as values. A number stands for a name unknown to this version.
 _ENUMS: Mapping[tuple[str, str], type[IntEnum]] = {
     ("code", "lang"): Lang,
     ("conversation", "role"): TurnRole,
@@ -56,11 +55,11 @@ _ENUMS: Mapping[tuple[str, str], type[IntEnum]] = {
 }
 _NUMBERS = {"target", "id", "old_start", "new_start", "size"}
 _BYTES = {"content", "value", "data", "body", "lines", "vector_id", "source_hash"}
-_OF_ENTRY = ("priority", "compress", "address")
+_ENTRY_OPTIONS = ("priority", "compress", "address")
 
 
 class ManifestProblem(TokenboxError):
-    """A manifest cannot be used. ``details`` has the path of what is wrong in it."""
+    """A manifest is invalid. ``details`` has the path of the error in it."""
 
     code = "manifest_invalid"
 
@@ -69,7 +68,7 @@ class ManifestProblem(TokenboxError):
 
 
 class PackManifest(NamedTuple):
-    """What is to be encoded."""
+    """The blocks to encode, and how."""
 
     entries: list[Entry]
     compression: Compression
@@ -77,15 +76,15 @@ class PackManifest(NamedTuple):
 
 
 def read_manifest(data: object, read: Callable[[str], bytes]) -> PackManifest:
-    """The manifest in ``data``; ``read`` gives the bytes of a named file. Raises :class:`ManifestProblem`."""
+    """Parse a manifest. ``read`` returns the bytes of a named file. Raises :class:`ManifestProblem`."""
     table = _table(data, "the manifest", {"schema", "blocks", "compression", "deduplicate", "header"})
     given = table.get("blocks")
     if not isinstance(given, list):
-        raise ManifestProblem("blocks", "is a list of blocks, which is missing.")
+        raise ManifestProblem("blocks", "must be a list of blocks.")
     try:
         compression = Compression(str(table.get("compression", "none")))
     except ValueError:
-        raise ManifestProblem("compression", "is one of none, blocks, whole.") from None
+        raise ManifestProblem("compression", "must be none, blocks or whole.") from None
     entries: list[Entry] = []
     for number, item in enumerate(given):
         _add_block(entries, item, f"blocks[{number}]", read)
@@ -93,7 +92,7 @@ def read_manifest(data: object, read: Callable[[str], bytes]) -> PackManifest:
 
 
 def block_record(block: values.Block) -> dict[str, object]:
-    """``block`` as :func:`read_manifest` takes it."""
+    """Return ``block`` in the form that :func:`read_manifest` reads."""
     kind = block.type_name
     record: dict[str, object] = {"type": kind}
     for field in fields(block):
@@ -138,17 +137,17 @@ def _add_block(entries: list[Entry], data: object, where: str, read: Callable[[s
     kind = data.get("type") if isinstance(data, dict) else None
     cls = _CLASSES.get(kind) if isinstance(kind, str) else None
     if cls is None or not isinstance(kind, str):
-        raise ManifestProblem(f"{where}.type", f"is one of {', '.join(_CLASSES)}; not {kind!r}.")
+        raise ManifestProblem(f"{where}.type", f"must be one of {', '.join(_CLASSES)}, not {kind!r}.")
     known = {field.name: field for field in fields(cls)}
-    spellings = {f"{name}_{how}" for name in known if name in _BYTES for how in ("base64", "file")}
-    table = _table(data, where, {"type", *known, *spellings, *_OF_ENTRY})
+    encodings = {f"{name}_{how}" for name in known if name in _BYTES for how in ("base64", "file")}
+    table = _table(data, where, {"type", *known, *encodings, *_ENTRY_OPTIONS})
     given: dict[str, Any] = {}
     for name, field in known.items():
         value = _field(kind, name, table, where, read)
         if value is not None:
             given[name] = value
         elif field.default is MISSING and field.default_factory is MISSING:
-            raise ManifestProblem(f"{where}.{name}", f"is missing: every {kind} block has it.")
+            raise ManifestProblem(f"{where}.{name}", f"is missing: a {kind} block requires it.")
     entry = Entry(cls(**given), _flag(table, "compress", where), _flag(table, "address", where))
     entries.append(entry)
     priority = table.get("priority")
@@ -157,7 +156,7 @@ def _add_block(entries: list[Entry], data: object, where: str, read: Callable[[s
         entries.append(Entry(values.AnnotationBlock.of_priority(len(entries) - 1, Priority(chosen))))
 
 
-def _field(  # noqa: PLR0911  # one per sort of field
+def _field(  # noqa: PLR0911  # one per type of field
     kind: str, name: str, table: Mapping[str, object], where: str, read: Callable[[str], bytes]
 ) -> object:
     place = f"{where}.{name}"
@@ -175,7 +174,7 @@ def _field(  # noqa: PLR0911  # one per sort of field
     if name == "lines":
         ends = [_number(item, place) for item in _list(value, place)]
         if len(ends) != 2:  # noqa: PLR2004  # first and last
-            raise ManifestProblem(place, "is the first and the last line, as in [10, 20].")
+            raise ManifestProblem(place, "must be the first and the last line, as in [10, 20].")
         return values.LineRange(*ends)
     if name in _NUMBERS:
         return _number(value, place)
@@ -196,10 +195,10 @@ def _bytes(name: str, table: Mapping[str, object], where: str, read: Callable[[s
         try:
             return text.encode()
         except UnicodeEncodeError:
-            raise ManifestProblem(place, "has a lone surrogate, which is not text.") from None
+            raise ManifestProblem(place, "has a lone surrogate, which UTF-8 cannot encode.") from None
     try:
         return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         raise ManifestProblem(place, "is not base64.") from None
 
 
@@ -234,38 +233,38 @@ def _enum(kind: type[IntEnum], value: object, where: str) -> IntEnum:
             return kind(value)
         except ValueError:
             pass
-    raise ManifestProblem(where, f"is one of {', '.join(names)}; not {value!r}.")
+    raise ManifestProblem(where, f"must be one of {', '.join(names)}, not {value!r}.")
 
 
 def _table(value: object, where: str, keys: set[str]) -> Mapping[str, object]:
     if not isinstance(value, dict):
-        raise ManifestProblem(where, f"is a table, not {type(value).__name__}.")
+        raise ManifestProblem(where, f"must be a table, not {type(value).__name__}.")
     unknown = sorted(str(key) for key in value if key not in keys)
     if unknown:
-        raise ManifestProblem(where, f"has no key {unknown[0]!r}. There are {', '.join(sorted(keys))}.")
+        raise ManifestProblem(where, f"has an unknown key {unknown[0]!r}. Use {', '.join(sorted(keys))}.")
     return value
 
 
 def _list(value: object, where: str) -> list[object]:
     if not isinstance(value, list):
-        raise ManifestProblem(where, f"is a list, not {type(value).__name__}.")
+        raise ManifestProblem(where, f"must be a list, not {type(value).__name__}.")
     return value
 
 
 def _text(value: object, where: str) -> str:
     if not isinstance(value, str):
-        raise ManifestProblem(where, f"is a text, not {type(value).__name__}.")
+        raise ManifestProblem(where, f"must be a string, not {type(value).__name__}.")
     return value
 
 
 def _number(value: object, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ManifestProblem(where, f"is a whole number, 0 or more; not {value!r}.")
+        raise ManifestProblem(where, f"must be an integer of at least 0, not {value!r}.")
     return value
 
 
 def _flag(table: Mapping[str, object], name: str, where: str) -> bool:
     value = table.get(name, False)
     if not isinstance(value, bool):
-        raise ManifestProblem(f"{where}.{name}", "is true or false.")
+        raise ManifestProblem(f"{where}.{name}", "must be true or false.")
     return value

@@ -1,7 +1,7 @@
-"""File names as text that cannot be mistaken for anything else.
+"""File names as unambiguous visible text.
 
-A name on a POSIX system is any bytes but ``/`` and NUL. What a model or a terminal is told is one line of
-visible characters; two different names never look the same.
+A name on a POSIX system is any bytes except ``/`` and NUL. Models and terminals get one line of visible
+characters; the escapes of two different names always differ.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from tokenbox.characters import category
 
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-_UNDECODED = range(0xDC80, 0xDD00)  # how os.fsdecode keeps a byte that is not UTF-8
+_UNDECODED = range(0xDC80, 0xDD00)  # os.fsdecode's code points for bytes that are not UTF-8
 
 
 def shown(name: str) -> str:
-    r"""``name`` (from the file system) as visible text.
+    r"""Return ``name`` (from the file system) as visible text.
 
-    ``\n``, ``\xff`` (a byte) and ``\u202e`` (a character) stand for what cannot be shown, and then ``\\`` for
-    a backslash.
+    Invisible characters become ``\n``, ``\xff`` (a byte) or ``\u202e``, and a backslash becomes ``\\``.
     """
     if name.isascii() and name.isprintable() and "\\" not in name:
         return name
@@ -27,7 +26,7 @@ def shown(name: str) -> str:
 
 
 def order(path: str) -> tuple[bytes, ...]:
-    """The key by which paths are sorted: folder by folder, by bytes, whatever the file system or locale."""
+    """Return the sort key of a path: folder by folder, by bytes, independent of file system and locale."""
     return tuple(os.fsencode(part) for part in path.split("/"))
 
 

@@ -1,4 +1,4 @@
-"""What a pack says of the files that are not in it as they are."""
+"""Notes on the files that a pack leaves out or changes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class NoteKind(StrEnum):
-    """What happened to a file or folder."""
+    """The reason for a note on a file or folder."""
 
     BINARY = "binary"
     CHANGED = "changed"
@@ -22,16 +22,16 @@ class NoteKind(StrEnum):
     VANISHED = "vanished"
 
 
-SAYS = {
+_TEXTS = {
     NoteKind.BINARY: "binary, so only named in the file tree",
-    NoteKind.CHANGED: "changed while it was read; it is packed as read last",
-    NoteKind.CONTROLS: "has control characters, which are kept; no XML parser takes them",
+    NoteKind.CHANGED: "changed while it was read; the last version read is packed",
+    NoteKind.CONTROLS: "has control characters, which are kept but invalid in XML",
     NoteKind.DEEP: "too deep, not packed",
     NoteKind.DECODED: "not UTF-8, so decoded",
     NoteKind.LARGE: "too large, so only named in the file tree",
     NoteKind.LINK: "a symbolic link, not followed",
     NoteKind.SECRET: "a secret, redacted",
-    NoteKind.SPECIAL: "no file or folder, not opened",
+    NoteKind.SPECIAL: "not a file or folder, not opened",
     NoteKind.UNREADABLE: "cannot be read, not packed",
     NoteKind.VANISHED: "vanished while packing, not packed",
 }
@@ -39,7 +39,7 @@ SAYS = {
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something to report of ``path`` (as shown). ``line`` from 1; ``detail`` never has a secret in it."""
+    """A note on ``path`` (as shown). ``line`` starts at 1; ``detail`` never contains a secret."""
 
     path: str
     kind: NoteKind
@@ -48,12 +48,12 @@ class Note:
 
     @property
     def order(self) -> tuple[str, str, int, str]:
-        """The key by which notes are sorted."""
+        """The sort key of notes."""
         return self.kind, self.path, -1 if self.line is None else self.line, self.detail
 
     def __str__(self) -> str:
         place = self.path if self.line is None else f"{self.path}:{self.line}"
-        return f"{place}: {SAYS[self.kind]}{f' ({self.detail})' if self.detail else ''}"
+        return f"{place}: {_TEXTS[self.kind]}{f' ({self.detail})' if self.detail else ''}"
 
     def to_dict(self) -> dict[str, object]:
         found: dict[str, object] = {"path": self.path, "kind": self.kind.value, "message": str(self)}

@@ -1,11 +1,10 @@
-"""A folder becomes a text for a model, in at most a budget of tokens: the steps of docs/pack.md."""
+"""Pack the files of a folder into a prompt within a token budget: the steps of docs/pack.md."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from tokenbox.compose.blocks import render_blocks
@@ -16,6 +15,7 @@ from tokenbox.errors import ContextCriticalOverflow, EmptyInput, TokenboxError, 
 from tokenbox.folder.choosing import WITH_QUERY, WITHOUT_QUERY, Board, PieceForm, numbered
 from tokenbox.folder.globs import Glob
 from tokenbox.folder.listing import FileShown, Listing, file_tree, folders, folders_only
+from tokenbox.folder.option_values import FileOrder
 from tokenbox.folder.priorities import matcher
 from tokenbox.folder.summaries import summary_of
 from tokenbox.folder.weighing import weigh
@@ -38,41 +38,40 @@ if TYPE_CHECKING:
     from tokenbox.worth.scorers import Scorer, Worth
 
 SCHEMA = "tokenbox.folder/1"
-# The tree takes at most this part of the budget, or this many tokens where that is less; and never more
-# than a fifth.
-_TREE_PART, _TREE_LEAST, _TREE_MOST = 40, 200, 5
-# Candidates are the files worth most, up to this many times the budget, and twice as many again while there
-# is room.
-_CANDIDATES, _MORE_CANDIDATES, _WIDER = 8, 40_000, 4
-# Without a query outlines come first, which count a fraction of their files.
-_OUTLINED = 25
-# Fewer tokens than these are not worth another round.
-_CRUMBS = 24
-_TRIES = 12
+# Token limit of the tree: 1/40 of the budget, but at least 200 tokens; never more than a fifth of the budget.
+_TREE_SHARE, _TREE_MIN, _TREE_MAX_SHARE = 40, 200, 5
+# Size of the candidate files, by descending worth: 8 times the budget and 40,000 tokens. The factor grows by
+# 4 as long as too much of the budget is left.
+_CANDIDATE_FACTOR, _CANDIDATE_TOKENS, _CANDIDATE_GROWTH = 8, 40_000, 4
+# The factor without a query: then outlines come first, and an outline is a fraction of its file.
+_CANDIDATE_FACTOR_OF_OUTLINES = 25
+# Tokens left over that do not justify another round.
+_LEFTOVER = 24
+_MAX_ROUNDS = 12
 
 
 class LevelProblem(TokenboxError):
-    """A rule that limits how files are shown has no sense."""
+    """A ``--level`` rule is invalid."""
 
     code = "level_invalid"
 
 
 class SplitProblem(TokenboxError):
-    """A part of a pack cannot be as small as was asked."""
+    """One file of a pack is larger than the limit of a part."""
 
     code = "split_too_small"
 
 
 @dataclass(frozen=True, slots=True)
 class LevelRule:
-    """Files that match ``glob`` are shown at most so."""
+    """A limit on how much of the files that match ``glob`` is shown."""
 
     glob: str
     level: PieceForm
 
     @classmethod
     def parse(cls, text: str) -> LevelRule:
-        """The rule in ``GLOB=LEVEL``. Raises :class:`LevelProblem`."""
+        """Parse ``GLOB=LEVEL``. Raises :class:`LevelProblem`."""
         glob, _, name = text.rpartition("=")
         if name not in LEVELS or Glob.of(glob) is None:
             raise LevelProblem(
@@ -86,21 +85,15 @@ class LevelRule:
 LEVELS = {"full": PieceForm.FULL, "outline": PieceForm.OUTLINE, "listed": PieceForm.NOTHING}
 
 
-class FileOrder(StrEnum):
-    """The order of the files in a pack."""
-
-    PATH = "path"
-    WORTH = "worth"
-
-
 @dataclass(frozen=True, slots=True)
 class PackOptions:
-    """What a pack is asked for. ``instructions`` are shown after the files, and count.
+    """The options of a pack.
 
-    ``focus``: paths, or ``PATH:SYMBOL``, that the rest is to be near. ``history``: past changes count, by
-    git. ``levels``: how much of the files that a pattern matches is shown at most. ``line_numbers``: before
-    each line of a file. ``scorer``: says what pieces are worth, in place of the words of the query: a
-    function, the name of an entry point, or ``module:function`` (``worth.scorers``).
+    ``instructions``: text shown after the files; it counts towards the budget. ``focus``: paths, or
+    ``PATH:SYMBOL``, whose neighbourhood is preferred. ``history``: use the commit messages of git as evidence
+    of relevance. ``levels``: limits on how much of some files is shown. ``line_numbers``: number each line.
+    ``scorer``: scores pieces instead of the words of the query: a function, the name of an entry point, or
+    ``module:function`` (``worth.scorers``).
     """
 
     query: str | None = None
@@ -113,15 +106,15 @@ class PackOptions:
     scorer: Scorer | str | None = None
 
     def asks(self, source: Source) -> bool:
-        """Whether anything says what the pack is for."""
+        """Return whether a query, focus, diff or scorer says what the pack is for."""
         return self.query is not None or bool(self.focus or source.changes or self.scorer)
 
 
 @dataclass(frozen=True, slots=True)
 class PackedFile:
-    """What became of a file. ``tokens``: of its content; None for what is not text.
+    """A file and how the pack shows it.
 
-    ``worth``: None if it was not asked for.
+    ``tokens`` of its content are None for a binary file, ``worth`` is None if it was not computed.
     """
 
     path: str
@@ -143,7 +136,8 @@ class PackedFile:
 class PackedFolder:
     """A pack.
 
-    ``rendering`` has the text and its exact count; ``gap_permille``: how far the choice may be from the best.
+    ``rendering`` has the text and its exact count. ``gap_permille``: an upper bound on the distance between
+    the choice and the best one, in thousandths. ``blocks``: the rendered blocks, each as it is shown.
     """
 
     rendering: BlockLayout
@@ -151,7 +145,6 @@ class PackedFolder:
     options: PackOptions
     gap_permille: int | None = None
     blocks: tuple[Block, ...] = ()
-    """What was rendered, each block as it is shown."""
 
     @property
     def text(self) -> str:
@@ -162,10 +155,10 @@ class PackedFolder:
         return self.rendering.total
 
     def explain(self) -> str:
-        """A line per file: how it is shown, its tokens, what it is worth beside the best."""
+        """Return a line per file: how it is shown, its tokens, its worth in percent of the best file's."""
         best = max((file.worth or 0 for file in self.files), default=0) or 1
         lines = []
-        for file in sorted(self.files, key=lambda one: (-(one.worth or 0), one.path)):
+        for file in sorted(self.files, key=lambda file: (-(file.worth or 0), file.path)):
             tokens = "binary" if file.tokens is None else f"{file.tokens:,}"
             worth = "" if file.worth is None else f"{file.worth * 1000 // best / 10:5.1f} %"
             lines.append(f"{file.shown.name.lower():<8} {tokens:>9}  {worth:>7}  {file.path}")
@@ -198,11 +191,11 @@ def pack_source(
     proof: Sink | None = None,
     worth: Worth | None = None,
 ) -> PackedFolder:
-    """The files of ``source`` in at most ``budget`` tokens; all of them in full if they fit.
+    """Render the files of ``source`` in at most ``budget`` tokens; all of them in full if they fit.
 
-    ``worth``: what :func:`~tokenbox.folder.weighing.weigh` said already. Raises ``ContextCriticalOverflow``
-    if the changes, the instructions and the critical files alone do not fit, and ``EmptyInput`` if not even
-    the tree does.
+    ``worth``: the result of :func:`~tokenbox.folder.weighing.weigh`, if the caller has it already. Raises
+    ``ContextCriticalOverflow`` if the changes, the instructions and the critical files alone do not fit, and
+    ``EmptyInput`` if not even the tree fits.
     """
     packer = _Packer(
         source,
@@ -225,19 +218,19 @@ def split(
     *,
     cache: CountCache | None = None,
 ) -> list[BlockLayout]:
-    """The pack in parts of at most ``limit`` tokens each, cut between files.
+    """Split the pack between files into parts of at most ``limit`` tokens each.
 
-    Raises :class:`SplitProblem` where one file alone has more.
+    Raises :class:`SplitProblem` if one file alone is larger.
     """
 
     def rendered(blocks: Sequence[Block]) -> BlockLayout:
         return render_blocks(blocks, tokenizer, None, mode, verbosity="summary", cache=cache)
 
     parts: list[BlockLayout] = []
-    waiting = [(block, rendered([block]).total) for block in pack.blocks]
-    while waiting:
-        if waiting[0][1] > limit:
-            block, size = waiting[0]
+    pending = [(block, rendered([block]).total) for block in pack.blocks]
+    while pending:
+        block, size = pending[0]
+        if size > limit:
             name = getattr(block, "path", None) or getattr(block, "title", None) or "the tree"
             raise SplitProblem(
                 f"{name} alone has {size:,} tokens, {size - limit:,} over the {limit:,} of a part. "
@@ -246,14 +239,14 @@ def split(
                 limit=limit,
             )
         number = 1
-        while number < len(waiting) and sum(size for _, size in waiting[: number + 1]) <= limit:
+        while number < len(pending) and sum(size for _, size in pending[: number + 1]) <= limit:
             number += 1
-        part = rendered([block for block, _ in waiting[:number]])
+        part = rendered([block for block, _ in pending[:number]])
         while part.total > limit:
             number -= 1
-            part = rendered([block for block, _ in waiting[:number]])
+            part = rendered([block for block, _ in pending[:number]])
         parts.append(part)
-        waiting = waiting[number:]
+        pending = pending[number:]
     return parts
 
 
@@ -278,43 +271,54 @@ class _Packer:
         self._cache = cache
         self._proof = proof
         self._texts = [i for i, file in enumerate(source.files) if file.text is not None]
-        sizes = counter.count_all([(source.files[i].text or b"").decode() for i in self._texts])
+        sizes = counter.count_all([source.files[i].data.decode() for i in self._texts])
         self._tokens = dict(zip(self._texts, sizes, strict=True))
         self._tree = file_tree({file.path: file.size for file in source.files})
         self._worths: dict[int, int] = {}
-
-    # The steps.
+        self._ranks = [int(Priority.NORMAL if file.asked is None else file.asked) for file in source.files]
+        self._best_forms = self._allowed_forms()
+        # The blocks of every pack: commits and changes before the files, instructions after them.
+        self._leading: list[CodeBlock | DocumentBlock | DiffBlock] = [*source.changes]
+        if source.log:
+            self._leading.insert(0, DocumentBlock("git log", source.log.encode(), FormatHint.PLAIN))
+        self._trailing: list[CodeBlock | DocumentBlock | DiffBlock] = []
+        if options.instructions is not None:
+            self._trailing.append(
+                DocumentBlock("instructions", options.instructions.encode(), FormatHint.PLAIN)
+            )
 
     def everything(self) -> PackedFolder | None:
-        """All files in full, if that fits."""
+        """Return all files in full, or None if that does not fit."""
         if self._budget is not None and sum(self._tokens.values()) > self._budget:
             return None
-        if self._options.levels and min(self._most()) is not PieceForm.FULL:
+        if self._options.levels and min(self._best_forms) is not PieceForm.FULL:
             return None
-        shown = dict.fromkeys(self._texts, FileShown.FULL)
         room = None if self._budget is None else _tree_room(self._budget)
         tree = self._listing(room, {}).text(None)
-        pack = self._rendered(
-            tree, dict.fromkeys(self._texts), shown, None, self._proof if self._budget is None else None
-        )
+
+        def rendered(proof: Sink | None) -> PackedFolder:
+            shown = dict.fromkeys(self._texts, FileShown.FULL)
+            return self._rendered(tree, dict.fromkeys(self._texts), shown, None, proof)
+
         if self._budget is None:
-            return pack
+            return rendered(self._proof)
+        pack = rendered(None)
         if pack.rendering.over:
             return None
-        return (
-            self._rendered(tree, dict.fromkeys(self._texts), shown, None, self._proof)
-            if self._proof
-            else pack
-        )
+        return pack if self._proof is None else rendered(self._proof)
 
     def chosen(self) -> PackedFolder:
-        """What is worth most, up to the budget."""
-        assert self._budget is not None  # noqa: S101  # without one everything fits
+        """Return a pack of the pieces worth most, up to the budget."""
+        budget = self._budget
+        assert budget is not None  # noqa: S101  # without a budget everything fits
         worth = self._worth or weigh(self._source, self._options, self._cache)
         order = self._by_worth(worth)
         kept = self._kept()
-        free = self._budget - self._fixed(kept)
-        correction, wide = 0, _CANDIDATES if self._asks else _OUTLINED
+        free = budget - self._fixed(kept, budget)
+        has_goal = self._options.asks(self._source)
+        depths = WITH_QUERY if has_goal else WITHOUT_QUERY
+        factor = _CANDIDATE_FACTOR if has_goal else _CANDIDATE_FACTOR_OF_OUTLINES
+        correction = 0
         board = Board(
             self._source.files,
             [self._tokens.get(i, 0) for i in range(len(self._source.files))],
@@ -323,25 +327,24 @@ class _Packer:
             line_numbers=self._options.line_numbers,
             memory=self._cache,
         )
-        for _ in range(_TRIES):
+        for _ in range(_MAX_ROUNDS):
             board.reset()
-            room = min(_tree_room(self._budget), max(0, free - correction))
+            room = min(_tree_room(budget), max(0, free - correction))
             listing = self._listing(room, self._worths)
             content = free - correction - (room if listing.is_cut else listing.size)
-            candidates = self._candidates(order, self._budget * wide + _MORE_CANDIDATES)
+            candidates = self._candidates(order, budget * factor + _CANDIDATE_TOKENS)
             board.add([*kept, *candidates])
             board.keep(kept)
-            depths = WITH_QUERY if self._asks else WITHOUT_QUERY
-            upgrades = board.upgrades(worth, self._ranks(), depths, self._most())
+            upgrades = board.upgrades(worth, self._ranks, depths, self._best_forms)
             choice = board.run(upgrades, max(0, content), depths)
-            if choice.left > self._budget // 50 + _CRUMBS and len(candidates) < len(order):
-                wide *= _WIDER
+            if choice.left > budget // 50 + _LEFTOVER and len(candidates) < len(order):
+                factor *= _CANDIDATE_GROWTH
                 continue
             pack = self._shown(board, listing, choice, None)
             if pack is None:
-                return self._tree_alone(free, board.least)
+                return self._tree_alone(budget, free, board.least)
             if pack.rendering.over:
-                # The room that was left was not the difference: without it another choice is made.
+                # A correction by the excess alone would only use up the room left, and choose the same.
                 correction += pack.rendering.over + max(0, choice.left)
                 continue
             if self._proof is not None:
@@ -350,22 +353,12 @@ class _Packer:
         name = self._counter.tokenizer.identity.name
         raise TokenizerError(f"the counter {name} is not consistent: a count must depend on the text only.")
 
-    # What they need.
-
-    @property
-    def _asks(self) -> bool:
-        return self._options.asks(self._source)
-
     def _by_worth(self, worth: Worth) -> list[int]:
-        ranks = self._ranks()
         self._worths = {i: worth.document(i) for i in self._texts}
-        return sorted(self._texts, key=lambda i: (ranks[i], -self._worths[i], i))
+        return sorted(self._texts, key=lambda i: (self._ranks[i], -self._worths[i], i))
 
-    def _ranks(self) -> list[int]:
-        return [int(Priority.NORMAL if file.asked is None else file.asked) for file in self._source.files]
-
-    def _most(self) -> list[PieceForm]:
-        """The best form that each file may have."""
+    def _allowed_forms(self) -> list[PieceForm]:
+        """Return the best form that the level rules allow for each file."""
         rules = [(matcher([rule.glob]), rule.level) for rule in reversed(self._options.levels)]
         found = []
         for file in self._source.files:
@@ -393,71 +386,52 @@ class _Packer:
 
         return Listing(folders(entries), room, counts)
 
-    def _always(self) -> list[CodeBlock | DocumentBlock | DiffBlock]:
-        """The blocks that are there in any case: commits, changes, and last of all the instructions."""
-        return [*self._commits(), *self._source.changes, *self._instructions()]
-
-    def _commits(self) -> list[CodeBlock | DocumentBlock | DiffBlock]:
-        log = self._source.log
-        return [DocumentBlock("git log", log.encode(), FormatHint.PLAIN)] if log else []
-
-    def _instructions(self) -> list[CodeBlock | DocumentBlock | DiffBlock]:
-        text = self._options.instructions
-        return [] if text is None else [DocumentBlock("instructions", text.encode(), FormatHint.PLAIN)]
-
     def _kept(self) -> list[int]:
-        """The files of class critical, which are shown in full."""
-        most = self._most()
+        """Return the files of priority critical, which are always shown in full."""
         return [
             i
             for i in self._texts
-            if self._source.files[i].asked is Priority.CRITICAL and most[i] is PieceForm.FULL
+            if self._source.files[i].asked is Priority.CRITICAL and self._best_forms[i] is PieceForm.FULL
         ]
 
-    def _fixed(self, kept: Sequence[int]) -> int:
-        """What counts that is there in any case, with the markup around it all.
+    def _fixed(self, kept: Sequence[int], budget: int) -> int:
+        """Count the blocks of every pack, the critical files and the markup around all of it.
 
-        Raises ``ContextCriticalOverflow``.
+        Raises ``ContextCriticalOverflow`` if they exceed the budget.
         """
-        assert self._budget is not None  # noqa: S101  # see ``chosen``
         markup, counter = find_renderer(self._mode), self._counter
-        blocks = [*self._always(), *(self._block(i, full=True) for i in kept)]
+        blocks = [*self._leading, *self._trailing, *(self._block(i, full=True) for i in kept)]
         sizes = [counter.small(markup.full(block).text + "\n\n") for block in blocks]
-        total = sum(sizes) + self._frame()
-        if total > self._budget and blocks:
-            # Where blocks meet, a few tokens may be fewer: what is emitted decides.
+        frame = markup.summary(self._tree, "")
+        outer = (f"{markup.start}\n", frame.before, f"{frame.after}\n\n", markup.end)
+        total = sum(sizes) + sum(map(counter.small, outer))
+        if total > budget and blocks:
+            # The sum is an upper bound, because tokens may span the borders of blocks: count the real text.
             total = render_blocks(
                 blocks, counter.tokenizer, None, self._mode, verbosity="full", cache=self._cache
             ).total
-            if total <= self._budget:
+            if total <= budget:
                 return total
             names = [block.title if isinstance(block, DocumentBlock) else block.path for block in blocks]
             raise ContextCriticalOverflow(
                 fixed_load=total,
-                budget=self._budget,
+                budget=budget,
                 critical=list(zip(names, sizes, strict=True)),
                 smallest_change={
                     "change": "raise_budget",
-                    "by": total - self._budget,
+                    "by": total - budget,
                     "minimum_budget": total,
-                    "say": f"raise the budget by {total - self._budget:,} to {total:,}",
+                    "say": f"raise the budget by {total - budget:,} to {total:,}",
                 },
                 estimate=not counter.tokenizer.identity.exact,
                 what="blocks",
             )
         return total
 
-    def _frame(self) -> int:
-        """What the markup around the whole and the tree counts."""
-        markup = find_renderer(self._mode)
-        framed = markup.summary(self._tree, "")
-        return sum(
-            map(self._counter.small, (f"{markup.start}\n", framed.before, f"{framed.after}\n\n", markup.end))
-        )
-
     def _shown(
         self, board: Board, listing: Listing, choice: Choice, proof: Sink | None
     ) -> PackedFolder | None:
+        """Render what the board shows; None if that is nothing."""
         forms = {}
         texts = {}
         for i in board.shown:
@@ -467,7 +441,7 @@ class _Packer:
                 FileShown.FULL if texts[i] is None else FileShown.FOCUSED if has_body else FileShown.OUTLINE
             )
         tree = listing.text({self._source.files[i].path: how for i, how in forms.items()})
-        if not tree and not texts and not self._always():
+        if not (tree or texts or self._leading or self._trailing):
             return None
         return self._rendered(tree, texts, forms, choice.gap_permille, proof)
 
@@ -479,11 +453,13 @@ class _Packer:
         gap: int | None,
         proof: Sink | None,
     ) -> PackedFolder:
-        order = sorted(texts, key=self._place)
+        order = sorted(texts)
+        if self._options.order is FileOrder.WORTH:  # the best last, nearest to the question
+            order.sort(key=lambda i: self._worths.get(i, 0))
         blocks: list[Block] = [replace(self._tree, summary=tree)] if tree else []
-        blocks += [*self._commits(), *self._source.changes]
+        blocks += self._leading
         blocks += [replace(self._block(i, full=texts[i] is None), summary=texts[i]) for i in order]
-        blocks += self._instructions()
+        blocks += self._trailing
         render = render_blocks if proof is None else self._proven(proof, forms)
         rendering = render(
             blocks,
@@ -502,7 +478,7 @@ class _Packer:
         return PackedFolder(rendering, files, self._options, gap, tuple(blocks))
 
     def _proven(self, proof: Sink, forms: Mapping[int, FileShown]) -> Callable[..., BlockLayout]:
-        """``render_blocks`` with proof, which says as well what was asked for and what each file is worth."""
+        """Return ``render_blocks`` with proof; the evidence includes the options and each file's worth."""
         from tokenbox.proof.calls import proven  # noqa: PLC0415  # a third of the start, and most need none
         from tokenbox.proof.of_blocks import CHOICE, RENDER_BLOCKS  # noqa: PLC0415
 
@@ -533,39 +509,35 @@ class _Packer:
         file = self._source.files[i]
         block = file.block()
         if full and self._options.line_numbers:
-            return replace(block, content=numbered((file.text or b"").decode(), 1).encode())
+            return replace(block, content=numbered(file.data.decode(), 1).encode())
         return block
 
-    def _place(self, i: int) -> tuple[int, int]:
-        return (self._worths.get(i, 0) if self._options.order is FileOrder.WORTH else 0), i
+    def _tree_alone(self, budget: int, free: int, smallest: int | None) -> PackedFolder:
+        """Return as much of the tree as fits, for a budget in which no file fits.
 
-    def _tree_alone(self, free: int, smallest: int | None) -> PackedFolder:
-        """As much of the tree as fits, where nothing else does. Raises ``EmptyInput`` with what it takes.
-
-        ``smallest``: what the smallest file counts.
+        ``smallest``: the tokens of the smallest file. Raises ``EmptyInput`` with the least budget needed.
         """
-        assert self._budget is not None  # noqa: S101  # see ``chosen``
         listing = self._listing(max(0, free), self._worths)
         tree = listing.text({})
         if tree and not self._rendered(tree, {}, {}, None, None).rendering.over:
             return self._rendered(tree, {}, {}, None, self._proof)
         sizes = [listing.least] if smallest is None else [listing.least, smallest]
-        least = self._budget - free + min(sizes)
+        least = budget - free + min(sizes)
         raise EmptyInput(
-            f"the smallest pack of these files takes {least:,} tokens, and the budget is {self._budget:,}. "
+            f"the smallest pack of these files takes {least:,} tokens, and the budget is {budget:,}. "
             f"Use --budget {least}.",
-            budget=self._budget,
+            budget=budget,
             minimum_budget=least,
             blocks=len(self._source.files),
         )
 
 
 def _tree_room(budget: int) -> int:
-    return min(max(_TREE_LEAST, budget // _TREE_PART), budget // _TREE_MOST)
+    return min(max(_TREE_MIN, budget // _TREE_SHARE), budget // _TREE_MAX_SHARE)
 
 
 def as_blocks(source: Source) -> tuple[Block, ...]:
-    """The source as the blocks of a ``.bcp`` pack: with summaries, then annotations of priorities."""
+    """Return the source as the blocks of a ``.bcp`` pack: with summaries, then annotations of priorities."""
     tree = file_tree({file.path: file.size for file in source.files})
     blocks: list[Block] = [_summarized(tree, folders_only(tree)), *source.changes]
     urgency = [Priority.HIGH, *[Priority.CRITICAL] * len(source.changes)]

@@ -1,7 +1,7 @@
-"""A file as pieces: its definitions, merged and split to about 40 lines; without a grammar its paragraphs.
+"""Cut a file into pieces: definitions, merged and split to about 40 lines; paragraphs without a grammar.
 
-The pieces of a file follow each other and are all of it. Each ends with a line break (but the last may
-not), and the blank lines after it belong to it, so that what pieces count adds up.
+The pieces of a file are consecutive and cover it. Each ends with a line break (except perhaps the last), and
+includes the blank lines after it, so that the token counts of pieces add up.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.content.lenses.definitions import DefinitionRole, definitions, works
 from tokenbox.content.lenses.languages import BY_NAME
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
     from tokenbox.content.lenses.definitions import Definition
 
-LINES = 40
-"""Lines that pieces are merged to, and longer ones split to."""
-LONGEST = 60
+# The length in lines that pieces are merged and split to, and the length from which they are split.
+_TARGET_LINES, _MAX_LINES = 40, 60
 _MAX_PARSED = 2 << 20
 _FENCE = re.compile(rb" {0,3}(?:```|~~~)")
 
@@ -30,7 +29,7 @@ _FENCE = re.compile(rb" {0,3}(?:```|~~~)")
 class Piece:
     """Lines ``first`` up to ``last`` (from 0, ``last`` excluded), bytes ``start`` up to ``end``.
 
-    ``names``: what is defined there. ``within``: the names of what encloses it, outermost first.
+    ``names``: of the definitions in it. ``within``: of the definitions around it, outermost first.
     """
 
     first: int
@@ -43,31 +42,31 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A file's pieces, and its definitions where its language has a grammar."""
+    """The pieces of a file, and its definitions if its language has a grammar."""
 
     pieces: tuple[Piece, ...]
     definitions: tuple[Definition, ...] = ()
 
 
-Named = tuple[int, str]
-"""The line that a definition begins at, without its comment, and its name."""
+class _Name(NamedTuple):
+    """The name of a definition, and the line at which it begins (after its comment)."""
+
+    line: int
+    name: str
 
 
-class _Unit:
-    """Lines that stay together if they can."""
+class _Unit(NamedTuple):
+    """Lines to keep together if possible."""
 
-    __slots__ = ("first", "names", "within")
-
-    def __init__(self, first: int, names: tuple[Named, ...] = (), within: tuple[str, ...] = ()) -> None:
-        self.first = first
-        self.names = names
-        self.within = within
+    first: int
+    names: tuple[_Name, ...] = ()
+    within: tuple[str, ...] = ()
 
 
 def shape(data: bytes, language: str | None) -> Shape:
-    """The pieces of a file.
+    """Return the pieces of a file.
 
-    ``language``: a name of ``content.lenses.languages``; None where there is no grammar.
+    ``language``: a name of ``content.lenses.languages``; None for a file without a grammar.
     """
     starts = _line_starts(data)
     found: tuple[Definition, ...] = ()
@@ -89,7 +88,7 @@ def _line_starts(data: bytes) -> list[int]:
 
 
 def _units(starts: Sequence[int], found: Sequence[Definition]) -> Iterator[_Unit]:
-    """The file's definitions, and what is between them, by the line they begin at."""
+    """Yield the definitions of a file and the lines between them, in order."""
     walk = _Walk(starts)
     yield from walk.visit(found, ())
     if walk.line < len(starts):
@@ -97,46 +96,50 @@ def _units(starts: Sequence[int], found: Sequence[Definition]) -> Iterator[_Unit
 
 
 class _Walk:
-    """Where a walk over definitions is: ``line`` is the first line that belongs to no unit yet."""
+    """A walk over definitions. ``line`` is the first line that belongs to no unit yet."""
 
     def __init__(self, starts: Sequence[int]) -> None:
         self._starts = starts
         self.line = 0
 
-    def visit(self, some: Sequence[Definition], within: tuple[str, ...]) -> Iterator[_Unit]:
-        for one in some:
-            first, last = self._lines(one)
+    def visit(self, found: Sequence[Definition], within: tuple[str, ...]) -> Iterator[_Unit]:
+        """Yield the units of definitions; those of a long container are its own definitions."""
+        for definition in found:
+            first, last = self._lines(definition)
             if last <= self.line:
                 continue
-            if one.role is DefinitionRole.CONTAINER and last - first > LINES and one.inside:
-                own = (*within, one.name) if one.name else within
-                inner = max(first + 1, self._lines(one.inside[0])[0])
-                yield from self._unit(
-                    first, inner, ((self._line(one.start), one.name),) if one.name else (), within
-                )
-                yield from self.visit(one.inside, own)
+            is_container = definition.role is DefinitionRole.CONTAINER and definition.inside
+            if is_container and last - first > _TARGET_LINES:
+                inner = max(first + 1, self._lines(definition.inside[0])[0])
+                yield from self._unit(first, inner, tuple(self._own_name(definition)), within)
+                inside = (*within, definition.name) if definition.name else within
+                yield from self.visit(definition.inside, inside)
                 if last > self.line:
-                    yield _Unit(self.line, (), own)
+                    yield _Unit(self.line, (), inside)
                     self.line = last
             else:
-                yield from self._unit(first, last, tuple(self._names(one)), within)
+                yield from self._unit(first, last, tuple(self._names(definition)), within)
 
-    def _lines(self, one: Definition) -> tuple[int, int]:
-        return self._line(one.first), self._line(max(one.first, one.last - 1)) + 1
+    def _lines(self, definition: Definition) -> tuple[int, int]:
+        last = max(definition.first, definition.last - 1)
+        return self._line(definition.first), self._line(last) + 1
 
     def _line(self, byte: int) -> int:
         return bisect_right(self._starts, byte) - 1
 
-    def _names(self, definition: Definition) -> Iterator[Named]:
+    def _own_name(self, definition: Definition) -> Iterator[_Name]:
         if definition.name:
-            yield self._line(definition.start), definition.name
+            yield _Name(self._line(definition.start), definition.name)
+
+    def _names(self, definition: Definition) -> Iterator[_Name]:
+        yield from self._own_name(definition)
         for inner in definition.inside:
             yield from self._names(inner)
 
     def _unit(
-        self, first: int, last: int, names: tuple[Named, ...], within: tuple[str, ...]
+        self, first: int, last: int, names: tuple[_Name, ...], within: tuple[str, ...]
     ) -> Iterator[_Unit]:
-        """The lines before ``first``, then the unit itself."""
+        """Yield the lines before ``first``, then the unit itself."""
         first = max(first, self.line)
         if first > self.line:
             yield _Unit(self.line, (), within)
@@ -146,36 +149,37 @@ class _Walk:
 
 
 def _paragraphs(data: bytes, starts: Sequence[int]) -> list[_Unit]:
-    """Runs of lines up to blank ones; of prose, up to its headings, which are not those of code in it."""
+    """Return the paragraphs. A heading of Markdown outside of fenced code begins one too, and names it."""
     units: list[_Unit] = []
-    blank, fenced = True, False
+    after_blank, is_fenced = True, False
     for n, start in enumerate(starts):
         end = starts[n + 1] if n + 1 < len(starts) else len(data)
         content = data[start:end]
-        empty = not content.strip()
-        fence = _FENCE.match(content) is not None
-        heads = content.startswith(b"#") and not fenced
-        if not empty and (blank or heads):
+        is_blank = not content.strip()
+        is_heading = content.startswith(b"#") and not is_fenced
+        if is_heading:
             heading = content[:80].strip(b"#= \n\t").decode("utf-8", "replace")
-            units.append(_Unit(n, ((n, heading),) if heads else ()))
-        fenced ^= fence
-        blank = empty
+            units.append(_Unit(n, (_Name(n, heading),)))
+        elif after_blank and not is_blank:
+            units.append(_Unit(n))
+        is_fenced ^= _FENCE.match(content) is not None
+        after_blank = is_blank
     return units
 
 
 def _pieces(data: bytes, starts: Sequence[int], units: Sequence[_Unit]) -> Iterator[Piece]:
-    """The units merged up to ``LINES``, and split where they are longer than ``LONGEST``."""
+    """Yield the units merged up to ``_TARGET_LINES``, split where they are longer than ``_MAX_LINES``."""
     total = len(starts)
     if not data:
         return
-    merged: list[tuple[int, list[Named], tuple[str, ...]]] = []
+    merged: list[tuple[int, list[_Name], tuple[str, ...]]] = []
     for n, unit in enumerate(units):
         last = units[n + 1].first if n + 1 < len(units) else total
         if last <= unit.first:
             continue
         if merged:
             first, names, within = merged[-1]
-            if last - first <= LINES and _kin(within, unit.within):
+            if last - first <= _TARGET_LINES and _are_nested(within, unit.within):
                 names += unit.names
                 continue
         begin = unit.first
@@ -196,22 +200,24 @@ def _pieces(data: bytes, starts: Sequence[int], units: Sequence[_Unit]) -> Itera
             yield Piece(a, b, starts[a], end, own, (*within, before[-1]) if before else within)
 
 
-def _kin(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    return one == other or one == other[: len(one)] or other == one[: len(other)]
+def _are_nested(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Return whether one of the two scopes is inside the other, or is the same."""
+    return one == other[: len(one)] or other == one[: len(other)]
 
 
 def _split(data: bytes, starts: Sequence[int], first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Runs of about ``LINES`` lines, cut where a blank line or a small indent begins a statement."""
-    while last - first > LONGEST:
-        best, cut = -1, first + LINES
-        for n in range(first + LINES // 2, min(first + LONGEST, last - 8)):
+    """Yield runs of about ``_TARGET_LINES`` lines, preferring cuts after blank lines and at small indents."""
+    while last - first > _MAX_LINES:
+        best, cut = -1, first + _TARGET_LINES
+        for n in range(first + _TARGET_LINES // 2, min(first + _MAX_LINES, last - 8)):
             content = data[starts[n] : starts[n] + 200]
             if not content.strip():
                 continue
             indent = len(content) - len(content.lstrip(b" \t"))
             after_blank = not data[starts[n - 1] : starts[n]].strip()
             closing = content.lstrip()[:1] in (b"}", b")", b"]", b"e")
-            value = 40 * after_blank - 2 * min(indent, 16) - 12 * closing - abs(n - first - LINES) // 2 + 100
+            distance = abs(n - first - _TARGET_LINES)
+            value = 100 + 40 * after_blank - 2 * min(indent, 16) - 12 * closing - distance // 2
             if value > best:
                 best, cut = value, n
         yield first, cut

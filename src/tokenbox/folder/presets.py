@@ -1,4 +1,4 @@
-"""What a pack is made for, and how the call, the preset and the project settle its options."""
+"""Presets, and how the options of the call, the preset and the project are combined."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tokenbox.errors import TokenboxError
 from tokenbox.folder.difference import HEAD
-from tokenbox.folder.packing import FileOrder, LevelRule
-from tokenbox.folder.stripping import Strip
+from tokenbox.folder.option_values import FileOrder, Purpose, Strip
+from tokenbox.folder.packing import LevelRule
 
 if TYPE_CHECKING:
     from tokenbox.folder.project import ProjectSettings
@@ -19,24 +19,16 @@ E = TypeVar("E", bound=StrEnum)
 
 
 class SettingProblem(TokenboxError):
-    """A setting of a pack has no such value."""
+    """A setting of a pack has an invalid value."""
 
     code = "pack_setting_invalid"
 
 
-class Purpose(StrEnum):
-    """What a pack is for."""
-
-    REVIEW = "review"
-    QUESTION = "question"
-    HANDOVER = "handover"
-
-
 @dataclass(frozen=True, slots=True)
 class PackSettings:
-    """The options of a pack that a preset or a project may set; None where nothing is said.
+    """The options of a pack that a preset or a project may set; None if unset.
 
-    ``instructions``: a file. ``log``: how many of the latest commits are shown.
+    ``instructions``: the path of a file. ``log``: the number of latest commits to show.
     """
 
     include: tuple[str, ...] | None = None
@@ -50,29 +42,34 @@ class PackSettings:
     history: bool | None = None
     diff: str | None = None
 
-    def before(self, other: PackSettings) -> PackSettings:
-        """These settings, and those of ``other`` where these say nothing."""
+    def or_else(self, other: PackSettings) -> PackSettings:
+        """Return these settings, with those of ``other`` for the unset ones."""
         missing = {
-            one.name: getattr(other, one.name) for one in fields(self) if getattr(self, one.name) is None
+            field.name: getattr(other, field.name)
+            for field in fields(self)
+            if getattr(self, field.name) is None
         }
         return replace(self, **missing)
 
 
-PRESETS = {
-    # What changed, with lines to comment on, and where the project stands.
+_PRESETS = {
+    # The changes, line numbers for comments, and the latest commits.
     Purpose.REVIEW: PackSettings(diff=HEAD, line_numbers=True, log=5),
-    # The best last, where it is nearest to the question.
+    # The most relevant files last, nearest to the question.
     Purpose.QUESTION: PackSettings(order=FileOrder.WORTH),
-    # What there is, what was done lately, and which files that touched.
+    # The latest commits with the files they changed, and no bulky data.
     Purpose.HANDOVER: PackSettings(log=20, strip=(Strip.BASE64, Strip.OUTPUTS)),
 }
 
 
 def settled(given: PackSettings, purpose: Purpose | str | None, project: ProjectSettings) -> PackSettings:
-    """What is given, then what the preset says, then the project. Raises :class:`SettingProblem`."""
+    """Combine the given settings, the preset and the project, in this order of precedence.
+
+    Raises :class:`SettingProblem`.
+    """
     if purpose is not None:
-        given = given.before(PRESETS[_member(Purpose, purpose, "for")])
-    return given.before(
+        given = given.or_else(_PRESETS[_member(Purpose, purpose, "for")])
+    return given.or_else(
         PackSettings(
             include=project.include or None,
             exclude=project.exclude or None,
@@ -88,7 +85,7 @@ def settled(given: PackSettings, purpose: Purpose | str | None, project: Project
 
 
 def strips(names: tuple[str, ...]) -> tuple[Strip, ...]:
-    """What ``names`` leave out. Raises :class:`SettingProblem`."""
+    """Parse the names of content to remove. Raises :class:`SettingProblem`."""
     return tuple(_member(Strip, name, "strip") for name in names)
 
 
@@ -97,4 +94,4 @@ def _member(kind: type[E], value: str, setting: str) -> E:
         return kind(value)
     except ValueError:
         known = ", ".join(kind)
-        raise SettingProblem(f"{setting} is one of {known}; not {value!r}.", setting=setting) from None
+        raise SettingProblem(f"{setting} must be one of {known}, not {value!r}.", setting=setting) from None

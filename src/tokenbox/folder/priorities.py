@@ -1,4 +1,4 @@
-"""The class of a file, as the project or the caller gives it. Without a rule every file is ``normal``."""
+"""Priorities that the project or the caller gives to files. Without a rule a file is ``normal``."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 class PriorityProblem(TokenboxError):
-    """A rule that gives files a priority has no sense."""
+    """A priority rule is invalid."""
 
     code = "priority_invalid"
 
 
 @dataclass(frozen=True, slots=True)
 class PriorityRule:
-    """Files that match ``glob`` (as in .gitignore, relative to the packed folder) have ``priority``."""
+    """The priority of the files that match ``glob`` (as in .gitignore, relative to the packed folder)."""
 
     glob: str
     priority: Priority
 
     @classmethod
     def of(cls, glob: str, name: str, source: str) -> PriorityRule:
-        """The rule as written in ``source``. Raises :class:`PriorityProblem`."""
+        """Return the rule as written in ``source``. Raises :class:`PriorityProblem`."""
         known = {priority.display: priority for priority in Priority}
         if name not in known:
             raise PriorityProblem(
@@ -40,13 +40,13 @@ class PriorityRule:
             )
         if Glob.of(glob) is None or glob.startswith("!"):
             raise PriorityProblem(
-                f"{source}: {glob[:200]!r} is not a pattern of files. Use one as in .gitignore.", glob=glob
+                f"{source}: {glob[:200]!r} is not a file pattern. Use one as in .gitignore.", glob=glob
             )
         return cls(glob, known[name])
 
 
 def parse_rule(text: str, source: str = "--priority") -> PriorityRule:
-    """The rule in ``GLOB=CLASS``. Raises :class:`PriorityProblem`."""
+    """Parse ``GLOB=CLASS``. Raises :class:`PriorityProblem`."""
     glob, equals, name = text.rpartition("=")
     if not equals:
         raise PriorityProblem(
@@ -56,17 +56,17 @@ def parse_rule(text: str, source: str = "--priority") -> PriorityRule:
 
 
 class PriorityRules:
-    """The classes that rules give to files. The last rule that matches decides."""
+    """The priorities that rules give to files. The last rule that matches decides."""
 
     def __init__(self, rules: Sequence[PriorityRule] = ()) -> None:
         self._rules = [(rule.priority, matcher([rule.glob])) for rule in reversed(rules)]
 
     def asked(self, path: str) -> Priority | None:
-        """What the rules say of ``path``; None where none of them matches."""
+        """Return the priority of ``path``; None if no rule matches."""
         name = os.fsencode(path)
         return next((priority for priority, spec in self._rules if spec.fullmatch(name)), None)
 
 
 def matcher(globs: Sequence[str]) -> re.Pattern[bytes]:
-    """One expression for files that match any of ``globs``, written as in .gitignore."""
+    """Return one expression for the files that match any of ``globs``, written as in .gitignore."""
     return files_in(glob for line in globs if (glob := Glob.of(line)) is not None)

@@ -1,4 +1,4 @@
-"""What a project says of its own packs: ``[tool.tokenbox.pack]`` in its ``pyproject.toml``.
+"""A project's settings for its packs: ``[tool.tokenbox.pack]`` in its ``pyproject.toml``.
 
     [tool.tokenbox.pack]
     ignore = ["docs/generated/"]
@@ -11,8 +11,8 @@
     [tool.tokenbox.pack.level]
     "tests/**" = "outline"
 
-Patterns are relative to the packed folder. The file is looked for in that folder and in those above it, up to
-where git is at home. What the command line or the call says goes before it; so does a preset.
+Patterns are relative to the packed folder. The file is searched in that folder and in those above it, up to
+the root of the git repository. Options of the call or the command line, and presets, override it.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _WHERE = f"[tool.tokenbox.pack] in {_FILE}"
 
 
 class ProjectProblem(TokenboxError):
-    """The table cannot be used."""
+    """The table is invalid."""
 
     code = "project_settings_invalid"
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectSettings:
-    """What the table says; None for what it does not say. ``instructions``: a file."""
+    """The settings in the table; None for those that it does not contain. ``instructions``: a path."""
 
     ignore: tuple[str, ...] = ()
     priorities: tuple[PriorityRule, ...] = ()
@@ -55,7 +55,7 @@ class ProjectSettings:
 
 
 def project_settings(root: str, within: str | None = None) -> ProjectSettings:
-    """The settings for the folder ``root``. Raises :class:`ProjectProblem` and ``PriorityProblem``."""
+    """Return the settings for the folder ``root``. Raises :class:`ProjectProblem` and ``PriorityProblem``."""
     top = project_folder(root, within)
     folder = root
     while True:
@@ -75,14 +75,14 @@ def _table(folder: str) -> object:
         found: object = tomllib.loads(content.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         place = shown(os.path.join(folder, _FILE))  # noqa: PTH118
-        raise ProjectProblem(f"{place} is not TOML: {error}. Mend it.", file=place) from None
+        raise ProjectProblem(f"{place} is not valid TOML: {error}. Correct it.", file=place) from None
     for key in ("tool", "tokenbox", "pack"):
         found = found.get(key) if isinstance(found, dict) else None
     return found
 
 
 _LISTS = ("ignore", "include", "exclude", "strip")
-_TABLES = ("priority", "level")
+_TABLES = {"priority": '"src/**" = "high"', "level": '"tests/**" = "outline"'}
 _VALUES: dict[str, tuple[type, str]] = {
     "line_numbers": (bool, "true or false"),
     "history": (bool, "true or false"),
@@ -94,28 +94,27 @@ _VALUES: dict[str, tuple[type, str]] = {
 
 def _settings(table: object, folder: str) -> ProjectSettings:
     if not isinstance(table, dict):
-        raise ProjectProblem(f"{_WHERE} is a table, not {type(table).__name__}.")
+        raise ProjectProblem(f"{_WHERE} must be a table, not {type(table).__name__}.")
     known = [*_LISTS, *_TABLES, *_VALUES]
     unknown = sorted(set(table) - set(known))
     if unknown:
-        raise ProjectProblem(f"{_WHERE}: there is no key {unknown[0]!r}. There are {', '.join(known)}.")
+        raise ProjectProblem(f"{_WHERE}: unknown key {unknown[0]!r}. The keys are {', '.join(known)}.")
     for key in _LISTS:
         found = table.get(key, [])
         if not isinstance(found, list) or not all(isinstance(line, str) for line in found):
-            raise ProjectProblem(f"{_WHERE}: {key!r} is a list of texts, as in ['docs/generated/'].")
-    for key in _TABLES:
+            raise ProjectProblem(f"{_WHERE}: {key!r} must be a list of strings, as in ['docs/generated/'].")
+    for key, example in _TABLES.items():
         found = table.get(key, {})
         if not isinstance(found, dict) or not all(isinstance(name, str) for name in found.values()):
-            example = '"src/**" = "high"' if key == "priority" else '"tests/**" = "outline"'
-            raise ProjectProblem(f"{_WHERE}: {key!r} is a table of patterns, as in {example}.")
-    for key, (kind, is_what) in _VALUES.items():
+            raise ProjectProblem(f"{_WHERE}: {key!r} must be a table of patterns, as in {example}.")
+    for key, (kind, description) in _VALUES.items():
         if key in table and type(table[key]) is not kind:
-            raise ProjectProblem(f"{_WHERE}: {key!r} is {is_what}, not {table[key]!r}.")
+            raise ProjectProblem(f"{_WHERE}: {key!r} must be {description}, not {table[key]!r}.")
     rules = [PriorityRule.of(glob, name, _WHERE) for glob, name in table.get("priority", {}).items()]
     instructions = table.get("instructions")
     return ProjectSettings(
-        tuple(table.get("ignore", ())),
-        tuple(rules),
+        ignore=tuple(table.get("ignore", ())),
+        priorities=tuple(rules),
         include=tuple(table.get("include", ())),
         exclude=tuple(table.get("exclude", ())),
         levels=tuple(table.get("level", {}).items()),

@@ -1,4 +1,4 @@
-"""Reading a file that may be anything by now: no pipe, not without end, not half old and half new."""
+"""Read a file that may have changed since the walk: never a pipe, bounded in size, and consistent."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tokenbox.folder.walk import kind_of_special
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-# A block of a pack has at most 16 MiB (lcp.limits.MAX_BODY); nobody tells a model as much at once.
+# Half the limit of a block of a pack (lcp.limits.MAX_BODY), and more than any context window.
 MAX_BYTES = 8 << 20
-# A file that changes whenever it is read is taken as it is.
+# The number of reads of a file that keeps changing; the last one is used.
 _ATTEMPTS = 3
 
 
 def read_file(root: str, path: str) -> tuple[bytes | None, Note | None]:
-    """The bytes of the file, or None with a note that says why. A note may also come with the bytes."""
+    """Return the bytes of the file, or None and a note with the reason. A changing file has both."""
     name = shown(path)
     try:
         handle = os.open(os.path.join(root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)  # noqa: PTH118
@@ -36,11 +36,11 @@ def read_file(root: str, path: str) -> tuple[bytes | None, Note | None]:
 
 
 def _settled(file: BinaryIO, name: str) -> tuple[bytes | None, Note | None]:
-    """The content, read again if the file changed meanwhile."""
+    """Return the content, read again if the file changed during the read."""
     before = _version(file)
     data = b""
     for _ in range(_ATTEMPTS):
-        data = _bounded(file)
+        data = _read_bounded(file)
         if len(data) > MAX_BYTES:
             return None, Note(name, NoteKind.LARGE, f"more than {MAX_BYTES >> 20} MiB")
         after = _version(file)
@@ -51,8 +51,8 @@ def _settled(file: BinaryIO, name: str) -> tuple[bytes | None, Note | None]:
     return data, Note(name, NoteKind.CHANGED)
 
 
-def _bounded(file: BinaryIO) -> bytes:
-    """The rest of the file, and at most one byte more than is allowed."""
+def _read_bounded(file: BinaryIO) -> bytes:
+    """Return the rest of the file, at most one byte over the limit."""
     pieces = []
     room = MAX_BYTES + 1
     while room and (piece := file.read(room)):

@@ -1,4 +1,4 @@
-"""A repository somewhere else, fetched by the user's own git into a folder that is deleted afterwards."""
+"""Clone a remote repository with the user's git into a temporary folder."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _URL = re.compile(r"(?:https?|ssh|git|file)://\S+|[\w.-]+@[\w.-]+:\S+")
 
 
 def is_url(path: str) -> bool:
-    """Whether it names a repository somewhere else: ``https://...``, ``git@host:path``."""
+    """Return whether it is the address of a remote repository: ``https://...``, ``git@host:path``."""
     return _URL.fullmatch(path) is not None
 
 
 @contextmanager
 def cloned(url: str, *, whole: bool) -> Iterator[str]:
-    """The folder of a clone of ``url``, deleted at the end. ``URL#REF`` names a branch or tag.
+    """Yield the folder of a clone of ``url``, deleted at the end. ``URL#REF`` names a branch or tag.
 
-    ``whole``: with its history; else the latest commit only. The user's git decides who may read it, with the
-    user's keys and settings; it asks nothing, runs no hook and fetches no submodule. Raises ``GitProblem``.
+    ``whole``: with its history; otherwise only the latest commit. Git uses the user's keys and settings; it
+    does not prompt, run hooks or fetch submodules. Raises ``GitProblem``.
     """
     address, _, ref = url.partition("#")
     with tempfile.TemporaryDirectory(prefix="tokenbox-") as folder:
@@ -37,7 +37,7 @@ def cloned(url: str, *, whole: bool) -> Iterator[str]:
         command += [f"--branch={ref}"] if ref else []
         environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
         try:
-            ended = subprocess.run(  # noqa: S603  # a fixed program, no shell, and nothing an option
+            ended = subprocess.run(  # noqa: S603  # a fixed program, no shell, and the address is no option
                 [*command, "--", address, target],
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -47,12 +47,14 @@ def cloned(url: str, *, whole: bool) -> Iterator[str]:
         except FileNotFoundError:
             raise GitProblem("git is not installed, and a remote repository needs it. Install it.") from None
         if ended.returncode:
-            said = ended.stderr.decode("utf-8", "replace").strip()
-            why = next((line for line in said.splitlines() if line.startswith("fatal: ")), said[:200])
+            message = _without_password(ended.stderr.decode("utf-8", "replace").strip())
+            reason = next(
+                (line for line in message.splitlines() if line.startswith("fatal: ")), message[:200]
+            )
+            address = _without_password(address)
             raise GitProblem(
-                f"git cannot clone {_without_password(address)}: {_without_password(why)}. "
-                f"Try it yourself: git clone {_without_password(address)}",
-                git=_without_password(said[:2000]),
+                f"git cannot clone {address}: {reason}. Try it yourself: git clone {address}",
+                git=message[:2000],
             )
         yield target
 

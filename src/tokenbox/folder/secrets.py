@@ -1,14 +1,12 @@
-"""Secrets in files, found by the detectors of detect-secrets and replaced by their kind.
+"""Find secrets in files with the detectors of detect-secrets, and replace them by their kind.
 
 Only the detectors run, one line at a time: nothing is verified over the network, and nothing is imported that
-a configuration names. A first pass over the bytes, by linear-time patterns, says which lines can hold a
-secret at all; the rest is never looked at again. A second look at those lines, still without the detectors,
-says which have more than the right words: most files have none, and the detectors, which take 0.2 s to import
-because they bring an HTTP client along, are not needed. A line that says ``pragma: allowlist secret`` is left
-alone.
+a configuration names. Two filters come before them: linear-time patterns over the bytes select the lines that
+may contain a secret, and stricter patterns over those lines reject most of them. So most files do not need
+the detectors, whose import takes 0.2 s because they bring an HTTP client. Lines with
+``pragma: allowlist secret`` are not redacted.
 
-Not used: entropy (it takes every hash for a secret, and a pack with all its hashes redacted is of no use) and
-public addresses, which are not secrets.
+Not used: entropy, which takes every hash for a secret, and public addresses, which are not secrets.
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ if TYPE_CHECKING:
 
     from detect_secrets.plugins.base import BasePlugin
 
-# Detector: what a line must have, in any case, for the detector to be asked. Kept simple, so that the
-# automaton of all of them stays small: 600 MB/s, against 25 MB/s with what the detectors look for in full.
+# Detector: a pattern that a line must match (ignoring case) for the detector to run. Kept simple, so that the
+# automaton of all patterns stays small: 600 MB/s, against 25 MB/s with the full patterns of the detectors.
 # tests/pack/test_secrets.py fails if a new version has a detector that is neither here nor in NOT_USED.
 DETECTORS = {
     "ArtifactoryDetector": r"akc[a-z0-9]{10}",
@@ -58,8 +56,8 @@ DETECTORS = {
         r"passw(?:or)?d|pwd|secret|contrase"
     ),
 }
-# Detector: what a line must have as well, where the words above are common. It never asks for more than the
-# detector and `_is_none` together do (tests/pack/test_secrets.py compares them without it).
+# Detector: a second pattern that a line must match, where the first one is common. It never excludes a secret
+# that the detector finds and `_is_no_secret` accepts (tests/pack/test_secrets.py compares the results).
 _AFTER_NAME = r"\w*[\]'\"]{0,2}(?:\[[0-9]*\])?\s*(?::=|=>|[!=]{1,3}|:)\s*@?"
 _NEEDS = {
     "AWSKeyDetector": r"(?:a3t[a-z0-9]|abia|acca|akia|asia)[0-9a-z]{16}|aws.*['\"][0-9a-z/+]{40}['\"]",
@@ -71,8 +69,8 @@ _NEEDS = {
     "SendGridDetector": r"sg\.[\w-]{22}\.[\w-]{43}",
     "TwilioKeyDetector": r"(?-i:AC|SK)(?-i:[a-z0-9]{32})",
 }
-# Of the keyword detector: a name, what gives it a value, and a digit in the value; the value in quotes,
-# before the name in a comparison, or (in the files named below) bare.
+# For the keyword detector: a name, an assignment or comparison, and a digit in the value. The value is in
+# quotes, before the name in a comparison, or (in the files named below) bare.
 _KEYWORD_NEEDS = (
     r"(?:{name})(?:{after}[\"'`]|\w*(?:.assign)?\(\"|\S{{0,50}}\s*[\"'`](?=[^\"']*[\"'`];))"
     r"[^\"']*[0-9][^\"']*[\"'`]"
@@ -80,38 +78,36 @@ _KEYWORD_NEEDS = (
 )
 _KEYWORD_NEEDS_BARE = r"(?:{name}){after}[\"'`]?[^\"']*[0-9]"
 _BARE_VALUES = re.compile(r"\.(?:e?ya?ml|c(?:nf|onf|fg|f)|ini|properties|toml)$")
-# In tests and manuals most passwords and signed tokens are made up, and to redact them would only break what
-# a model reads: there a password is a secret only if it looks random, and a token only if a host that is
-# somebody's issued it.
-# The keys of services are redacted there as everywhere.
+# In tests and manuals most passwords and signed tokens are fictitious, and redacting them would only hide
+# content: there a password is a secret only if it looks random, and a token only if a real host issued it.
+# The keys of services are redacted everywhere.
 _TEST = re.compile(
     r"(?:^|/)(?:tests?|__tests__|specs?|testing|testdata|fixtures|docs?|[\w.]*tests)/|(?:^|/)test_[^/]*$"
     r"|[_.-](?:test|spec)\.[^/]*$|tests?\.(?:java|kt|cs|swift|php)$|\.rst$",
     re.IGNORECASE,
 )
-# Hosts that are nobody's (RFC 2606, RFC 6761), and this machine.
-_NO_HOST = re.compile(
+# Reserved hosts (RFC 2606, RFC 6761), and local ones.
+_RESERVED_HOST = re.compile(
     r"(?:^|[@/.])(?:example|localhost|test|invalid|local|host|internal)(?:\.(?:com|org|net|io|dev))?\.?(?=[:/?#]|$)"
     r"|(?:^|[@/])(?:127|10|192\.168|172)\.[0-9.]+|\[::1\]",
     re.IGNORECASE,
 )
-_MADE_UP = re.compile(
+_FICTITIOUS = re.compile(
     r"example|test|dummy|fake|sample|mock|change|placeholder|your|secret|passw|token|foo|bar|xxx|abcd|1234|0123",
     re.IGNORECASE,
 )
-# A value looks random if it has so many characters of three kinds, and no run of small letters like a word,
-# or so many changes between letters and digits.
-_LEAST_RANDOM, _WORD_RUN, _RANDOM_CHANGES = 16, 5, 6
+# A value looks random if it has at least 16 characters of three kinds, and no run of 5 lower-case letters or
+# at least 6 changes between letters and digits.
+_MIN_RANDOM, _WORD_RUN, _RANDOM_CHANGES = 16, 5, 6
 _DIGIT_CHANGE = re.compile(r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])")
 NOT_USED = {
     "Base64HighEntropyString": "every digest would be redacted",
     "HexHighEntropyString": "every digest would be redacted",
     "IPPublicDetector": "an address is not a secret",
-    "PrivateKeyDetector": "finds the first line only; a whole key is found here",
-    "TelegramBotTokenDetector": "takes any number before a colon; the form below wants a word about bots",
+    "PrivateKeyDetector": "finds the first line only; complete keys are found here",
+    "TelegramBotTokenDetector": "takes any number before a colon; the pattern below wants a word about bots",
 }
-# What the detectors do not know, and who packs files for a model is likely to have: what a line must have in
-# any case, and the secret itself.
+# Secrets unknown to the detectors: a pattern that the line must match (ignoring case), and the secret's own.
 KEYS = {
     "Anthropic API Key": (r"sk-ant-", r"sk-ant-[a-z0-9]{2,12}-(?=[\w-]*[0-9])[\w-]{20,}"),
     "OpenAI API Key": (r"sk-(?:proj|svcacct|admin)-", r"sk-(?:proj|svcacct|admin)-(?=[\w-]*[0-9])[\w-]{20,}"),
@@ -137,8 +133,8 @@ KEYS = {
         r"[0-9]{8,10}:[A-Za-z0-9_-]{35}(?![\w-])",
     ),
 }
-# Tokens that begin with a sign of their own: the sign, and the part that is secret. The forms are those
-# that the services document, and that scanners such as gitleaks look for.
+# Tokens with a fixed prefix: the prefix and the secret part, as the services document them and as scanners
+# such as gitleaks find them.
 _PREFIXED = {
     "Adafruit Key": ("aio_", r"[a-zA-Z0-9]{28}"),
     "Airtable Token": ("pat", r"[A-Za-z0-9]{14}\.[a-f0-9]{64}"),
@@ -192,15 +188,13 @@ KEYS |= {
 }
 _KEYS = {kind: re.compile(rf"(?<!\w){value}", re.ASCII) for kind, (_, value) in KEYS.items()}
 _ANY_KEY = re.compile("|".join(key.pattern for key in _KEYS.values()), re.ASCII)
-_PRIVATE_KEY = "Private Key"
-_KEY = re.compile(
+_PRIVATE_KEY = re.compile(
     rb"(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)([^-]{40,20000}?)(?=-----END|\Z|\n\s*\n)"
 )
-_KEY_START = b"PRIVATE KEY"
-# Some detectors return the beginning of a token only, such as its "ghp".
+# Some detectors return only the beginning of a token, such as "ghp".
 _REST = r"[A-Za-z0-9_+/=.~-]*"
-# A name that a secret would have, with a value that is none: short, or without a digit.
-_LEAST_VALUE = 8
+# The minimum length of a password, apart from files of environment variables.
+_MIN_VALUE = 8
 _PLACEHOLDERS = frozenset(
     {
         "password",
@@ -218,7 +212,7 @@ _PLACEHOLDERS = frozenset(
     }
 )
 # Longer lines are data or minified, and some detectors take more than linear time.
-_LONGEST_LINE = 4_000
+_MAX_LINE = 4_000
 
 
 class _Finding(NamedTuple):
@@ -227,15 +221,15 @@ class _Finding(NamedTuple):
 
 
 def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
-    """``content`` (UTF-8) with each secret replaced by ``[redacted: KIND]``, and a note for each."""
+    """Replace each secret in ``content`` (UTF-8) by ``[redacted: KIND]``, and return a note for each."""
     notes: list[Note] = []
-    if _KEY_START in content:
-        content = _without_keys(content, path, notes)
+    if b"PRIVATE KEY" in content:
+        content = _without_private_keys(content, path, notes)
     pieces: list[bytes] = []
     done = 0
     for start, end in _suspicious_lines(content):
         line = content[start:end].decode()
-        if len(line) > _LONGEST_LINE or not _may_hold_one(line, path):
+        if len(line) > _MAX_LINE or not _needs_detectors(line, path):
             continue
         redacted = line
         for finding in sorted(_secrets_in(line, path), key=lambda f: (-len(f.value), f)):
@@ -245,27 +239,26 @@ def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
         if redacted != line:
             pieces += (content[done:start], redacted.encode())
             done = end
-    return (b"".join([*pieces, content[done:]]) if pieces else content), sorted(
-        set(notes), key=lambda note: note.order
-    )
+    result = b"".join([*pieces, content[done:]]) if pieces else content
+    return result, sorted(set(notes), key=lambda note: note.order)
 
 
-def _without_keys(content: bytes, path: str, notes: list[Note]) -> bytes:
-    """The content without what is between the first and the last line of a private key."""
+def _without_private_keys(content: bytes, path: str, notes: list[Note]) -> bytes:
+    """Replace the text between the first and the last line of each private key."""
 
-    def replaced(match: re.Match[bytes]) -> bytes:
+    def replacement(match: re.Match[bytes]) -> bytes:
         line = content.count(b"\n", 0, match.start()) + 1
-        notes.append(Note(shown(path), NoteKind.SECRET, _PRIVATE_KEY, line))
-        # As many lines as before, so that the lines of further findings are the file's own.
+        notes.append(Note(shown(path), NoteKind.SECRET, "Private Key", line))
+        # Keep the number of lines, so that the line numbers of further findings stay correct.
         return match[1] + b"[redacted: Private Key]" + b"\n" * match[2].count(b"\n")
 
-    return _KEY.sub(replaced, content)
+    return _PRIVATE_KEY.sub(replacement, content)
 
 
 def _suspicious_lines(content: bytes) -> Iterator[tuple[int, int]]:
-    """Where the lines are that may hold a secret."""
+    """Yield the start and end of each line that may contain a secret."""
     end = -1
-    for match in _gate().finditer(content):
+    for match in _line_filter().finditer(content):
         if match.start() < end:
             continue
         start = content.rfind(b"\n", 0, match.start()) + 1
@@ -274,39 +267,44 @@ def _suspicious_lines(content: bytes) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def _may_hold_one(line: str, path: str) -> bool:
-    """Whether the detectors have to be asked at all."""
+def _needs_detectors(line: str, path: str) -> bool:
+    """Return whether the line passes the second filter."""
     if _ANY_KEY.search(line) is not None:
         return True
     bare = _BARE_VALUES.search(path) is not None
     return any(
-        asks.search(line) is not None and (needs is None or needs.search(line) is not None)
-        for asks, needs in _looks(bare, _is_environment(path))
+        first.search(line) is not None and (second is None or second.search(line) is not None)
+        for first, second in _filters(bare=bare, environment=_is_environment(path))
     )
 
 
 @cache
-def _looks(bare: bool, environment: bool) -> tuple[tuple[re.Pattern[str], re.Pattern[str] | None], ...]:  # noqa: FBT001
-    """For each detector, what it asks for and what it needs as well."""
-    name = DETECTORS["KeywordDetector"]
+def _filters(*, bare: bool, environment: bool) -> tuple[tuple[re.Pattern[str], re.Pattern[str] | None], ...]:
+    """Return the first and second pattern of each detector."""
     keyword = _KEYWORD_NEEDS + ("|" + _KEYWORD_NEEDS_BARE if bare else "")
-    needs = {**_NEEDS, "KeywordDetector": keyword.format(name=name, after=_AFTER_NAME)}
-    if environment:  # where any value of a password is one
+    needs = {
+        **_NEEDS,
+        "KeywordDetector": keyword.format(name=DETECTORS["KeywordDetector"], after=_AFTER_NAME),
+    }
+    if environment:  # any value of a password is a secret there
         del needs["KeywordDetector"]
     return tuple(
-        (re.compile(asks, re.IGNORECASE), re.compile(needs[who], re.IGNORECASE) if who in needs else None)
-        for who, asks in DETECTORS.items()
+        (
+            re.compile(first, re.IGNORECASE),
+            re.compile(needs[detector], re.IGNORECASE) if detector in needs else None,
+        )
+        for detector, first in DETECTORS.items()
     )
 
 
 @cache
-def _gate() -> re.Pattern[bytes]:
-    import re2  # noqa: PLC0415  # loads in no time, but only packing needs it
+def _line_filter() -> re.Pattern[bytes]:
+    import re2  # noqa: PLC0415  # only packing needs it
 
     options = re2.Options()
     options.case_sensitive = False
-    asks = [*DETECTORS.values(), *(ask for ask, _ in KEYS.values())]
-    pattern: re.Pattern[bytes] = re2.compile("|".join(asks).encode(), options)
+    patterns = [*DETECTORS.values(), *(line for line, _ in KEYS.values())]
+    pattern: re.Pattern[bytes] = re2.compile("|".join(patterns).encode(), options)
     return pattern
 
 
@@ -318,15 +316,17 @@ def _secrets_in(line: str, path: str) -> Iterator[_Finding]:
         return
     for kind, key in _KEYS.items():
         for match in key.finditer(line):
-            if kind != "Authorization Header" or not _is_made_up(match[0]):
+            if kind != "Authorization Header" or not _is_fictitious_login(match[0]):
                 yield _Finding(kind, match[0])
     in_test = _TEST.search(path) is not None
-    for plugin, asks in _detectors():
-        if asks.search(line) is None:
+    for plugin, first in _detectors():
+        if first.search(line) is None:
             continue
-        real = _REAL_IN_TESTS.get(type(plugin).__name__) if in_test else None
+        is_real = _REAL_IN_TESTS.get(type(plugin).__name__) if in_test else None
         for value in set(_found_by(plugin, line, path)):
-            if value and not _is_none(value, line, path, plugin) and (real is None or real(value, line)):
+            if not value or _is_no_secret(value, line, path, plugin):
+                continue
+            if is_real is None or is_real(value, line):
                 yield _Finding(plugin.secret_type, value)
 
 
@@ -334,10 +334,12 @@ def _secrets_in(line: str, path: str) -> Iterator[_Finding]:
 def _detectors() -> tuple[tuple[BasePlugin, re.Pattern[str]], ...]:
     from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class  # noqa: PLC0415
 
-    classes: Mapping[str, Any] = get_mapping_from_secret_type_to_class()  # typed as types of nothing
+    classes: Mapping[str, Any] = get_mapping_from_secret_type_to_class()  # its annotation is too narrow
     known = {cls.__name__: cls for cls in classes.values()}
     return tuple(
-        (known[name](), re.compile(asks, re.IGNORECASE)) for name, asks in DETECTORS.items() if name in known
+        (known[name](), re.compile(first, re.IGNORECASE))
+        for name, first in DETECTORS.items()
+        if name in known
     )
 
 
@@ -352,7 +354,7 @@ def _found_by(plugin: BasePlugin, line: str, path: str) -> Iterator[str]:
     if not isinstance(plugin, KeywordDetector):
         yield from plugin.analyze_string(line)
         return
-    # Code has its secrets in quotes; what is bare is code.
+    # In code a secret is in quotes; a bare value is code.
     of_type = None if path.endswith(".go") else REGEX_BY_FILETYPE.get(determine_file_type(path))
     yield from plugin.analyze_string(
         line, CONFIG_DENYLIST_REGEX_TO_GROUP if _is_environment(path) else of_type
@@ -360,13 +362,13 @@ def _found_by(plugin: BasePlugin, line: str, path: str) -> Iterator[str]:
 
 
 def _is_environment(path: str) -> bool:
-    """Whether it is a file of settings such as ``.env``, where passwords are what it is for."""
+    """Return whether it is a file of environment variables such as ``.env``."""
     name = path.rpartition("/")[2]
     return name.startswith(".env") or name.endswith(".env")
 
 
-def _is_made_up(credentials: str) -> bool:
-    """Whether they are ``user:password`` in base64, with a password that says it is none."""
+def _is_fictitious_login(credentials: str) -> bool:
+    """Return whether it is ``user:password`` in base64, with a placeholder or word as the password."""
     try:
         _, colon, password = base64.b64decode(credentials, validate=True).decode("ascii").partition(":")
     except ValueError:
@@ -375,12 +377,12 @@ def _is_made_up(credentials: str) -> bool:
 
 
 def _looks_random(value: str, _line: str) -> bool:
-    """Whether a password of a test or a manual is likely to be somebody's."""
+    """Return whether a password in a test or a manual may be real."""
     kinds = (str.islower, str.isupper, str.isdigit)
     return (
-        len(value) >= _LEAST_RANDOM
+        len(value) >= _MIN_RANDOM
         and all(any(map(kind, value)) for kind in kinds)
-        and _MADE_UP.search(value) is None
+        and _FICTITIOUS.search(value) is None
         and not _is_text_in_base64(value)
         and (
             re.search(rf"[a-z]{{{_WORD_RUN}}}", value) is None
@@ -397,22 +399,21 @@ def _is_text_in_base64(value: str) -> bool:
 
 
 def _is_for_a_real_host(password: str, line: str) -> bool:
-    """Whether credentials in a URL are for a host that is somebody's, with a password that is no word."""
+    """Return whether credentials in a URL are for a real host, with a password that may be real."""
     at = line.find(f":{password}@")
     host = re.split(r"[\s\"'`<>/?#]", line[at + len(password) + 1 :], maxsplit=1)[0]
     return (
-        len(password) >= _LEAST_VALUE
-        and not password.isalpha()
+        len(password) >= _MIN_VALUE
         and any(c.isdigit() for c in password)
         and any(c.isalpha() for c in password)
-        and _MADE_UP.search(password) is None
+        and _FICTITIOUS.search(password) is None
         and "." in host
-        and _NO_HOST.search(host) is None
+        and _RESERVED_HOST.search(host) is None
     )
 
 
 def _has_a_real_issuer(token: str, _line: str) -> bool:
-    """Whether a signed token says that it was issued by a host that is somebody's."""
+    """Return whether a signed token names a real host as its issuer."""
     body = token.split(".")[1] if token.count(".") > 1 else ""
     try:
         claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
@@ -422,10 +423,10 @@ def _has_a_real_issuer(token: str, _line: str) -> bool:
     if not isinstance(issuer, str):
         return False
     host = issuer.removeprefix("https://")
-    return issuer == "supabase" or (host != issuer and "." in host and _NO_HOST.search(host) is None)
+    return issuer == "supabase" or (host != issuer and "." in host and _RESERVED_HOST.search(host) is None)
 
 
-# Detector: whether what it finds in a test or a manual is real.
+# Detector: whether its finding in a test or a manual may be real.
 _REAL_IN_TESTS: Mapping[str, Callable[[str, str], bool]] = {
     "JwtTokenDetector": _has_a_real_issuer,
     "KeywordDetector": _looks_random,
@@ -433,8 +434,8 @@ _REAL_IN_TESTS: Mapping[str, Callable[[str, str], bool]] = {
 }
 
 
-def _is_none(value: str, line: str, path: str, plugin: BasePlugin) -> bool:
-    """Whether it only looks like a secret."""
+def _is_no_secret(value: str, line: str, path: str, plugin: BasePlugin) -> bool:
+    """Return whether a finding is a placeholder, a template, a reference or an id."""
     from detect_secrets.filters import heuristic  # noqa: PLC0415
 
     tests: tuple[Callable[[str], bool], ...] = (
@@ -448,7 +449,7 @@ def _is_none(value: str, line: str, path: str, plugin: BasePlugin) -> bool:
     if type(plugin).__name__ != "KeywordDetector" or _is_environment(path):
         return False
     return (
-        len(value) < _LEAST_VALUE
+        len(value) < _MIN_VALUE
         or not any(c.isdigit() for c in value)
         or heuristic.is_sequential_string(value)
         or heuristic.is_potential_uuid(value)

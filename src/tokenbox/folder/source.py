@@ -1,4 +1,4 @@
-"""The files of a folder as text: read, decoded, without secrets, and what each is."""
+"""Read the files of a folder as text: decode them, redact secrets, and classify each."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
     from tokenbox.content.block_kinds import Priority
     from tokenbox.folder.languages import FileKind
+    from tokenbox.folder.option_values import Strip
     from tokenbox.folder.priorities import PriorityRule
     from tokenbox.folder.priors import Prior
-    from tokenbox.folder.stripping import Strip
 
-# All of it is in memory. What is never read does not count.
+# All contents are held in memory. Files over ``MAX_BYTES`` are not read and do not count.
 MAX_TOTAL_BYTES = 512 << 20
 
-_XML_FORBIDS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_INVALID_IN_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
 class PackTooLarge(TokenboxError):
-    """The files are more than can be packed at once."""
+    """The files exceed the size that can be packed at once."""
 
     code = "pack_too_large"
 
@@ -52,7 +52,7 @@ class NothingToPack(TokenboxError):
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The files there are, and what the project says of them. Nothing is read yet."""
+    """The files found and the project's settings for them. No file has been read yet."""
 
     found: Found
     settings: ProjectSettings
@@ -61,9 +61,9 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file. ``text`` is UTF-8, without secrets; None for what is only named in the tree.
+    """A file. ``text``: UTF-8 with secrets redacted; None for a file that only the tree names.
 
-    ``path`` is as the file system has it, ``name`` as it is shown. ``asked``: the class that a rule gave it.
+    ``path`` is the file system's, ``name`` is shown. ``asked``: the priority that a rule gives it.
     """
 
     path: str
@@ -74,35 +74,41 @@ class File:
     prior: Prior
     asked: Priority | None = None
 
+    @property
+    def data(self) -> bytes:
+        """The text; empty for a file that only the tree names."""
+        return self.text or b""
+
     def block(self) -> CodeBlock | DocumentBlock:
-        """The whole file as a block."""
-        assert self.text is not None  # noqa: S101  # the caller has seen to it
+        """Return all of the file as a block."""
         if self.kind.format is not None:
-            return DocumentBlock(self.name, self.text, self.kind.format)
-        return CodeBlock(self.kind.lang, self.name, self.text)
+            return DocumentBlock(self.name, self.data, self.kind.format)
+        return CodeBlock(self.kind.lang, self.name, self.data)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What there is to pack: the files in the order of their paths, the changes, and what was left out."""
+    """The content to pack: files in the order of their paths, changes, and notes on what was left out.
+
+    ``log``: the latest commits, if requested.
+    """
 
     root: str
     files: tuple[File, ...]
     changes: tuple[DiffBlock, ...]
     notes: tuple[Note, ...]
     log: str = ""
-    """The latest commits, if they are asked for."""
 
     @property
     def size(self) -> int:
-        """Bytes of all texts."""
-        return sum(len(file.text) for file in self.files if file.text is not None)
+        """The size of all texts in bytes."""
+        return sum(len(file.data) for file in self.files)
 
 
 def survey(paths: Sequence[str | os.PathLike[str]], within: str | None = None) -> Survey:
-    """What is in ``paths``. Nothing above the folder ``within`` is read, not even the project's rules.
+    """Find the files in ``paths``. Nothing above the folder ``within`` is read, not even project rules.
 
-    Raises ``PathProblem``, ``ProjectProblem`` and ``PriorityProblem``.
+    Raises ``PathProblem``, ``ProjectProblem``, ``PriorityProblem`` and :class:`PackTooLarge`.
     """
     named = tuple(resolved(os.fspath(path)) for path in paths)
     settings = project_settings(common_folder(named), within)
@@ -133,14 +139,13 @@ def read(  # noqa: PLR0913  # each is an option of its own
 ) -> Source:
     """Read the files of a survey.
 
-    ``rules`` go before the project's own. ``diff``: the revision that the working tree is compared with.
-    ``redact``: replace secrets. ``include`` and ``exclude``: patterns as in .gitignore of the only files
-    that are packed, and of files that are not. ``strip``: what is left out of files. ``log``: how many of the
-    latest commits are shown. ``advance`` is called after each file that was read, ``seen``
-    with the text of each. Raises :class:`NothingToPack`, ``GitProblem``.
+    ``rules`` override the project's own. ``diff``: the revision to compare the working tree with.
+    ``redact``: replace secrets. ``include`` and ``exclude``: patterns as in .gitignore. ``strip``: the
+    content to remove from files. ``log``: the number of latest commits to show. ``advance`` is called after
+    each file, ``seen`` with the text of each. Raises :class:`NothingToPack` and ``GitProblem``.
     """
     root = surveyed.found.root
-    # Git first: what it cannot do should not take long to say.
+    # Git first, so that its errors are reported early.
     changes = [] if diff is None else git_diff(root, diff, _inside(root, surveyed.named))
     commits = latest_changes(root, log) if log else ""
     reader = _Reader(PriorityRules([*surveyed.settings.priorities, *rules]), redact=redact, strip=strip)
@@ -166,7 +171,7 @@ def read(  # noqa: PLR0913  # each is an option of its own
 
 
 def _why_nothing(found: Found, read: Sequence[Note], include: Sequence[str], exclude: Sequence[str]) -> str:
-    """The patterns that leave out everything, or what the first note says, or what it is most often."""
+    """Return the likely reason: the patterns leave out everything, the first note, or empty folders."""
     if found.files and not _wanted(found.files, include, exclude):
         return _no_match(len(found.files), include, exclude)
     notes = [*found.notes, *read]
@@ -185,15 +190,15 @@ def _no_match(number: int, include: Sequence[str], exclude: Sequence[str]) -> st
 
 
 def _wanted(files: dict[str, int], include: Sequence[str], exclude: Sequence[str]) -> dict[str, int]:
-    """The files that match a pattern of ``include``, if there is one, and none of ``exclude``."""
+    """Return the files that match a pattern of ``include`` (default: all) and none of ``exclude``."""
     if not include and not exclude:
         return files
-    wanted, unwanted = matcher(include), matcher(exclude)
+    included, excluded = matcher(include), matcher(exclude)  # no patterns match nothing
     return {
         path: size
         for path, size in files.items()
-        if (not include or wanted.fullmatch(os.fsencode(path)))
-        and not (exclude and unwanted.fullmatch(os.fsencode(path)))
+        if (not include or included.fullmatch(os.fsencode(path)))
+        and not excluded.fullmatch(os.fsencode(path))
     }
 
 
@@ -206,37 +211,37 @@ class _Reader:
         self.notes: list[Note] = []
 
     def file(self, path: str, size: int, content: bytes | None) -> File:
+        """Return the file; ``content`` is None if it is too large to read."""
         name, text = shown(path), None
-        known = None if content is None else as_text(content)
-        if known is None:
-            if content is not None:
-                self.notes.append(Note(name, NoteKind.BINARY))
-        else:
-            text, encoding = known
+        decoded = None if content is None else as_text(content)
+        if decoded is not None:
+            text, encoding = decoded
             if encoding is not None:
                 self.notes.append(Note(name, NoteKind.DECODED, encoding))
-            if _XML_FORBIDS.search(text):
+            if _INVALID_IN_XML.search(text):
                 self.notes.append(Note(name, NoteKind.CONTROLS))
             text, notes = self._clean(text, path)
             self.notes += notes
             if self._strip:
                 text = stripped(text, path, kind_of(path, text).outline, self._strip)
                 size = len(text)
-        known_text = text or b""
-        kind, prior = kind_of(path, known_text), self._priors.of(path, known_text)
+        elif content is not None:
+            self.notes.append(Note(name, NoteKind.BINARY))
+        kind, prior = kind_of(path, text or b""), self._priors.of(path, text or b"")
         return File(path, name, size, text, kind, prior, self._rules.asked(path))
 
     def commits(self, log: str) -> str:
-        """The commits without secrets."""
+        """Return the commits with secrets redacted."""
         text, notes = self._clean(log.encode(), "git log")
         self.notes += notes
         return text.decode()
 
     def change(self, block: DiffBlock) -> DiffBlock:
+        """Return the changes with secrets redacted."""
         hunks = []
         for hunk in block.hunks:
             lines, notes = self._clean(hunk.lines, block.path)
-            # Its lines are not the file's.
+            # The lines of a hunk are not numbered as those of the file.
             self.notes += [replace(note, line=None, detail=f"{note.detail}, in the diff") for note in notes]
             hunks.append(replace(hunk, lines=lines))
         return replace(block, hunks=tuple(hunks))
@@ -246,5 +251,5 @@ class _Reader:
 
 
 def _inside(root: str, named: Sequence[str]) -> list[str]:
-    """The paths that were named, relative to the root; none if that is everything."""
+    """Return the named paths relative to the root; none if the root itself is named."""
     return [] if root in named else [os.path.relpath(path, root) for path in named]

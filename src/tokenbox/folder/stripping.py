@@ -1,39 +1,31 @@
-"""What can be left out of a file without a loss to who reads its code: comments, data in base64, outputs.
+"""Remove comments, base64 data and notebook outputs from files.
 
-Comments are found by the syntax tree, so only in languages whose grammar is installed. Documentation strings
-are not comments.
+Comments are found in the syntax tree, so only in languages whose grammar is installed. Docstrings are not
+comments.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from tokenbox.content.lenses.definitions import grammar, works
 from tokenbox.content.lenses.languages import BY_NAME
+from tokenbox.folder.option_values import Strip
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from tree_sitter import Node
 
-# A digest has at most 128 characters; what is longer is data.
+# Longer than digests, which have at most 128 characters.
 _BASE64 = re.compile(rb"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/]{200,}={0,2}(?![A-Za-z0-9+/_-])")
 _MAX_PARSED = 2 << 20
 
 
-class Strip(StrEnum):
-    """What is left out of files."""
-
-    COMMENTS = "comments"
-    BASE64 = "base64"
-    OUTPUTS = "outputs"
-
-
 def stripped(data: bytes, path: str, language: str | None, what: Collection[Strip]) -> bytes:
-    """The text of a file without ``what``; the bytes as they are where that cannot be done.
+    """Return the text of a file without ``what``, or unchanged if it cannot be parsed.
 
     ``language``: a name of ``content.lenses.languages``.
     """
@@ -67,30 +59,27 @@ def _without_comments(data: bytes, language: str) -> bytes:
     for start, end in _comments(tree.root_node):
         if start < done or (start == 0 and data.startswith(b"#!")):
             continue
-        line = data.rfind(b"\n", 0, start) + 1
+        line = max(data.rfind(b"\n", 0, start) + 1, done)
         after = data.find(b"\n", end)
         after = len(data) if after < 0 else after
-        before = data[max(line, done) : start]
-        if not before.strip() and not data[end:after].strip():
-            # Nothing else is in its lines: they go as well.
-            kept.append(data[done : max(line, done)])
+        ends_line = not data[end:after].strip()
+        if ends_line and not data[line:start].strip():
+            # Nothing else is on its lines: remove them.
+            kept.append(data[done:line])
             done = min(len(data), after + 1)
-        elif not data[end:after].strip():
-            kept.append(data[done:start].rstrip(b" \t"))
-            done = end
         else:
-            kept.append(data[done:start])
+            kept.append(data[done:start].rstrip(b" \t") if ends_line else data[done:start])
             done = end
     return b"".join([*kept, data[done:]])
 
 
 def _comments(root: Node) -> Iterator[tuple[int, int]]:
-    """Where the comments are, in order."""
+    """Yield the start and end of each comment, in order."""
     cursor = root.walk()
     while True:
         node = cursor.node
         if node is not None and node.is_named and "comment" in node.type:
-            # Some grammars count the line break after a comment as a part of it.
+            # Some grammars include the line break after a comment.
             text = node.text or b""
             yield node.start_byte, node.start_byte + len(text.rstrip(b"\r\n"))
         elif cursor.goto_first_child():

@@ -1,4 +1,4 @@
-"""What may stand for a file that does not fit: its outline, or how it begins."""
+"""Summaries of files that do not fit: the outline, or the first lines."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-# How a text begins: so many lines with words, so many characters.
-_LINES = 12
-_CHARACTERS = 800
+# The limits of a summary made of first lines.
+_MAX_LINES = 12
+_MAX_CHARACTERS = 800
 
 
 def summary_of(text: str, language: str | None) -> str | None:
-    """A shorter text for ``text``; None where there is none.
+    """Return a summary of ``text``; None if there is no shorter one.
 
-    Code whose ``language`` the lens ``outline`` knows has its signatures, each with the first line of what
-    documents it; all other text, and code that has none, its first lines.
+    For code in a ``language`` of the ``outline`` lens: its signatures, each with the first line of its
+    documentation. For other text, and code without signatures: the first lines.
     """
     outline = None if language is None else _outline_of(language)
     if outline is not None:
         shorter = outline(text)
         if len(shorter) < len(text):
             return shorter
-    return _beginning(text)
+    return _first_lines(text)
 
 
 @cache
@@ -42,12 +42,12 @@ def _outline_of(language: str) -> Callable[[str], str] | None:
     return lambda text: build(text, Chars4())
 
 
-def _beginning(text: str) -> str | None:
+def _first_lines(text: str) -> str | None:
     lines = text.splitlines()
     kept: list[str] = []
-    room = _CHARACTERS
+    room = _MAX_CHARACTERS
     for line in lines:
-        if len(kept) == _LINES or len(line) > room:
+        if len(kept) == _MAX_LINES or len(line) > room:
             break
         kept.append(line)
         room -= len(line) + 1

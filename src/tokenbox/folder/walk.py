@@ -1,4 +1,4 @@
-"""Which files there are: a walk that opens nothing but folders, follows no links, and ends."""
+"""Find the files of a folder: a walk that opens only folders and follows no links."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tokenbox.folder.notes import Note, NoteKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-# What a file tree of a pack can hold (lcp.limits.MAX_TREE_DEPTH).
+# The depth limit of a file tree block (lcp.limits.MAX_TREE_DEPTH).
 MAX_DEPTH = 128
 
 
 class PathProblem(TokenboxError):
-    """A path that was named cannot be packed."""
+    """A named path cannot be packed."""
 
     code = "path_unusable"
 
@@ -37,12 +37,12 @@ class Found:
 def walk(
     paths: Sequence[str | os.PathLike[str]], ignore: Iterable[str] = (), within: str | None = None
 ) -> Found:
-    """The files in and below ``paths``, without what the rules leave out.
+    """Return the files in and below ``paths`` that no rule ignores.
 
-    ``root`` is the folder that all of them are in, and paths are relative to it. ``ignore`` are further rules
-    for it. Nothing above ``within`` is read, not even rules. A path that is named is taken whatever the rules
-    say, and followed if it is a link.
-    Raises :class:`PathProblem` for a path that is not there, or is neither file nor folder.
+    The root is the common folder of all ``paths``, and file paths are relative to it. ``ignore``: additional
+    rules for it. Nothing above ``within`` is read, not even rules. The named paths themselves are always
+    included, and followed if they are links.
+    Raises :class:`PathProblem` for a path that does not exist, or is neither file nor folder.
     """
     named = [resolved(os.fspath(path)) for path in paths]
     root = common_folder(named)
@@ -51,7 +51,7 @@ def walk(
     for absolute in named:
         relative = "" if absolute == root else _relative(root, absolute)
         if os.path.isdir(absolute):  # noqa: PTH112  # these are strings, which pathlib would change
-            walker.folder(relative, _rules_for(root, relative, rules).without_those_against(relative))
+            walker.folder(relative, _rules_for(root, relative, rules).for_named(relative))
         else:
             walker.files[relative] = os.stat(absolute).st_size  # noqa: PTH116
     files = {path: walker.files[path] for path in sorted(walker.files, key=order)}
@@ -59,26 +59,23 @@ def walk(
 
 
 def common_folder(named: Sequence[str]) -> str:
-    """The folder that all the absolute paths are in."""
+    """Return the folder that contains all the absolute paths."""
     folders = [path if os.path.isdir(path) else os.path.dirname(path) for path in named]  # noqa: PTH112, PTH120
     return os.path.commonpath(folders)
 
 
 def project_folder(root: str, within: str | None = None) -> str:
-    """The nearest folder at or above ``root`` that git is at home in; ``root`` itself if there is none.
+    """Return the nearest folder at or above ``root`` that contains ``.git``; ``root`` if there is none.
 
-    ``within``: the last folder that is looked at.
+    ``within``: the last folder to search.
     """
     folder = root
-    while True:
-        if os.path.lexists(os.path.join(folder, ".git")):  # noqa: PTH118
-            return folder
-        if folder == within:
-            return root
+    while not os.path.lexists(os.path.join(folder, ".git")):  # noqa: PTH118
         above = os.path.dirname(folder)  # noqa: PTH120
-        if above == folder:
+        if folder in {within, above}:
             return root
         folder = above
+    return folder
 
 
 class _Walker:
@@ -89,17 +86,17 @@ class _Walker:
         self.notes: list[Note] = []
 
     def folder(self, path: str, rules: IgnoreRules) -> None:
-        """Add what is in the folder ``path`` ("" is the root)."""
-        waiting = [(path, rules)]
-        while waiting:
-            here, outer = waiting.pop()
+        """Add the files in and below the folder ``path`` ("" is the root)."""
+        pending = [(path, rules)]
+        while pending:
+            here, outer = pending.pop()
             if here in self._done:
                 continue
             self._done.add(here)
-            waiting += self._entries(here, outer)
+            pending += self._entries(here, outer)
 
     def _entries(self, here: str, outer: IgnoreRules) -> list[tuple[str, IgnoreRules]]:
-        """Add the files of one folder; its folders are returned."""
+        """Add the files of one folder, and return its folders."""
         absolute = os.path.join(self._root, here) if here else self._root  # noqa: PTH118
         try:
             with os.scandir(absolute) as listing:
@@ -136,7 +133,7 @@ class _Walker:
         return folders
 
     def _target(self, path: str) -> str:
-        """Where a link leads, if that is outside: what is inside is packed anyway."""
+        """Return a remark on a link that is broken or leaves the folder; "" for one to a file inside."""
         absolute = os.path.join(self._root, path)  # noqa: PTH118
         try:
             target = os.path.realpath(absolute, strict=True)
@@ -146,13 +143,15 @@ class _Walker:
         return "" if inside else "it leads out of the folder"
 
     def _note_failure(self, path: str, error: OSError) -> None:
-        gone = isinstance(error, FileNotFoundError)
-        kind = NoteKind.VANISHED if gone else NoteKind.UNREADABLE
-        self.notes.append(Note(shown(path) or ".", kind, "" if gone else str(error.strerror)))
+        if isinstance(error, FileNotFoundError):
+            note = Note(shown(path) or ".", NoteKind.VANISHED)
+        else:
+            note = Note(shown(path) or ".", NoteKind.UNREADABLE, str(error.strerror))
+        self.notes.append(note)
 
 
 def kind_of_special(mode: int) -> str:
-    """What something is that is neither file, folder nor link."""
+    """Return the kind of something that is neither file, folder nor link."""
     kinds = {
         stat.S_IFIFO: "a pipe",
         stat.S_IFSOCK: "a socket",
@@ -163,16 +162,16 @@ def kind_of_special(mode: int) -> str:
 
 
 def resolved(path: str) -> str:
-    """The absolute path without links. Raises :class:`PathProblem`."""
+    """Return the absolute path without links. Raises :class:`PathProblem`."""
     try:
         absolute = os.path.realpath(path, strict=True)
         mode = os.stat(absolute).st_mode  # noqa: PTH116
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        hint = "Name files and folders that are there."
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        hint = "Name existing files and folders."
         if path.startswith(("http://", "https://", "git@")):
             hint = f"Clone it first: git clone {shown(path)}"
-        raise PathProblem(f"{shown(path)}: {said}. {hint}", path=path) from None
+        raise PathProblem(f"{shown(path)}: {reason}. {hint}", path=path) from None
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
         raise PathProblem(
             f"{shown(path)} is {kind_of_special(mode)}, which is never opened. Name files and folders.",
@@ -180,12 +179,12 @@ def resolved(path: str) -> str:
         )
     if inside := NEVER.intersection(absolute.split("/")):
         raise PathProblem(
-            f"{shown(path)} is inside {min(inside)}, which is never packed. Name the project's own files.",
+            f"{shown(path)} is inside {min(inside)}, which is never packed. Name files of the project.",
             path=path,
         )
     if _is_bare(absolute):
         raise PathProblem(
-            f"{shown(path)} is a bare repository of git: its files are in commits. "
+            f"{shown(path)} is a bare git repository, without a working tree. "
             f"Clone it first: git clone {shown(path)}",
             path=path,
         )
@@ -193,7 +192,7 @@ def resolved(path: str) -> str:
 
 
 def _is_bare(folder: str) -> bool:
-    """Whether the folder is what git keeps, without a working tree."""
+    """Return whether the folder is a bare git repository."""
     return os.path.isfile(os.path.join(folder, "HEAD")) and all(  # noqa: PTH113, PTH118
         os.path.isdir(os.path.join(folder, name))  # noqa: PTH112, PTH118
         for name in ("objects", "refs")
@@ -205,7 +204,7 @@ def _relative(root: str, absolute: str) -> str:
 
 
 def _outer_rules(root: str, ignore: Iterable[str], within: str | None) -> IgnoreRules:
-    """What holds in the root by the folders above it, up to the project's own, and by ``ignore``."""
+    """Return the rules of the folders above the root, up to the project's own, and ``ignore``."""
     rules = IgnoreRules(DEFAULT_RULES)
     folder = project_folder(root, within)
     while folder != root:
@@ -216,7 +215,7 @@ def _outer_rules(root: str, ignore: Iterable[str], within: str | None) -> Ignore
 
 
 def _rules_for(root: str, relative: str, rules: IgnoreRules) -> IgnoreRules:
-    """The rules outside the folder ``relative``: those of the folders between it and the root."""
+    """Return the rules of the folders between the root and the folder ``relative``."""
     here, absolute = "", root
     for step in relative.split("/") if relative else []:
         rules = rules.inside(here, absolute, RULE_FILES)

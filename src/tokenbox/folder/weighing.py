@@ -1,4 +1,4 @@
-"""What the files of a folder and their pieces are worth to what the pack is for (docs/pack.md)."""
+"""Score the files of a folder and their pieces by their relevance to the query (docs/pack.md)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tokenbox.folder.history import past_changes
 from tokenbox.folder.pieces import shape
 from tokenbox.worth.documents import Document, DocumentRole
 from tokenbox.worth.query import NamedPath, read_query
-from tokenbox.worth.references import nearby
-from tokenbox.worth.relevance import Relevance, lately, remembered
+from tokenbox.worth.references import with_references
+from tokenbox.worth.relevance import Relevance, history_scores, recency
 from tokenbox.worth.scorers import Scored, scorer_of
 from tokenbox.worth.standing import Standing
 
@@ -23,41 +23,41 @@ if TYPE_CHECKING:
 
 
 class FocusProblem(TokenboxError):
-    """What is to be in focus is not in the pack."""
+    """A ``--focus`` names a file or symbol that is not in the pack."""
 
     code = "focus_not_found"
 
 
 def weigh(source: Source, options: PackOptions, memory: CountCache | None = None) -> Worth:
-    """The worth of each file and piece. ``memory`` may know the names that files define.
+    """Return the worth of each file and piece. ``memory`` caches the names that files define.
 
     Raises :class:`FocusProblem` and ``ScorerProblem``.
     """
-    asks = options.asks(source)
+    has_goal = options.asks(source)
     roles = [_role(file) for file in source.files]
-    read = [
+    code = [
         i
         for i, file in enumerate(source.files)
         if file.text is not None and roles[i] is not DocumentRole.OTHER
     ]
-    names = dict(zip(read, names_in([source.files[i].text or b"" for i in read], memory), strict=True))
+    names = dict(zip(code, names_in([source.files[i].data for i in code], memory), strict=True))
     documents = [
         Document(
             file.name,
-            file.text or b"",
-            file.prior.percent if asks else file.prior.alone,
+            file.data,
+            file.prior.percent if has_goal else file.prior.alone,
             roles[i],
             names.get(i),
         )
         for i, file in enumerate(source.files)
     ]
-    if not asks:
+    if not has_goal:
         return Standing(documents)
     query = read_query(options.query or "")
     if options.focus or source.changes:
-        query = nearby(query, documents, *_near(source, options.focus))
+        query = with_references(query, documents, *_near(source, options.focus))
     past = past_changes(source.root) if options.history else []
-    extra, fresh = remembered(past, query, documents), lately(past, documents)
+    extra, fresh = history_scores(past, query, documents), recency(past, documents)
     worth = Relevance(documents, query, extra, fresh, standing=True)
     if options.scorer is None:
         return worth
@@ -65,18 +65,18 @@ def weigh(source: Source, options: PackOptions, memory: CountCache | None = None
 
 
 def _near(source: Source, focus: tuple[str, ...]) -> tuple[list[bytes], list[NamedPath]]:
-    """The texts that are in focus or were changed, and where they are."""
+    """Return the texts that are in focus or were changed, and their places."""
     texts: list[bytes] = []
     places: list[NamedPath] = []
     for named in focus:
         path, _, symbol = named.partition(":")
-        found = [file for file in source.files if file.name == path or file.name.endswith(f"/{path}")]
-        if not found:
+        found = (file for file in source.files if file.name == path or file.name.endswith(f"/{path}"))
+        file = next(found, None)
+        if file is None:
             raise FocusProblem(f"--focus {named}: there is no file {path!r} in the pack.", path=path)
-        for file in found[:1]:
-            text, lines = (file.text or b"", ()) if not symbol else _part_of(file, symbol)
-            texts.append(text)
-            places.append(NamedPath(file.name, lines))
+        text, lines = _part_of(file, symbol) if symbol else (file.data, ())
+        texts.append(text)
+        places.append(NamedPath(file.name, lines))
     for change in source.changes:
         touched: list[int] = []
         for hunk in change.hunks:
@@ -88,13 +88,16 @@ def _near(source: Source, focus: tuple[str, ...]) -> tuple[list[bytes], list[Nam
 
 
 def _part_of(file: File, symbol: str) -> tuple[bytes, tuple[int, ...]]:
-    """The pieces of a file that define ``symbol``, and their lines. Raises :class:`FocusProblem`."""
-    data = file.text or b""
-    pieces = [p for p in shape(data, file.kind.outline).pieces if symbol in p.names or symbol in p.within]
+    """Return the pieces of a file that define ``symbol``, and their lines. Raises :class:`FocusProblem`."""
+    pieces = [
+        piece
+        for piece in shape(file.data, file.kind.outline).pieces
+        if symbol in piece.names or symbol in piece.within
+    ]
     if not pieces:
         raise FocusProblem(f"--focus {file.name}:{symbol}: the file defines no {symbol!r}.", path=file.name)
     lines = tuple(line for piece in pieces for line in range(piece.first + 1, piece.last + 1))
-    return b"".join(data[piece.start : piece.end] for piece in pieces), lines
+    return b"".join(file.data[piece.start : piece.end] for piece in pieces), lines
 
 
 def _role(file: File) -> DocumentRole:

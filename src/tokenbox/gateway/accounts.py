@@ -1,4 +1,4 @@
-"""Quotas of a request: taken before it is sent, settled by what the upstream reports."""
+"""Quotas of a request: reserved before it is sent, settled with the usage that the upstream reports."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from tokenbox.gateway.refusals import Refusal
+from tokenbox.gateway.refusals import Refusal, unavailable
 from tokenbox.gateway.settings import WhenAway
 from tokenbox.ledger.cost import cost_at_most, cost_of
-from tokenbox.ledger.quota import Bucket, QuotaLevel, QuotaUnit, Take, nanodollars
+from tokenbox.ledger.quota import Bucket, QuotaLevel, QuotaUnit, Take, dollars_of, nanodollars
 from tokenbox.store.owners import OwnerKind
 from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError
 
@@ -18,29 +18,31 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from tokenbox.catalog import Price
+    from tokenbox.gateway.admission import Admission
     from tokenbox.gateway.asgi import Headers
+    from tokenbox.gateway.attempt import Attempt
+    from tokenbox.gateway.authentication import Grant
     from tokenbox.gateway.calls import ApiCall
-    from tokenbox.gateway.services import Attempt, Grant
     from tokenbox.ledger.quota import Quota
     from tokenbox.ledger.usage import Usage
     from tokenbox.store.quotas import QuotaStore
 
-# The OpenAI clients wait at most this long for a retry.
+# OpenAI's clients wait at most this long for a retry.
 _PATIENCE_SECONDS = 60
-# Windows that are remembered: making one takes as long as all else that a quota costs a request.
+# Cached windows: computing one takes as long as everything else that a quota costs a request.
 _MOST_BUCKETS = 10_000
 
 
 @dataclass(slots=True)
 class Account:
-    """What one request took. ``levels`` are those after the taking."""
+    """The reservation of one request. ``levels`` are those after it."""
 
     takes: list[Take]
     levels: list[QuotaLevel]
     now: datetime
 
     def headers(self) -> Headers:
-        """``x-ratelimit-*`` of the token quota with the least left."""
+        """Return ``x-ratelimit-*`` for the token quota with the least left."""
         tokens = [level for level in self.levels if level.bucket.quota.unit is QuotaUnit.TOKENS]
         if not tokens:
             return []
@@ -52,9 +54,9 @@ _NO_ACCOUNT = Account([], [], datetime.min.replace(tzinfo=UTC))
 
 
 class QuotaAccounts:
-    """Takes what a request may use at most, in one step with all other processes.
+    """Reserves the most that a request may use, in one step, atomically across processes.
 
-    ``price`` gives the price of a model on a day.
+    ``price`` returns the price of a model on a day, for a number of input tokens.
     """
 
     def __init__(
@@ -68,50 +70,52 @@ class QuotaAccounts:
         self._clock = clock
         self._price = price
         self._when_away = when_away
-        # The window that each quota is in, by whose it is.
+        # The current window of each quota, by owner.
         self._buckets: dict[tuple[str, Quota], Bucket] = {}
 
-    def reserved(self, request: Attempt, grant: Grant) -> AbstractAsyncContextManager[Account]:
+    def reserved(
+        self, request: Attempt, call: ApiCall, admission: Admission, grant: Grant
+    ) -> AbstractAsyncContextManager[Account]:
+        """Hold a reservation as a context. Raises :class:`Refusal` (429) if a quota is used up."""
         if grant.key_id is None or not grant.quotas:
             return nullcontext(_NO_ACCOUNT)
-        return self._reserved(request, grant)
+        return self._reserved(request, call, admission, grant)
 
     @asynccontextmanager
-    async def _reserved(self, request: Attempt, grant: Grant) -> AsyncIterator[Account]:
+    async def _reserved(
+        self, request: Attempt, call: ApiCall, admission: Admission, grant: Grant
+    ) -> AsyncIterator[Account]:
         now = self._clock()
-        account = Account([], [], now)
-        assert request.call is not None  # noqa: S101  # read before
-        assert request.verdict is not None  # noqa: S101  # judged before
         price = None
         if any(quota.unit is not QuotaUnit.TOKENS for _, quota in grant.quotas):
-            price = self._dearest(request.call, now, request.verdict.input_at_most)
-        account.takes = self._takes(request, grant, price, now)
-        account.levels = await self._taken(request.key, account, now)
+            price = self._highest_price(call, now, admission.input_at_most)
+        takes = self._takes(call, admission, grant, price, now)
+        account = Account(takes, await self._take(request.key, takes, now), now)
         try:
             yield account
         finally:
             await self._store.settle(request.key, self._used(request, account, price))
 
-    def _dearest(self, call: ApiCall, now: datetime, tokens: int) -> Price | None:
-        """The price of the model; of several that may answer, the highest; None if one has none."""
+    def _highest_price(self, call: ApiCall, now: datetime, tokens: int) -> Price | None:
+        """Return the highest price of the models that may answer; None if one of them has no price."""
         prices = [self._price(model, now, tokens) for model in call.models]
         known = [price for price in prices if price is not None]
         if len(known) < len(prices):
             return None
         return max(known, key=lambda price: cost_at_most(tokens, tokens, price) or 0)
 
-    def _takes(self, request: Attempt, grant: Grant, price: Price | None, now: datetime) -> list[Take]:
-        """What it may use at most, of each quota of the key."""
-        call, verdict = request.call, request.verdict
-        assert call is not None and verdict is not None and grant.key_id is not None  # noqa: S101, PT018
-        output = verdict.reserved * call.choices
+    def _takes(
+        self, call: ApiCall, admission: Admission, grant: Grant, price: Price | None, now: datetime
+    ) -> list[Take]:
+        """Return the most that the request may use, for each quota."""
+        output = admission.reserved * call.choices
         takes = []
         for owner, quota in grant.quotas:
             bucket = self._bucket(owner, quota, now)
             if quota.unit is QuotaUnit.TOKENS:
-                takes.append(Take(bucket, verdict.input_at_most + output))
+                takes.append(Take(bucket, admission.input_at_most + output))
                 continue
-            at_most = cost_at_most(verdict.input_at_most, output, price)
+            at_most = cost_at_most(admission.input_at_most, output, price)
             if at_most is None:
                 raise Refusal(
                     403,
@@ -131,23 +135,18 @@ class QuotaAccounts:
             bucket = self._buckets[owner, quota] = Bucket.at(owner, quota, now)
         return bucket
 
-    async def _taken(self, reservation: str, account: Account, now: datetime) -> list[QuotaLevel]:
+    async def _take(self, reservation: str, takes: list[Take], now: datetime) -> list[QuotaLevel]:
         try:
-            return await self._store.take(reservation, account.takes)
+            return await self._store.take(reservation, takes)
         except QuotaExceeded as error:
             raise exceeded(error, now) from None
         except QuotaStoreError as error:
             if self._when_away is WhenAway.OPEN:
                 return []
-            raise Refusal(
-                503,
-                error.code,
-                "Quotas cannot be checked just now. Try again shortly.",
-                headers=((b"retry-after", b"2"),),
-            ) from None
+            raise unavailable(error.code, "Quotas cannot be checked now. Try again shortly.", 2) from None
 
     def _used(self, request: Attempt, account: Account, price: Price | None) -> list[Take]:
-        """What it used: nothing if it was refused, all that was taken if that is not known."""
+        """Return what the request used: nothing if refused, everything reserved if the usage is unknown."""
         outcome = request.outcome
         if not request.was_sent or outcome.used_nothing:
             return [Take(take.bucket, 0) for take in account.takes]
@@ -165,7 +164,7 @@ class QuotaAccounts:
 
 
 def exceeded(error: QuotaExceeded, now: datetime) -> Refusal:
-    """The 429 for a quota that has not enough left: when to come back, if that helps at all."""
+    """Return the 429 for a quota with too little left, and tell when a retry helps."""
     level, quota = error.level, error.level.bucket.quota
     never = error.amount > quota.limit
     wait = max(1, -int((now - level.bucket.ends).total_seconds() // 1))
@@ -174,13 +173,13 @@ def exceeded(error: QuotaExceeded, now: datetime) -> Refusal:
         headers.append((b"x-should-retry", b"false"))
     owner = level.bucket.key_id.partition(":")[0]
     whose = owner if owner in set(OwnerKind) else "key"
-    what = "tokens" if quota.unit is QuotaUnit.TOKENS else "dollars"
+    unit = "tokens" if quota.unit is QuotaUnit.TOKENS else "dollars"
     advice = "Ask for less at once" if never else f"Try again in {wait} seconds, or ask for less"
     return Refusal(
         429,
         "quota_exceeded",
         f"Rate limit reached: the quota of this {whose} is {quota}, {_shown(level.left, quota.unit)} of it "
-        f"are left, and the request may use {_shown(error.amount, quota.unit)} {what} in all. "
+        f"are left, and the request may use {_shown(error.amount, quota.unit)} {unit} in all. "
         f"{advice}.",
         None,
         {
@@ -195,7 +194,7 @@ def exceeded(error: QuotaExceeded, now: datetime) -> Refusal:
 
 
 def limit_headers(level: QuotaLevel, now: datetime) -> Headers:
-    """The headers that OpenAI's clients know."""
+    """Return the headers that OpenAI's clients know."""
     seconds = max(0, -int((now - level.bucket.ends).total_seconds() // 1))
     unit = level.bucket.quota.unit.value.encode()
     return [
@@ -206,6 +205,4 @@ def limit_headers(level: QuotaLevel, now: datetime) -> Headers:
 
 
 def _shown(amount: int, unit: QuotaUnit) -> str:
-    from tokenbox.ledger.quota import dollars_of  # noqa: PLC0415
-
     return f"{amount:,}" if unit is QuotaUnit.TOKENS else f"${dollars_of(amount):f}"

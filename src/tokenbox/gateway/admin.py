@@ -1,21 +1,22 @@
-"""What an operator asks over HTTP, on a listener of its own: figures, readiness, keys, users and teams.
+"""The operator's routes, on a listener of their own: keys, users and teams.
 
-``/metrics`` and ``/readyz`` need no key: keep the port from the public. Everything under ``/admin`` needs the
-operator's key, as ``Authorization: Bearer KEY``; without one set, it is refused.
+``/metrics`` and ``/readyz`` on that listener need no key, so its port must not be public. Everything under
+``/admin`` needs the operator's key, as ``Authorization: Bearer KEY``. Without a configured key it is refused.
 """
 
 from __future__ import annotations
 
 import hmac
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.asgi import Reply
-from tokenbox.gateway.calls import bad, read_object
-from tokenbox.gateway.refusals import Refusal
-from tokenbox.gateway.services import bearer
+from tokenbox.gateway.authentication import bearer
+from tokenbox.gateway.refusals import Refusal, invalid_request, unauthorized, unavailable
 from tokenbox.gateway.settings import Mode
+from tokenbox.gateway.strict_json import read_object
 from tokenbox.ledger.quota import Bucket, Quota
 from tokenbox.store.errors import StoreUnavailable
 from tokenbox.store.owners import Owner, OwnerKind
@@ -23,9 +24,9 @@ from tokenbox.store.owners import Owner, OwnerKind
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from tokenbox.gateway.app import Application
+    from tokenbox.gateway.app import Application, Handler
     from tokenbox.gateway.asgi import Incoming
-    from tokenbox.gateway.build import GatewayServices
+    from tokenbox.gateway.services import GatewayServices
     from tokenbox.store.keys import GatewayKey
 
 Answer = dict[str, Any]
@@ -37,8 +38,8 @@ _CREATED = 201
 class Admin:
     """Each method answers one route."""
 
-    def __init__(self, standing: GatewayServices) -> None:
-        self.standing = standing
+    def __init__(self, services: GatewayServices) -> None:
+        self.services = services
 
     def add_to(self, app: Application) -> None:
         for method, path, work in (
@@ -51,58 +52,48 @@ class Admin:
             app.add(method, path, self._for_operator(work))
         for kind in OwnerKind:
             path = f"/admin/{kind}s"
-            app.add("GET", path, self._for_operator(self._owners(kind)))
-            app.add("GET", f"{path}/{{name}}", self._for_operator(self._owner(kind)))
-            app.add("PUT", f"{path}/{{name}}", self._for_operator(self._put_owner(kind)))
-            app.add("DELETE", f"{path}/{{name}}", self._for_operator(self._remove_owner(kind)))
+            app.add("GET", path, self._for_operator(partial(self.owners, kind)))
+            app.add("GET", f"{path}/{{name}}", self._for_operator(partial(self.owner, kind)))
+            app.add("PUT", f"{path}/{{name}}", self._for_operator(partial(self.put_owner, kind)))
+            app.add("DELETE", f"{path}/{{name}}", self._for_operator(partial(self.remove_owner, kind)))
 
-    def _for_operator(
-        self, work: Callable[[Incoming], Awaitable[Reply]]
-    ) -> Callable[[Incoming, str], Awaitable[Reply]]:
+    def _for_operator(self, work: Callable[[Incoming], Awaitable[Reply]]) -> Handler:
         async def answer(incoming: Incoming, _: str) -> Reply:
-            own, given = self.standing.settings.admin_key, bearer(incoming)
+            own, given = self.services.settings.admin_key, bearer(incoming)
             if own is None:
                 raise Refusal(
                     403,
                     "admin_key_unset",
-                    "No key of the operator is set. Name the environment variable that has it as "
-                    "gateway.admin_key_env, and start the gateway again.",
+                    "No operator's key is set. Set gateway.admin_key_env to the name of the environment "
+                    "variable that has it, and restart the gateway.",
                 )
             if given is None or not hmac.compare_digest(given.encode("utf-8", "replace"), own.encode()):
-                raise Refusal(
-                    401,
+                raise unauthorized(
                     "invalid_admin_key",
                     "The operator's key is needed: send it as `Authorization: Bearer KEY`.",
-                    headers=((b"www-authenticate", b"Bearer"),),
                 )
             try:
                 return await work(incoming)
             except StoreUnavailable as error:
-                raise Refusal(
-                    503,
-                    error.code,
-                    "The store of keys does not answer. Try again shortly.",
-                    headers=((b"retry-after", b"2"),),
-                ) from None
+                message = "The store of keys does not answer. Try again shortly."
+                raise unavailable(error.code, message, 2) from None
             except TokenboxError as error:
                 raise Refusal(_STATUS.get(error.code, 400), error.code, error.message) from None
 
         return answer
 
-    # Keys.
-
     async def keys(self, incoming: Incoming) -> Reply:
-        found = await self._asked(self.standing.stores.store.keys.all)
+        found = await self._ask(self.services.stores.store.keys.all)
         return Reply.of({"keys": [key.to_dict() for key in found]})
 
     async def create(self, incoming: Incoming) -> Reply:
-        """A key, which is shown this once."""
+        """Create a key. Only this answer contains its secret."""
         body = await self._body(incoming, _KEY_FIELDS)
         modes = _texts(body, "modes")
         if unknown := [mode for mode in modes if mode not in set(Mode)]:
-            raise bad(f"modes are observe, enforce and fit, not {unknown[0][:40]!r}.", "modes")
-        key, secret = await self._asked(
-            lambda: self.standing.stores.store.keys.create(
+            raise invalid_request(f"modes are observe, enforce and fit, not {unknown[0][:40]!r}.", "modes")
+        key, secret = await self._ask(
+            lambda: self.services.stores.store.keys.create(
                 _text(body, "name") or "",
                 _now(),
                 models=_texts(body, "models"),
@@ -116,75 +107,57 @@ class Admin:
         return Reply.of({**key.to_dict(), "key": secret}, _CREATED)
 
     async def key(self, incoming: Incoming) -> Reply:
-        """A key, and what is used of its quotas in their present windows."""
+        """Return a key, and the usage of its quotas in their current windows."""
         key = await self._named(incoming)
         return Reply.of({**key.to_dict(), "usage": await self._usage(key.limits)})
 
     async def limit(self, incoming: Incoming) -> Reply:
-        """Other quotas. What was used in their windows stays used."""
+        """Change the quotas of a key. Their usage so far is kept."""
         body = await self._body(incoming, frozenset(("quotas",)))
         name, quotas = _name_of(incoming), _quotas(body)
         await self._named(incoming)
-        key = await self._asked(lambda: self.standing.stores.store.keys.limit(name, quotas))
+        key = await self._ask(lambda: self.services.stores.store.keys.limit(name, quotas))
         return Reply.of(key.to_dict())
 
     async def revoke(self, incoming: Incoming) -> Reply:
         key = await self._named(incoming)
-        revoked = await self._asked(lambda: self.standing.stores.store.keys.revoke(key.id, _now()))
+        revoked = await self._ask(lambda: self.services.stores.store.keys.revoke(key.id, _now()))
         return Reply.of(revoked.to_dict())
 
     async def _named(self, incoming: Incoming) -> GatewayKey:
         name = _name_of(incoming)
-        key: GatewayKey | None = await self._asked(lambda: self.standing.stores.store.keys.named(name))
+        key: GatewayKey | None = await self._ask(lambda: self.services.stores.store.keys.named(name))
         if key is None:
             raise Refusal(404, "no_such_key", f"There is no key {name[:100]!r}.")
         return key
 
-    # Users and teams.
+    async def owners(self, kind: OwnerKind, incoming: Incoming) -> Reply:
+        found = await self._ask(lambda: self.services.stores.store.owners.all(kind))
+        return Reply.of({f"{kind}s": [owner.to_dict() for owner in found]})
 
-    def _owners(self, kind: OwnerKind) -> Callable[[Incoming], Awaitable[Reply]]:
-        async def answer(_: Incoming) -> Reply:
-            found = await self._asked(lambda: self.standing.stores.store.owners.all(kind))
-            return Reply.of({f"{kind}s": [owner.to_dict() for owner in found]})
+    async def owner(self, kind: OwnerKind, incoming: Incoming) -> Reply:
+        """Return a user or team, and the usage of its quotas in their current windows."""
+        name = _name_of(incoming)
+        owner: Owner | None = await self._ask(lambda: self.services.stores.store.owners.find(kind, name))
+        if owner is None:
+            raise Refusal(404, f"no_such_{kind}", f"There is no {kind} {name[:100]!r}.")
+        limits = tuple((owner.id, quota) for quota in owner.quotas)
+        return Reply.of({**owner.to_dict(), "usage": await self._usage(limits)})
 
-        return answer
+    async def put_owner(self, kind: OwnerKind, incoming: Incoming) -> Reply:
+        body = await self._body(incoming, _OWNER_FIELDS)
+        owner = Owner(kind, _name_of(incoming), _quotas(body), _texts(body, "models"))
+        found = await self._ask(lambda: self.services.stores.store.owners.put(owner, _now()))
+        return Reply.of(found.to_dict())
 
-    def _owner(self, kind: OwnerKind) -> Callable[[Incoming], Awaitable[Reply]]:
-        async def answer(incoming: Incoming) -> Reply:
-            name = _name_of(incoming)
-            owner: Owner | None = await self._asked(
-                lambda: self.standing.stores.store.owners.find(kind, name)
-            )
-            if owner is None:
-                raise Refusal(404, f"no_such_{kind}", f"There is no {kind} {name[:100]!r}.")
-            limits = tuple((owner.id, quota) for quota in owner.quotas)
-            return Reply.of({**owner.to_dict(), "usage": await self._usage(limits)})
-
-        return answer
-
-    def _put_owner(self, kind: OwnerKind) -> Callable[[Incoming], Awaitable[Reply]]:
-        async def answer(incoming: Incoming) -> Reply:
-            body = await self._body(incoming, _OWNER_FIELDS)
-            owner = Owner(kind, _name_of(incoming), _quotas(body), _texts(body, "models"))
-            found = await self._asked(lambda: self.standing.stores.store.owners.put(owner, _now()))
-            return Reply.of(found.to_dict())
-
-        return answer
-
-    def _remove_owner(self, kind: OwnerKind) -> Callable[[Incoming], Awaitable[Reply]]:
-        async def answer(incoming: Incoming) -> Reply:
-            name = _name_of(incoming)
-            await self._asked(lambda: self.standing.stores.store.owners.remove(kind, name))
-            return Reply.of({"removed": name})
-
-        return answer
-
-    # Steps of the above.
+    async def remove_owner(self, kind: OwnerKind, incoming: Incoming) -> Reply:
+        name = _name_of(incoming)
+        await self._ask(lambda: self.services.stores.store.owners.remove(kind, name))
+        return Reply.of({"removed": name})
 
     async def _usage(self, limits: tuple[tuple[str, Quota], ...]) -> list[Answer]:
         now = _now()
-        buckets = [Bucket.at(owner, quota, now) for owner, quota in limits]
-        levels = await self.standing.quotas.levels(buckets)
+        levels = await self.services.quotas.levels([Bucket.at(owner, quota, now) for owner, quota in limits])
         return [
             {
                 "of": level.bucket.key_id,
@@ -197,14 +170,16 @@ class Admin:
             for level in levels
         ]
 
-    async def _asked(self, question: Callable[[], Any]) -> Any:  # noqa: ANN401
-        return await self.standing.stores.threads.ask(question)
+    async def _ask(self, question: Callable[[], Any]) -> Any:  # noqa: ANN401
+        return await self.services.stores.threads.ask(question)
 
     async def _body(self, incoming: Incoming, fields: frozenset[str]) -> Answer:
-        limits = self.standing.settings.limits
+        limits = self.services.settings.limits
         body = read_object(await incoming.body(1 << 20, limits.body_seconds), limits)
         if unknown := sorted(body.keys() - fields):
-            raise bad(f"{unknown[0][:60]!r} is not a field of this; there are: {', '.join(sorted(fields))}.")
+            raise invalid_request(
+                f"{unknown[0][:60]!r} is not a field of this; there are: {', '.join(sorted(fields))}."
+            )
         return body
 
 
@@ -222,14 +197,14 @@ def _name_of(incoming: Incoming) -> str:
 def _text(body: Answer, key: str) -> str | None:
     value = body.get(key)
     if value is not None and not isinstance(value, str):
-        raise bad(f"{key} is a text.", key)
+        raise invalid_request(f"{key} is a text.", key)
     return value
 
 
 def _texts(body: Answer, key: str) -> tuple[str, ...]:
     value = body.get(key) or []
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise bad(f"{key} is a list of texts.", key)
+        raise invalid_request(f"{key} is a list of texts.", key)
     return tuple(value)
 
 
@@ -244,8 +219,10 @@ def _expiry(body: Answer) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise bad(f"expires is a day or a moment such as 2027-01-31, not {text[:40]!r}.", "expires") from None
+        raise invalid_request(
+            f"expires is a day or a moment such as 2027-01-31, not {text[:40]!r}.", "expires"
+        ) from None
     moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     if moment <= _now():
-        raise bad(f"expires {text} is not in the future.", "expires")
+        raise invalid_request(f"expires {text} is not in the future.", "expires")
     return moment

@@ -1,4 +1,4 @@
-"""HTTP as the server hands it over (ASGI): a request with bounded reading, and replies."""
+"""Requests and replies over ASGI, with bounded reading of bodies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
@@ -14,7 +14,7 @@ import orjson
 from tokenbox.errors import TokenboxError
 
 if TYPE_CHECKING:
-    from tokenbox.gateway.bodies import Held
+    from tokenbox.gateway.body_memory import BodyReservation
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -25,7 +25,7 @@ JSON = b"application/json"
 
 
 class ClientGone(Exception):
-    """The client closed the connection: nobody waits for an answer."""
+    """The client closed the connection, so no answer is sent."""
 
 
 class BodyTooLarge(TokenboxError):
@@ -41,7 +41,7 @@ class BodyTimeout(TokenboxError):
 
 
 class BodyEncoded(TokenboxError):
-    """The body is compressed, which a gateway that bounds and passes on bytes does not undo."""
+    """The body is compressed or not UTF-8. The gateway passes bytes on as they are, without decoding."""
 
     code = "body_encoded"
 
@@ -50,12 +50,13 @@ BODY_PROBLEMS = (BodyTooLarge, BodyTimeout, BodyEncoded)
 
 
 class Client(Protocol):
-    """The connection a request came on, as the server that has it tells of it.
+    """The connection of a request, as the server sees it.
 
-    ``on_gone`` is called once when the connection has ended. ``is_late``: the body did not come in time.
+    ``on_disconnect`` is called once when the connection has ended. ``is_late`` means that the body did not
+    arrive in time.
     """
 
-    on_gone: Callable[[], None] | None
+    on_disconnect: Callable[[], None] | None
     is_late: bool
 
 
@@ -63,19 +64,19 @@ _UTF_8 = re.compile(rb"""charset="?(?:utf-?8|us-ascii)"?(?![^\s;,"])""")
 
 
 class PlainClient:
-    """The connection of a request under a server that tells of nothing: asked, it says when it has ended.
+    """The connection of a request under a server that does not report its end, so that it is watched.
 
     Fulfils :class:`Client`.
     """
 
     def __init__(self, receive: Receive) -> None:
-        self.on_gone: Callable[[], None] | None = None
+        self.on_disconnect: Callable[[], None] | None = None
         self.is_late = False
         self._receive = receive
         self._watching: asyncio.Task[None] | None = None
 
     def watch(self) -> None:
-        """Call ``on_gone`` when the connection ends. Of a request whose body was read."""
+        """Call ``on_disconnect`` when the connection ends. The body must have been read."""
         self._watching = asyncio.get_running_loop().create_task(self._watch())
 
     def stop(self) -> None:
@@ -85,11 +86,11 @@ class PlainClient:
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        if self.on_gone is not None:
-            self.on_gone()
+        if self.on_disconnect is not None:
+            self.on_disconnect()
 
 
-# Where the server puts it in a request's scope.
+# The key of the :class:`Client` in a request's scope.
 CLIENT = "tokenbox.client"
 
 
@@ -103,7 +104,7 @@ class Incoming:
     headers: dict[bytes, bytes]
     client: Client
     _receive: Receive
-    _ended: bool = field(default=False)
+    _ended: bool = False
 
     @classmethod
     def of(cls, scope: Message, receive: Receive) -> Incoming:
@@ -118,22 +119,22 @@ class Incoming:
         )
 
     def header(self, name: bytes) -> str | None:
-        """The header of that lower-case name, or None."""
+        """Return the header of that lower-case name, or None."""
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1").strip()
 
-    async def body(self, limit: int, seconds: float, held: Held | None = None) -> bytes:
-        """The whole body, for which the server waits so many seconds; ``held`` is told of each piece.
+    async def body(self, limit: int, seconds: float, memory: BodyReservation | None = None) -> bytes:
+        """Return the body, for which the server waits ``seconds``. Its bytes are reserved in ``memory``.
 
-        Raises what :data:`BODY_PROBLEMS` has, and :class:`ClientGone`.
+        Raises the errors in :data:`BODY_PROBLEMS`, and :class:`ClientGone`.
         """
         encoding = self.headers.get(b"content-encoding", b"identity")
         if encoding.lower() != b"identity":
             shown = encoding[:40].decode("latin-1")
             raise BodyEncoded(f"the body is encoded as {shown}, which is not taken. Send it as it is.")
-        # Read in another character set, the same bytes are another body (RFC 8259, 8.1).
-        named = self.headers.get(b"content-type", b"").lower()
-        if b"charset" in named and len(_UTF_8.findall(named)) != named.count(b"charset"):
+        # In another character set the same bytes would be another body (RFC 8259, 8.1).
+        content_type = self.headers.get(b"content-type", b"").lower()
+        if b"charset" in content_type and len(_UTF_8.findall(content_type)) != content_type.count(b"charset"):
             raise BodyEncoded("the body has to be UTF-8: its content-type says something else.")
         announced = self.headers.get(b"content-length", b"0")
         if announced.isdigit() and int(announced) > limit:
@@ -149,8 +150,8 @@ class Incoming:
             size += len(piece)
             if size > limit:
                 raise self._too_large(limit)
-            if held is not None:
-                held.more(len(piece))
+            if memory is not None:
+                memory.add(len(piece))
             pieces.append(piece)
             self._ended = not message.get("more_body", False)
             if self.client.is_late and not self._ended:
@@ -160,7 +161,7 @@ class Incoming:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def _next(self, due: float) -> Message:
-        """What the server has of the body. Our own says itself that it is late; with another, we look."""
+        """Return the next message. The gateway's own server sets ``is_late``; for others it is set here."""
         if not isinstance(self.client, PlainClient):
             return await self._receive()
         try:
@@ -176,14 +177,14 @@ class Incoming:
 
 
 def _by_name(given: Headers) -> dict[bytes, bytes]:
-    """The headers by name; the values of one that came more than once are joined (RFC 9110, 5.3)."""
+    """Return the headers by name. Different values of one header are joined (RFC 9110, 5.3)."""
     found = dict(given)
     if len(found) == len(given):
         return found
     values: dict[bytes, dict[bytes, None]] = {}
     for name, value in given:
         values.setdefault(name, {})[value] = None
-    return {name: b", ".join(different) for name, different in values.items()}
+    return {name: b", ".join(distinct) for name, distinct in values.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +198,7 @@ class Reply:
 
     @classmethod
     def of(cls, value: object, status: int = 200, headers: Iterable[tuple[bytes, bytes]] = ()) -> Reply:
-        """``value`` as JSON."""
+        """Return a reply with ``value`` as JSON."""
         return cls(status, json_bytes(value), tuple(headers))
 
     async def send(self, send: Send) -> None:
@@ -208,17 +209,17 @@ class Reply:
 
 
 def json_bytes(value: object) -> bytes:
-    """``value`` as compact JSON in UTF-8; what no UTF-8 has (lone surrogates) is escaped."""
+    """Return ``value`` as compact JSON in UTF-8. Lone surrogates are escaped."""
     try:
         return orjson.dumps(value)
-    except TypeError:  # also a number of more than 64 bits
+    except TypeError:  # lone surrogates, or an integer of more than 64 bits
         return json.dumps(value, separators=(",", ":")).encode()
 
 
 def json_object(data: bytes) -> dict[str, Any] | None:
-    """The JSON object that ``data`` is, None if it is none. For what servers say, which may hold NaN.
+    """Return the JSON object in ``data``, or None. It is for the answers of servers, which may have NaN.
 
-    A whole number of more than 64 bits comes as a float.
+    Integers of more than 64 bits become floats.
     """
     try:
         value = orjson.loads(data)

@@ -1,7 +1,8 @@
-"""The gateway's settings from the configuration: files, environment, flags."""
+"""Read the gateway's settings from the configuration: files, environment, flags."""
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
     from tokenbox.config import Config
     from tokenbox.conversation.low_water import LowWater
 
-# Where `tokenbox proof` looks.
+# The folder where `tokenbox proof` looks.
 PROOFS = ".tokenbox/proof"
 _POLICY = ("max_ctx", "reserve_out", "headroom", "tokenizer", "mode", "alias_of", "overflow")
 _SHORTEST_ADMIN_KEY = 16
-# As Limits has them.
+# Fields of RequestLimits that are settings, too.
 _SECONDS = ("head_seconds", "body_seconds", "send_seconds", "idle_seconds", "total_seconds")
 _ROUTES = {protocol.name: path for path, protocol in PROTOCOLS.items()}
 
@@ -45,22 +46,19 @@ def settings_from(
     upstreams: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
 ) -> GatewaySettings:
-    """The settings that hold in ``folder``.
+    """Return the settings for ``folder``.
 
-    ``upstreams``, as ``URL`` or ``NAME=URL``, go in place of those of the files. Raises ``ConfigError`` and
+    ``upstreams``, as ``URL`` or ``NAME=URL``, replace those of the files. Raises ``ConfigError`` and
     ``InvalidTarget``.
     """
     env = os.environ if env is None else env
     config = load(folder, env, flags)
-    servers = [_given(text) for text in upstreams] or [
+    servers = [_upstream_of_flag(text) for text in upstreams] or [
         _upstream(config, name, env) for name in config.names("upstreams")
     ]
     host = _text(config, "gateway.host") or "127.0.0.1"
     keys = config.value("gateway.keys")
-    database = _text(config, "gateway.database") or _text(config, "store.database")
-    state = _text(config, "gateway.state")
     admin_port = config.value("gateway.admin_port")
-    port, low_water, body = (config.value(f"gateway.{name}") for name in ("port", "low_water", "body_bytes"))
     seconds: dict[str, Any] = {name: float(str(config.value(f"gateway.{name}"))) for name in _SECONDS}
     return GatewaySettings(
         upstreams=tuple(servers),
@@ -70,26 +68,26 @@ def settings_from(
         default_model=_model(config, None),
         limits=replace(
             RequestLimits(),
-            body=int(str(body)),
+            body=int(str(config.value("gateway.body_bytes"))),
             bodies=int(str(config.value("gateway.bodies_bytes"))),
             drain_seconds=float(_text(config, "gateway.drain_seconds") or 0),
             **seconds,
         ),
         host=host,
-        port=int(str(port)),
+        port=int(str(config.value("gateway.port"))),
         workers=int(str(config.value("gateway.workers"))),
         admin_host=_text(config, "gateway.admin_host") or "127.0.0.1",
         admin_port=None if admin_port is None else int(str(admin_port)),
         admin_key=_admin_key(config, env),
-        low_water=cast("LowWater", low_water),
+        low_water=cast("LowWater", config.value("gateway.low_water")),
         proof=str(Path(folder) / PROOFS) if config.value("proof.write") is True else None,
         proof_texts=config.value("proof.texts") is True,
         proof_keys=tuple(map(str, own_paths(config.setting("proof.sign_with")))),
         fit=tuple(Fit(str(step)) for step in config.value("gateway.fit")),  # type: ignore[attr-defined]
         summary_model=_text(config, "gateway.summary_model"),
-        database=database,
+        database=_text(config, "gateway.database") or _text(config, "store.database"),
         redis=_text(config, "gateway.redis"),
-        state=state or str(_state_folder()),
+        state=_text(config, "gateway.state") or str(_state_folder()),
         keys_required=keys is True or (keys is None and not is_loopback(host)),
         uncertain=Uncertain(str(config.value("policy.uncertain"))),
         cors_origins=tuple(map(str, cast("Sequence[object]", config.value("gateway.cors_origins")))),
@@ -129,8 +127,6 @@ def _text(config: Config, key: str) -> str | None:
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach the address."""
-    import ipaddress  # noqa: PLC0415  # once
-
     if host == "localhost":
         return True
     try:
@@ -139,7 +135,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _given(text: str) -> UpstreamSettings:
+def _upstream_of_flag(text: str) -> UpstreamSettings:
     name, separator, url = text.partition("=")
     if not separator or "/" in name:
         name, url = "", text
@@ -190,12 +186,13 @@ def _upstream(config: Config, name: str, env: Mapping[str, str]) -> UpstreamSett
         queue=int(value("queue")),
         queue_seconds=float(value("queue_seconds")),
         ask_usage=value("ask_usage") is True,
+        cache_marks=value("cache_marks") is True,
         replicas=replicas,
     )
 
 
 def _model(config: Config, name: str | None) -> ModelSettings:
-    """What ``[models.NAME]`` sets, or, without a name, ``[policy]``. What is not set is None."""
+    """Return what ``[models.NAME]`` sets; without a name, what ``[policy]`` sets."""
     if name is None:
         found = {part: config.value(f"policy.{part}") for part in ("max_ctx", "reserve_out", "headroom")}
     else:
@@ -221,6 +218,6 @@ def _modes(config: Config) -> dict[str, Mode]:
 
 
 def _state_folder() -> Path:
-    import platformdirs  # noqa: PLC0415  # only where nothing is named
+    import platformdirs  # noqa: PLC0415  # slow to import, and needed only without a setting
 
     return Path(platformdirs.user_state_dir("tokenbox", appauthor=False)) / "gateway"

@@ -1,8 +1,8 @@
-"""What a request counts, as its upstream will count it.
+"""Count a request as its upstream will.
 
-A model's own files, which the operator named, count here. Else the upstream's own count is asked for, where
-its kind has one. Else the model's counter estimates. If an upstream that counts does not answer, the count is
-an estimate that says so, and a guard goes by its bound.
+A model's own files, which the operator named, count locally. Else the upstream's endpoint is asked, if its
+kind has one. Else the model's counter estimates. If an upstream that counts does not answer, the count is
+marked as an estimate with its reason, and the guard decides on the upper bound.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tokenbox.compose.bound import PER_MEDIA, Bound
-from tokenbox.compose.least import least_of
+from tokenbox.compose.lower_bound import lower_bound
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.library_objects import texts_in
 from tokenbox.content.message import InvalidMessage
@@ -25,7 +25,7 @@ from tokenbox.conversation.pieces import MEDIA
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admission import Counted
 from tokenbox.gateway.refusals import Refusal
-from tokenbox.gateway.unseen import has_marks, unseen_input
+from tokenbox.gateway.unseen import may_have_media, unseen_input
 from tokenbox.integers import MAX_INTEGER
 from tokenbox.providers.memory import ProbeOutcome
 from tokenbox.providers.server import count_request
@@ -46,17 +46,18 @@ if TYPE_CHECKING:
     from tokenbox.providers.server import ServerCount
     from tokenbox.tokenizers.protocol import Tokenizer
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
-# No more threads than can count at once: each has memory of its own.
+# One thread per processor: more would only take more memory.
 _COUNTERS = ThreadPoolExecutor(max(2, os.cpu_count() or 2), thread_name_prefix="tokenbox-count")
 
-# Bytes of a body that are counted at once without holding up other requests; more are counted in a thread.
+# Bytes of a body that is counted in the event loop; larger ones are counted in a thread.
 INLINE = 32_768
-# Questions to an upstream at a time, for one request of several prompts.
+# Concurrent counts at an upstream for one request of several prompts.
 BATCH = 32
-# What a server's count of the whole body covers; a large text elsewhere may be read by a server nobody knows.
-_IN_WHOLE = frozenset(
+# Fields that a server's count of the whole body covers. Large texts in other fields may be read by a server
+# of an unknown kind.
+_COVERED = frozenset(
     (
         *("messages", "input", "instructions", "system", "tools", "tool_choice", "functions", "thinking"),
         *("response_format", "json_schema", "text", "chat_template_kwargs", "reasoning", "output_config"),
@@ -64,23 +65,23 @@ _IN_WHOLE = frozenset(
 )
 _OK = 200
 _MISSING = {
-    ProbeOutcome.NOT_NOW: "it is not available just now",
+    ProbeOutcome.NOT_NOW: "it is not available",
     ProbeOutcome.TIMED_OUT: "it did not answer in time",
     ProbeOutcome.NOT_THIS: "it refuses to count this request",
 }
 
 
 class RequestCounting:
-    """Counts requests. ``calibration``: what answers reported of earlier counts."""
+    """Counts requests. ``calibration`` compares counts with the usage that upstreams report."""
 
     def __init__(self, limits: RequestLimits, calibration: Calibration) -> None:
         self._limits = limits
         self._calibration = calibration
-        # Tokenizers that have loaded all they need. Loading takes seconds, so it is never done in the loop.
+        # Tokenizers that are loaded. Loading takes seconds, so it never runs in the event loop.
         self._loaded: set[int] = set()
 
     async def count(self, call: ApiCall, upstream: Upstream, use: ModelUse) -> Counted:
-        """The count of the whole. Raises :class:`Refusal` for what cannot be counted at all."""
+        """Count the request. Raises :class:`Refusal` if it cannot be counted at all."""
         try:
             counted, way = await self._count(call, upstream, use)
         except TokenboxError as error:
@@ -94,99 +95,99 @@ class RequestCounting:
     async def _count(
         self, call: ApiCall, upstream: Upstream, use: ModelUse
     ) -> tuple[Counted, RequestCount | None]:
-        """The count, and the server's way by which it was made, if it was."""
+        """Return the count, and the server's way of counting if a server counted."""
         kind = upstream.kind
         if _is_ids_only(call):
-            return await self._ids(call, upstream, use), None
+            return await self._count_ids(call, upstream, use), None
         if use.exact or kind is None or call.protocol.api not in kind.counts:
-            return await self._checked(call, upstream, use, await self._here(call, upstream, use)), None
-        there = await self._there(call, upstream, use)
-        if not isinstance(there, ProbeOutcome):
-            counted, way = there
-            return await self._checked(call, upstream, use, counted), way
-        here = await self._here(call, upstream, use)
-        if there is ProbeOutcome.UNSUPPORTED:
-            return await self._checked(call, upstream, use, here), None
-        missing = f"the upstream {upstream.name!r} counts for {call.model[:100]!r}, and {_MISSING[there]}"
-        bounded = await self._bounded(call, use, here.count.total)
-        return replace(here, count=replace(here.count, exact=False, at_most=bounded), missing=missing), None
+            return await self._calibrated(
+                call, upstream, use, await self._count_locally(call, upstream, use)
+            ), None
+        found = await self._count_upstream(call, upstream, use)
+        if not isinstance(found, ProbeOutcome):
+            counted, way = found
+            return await self._calibrated(call, upstream, use, counted), way
+        local = await self._count_locally(call, upstream, use)
+        if found is ProbeOutcome.UNSUPPORTED:
+            return await self._calibrated(call, upstream, use, local), None
+        missing = f"the upstream {upstream.name!r} counts for {call.model[:100]!r}, and {_MISSING[found]}"
+        bound = await self._upper_bound(call, use, local.count.total)
+        return replace(local, count=replace(local.count, exact=False, at_most=bound), missing=missing), None
 
     async def parts(self, call: ApiCall, use: ModelUse) -> tuple[int, ...]:
-        """About what each message or prompt is alone."""
-        tokenizer = texts_of(use)
+        """Return the approximate size of each message or prompt alone."""
+        tokenizer = text_tokenizer(use)
 
         def sizes() -> tuple[int, ...]:
             texts = ["\n".join(texts_in(part)) for part in call.parts]
             ids = [len(part) if _are_ids(part) else 0 for part in call.parts]
             return tuple(map(sum, zip(tokenizer.count_batch(texts), ids, strict=True)))
 
-        return await self._in_time(tokenizer, len(call.data), sizes)
+        return await self._run_bounded(tokenizer, len(call.data), sizes)
 
     async def tokens_of(self, call: ApiCall, upstream: Upstream, use: ModelUse, counted: Counted) -> Any:  # noqa: ANN401  # JSON
-        """Which tokens a text or a chat is: as many as were counted; None where nobody can say which.
+        """Return the tokens of a text or a chat; None if they are unknown or differ from the count in number.
 
-        Raises ``TokenboxError`` for a text that has none, such as half a character.
+        Raises ``TokenboxError`` for a text that cannot be tokenized, such as a lone surrogate.
         """
-        text, tokenizer = call.input, texts_of(use)
+        text, tokenizer = call.input, text_tokenizer(use)
         if isinstance(text, str) and counted.identity is not None and tokenizer.identity.exact:
             found: object = await asyncio.to_thread(tokenizer.encode, text)
         else:
-            found = await _said(call, upstream)
+            found = await _upstream_tokens(call, upstream)
         return found if isinstance(found, list) and len(found) == counted.tokens else None
 
     def reported(self, upstream: Upstream, call: ApiCall, counted: Counted, tokens: int | None) -> str | None:
-        """Compare a count with what the upstream reported. The first difference, in words; else None."""
+        """Compare a count with the reported usage. Returns the first difference, in words, else None."""
         if counted.count.largest is not None:
-            return None  # servers differ in what they report of several prompts
+            return None  # servers report the usage of several prompts differently
         key = _key(call, upstream, counted)
         difference = self._calibration.compare(key, counted.count, tokens)
         return None if difference is None else str(difference)
 
-    # Here.
-
-    async def _here(self, call: ApiCall, upstream: Upstream, use: ModelUse) -> Counted:
-        """Counted in this process; a long text in a thread, where it holds nobody up."""
+    async def _count_locally(self, call: ApiCall, upstream: Upstream, use: ModelUse) -> Counted:
+        """Count in this process, in a thread if the request is large."""
         counter = use.counter
-        count = await self._in_time(texts_of(use), len(call.data), lambda: count_here(call, use))
+        count = await self._run_bounded(text_tokenizer(use), len(call.data), lambda: count_locally(call, use))
         is_own = use.exact or (upstream.kind is not None and upstream.kind.name == "openai")
         if count.exact and not is_own:
-            # Of a server that nobody knows, neither the format nor the vocabulary is proven.
-            count = replace(count, exact=False, at_most=await self._bounded(call, use, count.total))
+            # Neither the format nor the vocabulary of an unknown server is proven.
+            count = replace(count, exact=False, at_most=await self._upper_bound(call, use, count.total))
         return Counted(count, counter.identity.name, counter.identity)
 
-    async def _bounded(self, call: ApiCall, use: ModelUse, total: int) -> int:
-        """What it counts at most, whoever counts: by bytes, unless the model's vocabulary is its own."""
+    async def _upper_bound(self, call: ApiCall, use: ModelUse, total: int) -> int:
+        """Return the upper bound of any count: by bytes, unless the vocabulary is known to be the model's."""
         bound = Bound(use.tokenizer if use.exact else None)
         size = len(call.data)
-        return max(total, await self._in_time(texts_of(use), size, lambda: bound.request(_request(call))))
+        return max(
+            total, await self._run_bounded(text_tokenizer(use), size, lambda: bound.request(_request(call)))
+        )
 
-    async def _ids(self, call: ApiCall, upstream: Upstream, use: ModelUse) -> Counted:
-        """Tokens, which nobody has to count."""
+    async def _count_ids(self, call: ApiCall, upstream: Upstream, use: ModelUse) -> Counted:
+        """Count a request of token ids: the ids, and the other fields if they may cost tokens."""
         sizes = [len(prompt) for prompt in call.prompts]
         largest = max(sizes) if len(sizes) > 1 else None
         counted = Count(sum(sizes), exact=True, at_most=sum(sizes), by=By.TEXT, largest=largest)
         rest = {key: value for key, value in call.body.items() if key != call.protocol.input_key}
         if not costly(rest):
             return Counted(counted, "the request's own tokens", use.counter.identity)
-        return await self._here(call, upstream, use)
+        return await self._count_locally(call, upstream, use)
 
-    # There.
-
-    async def _there(
+    async def _count_upstream(
         self, call: ApiCall, upstream: Upstream, use: ModelUse
     ) -> tuple[Counted, RequestCount] | ProbeOutcome:
-        """The upstream's own count; else why there is none."""
+        """Ask the upstream for its count. Returns the reason if it has none."""
         if call.protocol.takes_prompts:
-            return await self._prompts_there(call, upstream, use)
-        reply = await self._asked(call, upstream, call.body)
+            return await self._count_prompts_upstream(call, upstream, use)
+        reply = await self._ask(call, upstream, call.body)
         if reply.value is None:
             return reply.outcome
-        return await self._completed(call, upstream, use, reply.value, [reply.value.tokens])
+        return await self._with_uncovered(call, upstream, use, reply.value, [reply.value.tokens])
 
-    async def _prompts_there(
+    async def _count_prompts_upstream(
         self, call: ApiCall, upstream: Upstream, use: ModelUse
     ) -> tuple[Counted, RequestCount] | ProbeOutcome:
-        """Each prompt alone, in batches; tokens are counted as they are."""
+        """Count each prompt alone, in batches. Prompts of token ids are not sent."""
         prompts = call.prompts
         texts = [prompt for prompt in prompts if isinstance(prompt, str)]
         if not texts or not all(isinstance(prompt, str) or _are_ids(prompt) for prompt in prompts):
@@ -195,57 +196,57 @@ class RequestCounting:
         way = None
         for start in range(0, len(texts), BATCH):
             bodies = [{"prompt": text, "model": call.model} for text in texts[start : start + BATCH]]
-            replies = await asyncio.gather(*(self._asked(call, upstream, body) for body in bodies))
+            replies = await asyncio.gather(*(self._ask(call, upstream, body) for body in bodies))
             for reply in replies:
                 if reply.value is None:
                     return reply.outcome
                 way = reply.value
                 sizes.append(reply.value.tokens)
         assert way is not None  # noqa: S101  # there is a text
-        return await self._completed(call, upstream, use, way, sizes)
+        return await self._with_uncovered(call, upstream, use, way, sizes)
 
-    async def _asked(
-        self, call: ApiCall, upstream: Upstream, body: dict[str, Any]
-    ) -> ProbeReply[ServerCount]:
-        assert upstream.kind is not None  # noqa: S101  # looked at before
-        ask = upstream.asks(call.client_auth)
+    async def _ask(self, call: ApiCall, upstream: Upstream, body: dict[str, Any]) -> ProbeReply[ServerCount]:
+        assert upstream.kind is not None  # noqa: S101  # checked by _count
+        ask = upstream.prober(call.client_auth)
         return await count_request(ask, upstream.kind, call.protocol.api, body, translated=False)
 
-    async def _completed(
+    async def _with_uncovered(
         self, call: ApiCall, upstream: Upstream, use: ModelUse, found: ServerCount, sizes: Sequence[int]
     ) -> tuple[Counted, RequestCount]:
-        """A server's figure, and what of the request is not in it."""
+        """Add to a server's figure what it does not cover."""
         source, total = f"{upstream.name}:{found.way.path}", sum(sizes)
-        extra, more = self._uncovered(call, use, found)
+        extra, extra_at_most = self._uncovered(call, use, found)
         largest = max(sizes) + extra if len(sizes) > 1 else None
         if not extra and found.way.exact:
             count = Count(total, exact=True, at_most=total, by=By.SERVER, largest=largest)
             return Counted(count, source), found.way
-        at_most = total + more
+        at_most = total + extra_at_most
         if not found.way.exact:
-            at_most = await self._bounded(call, use, total + extra)
+            at_most = await self._upper_bound(call, use, total + extra)
         count = Count(total + extra, exact=False, at_most=at_most, by=By.SERVER, largest=largest)
         return Counted(count, source), found.way
 
     @staticmethod
     def _uncovered(call: ApiCall, use: ModelUse, found: ServerCount) -> tuple[int, int]:
-        """The tokens of what the server's count leaves out, at best and at most: fields, images and files."""
-        extra = more = 0
-        sent = _sent(call, found.way)
-        rest = {key: value for key, value in call.body.items() if key not in sent}
+        """Return the tokens that a server's count lacks, estimated and at most: fields, images and files."""
+        extra = at_most = 0
+        covered = _covered_fields(call, found.way)
+        rest = {key: value for key, value in call.body.items() if key not in covered}
         if found.way.is_whole and characters_in(list(rest.values())) <= FREE_CHARACTERS:
             return 0, 0
         if fields := costly_fields(rest):
-            extra = more = Bound(use.tokenizer).value(fields)
+            extra = at_most = Bound(use.tokenizer).value(fields)
         if found.way.is_whole or found.way.has_media or call.protocol.takes_prompts:
-            return extra, more
-        if has_marks(call):
+            return extra, at_most
+        if may_have_media(call):
             media = sum(len(message.media) for message in _request(call).messages)
-            extra, more = extra + media * MEDIA, more + media * PER_MEDIA
-        return extra, more
+            extra, at_most = extra + media * MEDIA, at_most + media * PER_MEDIA
+        return extra, at_most
 
-    async def _checked(self, call: ApiCall, upstream: Upstream, use: ModelUse, counted: Counted) -> Counted:
-        """Without ``exact``, once a count of the same kind was not what the server reported."""
+    async def _calibrated(
+        self, call: ApiCall, upstream: Upstream, use: ModelUse, counted: Counted
+    ) -> Counted:
+        """Mark the count as an estimate if an earlier count of its kind differed from the reported usage."""
         count = counted.count
         if (
             not count.exact
@@ -253,10 +254,11 @@ class RequestCounting:
             or self._calibration.trusts(key := _key(call, upstream, counted))
         ):
             return counted
-        bound = await self._bounded(call, use, count.total)
+        bound = await self._upper_bound(call, use, count.total)
         return replace(counted, count=self._calibration.checked(key, count, bound=bound))
 
-    async def _in_time(self, tokenizer: Tokenizer, size: int, work: Callable[[], Answer]) -> Answer:
+    async def _run_bounded(self, tokenizer: Tokenizer, size: int, work: Callable[[], T]) -> T:
+        """Return ``work()``, in a thread and bounded in time unless it is quick."""
         try:
             if size <= INLINE and id(tokenizer) in self._loaded:
                 return work()
@@ -276,59 +278,59 @@ class RequestCounting:
             raise Refusal(400, error.code, error.message) from None
 
 
-def _sent(call: ApiCall, way: RequestCount) -> frozenset[str]:
-    """The fields of a request that a server's count has."""
+def _covered_fields(call: ApiCall, way: RequestCount) -> frozenset[str]:
+    """Return the fields of a request that a server's count covers."""
     if call.protocol.takes_prompts:
         return frozenset((call.protocol.input_key, "model"))
-    return _IN_WHOLE | {"model"} if way.is_whole else frozenset(way.body(call.body))
+    return _COVERED | {"model"} if way.is_whole else frozenset(way.body(call.body))
 
 
 def _unseen(call: ApiCall, way: RequestCount | None) -> str | None:
-    """The input that no count has, in words; None if there is none."""
+    """Return the input that was not counted, in words; None if everything was."""
     if way is None:
         return unseen_input(call)
-    return unseen_input(call, _sent(call, way), media=way.is_whole or way.has_media)
+    return unseen_input(call, _covered_fields(call, way), media=way.is_whole or way.has_media)
 
 
 def _request(call: ApiCall) -> Request:
-    """The request in the one shape. Raises :class:`InvalidMessage`."""
+    """Return the request in the shape common to all APIs. Raises :class:`InvalidMessage`."""
     return read_request(call.body, api=call.protocol.api, strict=False)
 
 
-def count_here(call: ApiCall, use: ModelUse) -> Count:
-    """The count of this process. Where it is not exact, no text of the request counts less than itself."""
-    count = _counted(call, use)
+def count_locally(call: ApiCall, use: ModelUse) -> Count:
+    """Count in this process. An estimate is at least the tokens of the request's own texts."""
+    count = _count(call, use)
     if count.exact:
         return count
-    least = least_of(costly(call.body), texts_of(use))
+    least = lower_bound(costly(call.body), text_tokenizer(use))
     total, largest = max(count.total, least), count.largest
     if largest is not None and total > count.total:
         largest += total - count.total
     return replace(count, total=total, at_most=max(count.at_most, total), largest=largest)
 
 
-def _counted(call: ApiCall, use: ModelUse) -> Count:
+def _count(call: ApiCall, use: ModelUse) -> Count:
     request = _request(call)
     try:
         return use.counter.count_request(request)
     except InvalidMessage:
         raise
-    except TokenboxError:  # a template may refuse what the server takes
-        return MarkersFormat(texts_of(use)).count_request(request)
+    except TokenboxError:  # a template may refuse a request that the server accepts
+        return MarkersFormat(text_tokenizer(use)).count_request(request)
 
 
-def texts_of(use: ModelUse) -> Tokenizer:
-    """What cuts texts into tokens."""
+def text_tokenizer(use: ModelUse) -> Tokenizer:
+    """Return the model's tokenizer of texts, or the larger count of two vocabularies if it is unknown."""
     return get("two-vocabularies") if use.tokenizer is None else use.tokenizer
 
 
 def _key(call: ApiCall, upstream: Upstream, counted: Counted) -> CountedFor:
-    who = counted.source if counted.identity is None else counted.identity.fingerprint
-    return CountedFor(who, call.model, upstream.settings.url)
+    counter = counted.source if counted.identity is None else counted.identity.fingerprint
+    return CountedFor(counter, call.model, upstream.settings.url)
 
 
 def _load(tokenizer: Tokenizer) -> None:
-    """Whatever the tokenizer would load while it counts."""
+    """Load what the tokenizer would load while it counts."""
     load_fast = getattr(tokenizer, "load_fast", None)
     if load_fast is None:
         tokenizer.count("x")
@@ -341,19 +343,19 @@ def _are_ids(prompt: object) -> bool:
 
 
 def _is_ids_only(call: ApiCall) -> bool:
-    """Whether the client sends tokens, which nobody has to count."""
+    """Whether all prompts are token ids."""
     return call.protocol.takes_prompts and all(map(_are_ids, call.prompts))
 
 
-async def _said(call: ApiCall, upstream: Upstream) -> object:
-    """The tokens by the kind's path that says them, maybe of the prompt that another renders first."""
+async def _upstream_tokens(call: ApiCall, upstream: Upstream) -> object:
+    """Ask the upstream for the tokens, of the text or of the prompt that it renders from a chat."""
     ways = () if upstream.kind is None else upstream.kind.counts.get(call.protocol.api, ())
     way = next((way for way in ways if way.ids or (way.then is not None and way.then.ids)), None)
     if way is None:
         return None
-    status, answer = await upstream.ask(way.path, way.body(call.body), call.client_auth)
+    status, answer = await upstream.post_json(way.path, way.body(call.body), call.client_auth)
     if status == _OK and (then := way.then) is not None:
         body = then.body({"prompt": way.read(answer), "model": call.model})
         way = then
-        status, answer = await upstream.ask(way.path, body, call.client_auth)
+        status, answer = await upstream.post_json(way.path, body, call.client_auth)
     return at(answer, str(way.ids)) if status == _OK else None

@@ -1,6 +1,6 @@
-"""Endpoints of other packages, by entry points of the group ``tokenbox.endpoints``.
+"""Endpoints of other packages, found by entry points of the group ``tokenbox.endpoints``.
 
-Each names a function that is called with the services of the gateway and gives ``(method, path, handler)``. A
+Each names a function that takes the services of the gateway and returns ``(method, path, handler)``. A
 handler is like those of :mod:`tokenbox.gateway.routes`.
 """
 
@@ -14,7 +14,7 @@ from tokenbox.gateway.protocols import PROTOCOLS
 
 if TYPE_CHECKING:
     from tokenbox.gateway.app import Gateway
-    from tokenbox.gateway.build import GatewayServices
+    from tokenbox.gateway.services import GatewayServices
 
 GROUP: Final = "tokenbox.endpoints"
 
@@ -25,11 +25,11 @@ class EndpointProblem(TokenboxError):
     code = "gateway_endpoint"
 
 
-def add_offered(gateway: Gateway, standing: GatewayServices) -> None:
-    """Add what installed packages offer. Raises :class:`EndpointProblem`."""
+def add_plugin_endpoints(gateway: Gateway, services: GatewayServices) -> None:
+    """Add the endpoints of installed packages. Raises :class:`EndpointProblem`."""
     for point in sorted(entry_points(group=GROUP)):
         try:
-            for method, path, handler in point.load()(standing):
+            for method, path, handler in point.load()(services):
                 _check_free(gateway, method, path)
                 gateway.add(method, path, handler)
         except Exception as error:
@@ -41,6 +41,6 @@ def add_offered(gateway: Gateway, standing: GatewayServices) -> None:
 
 
 def _check_free(gateway: Gateway, method: str, path: str) -> None:
-    """A package cannot answer in place of the gateway. Raises ``ValueError``."""
+    """Raise ``ValueError`` if the gateway itself answers there."""
     if (method, path) in gateway.routes or (method == "POST" and path in PROTOCOLS):
         raise ValueError(f"{method} {path} is taken")

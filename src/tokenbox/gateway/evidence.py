@@ -1,7 +1,7 @@
-"""What the gateway decides of a request: how a bundle has it, and how a replay decides it again.
+"""The gateway's decisions as evidence: how a bundle records one, and how a replay repeats it.
 
-What counted here counts again. What a server counted is taken as it is in the bundle, which has the count of
-every body that was tried. Everything in a bundle may be forged: it is checked here as what a client sends is.
+Local counts are made again. Counts of a server are taken from the bundle, which has one for every body that
+was tried. Any part of a bundle may be forged, so it is validated like a client's request.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+from dataclasses import replace
+from enum import StrEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.library_objects import texts_in
@@ -18,12 +20,13 @@ from tokenbox.content.weight import weight_text
 from tokenbox.conversation.low_water import AutoLowWater, eagerness_of
 from tokenbox.gateway.admission import Counted, judge, refusal_of, with_output_limit
 from tokenbox.gateway.asgi import json_bytes
+from tokenbox.gateway.attempt import ProofDecision
+from tokenbox.gateway.authentication import Grant
 from tokenbox.gateway.calls import read_call
-from tokenbox.gateway.counting import count_here
-from tokenbox.gateway.fitting import PolicyFitting
+from tokenbox.gateway.counting import count_locally
+from tokenbox.gateway.fitting import ModelSummary, PolicyFitting
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.refusals import Refusal
-from tokenbox.gateway.services import Grant, ModelSummary, ProofDecision
 from tokenbox.gateway.settings import Fit, Mode, RequestLimits
 from tokenbox.gateway.texts import SUMMARY
 from tokenbox.models import Counting as Counters
@@ -51,23 +54,25 @@ if TYPE_CHECKING:
     from tokenbox.conversation.low_water import LowWater
     from tokenbox.gateway.admission import Admission
     from tokenbox.gateway.calls import ApiCall
-    from tokenbox.gateway.services import CountingService
+    from tokenbox.gateway.fitting import CountingService, FittedCall
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.proof.calls import Arguments
     from tokenbox.proof.evidence import Evidence, Record
     from tokenbox.proof.recorded import Recorded
 
-# The input that is the whole body, as it came.
+E = TypeVar("E", bound=StrEnum)
+
+# The id of the input that is the whole body.
 REQUEST = "request"
 _RATIO: Final = re.compile(r"[0-9]{1,50}(\.[0-9]{1,50}|/[1-9][0-9]{0,50})?")
 _NAMES = {protocol.name: protocol for protocol in PROTOCOLS.values()}
-# A bundle may be of a gateway with other limits.
+# The bundle may come from a gateway with other limits.
 _LIMITS = RequestLimits(body=1 << 40, messages=1 << 40, count_seconds=3600.0)
 _NO_SERVER = cast("Upstream", None)
 
 
 class Decided(NamedTuple):
-    """A decision, and the policy of the mode fit by which it was made."""
+    """A decision, and the policy of the mode ``fit`` at that time."""
 
     decision: ProofDecision
     fit: Sequence[Fit]
@@ -75,38 +80,38 @@ class Decided(NamedTuple):
 
 
 def of_request(decision: ProofDecision, fit: Sequence[Fit], low_water: LowWater) -> Evidence:
-    """The body that was asked and its items as inputs; the figures, what was done and counted as decisions.
+    """Return the evidence of a decision: the body and its items as inputs, all figures as decisions.
 
-    What is emitted is the very body that goes on; None for a refusal. ``fit`` and ``low_water``: the policy
-    of the mode fit.
+    The emitted text is the body that goes to the upstream, None for a refusal. ``fit`` and ``low_water`` are
+    the policy of the mode ``fit``.
     """
     return evidence_of(GATEWAY, {}, Decided(decision, fit, low_water))
 
 
 def _result(_: Arguments, decided: Decided) -> dict[str, Any]:
     decision = decided.decision
-    asked, verdict, refusal = decision.asked, decision.verdict, decision.refusal
-    counted, model = verdict.counted, verdict.model
+    original, admission, refusal = decision.original, decision.admission, decision.refusal
+    counted, model = admission.counted, admission.model
     data = None if decision.sent is None or refusal is not None else decision.sent.data
     return {
         "arguments": _options(*decided),
         "budget": Budget(
-            Sourced(verdict.budget),
+            Sourced(admission.budget),
             Sourced(model.context_window, model.sources.get("context_window")),
-            Sourced(verdict.reserved, "request" if asked.max_output is not None else "policy"),
+            Sourced(admission.reserved, "request" if original.max_output is not None else "policy"),
             Sourced(weight_text(model.headroom), "policy"),
             Sourced(model.max_input, model.sources.get("max_input")),
         ),
         "tokenizer": counted.identity or TokenizerIdentity(counted.source, "", "", counted.exact),
-        "inputs": tuple(_inputs(asked)),
+        "inputs": tuple(_inputs(original)),
         "decisions": tuple(_decisions(decision)),
         "outcome": EvidenceOutcome()
         if refusal is None
-        else EvidenceOutcome(EvidenceStatus.REFUSED, refusal.code, {"deficit": verdict.deficit}),
+        else EvidenceOutcome(EvidenceStatus.REFUSED, refusal.code, {"deficit": admission.deficit}),
         "emitted": data,
         "digest": None if data is None else digest_of(data),
-        "figures": {"tokens_in": counted.tokens, "exact": counted.exact, "deficit": verdict.deficit},
-        "model": asked.model,
+        "figures": {"tokens_in": counted.tokens, "exact": counted.exact, "deficit": admission.deficit},
+        "model": original.model,
     }
 
 
@@ -115,17 +120,17 @@ def digest_of(data: bytes) -> str:
 
 
 def _options(decision: ProofDecision, fit: Sequence[Fit], low_water: LowWater) -> Record:
-    """All that was decided by, besides the figures."""
-    asked, sent, verdict = decision.asked, decision.sent, decision.verdict
+    """Return the arguments of the decision, besides the figures."""
+    original, admission = decision.original, decision.admission
     options: dict[str, object] = {
-        "route": asked.protocol.name,
-        "mode": verdict.mode.value,
-        "choices": asked.choices,
-        "reserve_out": verdict.model.output_reserve,
-        # What the gateway called the output limit that it set because of a quota.
-        "limited": _limit_added(asked, sent),
+        "route": original.protocol.name,
+        "mode": admission.mode.value,
+        "choices": original.choices,
+        "reserve_out": admission.model.output_reserve,
+        # The field of the output limit that the gateway set because of a quota.
+        "limited": _limit_added(original, decision.sent),
     }
-    if verdict.mode is Mode.FIT:
+    if admission.mode is Mode.FIT:
         eagerness = eagerness_of(low_water)
         options["fit"] = [step.value for step in fit]
         options["eagerness"] = None if eagerness is None else weight_text(eagerness)
@@ -133,26 +138,27 @@ def _options(decision: ProofDecision, fit: Sequence[Fit], low_water: LowWater) -
     return options
 
 
-def _limit_added(asked: ApiCall, sent: ApiCall | None) -> str | None:
-    if asked.max_output is not None or sent is None or sent.max_output is None:
+def _limit_added(original: ApiCall, sent: ApiCall | None) -> str | None:
+    if original.max_output is not None or sent is None or sent.max_output is None:
         return None
-    keys = asked.protocol.output_keys
-    return next((key for key in keys if asked.body.get(key) is None is not sent.body.get(key)), keys[0])
+    keys = original.protocol.output_keys
+    added = (key for key in keys if original.body.get(key) is None and sent.body.get(key) is not None)
+    return next(added, keys[0])
 
 
 def _decisions(decision: ProofDecision) -> Iterator[Record]:
-    """The figures; what was done to make it fit; each body that was counted for it, and its tokens."""
-    done, verdict = decision.done, decision.verdict
-    yield {"decision": "admitted" if decision.refusal is None else "refused", **verdict.figures()}
-    if done is not None:
-        yield {"done": dict(done)}
-    counts = {**decision.tried, digest_of(decision.asked.data): decision.count}
+    """Yield the figures, the record of the mode ``fit``, and the count of each body that was tried."""
+    outcome = "admitted" if decision.refusal is None else "refused"
+    yield {"decision": outcome, **decision.admission.figures()}
+    if decision.fit_record is not None:
+        yield {"done": dict(decision.fit_record)}
+    counts = {**decision.tried, digest_of(decision.original.data): decision.count}
     for digest, count in sorted(counts.items()):
         yield {"counted": digest, **count.to_dict()}
 
 
 def _inputs(call: ApiCall) -> Iterator[Input]:
-    """The body, and each of its items: whose texts are in the body."""
+    """Yield each item, and the body, which has the texts of all items."""
     items = call.input if isinstance(call.input, list) else [call.input]
     for number, item in enumerate(items):
         data = json_bytes(item)
@@ -165,71 +171,70 @@ def _kind(item: object) -> str:
     return role if isinstance(role, str) and role.isprintable() and len(role) < 40 else "item"  # noqa: PLR2004
 
 
-# Deciding it again.
+# Replay.
 
 
 def decide_again(recorded: Recorded) -> Decided:
-    """What :class:`tokenbox.gateway.app.Request` decides of the recorded request."""
+    """Repeat the decision of :class:`tokenbox.gateway.request.GatewayRequest` for a recorded request."""
     return asyncio.run(_decided_again(recorded))
 
 
 async def _decided_again(recorded: Recorded) -> Decided:
-    asked = _asked(recorded)
-    use = _use(recorded, asked)
-    counting = _CountedAgain(recorded, use)
+    original = _original(recorded)
+    use = _use(recorded, original)
+    counting = _RecordedCounting(recorded, use)
     model, mode, uncertain = _model(recorded), _mode(recorded), _uncertain(recorded)
-    counted = await counting.count(asked, _NO_SERVER, use)
-    verdict = judge(asked, counted, model, mode, uncertain)
+    counted = await counting.count(original, _NO_SERVER, use)
+    admission = judge(original, counted, model, mode, uncertain)
     tried: dict[str, Count] = {}
-    sent: ApiCall | None = asked
-    done, refusal = None, None
-    if verdict.mode is not Mode.OBSERVE and not verdict.fits:
+    sent: ApiCall | None = original
+    fit_record, refusal = None, None
+    if admission.mode is not Mode.OBSERVE and not admission.fits:
         try:
-            sent, verdict, done = await _fitted(recorded, verdict, asked, counting, use, tried)
+            fitted = await _fit(recorded, admission, original, counting, use, tried)
+            sent, admission, fit_record = fitted.call, fitted.admission, fitted.record
         except Refusal as error:
             refusal = error
     if refusal is not None and refusal.code == ReplayImpossible.code:  # raised while it was counted
         raise ReplayImpossible(refusal.message)
     if isinstance(limited := recorded.arguments.get("limited"), str) and sent is not None:
-        sent, verdict = with_output_limit(sent, verdict, (limited,))
-    decision = ProofDecision(asked, counted.count, sent, verdict, done, tried, refusal)
+        sent, admission = with_output_limit(sent, admission, (limited,))
+    decision = ProofDecision(original, counted.count, sent, admission, fit_record, tried, refusal)
     return Decided(decision, *_policy(recorded))
 
 
-async def _fitted(  # one parameter per thing that is known
+async def _fit(
     recorded: Recorded,
-    verdict: Admission,
-    asked: ApiCall,
+    admission: Admission,
+    original: ApiCall,
     counting: CountingService,
     use: ModelUse,
     tried: dict[str, Count],
-) -> tuple[ApiCall, Admission, dict[str, object]]:
-    """Made to fit as the policy says. Raises :class:`Refusal`."""
-    if verdict.mode is not Mode.FIT or verdict.budget is None:
-        raise refusal_of(asked, verdict)
+) -> FittedCall:
+    """Make the call fit by the recorded policy. Raises :class:`Refusal`."""
+    if admission.mode is not Mode.FIT or admission.budget is None:
+        raise refusal_of(original, admission)
     fitting = PolicyFitting(counting, _RecordedSummaries(recorded), *_policy(recorded))
     try:
-        fitted = await fitting.fit(asked, _NO_SERVER, use, verdict, Grant(), tried)
+        fitted = await fitting.fit(original, _NO_SERVER, use, admission, Grant(), tried)
     finally:
         fitting.close()
     if fitted is None:
-        raise refusal_of(asked, verdict)
-    return fitted.call, fitted.verdict, fitted.record
+        raise refusal_of(original, admission)
+    return fitted
 
 
-class _CountedAgain:
-    """Counts as the bundle has them; what counted here counts again, and its figure is the total.
+class _RecordedCounting:
+    """Returns the counts of a server from the bundle. Local counts are made again, and replace the total.
 
-    A tokenizer that is given counts in place of whoever counted. Fulfils
-    :class:`~tokenbox.gateway.services.CountingService`.
+    A tokenizer that is given counts in place of the recorded counter. Fulfils
+    :class:`~tokenbox.gateway.fitting.CountingService`.
     """
 
     def __init__(self, recorded: Recorded, use: ModelUse) -> None:
-        said = _figures(recorded)
-        self._source = str(said.get("counted_by"))
-        missing = said.get("missing")
-        self._missing = None if missing is None else str(missing)
-        self._unseen = None if said.get("unseen") is None else str(said["unseen"])
+        figures = _figures(recorded)
+        self._source = str(figures.get("counted_by"))
+        self._missing, self._unseen = _text(figures, "missing"), _text(figures, "unseen")
         self._is_local = recorded.counts_here
         self._identity = use.counter.identity if self._is_local else None
         self._counts = {
@@ -241,11 +246,11 @@ class _CountedAgain:
     async def count(self, call: ApiCall, upstream: Upstream, use: ModelUse) -> Counted:
         count = self._counts.get(digest_of(call.data))
         if self._is_local:
-            again = count_here(call, use)
-            known = again if count is None else count
-            # Of what was known then, such as what a server had reported, a count can only be less sure.
-            weaker = again.exact and known.exact, max(again.at_most, known.at_most)
-            count = Count(again.total, weaker[0], weaker[1], again.by, again.largest)
+            local = count_locally(call, use)
+            known = local if count is None else count
+            # The recorded count may be weaker, because a server had reported another usage by then.
+            exact, at_most = local.exact and known.exact, max(local.at_most, known.at_most)
+            count = replace(local, exact=exact, at_most=at_most)
         if count is None:
             raise ReplayImpossible(
                 f"{self._source[:100]!r} counted, and the bundle does not contain its count of a request "
@@ -253,39 +258,33 @@ class _CountedAgain:
             )
         return Counted(count, self._source, self._identity, self._missing, self._unseen)
 
-    async def parts(self, call: ApiCall, use: ModelUse) -> tuple[int, ...]:
-        return ()
-
 
 def _count(record: Record) -> Count:
     total = _whole(record, "total") or 0
-    try:
-        by = By(str(record.get("by")))
-    except ValueError:
-        raise BundleInvalid("is not one of the known counters.", file=DECISIONS, field="by") from None
+    by = _member(By, record.get("by"), DECISIONS, "by")
     exact = record.get("exact") is True
     return Count(total, exact, _whole(record, "at_most") or total, by, _whole(record, "largest"))
 
 
 class _RecordedSummaries:
-    """The summary as it went into the body that was sent; it is never made again."""
+    """Returns the recorded summary from the body that was sent. It is never made again."""
 
     def __init__(self, recorded: Recorded) -> None:
         self._recorded = recorded
 
     async def summary_of(self, text: str, at_most: int, call: ApiCall, grant: Grant) -> ModelSummary | None:
-        made = next(_summaries(self._recorded), None)
-        if made is None:  # the model failed
+        record = next(_summaries(self._recorded), None)
+        if record is None:  # the model failed
             return None
         sent = self._recorded.texts.text(self._recorded.contents.manifest.emitted)
         if sent is None:
             raise ReplayImpossible("the summary is not in the bundle, which is one without texts.")
         body = _read(call.protocol.name, sent).body
-        for said in texts_in([body.get(key) for key in ("system", "instructions", "messages")]):
+        for found in texts_in([body.get(key) for key in ("system", "instructions", "messages")]):
             summary = ModelSummary(
-                said.rpartition(f"{SUMMARY}\n")[2], str(made.get("model")), str(made.get("request_id"))
+                found.rpartition(f"{SUMMARY}\n")[2], str(record.get("model")), str(record.get("request_id"))
             )
-            if summary.to_dict() == made:
+            if summary.to_dict() == record:
                 return summary
         raise BundleInvalid("is in no text of what was sent.", file=DECISIONS, field="done.summary")
 
@@ -299,27 +298,27 @@ def _summaries(recorded: Recorded) -> Iterator[Mapping[str, object]]:
                     yield step["summary"]
 
 
-def _use(recorded: Recorded, asked: ApiCall) -> ModelUse:
-    """What counts here: what was given, what is resolved for the model, or what the bundle names.
+def _use(recorded: Recorded, original: ApiCall) -> ModelUse:
+    """Return the local counter: the given one, the model's own, or the built-in one that the bundle names.
 
-    No file is opened because a bundle says so.
+    No file is opened because a bundle names it.
     """
     identity = cast("Mapping[str, object]", recorded.predicate["tokenizer"])
     given = None if recorded.counter is None else str(recorded.counter)
-    use = resolve(asked.model, counting=Counters(named=given))
+    use = resolve(original.model, counting=Counters(named=given))
     name = str(identity["name"])
     if given is not None or not identity["fingerprint"] or use.counter.identity.name == name:
         return use
     if is_builtin(name):
-        return resolve(asked.model, counting=Counters(named=name))
+        return resolve(original.model, counting=Counters(named=name))
     raise ReplayImpossible(
-        f"what counted is not known here: {name[:100]!r}. Give it with --tokenizer {FILE_PREFIX}PATH.",
+        f"the tokenizer is unknown here: {name[:100]!r}. Give it with --tokenizer {FILE_PREFIX}PATH.",
         tokenizer=name[:100],
     )
 
 
-def _asked(recorded: Recorded) -> ApiCall:
-    """The request as it came."""
+def _original(recorded: Recorded) -> ApiCall:
+    """Return the request as it came."""
     record = next((record for record in recorded.inputs if record["id"] == REQUEST), None)
     if record is None:
         raise BundleInvalid("is missing.", file=INPUTS, field=REQUEST)
@@ -346,36 +345,40 @@ def _read(route: object, text: str) -> ApiCall:
 
 
 def _model(recorded: Recorded) -> ModelFigures:
-    """What the model could take, as recorded: by settings and servers of that day."""
-    said = _figures(recorded)
-    sources = said.get("sources")
+    """Return the limits of the model as recorded."""
+    figures = _figures(recorded)
+    sources = figures.get("sources")
     return ModelFigures(
         model=None,
-        context_window=_whole(said, "context_window"),
-        max_input=_whole(said, "max_input_tokens"),
+        context_window=_whole(figures, "context_window"),
+        max_input=_whole(figures, "max_input_tokens"),
         max_output=None,
         output_reserve=_whole(recorded.arguments, "reserve_out"),
-        headroom=_fraction(said.get("headroom"), "headroom"),
+        headroom=_fraction(figures.get("headroom"), "headroom"),
         sources=sources if isinstance(sources, dict) else {},
     )
 
 
 def _uncertain(recorded: Recorded) -> Uncertain:
-    try:
-        return Uncertain(str(_figures(recorded).get("uncertain", Uncertain.MARGIN.value)))
-    except ValueError:
-        raise BundleInvalid("is not a rule.", file=DECISIONS, field="uncertain") from None
+    value = _figures(recorded).get("uncertain", Uncertain.MARGIN.value)
+    return _member(Uncertain, value, DECISIONS, "uncertain")
 
 
 def _mode(recorded: Recorded) -> Mode:
+    return _member(Mode, recorded.arguments.get("mode"), MANIFEST, "predicate.arguments.mode")
+
+
+def _member(kind: type[E], value: object, file: str, field: str) -> E:
+    """Return a member of an enum by its value. Raises :class:`BundleInvalid`."""
     try:
-        return Mode(str(recorded.arguments.get("mode")))
+        return kind(str(value))
     except ValueError:
-        raise BundleInvalid("is not a mode.", file=MANIFEST, field="predicate.arguments.mode") from None
+        names = ", ".join(member.value for member in kind)
+        raise BundleInvalid(f"is not one of {names}.", file=file, field=field) from None
 
 
 def _policy(recorded: Recorded) -> tuple[tuple[Fit, ...], LowWater]:
-    """The steps of the mode fit, and how far to evict."""
+    """Return the steps of the mode ``fit``, and how far to evict."""
     options = recorded.arguments
     steps, eagerness = options.get("fit"), options.get("eagerness")
     if _mode(recorded) is not Mode.FIT:
@@ -395,13 +398,18 @@ def _figures(recorded: Recorded) -> Record:
 
 
 def _whole(record: Record, name: str) -> int | None:
-    """A number of tokens that the bundle says."""
+    """Return a number of tokens from the bundle, or None."""
     value = record.get(name)
     if value is None:
         return None
     if type(value) is not int or value < 0:
         raise BundleInvalid("is not a number of tokens.", file=DECISIONS, field=name)
     return value
+
+
+def _text(record: Record, name: str) -> str | None:
+    value = record.get(name)
+    return None if value is None else str(value)
 
 
 def _fraction(value: object, name: str) -> Fraction:
@@ -411,13 +419,13 @@ def _fraction(value: object, name: str) -> Fraction:
 
 
 def _taken(recorded: Recorded) -> frozenset[str]:
-    """What is not decided again: where figures are from, who made a summary, and what a server counted."""
+    """Return the fields that a replay cannot repeat: sources, makers of summaries, a server's counts."""
     first = "decisions[1]"
     found = {f"{first}.{name}" for name in ("counted_by", "missing", "unseen", "sources")}
     for number, record in enumerate(recorded.contents.decisions, 1):
         if "counted" in record:
-            sure = {"exact", "at_most"} if recorded.counts_here else record.keys() - {"counted"}
-            found |= {f"decisions[{number}].{name}" for name in sure}
+            taken = {"exact", "at_most"} if recorded.counts_here else record.keys() - {"counted"}
+            found |= {f"decisions[{number}].{name}" for name in taken}
         elif "done" in record:
             names = [f"decisions[{number}].{name}" for name, _ in leaves(record)]
             found.update(name for name in names if name.endswith((".summary.model", ".summary.request_id")))

@@ -1,8 +1,8 @@
-"""The mode ``fit``: a request that is too large is made smaller, step by step of the policy, and says how.
+"""The mode ``fit``: makes a request smaller, by the steps of the policy, and records what it did.
 
-``evict``: whole exchanges leave, oldest first. ``truncate``: long texts of the past, tool results above all,
-lose their middle. ``compact``: what leaves is summed up by a model, in the system prompt. No step touches
-what must be kept: system and developer messages, and the last user message.
+``evict`` drops whole exchanges, oldest first. ``truncate`` cuts the middle out of long texts of the past,
+tool results above all. ``compact`` puts a model's summary of the evicted exchanges into the system prompt. No
+step touches system and developer messages or the last user message.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tokenbox.compose.requests import Count as TokenCount
 from tokenbox.content.items import read_item, read_items
@@ -19,10 +19,9 @@ from tokenbox.conversation.counted_window import CountedWindow
 from tokenbox.engine.window import WindowLimits
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admission import judge, refusal_of
-from tokenbox.gateway.counting import texts_of
+from tokenbox.gateway.counting import text_tokenizer
 from tokenbox.gateway.low_water import mark
 from tokenbox.gateway.refusals import Refusal
-from tokenbox.gateway.services import FittedCall
 from tokenbox.gateway.settings import Fit
 from tokenbox.gateway.texts import cuttable, transcript, with_cuts, with_summary
 from tokenbox.tokenizers.truncation import truncate
@@ -34,55 +33,104 @@ if TYPE_CHECKING:
     from tokenbox.content.message import Object
     from tokenbox.conversation.low_water import LowWater
     from tokenbox.engine.window import WindowStep
-    from tokenbox.gateway.admission import Admission
+    from tokenbox.gateway.admission import Admission, Counted
+    from tokenbox.gateway.authentication import Grant
     from tokenbox.gateway.calls import ApiCall
-    from tokenbox.gateway.services import CountingService, Grant, Summaries
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.models import ModelUse
     from tokenbox.tokenizers.protocol import Tokenizer
 
-    Count = Callable[[ApiCall], Coroutine[Any, Any, Admission]]
+    Judge = Callable[[ApiCall], Coroutine[Any, Any, Admission]]
+    Step = tuple[ApiCall, Admission, dict[str, object]]
 
-Found = TypeVar("Found")
+T = TypeVar("T")
 
 _WINDOWED = frozenset({"chat", "messages", "responses"})
-# A cut text keeps at least so many tokens of its two ends.
+# Tokens that a cut text keeps at least.
 SHORTEST = 64
-# A summary has at most so many tokens, and at most this part of the budget.
+# The limits of a summary: tokens, and the divisor of its share of the budget.
 SUMMARY_TOKENS = 512
 SUMMARY_PART = 4
-# Searches that run at a time: each has a thread, and asks the event loop for counts, which may take others.
+# Searches that run at the same time. Each blocks a thread while the event loop counts.
 THREADS = 8
+
+
+class CountingService(Protocol):
+    """Counts a request as its upstream will."""
+
+    async def count(self, call: ApiCall, upstream: Upstream, use: ModelUse) -> Counted: ...
+
+
+class Summaries(Protocol):
+    """Summarizes what is evicted from a request."""
+
+    async def summary_of(self, text: str, at_most: int, call: ApiCall, grant: Grant) -> ModelSummary | None:
+        """Return a summary of ``at_most`` tokens; None if there is no summary, for whatever reason."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSummary:
+    """A model's summary of what was evicted. ``request_id`` is that of its own request, in the log."""
+
+    text: str = field(repr=False)
+    model: str
+    request_id: str
+
+    def to_dict(self) -> dict[str, object]:
+        """Return it for the record, with a digest in place of the text."""
+        digest = hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
+        return {"model": self.model, "request_id": self.request_id, "sha256": digest}
+
+
+@dataclass(frozen=True, slots=True)
+class FittedCall:
+    """A call that was made to fit. ``record`` tells how, as plain data for the client and the proof."""
+
+    call: ApiCall
+    admission: Admission
+    record: dict[str, object]
+
+
+def fit_actions(record: Mapping[str, Any]) -> str:
+    """Return the actions of a record, in order: ``mask, evict``."""
+    actions: list[str] = []
+    for step in record["steps"] if record["action"] == "several" else [record]:
+        inner = [one["action"] for one in step.get("steps", ())]
+        if step["action"] != "evict":
+            inner = [*(action for action in inner if action != "evict"), step["action"]]
+        actions += inner
+    return ", ".join(dict.fromkeys(actions))
 
 
 @dataclass(frozen=True, slots=True)
 class _Evicted:
     call: ApiCall
-    verdict: Admission
-    gone: frozenset[int]
+    admission: Admission
+    numbers: frozenset[int]
     record: dict[str, object]
 
 
 class _CallSession:
-    """The running count of a call: its upstream is asked for the whole, its items are counted here."""
+    """The running count of a call. ``judge`` counts the whole call; single items are counted locally."""
 
     sums = False
 
     def __init__(
-        self, call: ApiCall, whole: Admission, tokenizer: Tokenizer, ask: Callable[[ApiCall], Admission]
+        self, call: ApiCall, whole: Admission, tokenizer: Tokenizer, judge: Callable[[ApiCall], Admission]
     ) -> None:
-        self.call, self.counted = call, whole
-        self._tokenizer, self._ask = tokenizer, ask
-        self._given = call
+        self.call, self.admission = call, whole
+        self._tokenizer, self._judge = tokenizer, judge
+        self._original = call
         self._shown: dict[int, Any] = {}
-        self._asked: dict[bytes, Admission] = {call.data: whole}
+        self._judged: dict[bytes, Admission] = {call.data: whole}
         self._is_stale = False
 
     def frame(self, head: Sequence[Item], tools: Sequence[Object] = (), fields: Object | None = None) -> None:
-        """It is in the call."""
+        """Do nothing: the call already has its frame."""
 
     def add(self, number: int, item: Item) -> None:
-        self._shown[number] = self._given.input[number]
+        self._shown[number] = self._original.input[number]
 
     def replace(self, number: int, item: Item) -> None:
         self._shown[number] = item.to_dict()
@@ -95,15 +143,15 @@ class _CallSession:
 
     def count(self) -> TokenCount:
         if self._is_stale:
-            self.call, self.counted = self._asked_for(self._shown)
+            self.call, self.admission = self._judge_shown(self._shown)
             self._is_stale = False
-        tokens, count = _size(self.counted), self.counted.counted.count
+        tokens, count = _size(self.admission), self.admission.counted.count
         return TokenCount(tokens, count.exact, tokens, count.by)
 
     def total_with(self, changes: Mapping[int, Item | None]) -> int:
         shown = {n: value for n, value in self._shown.items() if changes.get(n, self) is not None}
         shown |= {n: item.to_dict() for n, item in changes.items() if item is not None}
-        return _size(self._asked_for(dict(sorted(shown.items())))[1])
+        return _size(self._judge_shown(dict(sorted(shown.items())))[1])
 
     def size(self, number: int) -> int:
         return self.cost(read_item(self._shown[number], strict=False))
@@ -111,17 +159,17 @@ class _CallSession:
     def cost(self, item: Item) -> int:
         return sum(self._tokenizer.count_batch([message.counted_text for message in item.messages]))
 
-    def _asked_for(self, shown: Mapping[int, Any]) -> tuple[ApiCall, Admission]:
-        call = self._given.with_body({**self._given.body, self._given.protocol.input_key: [*shown.values()]})
-        if call.data not in self._asked:
-            self._asked[call.data] = self._ask(call)
-        return call, self._asked[call.data]
+    def _judge_shown(self, shown: Mapping[int, Any]) -> tuple[ApiCall, Admission]:
+        call = self._original.with_input([*shown.values()])
+        if call.data not in self._judged:
+            self._judged[call.data] = self._judge(call)
+        return call, self._judged[call.data]
 
 
 class PolicyFitting:
     """Takes the steps of ``policy`` in turn until the request fits.
 
-    Each candidate is counted as a whole, as the upstream will count it, about log2(n) times. ``low_water``:
+    Each candidate is counted as a whole, as the upstream will count it, about log2(n) times. ``low_water`` is
     how far to evict, so that the start of the prompt stays the same (:mod:`tokenbox.gateway.low_water`).
     """
 
@@ -138,8 +186,8 @@ class PolicyFitting:
         self._low_water = low_water
         self._threads = ThreadPoolExecutor(THREADS, "tokenbox-fit")
 
-    def become(self, policy: Sequence[Fit], low_water: LowWater) -> None:
-        """Another policy, from the next request on."""
+    def update(self, policy: Sequence[Fit], low_water: LowWater) -> None:
+        """Use another policy from the next request on."""
         self._policy, self._low_water = tuple(policy), low_water
 
     def close(self) -> None:
@@ -150,43 +198,52 @@ class PolicyFitting:
         call: ApiCall,
         upstream: Upstream,
         use: ModelUse,
-        verdict: Admission,
+        admission: Admission,
         grant: Grant,
         tried: dict[str, TokenCount],
     ) -> FittedCall | None:
-        budget, guarded = verdict.budget, verdict.guarded
-        if budget is None or guarded is None or budget < 1 or call.protocol.name not in _WINDOWED:
+        """Make the call fit; None if what must be kept does not fit.
+
+        ``tried`` receives the count of each body that is tried, by its SHA-256.
+        """
+        budget, verdict = admission.budget, admission.verdict
+        if budget is None or verdict is None or budget < 1 or call.protocol.name not in _WINDOWED:
             return None
 
-        async def count(smaller: ApiCall) -> Admission:
+        async def judge_call(smaller: ApiCall) -> Admission:
             counted = await self._counting.count(smaller, upstream, use)
-            found = judge(smaller, counted, verdict.model, verdict.mode, guarded.uncertain)
+            found = judge(smaller, counted, admission.model, admission.mode, verdict.uncertain)
             if found.is_missing_count:
                 raise refusal_of(smaller, found)
             tried[hashlib.sha256(smaller.data).hexdigest()] = counted.count
             return found
 
-        counted, tokenizer = verdict, texts_of(use)
+        current, tokenizer = admission, text_tokenizer(use)
         steps: list[dict[str, object]] = []
         for action in self._policy:
+            step: Step | None = None
             if action is Fit.TRUNCATE:
-                done = await self._truncated(call, tokenizer, count, counted, budget)
-            else:
-                done = await self._evicted(call, tokenizer, count, counted, budget, grant, action)
-            if done is None:
+                step = await self._truncate(call, tokenizer, judge_call, current, budget)
+            elif action is Fit.COMPACT:
+                step = await self._compact(call, tokenizer, judge_call, current, budget, grant)
+            # Without a summary, what would have been summarized is evicted.
+            if step is None and action is not Fit.TRUNCATE:
+                evicted = await self._evict(call, tokenizer, judge_call, current, budget)
+                step = None if evicted is None else (evicted.call, evicted.admission, evicted.record)
+            if step is None:
                 continue
-            call, counted, record = done
+            call, current, record = step
             steps.append(record)
-            if counted.fits:
-                totals = {"before": _size(verdict), "after": _size(counted), "budget": budget}
+            if current.fits:
+                totals = {"before": _size(admission), "after": _size(current), "budget": budget}
                 first = steps[0] if len(steps) == 1 else {"action": "several", "steps": steps}
-                return FittedCall(call, counted, {**first, **totals})
+                return FittedCall(call, current, {**first, **totals})
         return None
 
-    async def _truncated(
-        self, call: ApiCall, tokenizer: Tokenizer, count: Count, counted: Admission, budget: int
-    ) -> tuple[ApiCall, Admission, dict[str, object]] | None:
-        """Long texts of the past cut to the largest size that fits; to the smallest if none does."""
+    async def _truncate(
+        self, call: ApiCall, tokenizer: Tokenizer, judge_call: Judge, whole: Admission, budget: int
+    ) -> Step | None:
+        """Cut long texts of the past to the largest size that fits, or to ``SHORTEST`` if none fits."""
         slots = cuttable(call)
 
         def sizes() -> list[int]:
@@ -199,20 +256,21 @@ class PolicyFitting:
         found: tuple[int, ApiCall, Admission, list[int]] | None = None
         while low < high:
             middle = (low + high) // 2
-            tried = await self._cut_to(call, tokenizer, count, middle, tokens)
+            tried = await self._cut_to(call, tokenizer, judge_call, middle, tokens)
             if _size(tried[1]) <= budget:
                 found, low = (middle, *tried), middle + 1
             else:
                 high = middle
         if found is None:
-            found = (SHORTEST, *await self._cut_to(call, tokenizer, count, SHORTEST, tokens))
+            found = (SHORTEST, *await self._cut_to(call, tokenizer, judge_call, SHORTEST, tokens))
         at_most, smaller, after, cut = found
         record = {"action": "truncate", "messages": cut, "at_most": at_most, "keep": "ends"}
-        return smaller, after, {**record, "before": _size(counted), "after": _size(after)}
+        return smaller, after, {**record, "before": _size(whole), "after": _size(after)}
 
     async def _cut_to(
-        self, call: ApiCall, tokenizer: Tokenizer, count: Count, at_most: int, tokens: Sequence[int]
+        self, call: ApiCall, tokenizer: Tokenizer, judge_call: Judge, at_most: int, tokens: Sequence[int]
     ) -> tuple[ApiCall, Admission, list[int]]:
+        """Cut every text that is longer than ``at_most``. Returns also the numbers of the items cut."""
         slots = cuttable(call)
 
         def cut() -> dict[int, str]:
@@ -224,57 +282,45 @@ class PolicyFitting:
 
         texts = await self._in_thread(cut)
         smaller = with_cuts(call, texts)
-        counted = await count(smaller)
-        return smaller, counted, sorted({slots[number].item for number in texts})
+        admission = await judge_call(smaller)
+        return smaller, admission, sorted({slots[number].item for number in texts})
 
-    async def _evicted(  # one parameter per thing that is known
+    async def _compact(
         self,
         call: ApiCall,
         tokenizer: Tokenizer,
-        count: Count,
-        counted: Admission,
+        judge_call: Judge,
+        whole: Admission,
         budget: int,
         grant: Grant,
-        action: Fit,
-    ) -> tuple[ApiCall, Admission, dict[str, object]] | None:
-        if action is Fit.COMPACT:
-            compacted = await self._compacted(call, tokenizer, count, counted, budget, grant)
-            if compacted is not None:
-                return compacted
-            # Without a summary nothing else is lost: what had to leave leaves as in a plain eviction.
-        evicted = await self._search(call, tokenizer, count, counted, budget)
-        return None if evicted is None else (evicted.call, evicted.verdict, evicted.record)
-
-    async def _compacted(
-        self, call: ApiCall, tokenizer: Tokenizer, count: Count, counted: Admission, budget: int, grant: Grant
-    ) -> tuple[ApiCall, Admission, dict[str, object]] | None:
-        """The oldest exchanges in the words of a summary; None if there is none, or it does not fit."""
+    ) -> Step | None:
+        """Replace the oldest exchanges by a summary; None if there is no summary, or it does not fit."""
         room = min(SUMMARY_TOKENS, budget // SUMMARY_PART)
-        evicted = await self._search(call, tokenizer, count, counted, budget - room)
-        if evicted is None or not evicted.gone:
+        evicted = await self._evict(call, tokenizer, judge_call, whole, budget - room)
+        if evicted is None or not evicted.numbers:
             return None
-        summary = await self._summaries.summary_of(transcript(call, evicted.gone), room, call, grant)
+        summary = await self._summaries.summary_of(transcript(call, evicted.numbers), room, call, grant)
         if summary is None:
             return None
         smaller = with_summary(evicted.call, summary.text)
-        after = await count(smaller)
+        after = await judge_call(smaller)
         if _size(after) > budget:
             return None
         record = {**evicted.record, "action": "compact", "summary": summary.to_dict(), "after": _size(after)}
         return smaller, after, record
 
-    async def _search(
-        self, call: ApiCall, tokenizer: Tokenizer, count: Count, whole: Admission, budget: int
+    async def _evict(
+        self, call: ApiCall, tokenizer: Tokenizer, judge_call: Judge, whole: Admission, budget: int
     ) -> _Evicted | None:
-        """Results shortened and the oldest gone; None where what must be kept does not fit alone."""
+        """Mask tool results and evict the oldest exchanges; None if what must be kept does not fit."""
         loop = asyncio.get_running_loop()
 
-        def ask(smaller: ApiCall) -> Admission:
-            return asyncio.run_coroutine_threadsafe(count(smaller), loop).result()
+        def judge_from_thread(smaller: ApiCall) -> Admission:
+            return asyncio.run_coroutine_threadsafe(judge_call(smaller), loop).result()
 
         if not isinstance(call.input, list):
             return None
-        session = _CallSession(call, whole, tokenizer, ask)
+        session = _CallSession(call, whole, tokenizer, judge_from_thread)
         window = CountedWindow(session, tokenizer)
 
         def enforce() -> list[WindowStep]:
@@ -282,42 +328,42 @@ class PolicyFitting:
                 window.add(value, item)
             window.settle()
             engine = window.window
-            here = max(1, engine.total - engine.base)  # as this process counts the items
+            local_total = max(1, engine.total - engine.base)
 
             def least() -> int:
-                return (engine.must_stay() - engine.base) * _size(whole) // here
+                return (engine.must_stay() - engine.base) * _size(whole) // local_total
 
             to = mark(self._low_water, engine, _size(whole), budget, least)
-            # A server's counts are searched for what just fits, so the mark is the budget of the search.
+            # The search finds what just fits by the server's counts, so the mark is its budget.
             low = min(to, budget)
             return window.enforce(WindowLimits(None, low, low)) or window.enforce(
                 WindowLimits(None, budget, budget)
             )
 
         steps = await self._in_thread(enforce)
-        smaller, after = session.call, session.counted
+        smaller, after = session.call, session.admission
         if _size(after) > budget:
             return None
-        gone = frozenset(range(len(call.input))) - window.shown.keys()
+        evicted = frozenset(range(len(call.input))) - window.shown.keys()
         record: dict[str, object] = {
             "action": "evict",
-            "evicted": sorted(gone),
+            "evicted": sorted(evicted),
             "shortened": [n for n, shown in window.shown.items() if shown is not window.given[n]],
             "before": _size(whole),
             "after": _size(after),
             "budget": budget,
             "steps": [step.to_dict() for step in steps],
         }
-        return _Evicted(smaller, after, gone, record)
+        return _Evicted(smaller, after, evicted, record)
 
-    async def _in_thread(self, work: Callable[[], Found]) -> Found:
+    async def _in_thread(self, work: Callable[[], T]) -> T:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         except TokenboxError as error:
             raise Refusal(400, error.code, error.message) from None
 
 
-def _size(verdict: Admission) -> int:
-    """The figure that the guard goes by."""
-    assert verdict.guarded is not None  # noqa: S101  # there is a budget
-    return verdict.guarded.tokens
+def _size(admission: Admission) -> int:
+    """Return the figure that the guard decides on."""
+    assert admission.verdict is not None  # noqa: S101  # there is a budget
+    return admission.verdict.tokens

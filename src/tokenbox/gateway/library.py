@@ -1,7 +1,7 @@
-"""The library over HTTP: layouts, plans and the gate, for data that a request brings along.
+"""The library over HTTP: layouts, plans and enforcement, for the data in a request.
 
-Nothing a request names is opened, and no code is imported because of it: tokenizers and strategies are those
-of the package, of installed packages' entry points, and those that the operator allowed (``code.allowed``).
+No file that a request names is opened, and no code is imported for it: tokenizers and strategies are those of
+the package, of installed packages' entry points, and those that the operator allowed (``code.allowed``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tokenbox.compose.sections import layout
 from tokenbox.content.weight import weight_text
 from tokenbox.conversation.pieces import open_session
 from tokenbox.errors import CodeNotAllowed, UnknownTokenizer
-from tokenbox.gateway.calls import bad
+from tokenbox.gateway.refusals import invalid_request
 from tokenbox.policy import Chunks, GuardLimits, enforce, pack, read_chunks
 from tokenbox.policy.errors import UnknownStrategy
 from tokenbox.policy.strategies import strategy_of
@@ -32,29 +32,29 @@ _LIMITS = {"max_ctx", "reserve_out", "headroom", "max_input"}
 
 
 @dataclass(frozen=True, slots=True)
-class WholeCounted:
-    """Counts one request as its upstream did, and what would be left of it here."""
+class KnownCount:
+    """A counter that knows the upstream's count of one request, and counts others locally."""
 
     request: Request
     count: Count
-    here: RequestCounter
+    local: RequestCounter
 
     @property
     def identity(self) -> TokenizerIdentity:
-        return self.here.identity
+        return self.local.identity
 
     def count_request(self, request: Request) -> Count:
-        return self.count if request == self.request else self.here.count_request(request)
+        return self.count if request == self.request else self.local.count_request(request)
 
     def session(self) -> RunningCount:
-        return open_session(self.here)
+        return open_session(self.local)
 
 
 def layout_of(body: dict[str, Any]) -> dict[str, Any]:
-    """``POST /v1/layout``: sections and a budget, as in a layout document without files."""
-    _known(body, _LAYOUT)
+    """Answer ``POST /v1/layout``: a layout document without files."""
+    _check_fields(body, _LAYOUT)
     if not isinstance(body.get("sections"), list):
-        raise bad("sections is a list of sections.", "sections")
+        raise invalid_request("sections is a list of sections.", "sections")
     result = layout(
         body["sections"],
         body.get("budget"),  # type: ignore[arg-type]  # checked by the library, in its own words
@@ -68,8 +68,8 @@ def layout_of(body: dict[str, Any]) -> dict[str, Any]:
 def plan_of(
     body: dict[str, Any], model: ModelFigures | None, counter: Tokenizer | RequestCounter
 ) -> dict[str, Any]:
-    """``POST /v1/plan``: what of the chunks would be sent."""
-    _known(body, {"chunks", "strategy", "model", "tokenizer", *_LIMITS})
+    """Answer ``POST /v1/plan``: what of the chunks would be sent."""
+    _check_fields(body, {"chunks", "strategy", "model", "tokenizer", *_LIMITS})
     chunks, limits = chunks_of(body), _limits(body, model)
     return pack(chunks, limits, counter, _strategy(body), body.get("model")).to_dict()
 
@@ -77,8 +77,10 @@ def plan_of(
 def enforcement_of(
     body: dict[str, Any], model: ModelFigures | None, counter: Tokenizer | RequestCounter
 ) -> dict[str, Any]:
-    """``POST /v1/enforce``: whether it may be sent, why, and the least that would let it."""
-    _known(body, {"chunks", "model", "tokenizer", "output_mode", "max_tokens_request", "strategy", *_LIMITS})
+    """Answer ``POST /v1/enforce``: whether the chunks may be sent, why, and what would make them fit."""
+    _check_fields(
+        body, {"chunks", "model", "tokenizer", "output_mode", "max_tokens_request", "strategy", *_LIMITS}
+    )
     asked = body.get("max_tokens_request")
     limits = _limits({**body, "reserve_out": body.get("reserve_out") if asked is None else asked}, model)
     return enforce(
@@ -93,7 +95,7 @@ def enforcement_of(
 
 
 def named_tokenizer(body: dict[str, Any]) -> Tokenizer | None:
-    """The tokenizer a body names; None if it names none."""
+    """Return the tokenizer that a body names, or None."""
     return None if body.get("tokenizer") is None else _tokenizer(body)
 
 
@@ -104,7 +106,7 @@ def _tokenizer(body: dict[str, Any]) -> Tokenizer:
             return get(name)
     except (CodeNotAllowed, UnknownTokenizer):
         pass
-    raise bad(
+    raise invalid_request(
         "tokenizer is the name of one in the package, such as o200k_base, or one that the operator allowed.",
         "tokenizer",
     )
@@ -115,36 +117,40 @@ def _strategy(body: dict[str, Any]) -> str | Strategy | None:
         return strategy_of(body.get("strategy"))
     except (CodeNotAllowed, UnknownStrategy):
         names = ", ".join(STRATEGIES)
-        raise bad(f"strategy is one of {names}, or one that the operator allowed.", "strategy") from None
+        raise invalid_request(
+            f"strategy is one of {names}, or one that the operator allowed.", "strategy"
+        ) from None
 
 
 def _limits(body: dict[str, Any], model: ModelFigures | None) -> GuardLimits:
-    """What the body says, else what is known of the model."""
+    """Return the limits in the body, else those of the model."""
 
-    def known(name: str, ours: int | str | None) -> Any:  # noqa: ANN401  # checked by Limits.of
-        return ours if body.get(name) is None else body[name]
+    def stated(name: str, default: int | str | None) -> Any:  # noqa: ANN401  # checked by GuardLimits.of
+        return default if body.get(name) is None else body[name]
 
-    max_ctx = known("max_ctx", None if model is None else model.context_window)
+    max_ctx = stated("max_ctx", None if model is None else model.context_window)
     if max_ctx is None:
-        raise bad("max_ctx is missing, and how much the model can take is not known.", "max_ctx")
+        raise invalid_request(
+            "max_ctx is missing, and the context window of the model is unknown.", "max_ctx"
+        )
     return GuardLimits.of(
         max_ctx,
-        known("reserve_out", 0 if model is None or model.output_reserve is None else model.output_reserve),
-        known("headroom", "0" if model is None else weight_text(model.headroom)),
-        known("max_input", None if model is None else model.max_input),
+        stated("reserve_out", 0 if model is None or model.output_reserve is None else model.output_reserve),
+        stated("headroom", "0" if model is None else weight_text(model.headroom)),
+        stated("max_input", None if model is None else model.max_input),
     )
 
 
 def chunks_of(body: dict[str, Any]) -> Chunks:
-    """The chunks of a body. Raises :class:`Refusal`."""
+    """Return the chunks of a body. Raises :class:`Refusal`."""
     if not isinstance(body.get("chunks"), list):
-        raise bad("chunks is a list of texts, sections or messages.", "chunks")
+        raise invalid_request("chunks is a list of texts, sections or messages.", "chunks")
     return read_chunks(body["chunks"])
 
 
-def _known(body: dict[str, Any], keys: set[str]) -> None:
+def _check_fields(body: dict[str, Any], keys: set[str]) -> None:
     unknown = sorted(body.keys() - keys)
     if unknown:
-        raise bad(
+        raise invalid_request(
             f"there is no {unknown[0][:60]!r} here. There are: {', '.join(sorted(keys))}.", unknown[0][:60]
         )

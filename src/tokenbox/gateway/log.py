@@ -1,4 +1,4 @@
-"""What is logged: a JSON object per line, with figures and names and never a word of what was said."""
+"""The log: a JSON object per line, with figures and names, and never the content of a request."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tokenbox.gateway.attempt import Attempt
     from tokenbox.gateway.refusals import Refusal
-    from tokenbox.gateway.services import Attempt
 
 
-class OtherLogs(logging.Handler):
-    """What libraries warn of, as lines of the log. Of an exception only its kind: it may quote a client."""
+class LibraryLogHandler(logging.Handler):
+    """A handler that writes the warnings of libraries to the log.
+
+    Of an exception it writes only the class, because its text may quote a client.
+    """
 
     def __init__(self, log: RequestLog) -> None:
         super().__init__(logging.WARNING)
@@ -23,13 +26,16 @@ class OtherLogs(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         error = None if record.exc_info is None else record.exc_info[1]
-        said = record.getMessage().strip().partition("\n")[0]
+        message = record.getMessage().strip().partition("\n")[0]
         kind = {} if error is None else {"error": type(error).__name__}
-        self._log.write("warned", by=record.name, message=said, **kind)
+        self._log.write("warned", by=record.name, message=message, **kind)
 
 
 class RequestLog:
-    """Lines for ``out``; None logs nothing. ``requests`` False leaves out requests that went well."""
+    """A log that writes lines to ``out``.
+
+    If ``out`` is None, nothing is logged. If ``requests`` is false, successful requests are not logged.
+    """
 
     def __init__(self, out: Callable[[str], object] | None, *, requests: bool = True) -> None:
         self._out = out
@@ -43,10 +49,10 @@ class RequestLog:
         self._out(json.dumps(line, default=str, separators=(",", ":")) + "\n")
 
     def request(self, request: Attempt, refusal: Refusal | None, seconds: float) -> None:
-        """One line for a request."""
+        """Write the line of a request."""
         if self._out is None or (not self._requests and refusal is None):
             return
-        call, verdict, usage = request.call, request.verdict, request.outcome.usage
+        call, admission, usage = request.call, request.admission, request.outcome.usage
         self.write(
             "request",
             id=request.request_id,
@@ -58,10 +64,10 @@ class RequestLog:
             overflow_of=request.overflow_of,
             status=request.outcome.status,
             refused=None if refusal is None else refusal.code,
-            mode=None if verdict is None else verdict.mode.value,
-            input_tokens=None if verdict is None else verdict.counted.tokens,
-            exact=None if verdict is None else verdict.counted.exact,
-            reserved=None if verdict is None else verdict.reserved,
+            mode=None if admission is None else admission.mode.value,
+            input_tokens=None if admission is None else admission.counted.tokens,
+            exact=None if admission is None else admission.counted.exact,
+            reserved=None if admission is None else admission.reserved,
             reported_input=None if usage is None else usage.input_tokens,
             reported_output=None if usage is None else usage.output_tokens,
             complete=request.outcome.complete,

@@ -1,8 +1,9 @@
-"""Down to where a request is cut, so that the longer one that comes next keeps the same beginning.
+"""How far the mode ``fit`` evicts, so that the next, longer request keeps the same beginning.
 
-A client sends its whole list each time, and the gateway remembers none of it. To follow the list from its
-beginning, as :func:`tokenbox.fit` does, would take a count of the upstream for every request that was ever
-made of it. So tokens leave in whole steps, and the cut stays where it is until the list has grown by a step.
+A client sends its whole conversation each time, and the gateway remembers none of it. Following the
+conversation from its beginning, as :func:`tokenbox.fit` does, would take a count of the upstream for every
+earlier request. So tokens are evicted in whole steps, and the cut stays where it is until the conversation
+has grown by a step.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def mark(low_water: LowWater, window: Window, whole: int, budget: int, least: Callable[[], int]) -> int:
-    """The total to evict down to: the largest within the budget that is whole steps below ``whole``.
+    """Return the total to evict down to: the largest within the budget that is whole steps below ``whole``.
 
-    ``least``: counts what stays if all leaves that may. It is asked for ``auto`` only.
+    ``least`` counts what stays if everything leaves that may. It is called for ``auto`` only.
     """
     eagerness = eagerness_of(low_water)
     if eagerness is None:

@@ -1,4 +1,4 @@
-"""What the gateway counts of itself, for Prometheus. Labels are the operator's words, never a client's."""
+"""The gateway's metrics for Prometheus. Labels come from the operator's settings, never from a client."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
+    from tokenbox.gateway.attempt import Attempt
     from tokenbox.gateway.refusals import Refusal
-    from tokenbox.gateway.services import Attempt
 
+# Upper bounds of the buckets of histograms, in seconds.
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
-# What a gateway adds is far below a millisecond.
+# The gateway's own overhead is far below a millisecond.
 OVERHEAD = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 30)
 
-
-# What one process has of a metric, as JSON: its labels, and the figures.
+# A series of a metric in one process: its labels and its figures. A snapshot is JSON data.
 Row = tuple[Sequence[str], Sequence[float]]
 Snapshot = Mapping[str, Sequence[Row]]
 
 
-class Sums:
-    """A figure that grows, by labels. Prometheus' own counters take ten times as long to add to.
+class CounterMetric:
+    """Counters by labels. Adding to one of prometheus_client takes ten times as long.
 
-    Only the event loop adds, so there is no lock.
+    There is no lock: only the event loop adds.
     """
 
     def __init__(self, name: str, about: str, *labels: str) -> None:
@@ -55,12 +55,12 @@ class Sums:
         yield family
 
 
-class Seconds:
-    """How long something took, by labels: how often in each of ``bounds``, and in all."""
+class HistogramMetric:
+    """Histograms of seconds, by labels: a count per bucket of ``bounds``, one for what is above, the sum."""
 
-    def __init__(self, name: str, about: str, *labels: str, bounds: Sequence[float] = SECONDS) -> None:
+    def __init__(self, name: str, about: str, *labels: str, bounds: Sequence[float]) -> None:
         self.name, self._about, self._labels, self._bounds = name, about, labels, bounds
-        self._counts: dict[tuple[str, ...], list[float]] = {}  # the last is the sum of the seconds
+        self._counts: dict[tuple[str, ...], list[float]] = {}  # the sum of seconds is last
 
     def add(self, seconds: float, *labels: str) -> None:
         counts = self._counts.get(labels)
@@ -86,8 +86,11 @@ class Seconds:
         yield family
 
 
-class Gauges:
-    """Figures that are looked up when they are asked for. ``shared``: every worker sees the same one."""
+class GaugeMetric:
+    """Gauges, by labels, each read when it is asked for.
+
+    ``shared``: every worker sees the same value, so that values of workers are not added up.
+    """
 
     def __init__(self, name: str, about: str, *labels: str, shared: bool = False) -> None:
         self.name, self._about, self._labels, self._shared = name, about, labels, shared
@@ -113,82 +116,83 @@ class Gauges:
         yield family
 
 
-_WHERE = ("route", "upstream")
-_GAUGES = (
-    ("upstream_running", "Requests at an upstream.", "upstream"),
-    ("upstream_waiting", "Requests that wait for a place.", "upstream"),
-    ("spool_files_waiting", "Files not drained into the store."),
-    ("bodies_bytes", "Bytes of bodies of requests under way."),
-    ("tasks", "Tasks of the event loop."),
-    ("build_info", "The version, as a label.", "version"),
-)
+_ROUTE = ("route", "upstream")
+# Gauges: what each tells, and its labels.
+GAUGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "upstream_running": ("Requests at an upstream.", ("upstream",)),
+    "upstream_waiting": ("Requests that wait for a slot.", ("upstream",)),
+    "spool_files_waiting": ("Files not drained into the store.", ()),
+    "bodies_bytes": ("Bytes of bodies of requests in progress.", ()),
+    "tasks": ("Tasks of the event loop.", ()),
+    "build_info": ("The version, as a label.", ("version",)),
+}
 _SHARED = ("spool_files_waiting", "build_info")
 
 
 class Metrics:
-    """The figures of one process. ``version`` is tokenbox's."""
+    """The metrics of one process. ``version`` is tokenbox's."""
 
     def __init__(self, version: str) -> None:
         self._version = version
-        self._all: dict[str, Sums | Seconds | Gauges] = {}
-        self._requests = self._sums(
-            "requests", "Requests, by how they ended.", "route", "upstream", "status", "mode"
+        self._all: dict[str, CounterMetric | HistogramMetric | GaugeMetric] = {}
+        self._requests = self._counters(
+            "requests", "Requests, by their outcome.", "route", "upstream", "status", "mode"
         )
-        self._refusals = self._sums("refusals", "Requests refused by the gateway, by code.", "route", "code")
-        self._tokens = self._sums("tokens", "Tokens that upstreams reported.", "upstream", "kind")
-        self._difference = self._sums(
+        self._refusals = self._counters(
+            "refusals", "Requests refused by the gateway, by code.", "route", "code"
+        )
+        self._tokens = self._counters("tokens", "Tokens that upstreams reported.", "upstream", "kind")
+        self._difference = self._counters(
             "prediction_difference_tokens", "Sum of |reported - predicted| input tokens.", "upstream", "exact"
         )
-        self._mismatches = self._sums(
+        self._mismatches = self._counters(
             "prediction_mismatches",
             "Answers whose reported input differs from the prediction.",
             "upstream",
             "exact",
         )
-        self._reconciled = self._sums(
+        self._reconciled = self._counters(
             "predictions_reconciled", "Answers that reported their input.", "upstream", "exact"
         )
-        self._estimated = self._sums(
+        self._estimated = self._counters(
             "admitted_on_estimate",
-            "Requests sent though their count was an estimate, by who counted and what decided.",
-            *("upstream", "by", "basis"),
+            "Requests sent on an estimated count, by who counted and the basis of the decision.",
+            "upstream",
+            "by",
+            "basis",
         )
-        self._miscounted = self._sums(
+        self._miscounted = self._counters(
             "exact_counts_that_differed",
             "Models whose exact count was not what the upstream reported: they are estimates from then on.",
             "upstream",
         )
-        self._mistakes = self._sums("mistakes", "Requests that failed by a mistake in tokenbox.")
-        self._seconds = self._timed(
-            Seconds("request_seconds", "From the head of a request to the end of its answer.", *_WHERE)
+        self._internal_errors = self._counters("mistakes", "Requests that failed by a defect in tokenbox.")
+        self._seconds = self._histograms(
+            "request_seconds", "From the head of a request to the end of its answer.", SECONDS
         )
-        self._first = self._timed(
-            Seconds(
-                "time_to_first_token_seconds", "From the head of a request to the first byte sent.", *_WHERE
-            )
+        self._first = self._histograms(
+            "time_to_first_token_seconds", "From the head of a request to the first byte sent.", SECONDS
         )
-        self._overhead = self._timed(
-            Seconds(
-                "overhead_seconds",
-                "What the gateway adds: from the head of a request until it is sent on.",
-                *_WHERE,
-                bounds=OVERHEAD,
-            )
+        self._overhead = self._histograms(
+            "overhead_seconds",
+            "The gateway's own time: from the head of a request until it is sent on.",
+            OVERHEAD,
         )
-        for name, about, *labels in _GAUGES:
-            self._all[name] = Gauges(name, about, *labels, shared=name in _SHARED)
+        self._gauges = {
+            name: GaugeMetric(name, about, *labels, shared=name in _SHARED)
+            for name, (about, labels) in GAUGES.items()
+        }
+        self._all |= self._gauges
         self.gauge("build_info", lambda: 1, version)
 
     def gauge(self, name: str, value: Callable[[], float], *labels: str) -> None:
-        """Where to look up one of ``_GAUGES``."""
-        gauge = self._all[name]
-        assert isinstance(gauge, Gauges)  # noqa: S101  # one of the table
-        gauge.set(value, *labels)
+        """Set the function that reads one of ``GAUGES``."""
+        self._gauges[name].set(value, *labels)
 
     def observe(self, request: Attempt, refusal: Refusal | None, seconds: float) -> None:
-        route, outcome, verdict = request.category, request.outcome, request.verdict
+        route, outcome, admission = request.category, request.outcome, request.admission
         upstream = "" if request.upstream is None else request.upstream.name
-        mode = "" if verdict is None else verdict.mode.value
+        mode = "" if admission is None else admission.mode.value
         self._requests.add(1, route, upstream, str(outcome.status), mode)
         self._seconds.add(seconds, route, upstream)
         if outcome.first_byte is not None:
@@ -207,9 +211,9 @@ class Metrics:
         ):
             if tokens is not None:
                 self._tokens.add(tokens, upstream, kind)
-        if usage.input_tokens is not None and verdict is not None:
-            exact = "true" if verdict.counted.exact else "false"
-            difference = abs(usage.input_tokens - verdict.counted.tokens)
+        if usage.input_tokens is not None and admission is not None:
+            exact = "true" if admission.counted.exact else "false"
+            difference = abs(usage.input_tokens - admission.counted.tokens)
             self._reconciled.add(1, upstream, exact)
             if difference:
                 self._mismatches.add(1, upstream, exact)
@@ -221,29 +225,29 @@ class Metrics:
     def miscounted(self, upstream: str) -> None:
         self._miscounted.add(1, upstream)
 
-    def mistake(self) -> None:
-        self._mistakes.add(1)
+    def internal_error(self) -> None:
+        self._internal_errors.add(1)
 
     def snapshot(self) -> Snapshot:
-        """All figures of this process, as JSON."""
+        """Return all figures of this process, as JSON data."""
         return {name: metric.rows() for name, metric in self._all.items()}
 
     def page(self, others: Iterable[Snapshot] = ()) -> bytes:
-        """The page for Prometheus: the sums of this process and of ``others``, which are its workers."""
-        whole = Metrics(self._version)
+        """Return the page for Prometheus: the sums of this process and of ``others``, the other workers."""
+        total = Metrics(self._version)
         for snapshot in (self.snapshot(), *others):
             for name, rows in snapshot.items():
-                if name in whole._all:  # another version may have others
-                    whole._all[name].merge(rows)
+                if name in total._all:  # a worker of another version may have more
+                    total._all[name].merge(rows)
         registry = CollectorRegistry()
-        for metric in whole._all.values():
+        for metric in total._all.values():
             registry.register(metric)
         return generate_latest(registry)
 
-    def _sums(self, name: str, about: str, *labels: str) -> Sums:
-        sums = self._all[name] = Sums(name, about, *labels)
-        return sums
+    def _counters(self, name: str, about: str, *labels: str) -> CounterMetric:
+        counters = self._all[name] = CounterMetric(name, about, *labels)
+        return counters
 
-    def _timed(self, seconds: Seconds) -> Seconds:
-        self._all[seconds.name] = seconds
-        return seconds
+    def _histograms(self, name: str, about: str, bounds: Sequence[float]) -> HistogramMetric:
+        histograms = self._all[name] = HistogramMetric(name, about, *_ROUTE, bounds=bounds)
+        return histograms

@@ -1,4 +1,4 @@
-"""Who answers for a model, and how much it can take: the operator's figures, the server's, the catalog's."""
+"""The upstream and the limits of a model: by the operator's settings, the server, and the catalog."""
 
 from __future__ import annotations
 
@@ -36,22 +36,28 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# What a server says of a model is asked again after so long: it may have another window by then.
+# A model's figures from its server are refreshed after this time, as its window may change.
 FRESH_SECONDS = 60.0
-# If it does not answer, what it said last still counts; without that, it is asked again after so long.
+# If the server does not answer, its last figures stay valid; without any, it is asked again after this time.
 RETRY_SECONDS = 5.0
+# Cached models. Their names are the clients' and must not fill the memory.
+_MOST_KNOWN = 10_000
+# A name that no catalog has, so that only settings and servers supply figures.
+_NO_PUBLIC_NAME = "(private)"
 
 
 @dataclass(slots=True)
 class _Known:
-    at: float
-    found: Capabilities | None
+    """The cached figures of a model. ``use`` is resolved from ``found``, which it keeps for comparison."""
+
+    at: float = float("-inf")
+    found: Capabilities | None = None
     use: tuple[Capabilities | None, ModelUse] | None = None
-    asking: asyncio.Task[None] | None = None
+    refresh: asyncio.Task[None] | None = None
 
 
 class UpstreamModels:
-    """The upstreams of the settings, and what they say."""
+    """The upstreams of the settings, and the cached figures of their models."""
 
     def __init__(self, settings: GatewaySettings, upstreams: Sequence[Upstream]) -> None:
         self.settings = settings
@@ -66,14 +72,14 @@ class UpstreamModels:
     async def close(self) -> None:
         await self._transport.close()
 
-    def become(self, settings: GatewaySettings, upstreams: Sequence[Upstream]) -> None:
-        """Other settings; what servers said is asked for anew."""
+    def update(self, settings: GatewaySettings, upstreams: Sequence[Upstream]) -> None:
+        """Use other settings, and drop all cached figures."""
         self.settings, self.upstreams = settings, upstreams
         self._known.clear()
         self._listed.clear()
 
     async def upstream_of(self, model: str) -> Upstream:
-        """The first upstream whose patterns have the model; else the one without patterns that lists it.
+        """Return the first upstream whose patterns match; else the one without patterns that lists the model.
 
         Raises :class:`Refusal` (404).
         """
@@ -89,7 +95,7 @@ class UpstreamModels:
         raise not_served(model)
 
     async def use(self, upstream: Upstream, model: str) -> ModelUse:
-        """How much the model can take, and who counts for it."""
+        """Return the limits of the model, and its counter."""
         known = await self._capabilities(upstream, model)
         if known.use is None or known.use[0] is not known.found:
             own, default = self.settings.own_model(model), self.settings.default_model
@@ -97,7 +103,7 @@ class UpstreamModels:
         return known.use[1]
 
     async def listed(self, upstream: Upstream) -> tuple[str, ...]:
-        """The models that the upstream lists; those it listed last, if it does not answer."""
+        """Return the models that the upstream lists, or listed last if it does not answer."""
         at, names = self._listed.get(upstream.name, (float("-inf"), ()))
         now = time.monotonic()
         if now - at > RETRY_SECONDS:
@@ -107,26 +113,26 @@ class UpstreamModels:
         return names
 
     async def _capabilities(self, upstream: Upstream, model: str) -> _Known:
-        """What is known; asked for at the first time, and then again in the background."""
+        """Return the cached figures. The server is asked the first time, and later in the background."""
         key = (upstream.name, model)
         known = self._known.get(key)
         if known is None:
-            if len(self._known) >= _MOST_KNOWN:  # names are the clients': they must not fill the memory
+            if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            known = self._known[key] = _Known(float("-inf"), None)
+            known = self._known[key] = _Known()
         age = time.monotonic() - known.at
         if age < (RETRY_SECONDS if known.found is None or not known.found.complete else FRESH_SECONDS):
             return known
-        if known.asking is None or known.asking.done():
-            known.asking = asyncio.get_running_loop().create_task(self._ask(upstream, model, known))
+        if known.refresh is None or known.refresh.done():
+            known.refresh = asyncio.get_running_loop().create_task(self._refresh(upstream, model, known))
         if known.found is None:
-            await asyncio.shield(known.asking)
+            await asyncio.shield(known.refresh)
         return known
 
-    async def _ask(self, upstream: Upstream, model: str, known: _Known) -> None:
+    async def _refresh(self, upstream: Upstream, model: str, known: _Known) -> None:
         try:
             found = await self._provider(upstream, model).capabilities()
-            # Half an answer does not replace a whole one.
+            # An incomplete answer does not replace a complete one.
             if found.complete or known.found is None:
                 known.found = found
         except TokenboxError:
@@ -134,14 +140,14 @@ class UpstreamModels:
         known.at = time.monotonic()
 
     async def with_kind(self, upstream: Upstream) -> Upstream:
-        """The upstream, once it is known what software it is, if it says."""
+        """Return the upstream after its kind was detected, if it can be."""
         if upstream.kind is None:
             try:
                 memory = EndpointMemory()
                 provider = self._provider(upstream, "", memory)
                 await provider.kind()
                 known = memory.fact(provider.target.root, "kind")
-                # A guess, made because the server is away, is not kept.
+                # A guess, made because the server is unavailable, is not kept.
                 upstream.kind = known if isinstance(known, ServerKind) else None
             except TokenboxError:
                 pass
@@ -156,23 +162,18 @@ class UpstreamModels:
             key=None if settings.key is None else ApiKey(settings.key),
             use_tokenize_endpoint=True,
         )
-        # A memory of its own: what a server said before is not to be believed for ever.
-        own = EndpointMemory() if memory is None else memory
-        return Provider(target, memory=own, transport=self._transport)
+        # A new memory, because a shared one would never forget what a server said.
+        return Provider(target, memory=memory or EndpointMemory(), transport=self._transport)
 
 
 def not_served(model: str) -> Refusal:
-    """The refusal of a model that nobody has."""
+    """Return the refusal of a model that no upstream serves."""
     return Refusal(
         404,
         "model_not_found",
-        f"The model {model[:100]!r} is served by none of the upstreams here. GET /v1/models lists those "
-        "that are.",
+        f"No upstream serves the model {model[:100]!r}. GET /v1/models lists the models.",
         "model",
     )
-
-
-_MOST_KNOWN = 10_000
 
 
 def use_of(
@@ -182,9 +183,9 @@ def use_of(
     kind: ServerKind | None,
     found: Capabilities | None,
 ) -> ModelUse:
-    """What holds for a model: settings first, then its server, then the catalog where its models are meant.
+    """Resolve a model: by the settings, then its server, then the catalog if its models are public.
 
-    Raises :class:`Refusal` (503) where the tokenizer that is named cannot be used.
+    Raises :class:`Refusal` (503) if the tokenizer that the settings name cannot be used.
     """
     public = kind is None or kind.in_catalog
     stated = Stated(
@@ -195,11 +196,12 @@ def use_of(
         window_cap=_figure(default.max_ctx),
         headroom=_headroom(_first(settings.headroom, default.headroom)),
     )
+    server = NO_LIMITS if found is None else found.discovered
     try:
         use = resolve(
             model,
             settings=stated,
-            server=NO_LIMITS if found is None else found.discovered,
+            server=server,
             counting=Counting(named=_first(settings.tokenizer, default.tokenizer)),
         )
     except TokenboxError as error:
@@ -208,15 +210,10 @@ def use_of(
         ) from None
     if public:
         return use
-    # What somebody runs at home under a public name may hold less.
-    said = NO_LIMITS if found is None else found.discovered
-    private = resolve_figures(_NO_PUBLIC_NAME, settings=stated, server=said)
+    # A private server may run a model under a public name with a smaller window.
+    private = resolve_figures(_NO_PUBLIC_NAME, settings=stated, server=server)
     figures = {one.name: getattr(private, one.name) for one in fields(ModelFigures)}
     return replace(use, **{**figures, "model": model})
-
-
-# No catalog has a model of this name, so that only settings and servers are heard.
-_NO_PUBLIC_NAME = "(private)"
 
 
 def _figure(value: int | None) -> Figure | None:

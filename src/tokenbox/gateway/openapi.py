@@ -1,6 +1,6 @@
-"""What the gateway offers, as OpenAPI 3.1: data.
+"""The gateway's routes as OpenAPI 3.1: data.
 
-Bodies are described as far as the gateway itself reads them; the rest of a request is its API's, and passes.
+Bodies are described as far as the gateway reads them. Other fields are those of the APIs, and are forwarded.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 from tokenbox.__about__ import __version__
 from tokenbox.gateway.library import STRATEGIES
+from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.models import OutputMode
 from tokenbox.tokenizers.registry import available
 
@@ -22,7 +23,7 @@ _MODEL = {"type": "string", "minLength": 1, "maxLength": 256, "pattern": "^[!-~]
 _MESSAGES = {"type": "array", "items": _OBJECT, "maxItems": 20_000}
 _STREAM = {"type": ["boolean", "null"]}
 _PART = {"anyOf": [_TEXT, {"type": "integer"}]}
-# A text, tokens, or several of those.
+# A text, token ids, or a list of those.
 _SEVERAL = {"anyOf": [_TEXT, {"type": "array", "items": _PART}]}
 _PROMPT = {
     "anyOf": [_TEXT, {"type": "array", "items": _PART}, {"type": "array", "items": _SEVERAL}],
@@ -76,7 +77,7 @@ _NO_MODEL = {"anyOf": [_MODEL, {"type": "null"}]}
 
 
 def _counted(body: dict[str, Any]) -> dict[str, Any]:
-    """The body of a request that is only counted: where there is one model, it need not be named."""
+    """Return the schema of a body that is only counted: if there is one model, it need not be named."""
     required = [name for name in body["required"] if name != "model"]
     return {**body, "required": required, "properties": {**body["properties"], "model": _NO_MODEL}}
 
@@ -138,20 +139,18 @@ SCHEMAS: dict[str, Any] = {
         max_model_len=_FIGURE,
         tokens={"type": ["array", "null"], "items": {"type": "integer"}},
     ),
-    "Model": {
-        **_object(
-            ("id", "context_window", "max_input_tokens", "max_output_tokens", "max_model_len", "tokenizer"),
-            id=_TEXT,
-            context_window=_FIGURE,
-            max_input_tokens=_FIGURE,
-            max_output_tokens=_FIGURE,
-            max_model_len=_FIGURE,
-            tokenizer={"type": ["string", "null"]},
-        )
-    },
+    "Model": _object(
+        ("id", "context_window", "max_input_tokens", "max_output_tokens", "max_model_len", "tokenizer"),
+        id=_TEXT,
+        context_window=_FIGURE,
+        max_input_tokens=_FIGURE,
+        max_output_tokens=_FIGURE,
+        max_model_len=_FIGURE,
+        tokenizer={"type": ["string", "null"]},
+    ),
 }
 
-# Statuses that any route may answer with: who asks, what is asked, what is behind.
+# The errors of all routes.
 _ERRORS = {
     400: "The request is not what its API says, or does not fit (code context_length_exceeded).",
     401: "No key, or one that is not known, has expired or was revoked.",
@@ -160,24 +159,24 @@ _ERRORS = {
     408: "The body did not arrive in time.",
     413: "The body is too large.",
     415: "The body is compressed.",
-    429: "A quota is used up: retry-after says when it is filled again.",
-    500: "A mistake in tokenbox; or the upstream's own error.",
+    429: "A quota is used up: retry-after tells when its window ends.",
+    500: "A defect in tokenbox, or the upstream's own error.",
     502: "The upstream cannot be reached, broke off, or sent something that is not an answer.",
-    503: "No place at the upstream, or a store that is needed is away.",
+    503: "No free slot at the upstream, or a store is unavailable.",
     504: "The upstream did not answer in time.",
 }
 _MODE = {
     "name": "x-tokenbox-mode",
     "in": "header",
     "required": False,
-    "description": "What becomes of a request that does not fit.",
+    "description": "What happens to a request that does not fit.",
     "schema": {"type": "string", "enum": ["observe", "enforce", "fit"]},
 }
 _STARTED = {
     "name": "x-tokenbox-started",
     "in": "header",
     "required": False,
-    "description": "`event`: a frame `event: started` goes before the stream. Most clients break on it.",
+    "description": "`event`: an event `started` is sent before the stream. Most clients fail on it.",
     "schema": {"type": "string", "examples": ["event"]},
 }
 
@@ -187,18 +186,18 @@ def _header(about: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 _ID = {"x-request-id": _header("The client's own, if it sent one.", _TEXT)}
-# Of every answer to a request that was counted, errors too.
+# The headers of every answer to a request that was counted, including errors.
 _COUNTED = {
     **_ID,
     "x-tokenbox-mode": _header("observe, enforce or fit.", _TEXT),
-    "x-tokenbox-input-tokens": _header("What the request counts.", _COUNT),
-    "x-tokenbox-reserved": _header("What is kept free for the answer.", _COUNT),
-    "x-tokenbox-remaining": _header("What is left; not there if the window is not known.", _COUNT),
+    "x-tokenbox-input-tokens": _header("The tokens of the request.", _COUNT),
+    "x-tokenbox-reserved": _header("The tokens reserved for the answer.", _COUNT),
+    "x-tokenbox-remaining": _header("The tokens left; missing if the window is unknown.", _COUNT),
     "x-tokenbox-estimated": _header("Whether the count is an estimate.", {"enum": ["true", "false"]}),
     "x-tokenbox-layout": _header("The id of the decision, and of its proof.", _TEXT),
 }
 
-# (method, path): what it is, the schema of its body, and of its answer.
+# (method, path): summary, schema of the body, schema of the answer.
 OPERATIONS: dict[tuple[str, str], tuple[str, dict[str, Any] | None, dict[str, Any]]] = {
     ("post", "/v1/chat/completions"): ("OpenAI's chat completions.", _CHAT, _OBJECT),
     ("post", "/v1/completions"): ("OpenAI's completions.", _COMPLETION, _OBJECT),
@@ -206,18 +205,22 @@ OPERATIONS: dict[tuple[str, str], tuple[str, dict[str, Any] | None, dict[str, An
     ("post", "/v1/messages"): ("Anthropic's messages.", _MESSAGE, _OBJECT),
     ("post", "/v1/embeddings"): ("OpenAI's embeddings.", _EMBEDDING, _OBJECT),
     ("post", "/v1/chat/completions/input_tokens"): (
-        "What a chat counts.",
+        "Count the tokens of a chat.",
         _counted(_CHAT),
         SCHEMAS["Counted"],
     ),
     ("post", "/v1/responses/input_tokens"): (
-        "What a response counts.",
+        "Count the input tokens of a response.",
         _counted(_RESPONSE),
         SCHEMAS["Counted"],
     ),
-    ("post", "/v1/messages/count_tokens"): ("What a message counts.", _counted(_MESSAGE), SCHEMAS["Counted"]),
+    ("post", "/v1/messages/count_tokens"): (
+        "Count the tokens of a message.",
+        _counted(_MESSAGE),
+        SCHEMAS["Counted"],
+    ),
     ("post", "/v1/tokenize"): (
-        "The count of a text or of a chat, the tokens of a text, and the model's window.",
+        "Count and tokenize a text or a chat, and report the model's window.",
         {
             **_object((), model=_NO_MODEL, return_tokens=_ANY, tools=_ANY),
             "anyOf": [_object(("prompt",), prompt=_TEXT), _object(("messages",), messages=_MESSAGES)],
@@ -225,17 +228,17 @@ OPERATIONS: dict[tuple[str, str], tuple[str, dict[str, Any] | None, dict[str, An
         SCHEMAS["Tokenized"],
     ),
     ("post", "/tokenize"): (
-        "llama.cpp's: the tokens of a text.",
+        "Tokenize a text, in llama.cpp's form.",
         _object(("content",), content=_TEXT, model=_NO_MODEL),
         _object(("tokens",), tokens={"type": "array"}),
     ),
     ("post", "/detokenize"): (
-        "llama.cpp's: the text of tokens.",
+        "Turn tokens into text, in llama.cpp's form.",
         _object(("tokens",), tokens={"type": "array", "items": {"type": "integer"}}, model=_NO_MODEL),
         _object(("content",), content=_TEXT),
     ),
     ("post", "/v1/layout"): (
-        "Sections in a budget, as `tokenbox layout` has them.",
+        "Lay out sections within a budget, as `tokenbox layout` does.",
         _object(
             ("sections", "budget"),
             sections={"type": "array", "items": _SECTION},
@@ -245,44 +248,41 @@ OPERATIONS: dict[tuple[str, str], tuple[str, dict[str, Any] | None, dict[str, An
         _OBJECT,
     ),
     ("post", "/v1/plan"): (
-        "What of the chunks would be sent.",
+        "Plan what of the chunks would be sent.",
         _object(("chunks",), chunks=_CHUNKS, strategy=_STRATEGY, **_LIMITS),
         _OBJECT,
     ),
     ("post", "/v1/enforce"): (
-        "Whether the chunks may be sent, and the least that would let them.",
+        "Decide whether the chunks may be sent, and name the smallest fix if not.",
         _object(("chunks",), chunks=_CHUNKS, output_mode=_OUTPUT_MODE, max_tokens_request=_COUNT, **_LIMITS),
         _OBJECT,
     ),
     ("get", "/v1/models"): (
-        "The upstreams' models, each with what it can take.",
+        "List the upstreams' models, each with its limits.",
         None,
         _object(("object", "data"), object=_TEXT, data={"type": "array", "items": SCHEMAS["Model"]}),
     ),
-    ("get", "/v1/models/{model}"): ("One of them. Its name may have slashes.", None, SCHEMAS["Model"]),
+    ("get", "/v1/models/{model}"): ("Return one model. Its name may have slashes.", None, SCHEMAS["Model"]),
     ("get", "/v1/capabilities"): (
-        "The same as figures with their sources.",
+        "List the models' limits with their sources.",
         None,
         _object(("models",), models={"type": "array", "items": _OBJECT}),
     ),
-    ("get", "/healthz"): ("Whether the process is alive.", None, _object(("status",), status=_TEXT)),
+    ("get", "/healthz"): ("Report that the process is alive.", None, _object(("status",), status=_TEXT)),
     ("get", "/readyz"): (
-        "Whether it can do its work.",
+        "Report whether upstreams and stores are available.",
         None,
         _object(("status", "checks"), status=_TEXT, checks=_OBJECT),
     ),
     ("get", "/openapi.json"): ("This document.", None, _OBJECT),
-    ("get", "/metrics"): ("Figures for Prometheus.", None, {"type": "string"}),
+    ("get", "/metrics"): ("Metrics for Prometheus.", None, {"type": "string"}),
 }
 _NAME = {"name": "model", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 _OPEN = frozenset({"/healthz", "/readyz", "/openapi.json", "/metrics"})
-_MAKES_TOKENS = frozenset(
-    {"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings"}
-)
 
 
 def document() -> dict[str, Any]:
-    """The document, as JSON data."""
+    """Return the document, as JSON data."""
     paths: dict[str, dict[str, Any]] = {}
     for (method, path), (about, body, answer) in OPERATIONS.items():
         paths.setdefault(path, {})[method] = _operation(path, about, body, answer)
@@ -298,7 +298,7 @@ def document() -> dict[str, Any]:
 
 def _operation(path: str, about: str, body: dict[str, Any] | None, answer: dict[str, Any]) -> dict[str, Any]:
     content: dict[str, Any] = {"application/json": {"schema": answer}}
-    if path in _MAKES_TOKENS:
+    if path in PROTOCOLS:
         content["text/event-stream"] = {}
     if path == "/metrics":
         content = {"text/plain": {"schema": answer}}
@@ -308,14 +308,14 @@ def _operation(path: str, about: str, body: dict[str, Any] | None, answer: dict[
         "responses": {
             "200": {
                 "description": "The answer.",
-                "headers": _COUNTED if path in _MAKES_TOKENS else _ID,
+                "headers": _COUNTED if path in PROTOCOLS else _ID,
                 "content": content,
             }
         },
     }
     if path == "/readyz":
         found["responses"]["503"] = {
-            "description": "It cannot.",
+            "description": "Not ready.",
             "content": {"application/json": {"schema": answer}},
         }
     if path in _OPEN:
@@ -325,12 +325,12 @@ def _operation(path: str, about: str, body: dict[str, Any] | None, answer: dict[
     for status, when in _ERRORS.items():
         found["responses"][str(status)] = {
             "description": when,
-            "headers": _COUNTED if path in _MAKES_TOKENS else _ID,
+            "headers": _COUNTED if path in PROTOCOLS else _ID,
             "content": error,
         }
     if body is not None:
         found["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
-    if path in _MAKES_TOKENS:
+    if path in PROTOCOLS:
         found["parameters"] = [_MODE, _STARTED]
     if path.endswith("{model}"):
         found["parameters"] = [_NAME]

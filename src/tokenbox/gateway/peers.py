@@ -1,7 +1,7 @@
-"""The figures of the other workers of one gateway: each answers on a socket in a folder of theirs.
+"""The metrics of the other workers of one gateway: each answers on a socket in a shared folder.
 
-A worker that ends leaves its figures in a file there, so that sums never fall. Those of one that was killed
-are lost with it.
+A worker that ends leaves its figures in a file there, so that sums never fall. The figures of a killed worker
+are lost.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.files import OWN, replace
 from tokenbox.gateway.asgi import json_bytes, json_object
+from tokenbox.gateway.metrics import GAUGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,16 +22,16 @@ if TYPE_CHECKING:
 
     from tokenbox.gateway.metrics import Snapshot
 
-# A worker that holds its loop up for longer is left out of a page.
+# A worker whose event loop is blocked for longer is left out of the page.
 _SECONDS = 2.0
-_LARGEST = 64 << 20
 _SOCKET, _ENDED = ".sock", ".ended"
 
 
 class Peers:
-    """Of one worker, whose figures are ``own``.
+    """The other workers, for the worker whose own figures are ``own``.
 
-    ``folder`` is the workers' own, and its path is short: the name of a socket has 107 bytes at most.
+    ``folder`` is shared by the workers. Its path has to be short, as the path of a socket has at most 107
+    bytes.
     """
 
     def __init__(self, folder: Path, own: Callable[[], Snapshot]) -> None:
@@ -44,18 +45,18 @@ class Peers:
         self._server = await asyncio.start_unix_server(self._answer, str(self._path))
 
     def close(self) -> None:
-        """Leave the last figures. They may hold figures of gauges, which are no longer true."""
+        """Leave the last figures in a file, without gauges, which are no longer true."""
         if self._server is not None:
             self._server.close()
         self._path.unlink(missing_ok=True)
-        kept = {name: rows for name, rows in self._own().items() if name not in _MOMENTARY}
+        kept = {name: rows for name, rows in self._own().items() if name not in GAUGES}
         with suppress(OSError):
             replace(self._folder / f"{uuid.uuid4().hex}{_ENDED}", json_bytes(kept), new=OWN, sync=False)
 
     async def snapshots(self) -> list[Snapshot]:
-        """Of all other workers, and of those that have ended."""
+        """Return the figures of all other workers, and of those that have ended."""
         sockets = [path for path in self._folder.glob(f"*{_SOCKET}") if path != self._path]
-        answers = await asyncio.gather(*map(self._asked, sockets))
+        answers = await asyncio.gather(*map(_request, sockets))
         ended = [_read(path) for path in self._folder.glob(f"*{_ENDED}")]
         return [found for found in (*answers, *ended) if found is not None]
 
@@ -65,30 +66,18 @@ class Peers:
             await writer.drain()
         writer.close()
 
-    @staticmethod
-    async def _asked(path: Path) -> Snapshot | None:
-        try:
-            async with asyncio.timeout(_SECONDS):
-                reader, writer = await asyncio.open_unix_connection(str(path))
-                try:
-                    data = await reader.read(_LARGEST)
-                    while more := await reader.read(_LARGEST):
-                        data += more
-                finally:
-                    writer.close()
-        except (OSError, TimeoutError):
-            return None
-        return json_object(data)
 
-
-_MOMENTARY = (
-    "upstream_running",
-    "upstream_waiting",
-    "spool_files_waiting",
-    "bodies_bytes",
-    "tasks",
-    "build_info",
-)
+async def _request(path: Path) -> Snapshot | None:
+    try:
+        async with asyncio.timeout(_SECONDS):
+            reader, writer = await asyncio.open_unix_connection(str(path))
+            try:
+                data = await reader.read()
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return None
+    return json_object(data)
 
 
 def _read(path: Path) -> Snapshot | None:

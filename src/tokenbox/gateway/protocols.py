@@ -1,4 +1,4 @@
-"""What the APIs differ in, as data: where a request says its output limit, where an answer says its usage."""
+"""The differences between the APIs, as data: where a request states its output limit, an answer its usage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ErrorStyle(StrEnum):
-    """Whose shape errors have."""
+    """The API whose shape errors have."""
 
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
@@ -23,7 +23,7 @@ class ErrorStyle(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UsageKeys:
-    """The names in an answer's ``usage``. Input is the sum of ``input``; details are (object, key) pairs."""
+    """The names in an answer's ``usage``. Input is the sum of ``input``; the others are paths."""
 
     input: tuple[str, ...]
     output: str
@@ -55,12 +55,12 @@ _ANTHROPIC_USAGE = UsageKeys(
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """One API that makes tokens.
+    """An API that generates tokens or embeddings.
 
-    ``output_keys``: where a request may state its output limit, the API's own first. ``input_key``:
-    where its input is, also the ``param`` of an error. ``inner``: the key, in a stream's first event, of
-    the object that takes our extra key; None where that is the event itself. ``ends``: what a stream's last
-    event has in it.
+    ``output_keys`` are the fields of a request that limit its output, the API's own first. ``input_key`` is
+    the field of its input, also the ``param`` of an error. ``inner`` is the key, in the first event of a
+    stream, of the object that the gateway adds its key to; None for the event itself. The last event
+    of a stream has one of the markers ``ends``.
     """
 
     api: Api
@@ -79,71 +79,81 @@ class Protocol:
 
     @property
     def needs_input(self) -> bool:
-        """Whether a request has to have one; of the Responses API it may be a prompt that OpenAI keeps."""
+        """Whether the input is required. The Responses API can refer to a prompt that OpenAI stores."""
         return self.name != "responses"
 
     @property
     def takes_prompts(self) -> bool:
-        """Whether its input is texts or tokens, maybe several at once, and no messages."""
+        """Whether its input is texts or token ids, possibly several, and not messages."""
         return self.name in ("completions", "embeddings")
 
     def usage_in(self, value: Mapping[str, Any]) -> Usage | None:
-        """The usage that an answer, or an event of a stream, reports."""
+        """Return the usage that an answer, or an event of a stream, reports."""
         keys = self.usage_keys
         for holder in (value, value.get("response"), value.get("message")):
             usage = holder.get("usage") if isinstance(holder, dict) else None
             if isinstance(usage, dict):
-                # Anthropic's first event has all the input, and of the output what there is by then.
+                # Anthropic's first event has the whole input, but only the output up to then.
                 is_final = holder is not value.get("message")
                 found = _usage(usage if is_final else {**usage, keys.output: None}, keys)
                 if self.output_keys or found is None or found.output_tokens is not None:
                     return found
-                return replace(found, output_tokens=0)  # vectors, and nobody reports that they are not tokens
+                return replace(found, output_tokens=0)  # embeddings have no output tokens to report
         return None
 
 
-# llama.cpp heeds all of them in each of OpenAI's APIs; the last is its own.
+# llama.cpp heeds all of them in each of OpenAI's APIs. The last is its own.
 _OPENAI_OUTPUT = ("max_completion_tokens", "max_tokens", "n_predict")
 _DONE = (b"[DONE]",)
-_RESPONSE_ENDS = (b"response.completed", b"response.incomplete", b"response.failed", b"[DONE]")
 
 CHAT = Protocol(
-    *(Api.CHAT, "/v1/chat/completions", ErrorStyle.OPENAI, "messages", _OPENAI_OUTPUT, _CHAT_USAGE),
+    Api.CHAT,
+    "/v1/chat/completions",
+    ErrorStyle.OPENAI,
+    input_key="messages",
+    output_keys=_OPENAI_OUTPUT,
+    usage_keys=_CHAT_USAGE,
     asks_for_usage=True,
     ends=_DONE,
 )
 COMPLETIONS = Protocol(
-    *(Api.COMPLETIONS, "/v1/completions", ErrorStyle.OPENAI, "prompt"),
-    ("max_tokens", "max_completion_tokens", "n_predict"),
-    _CHAT_USAGE,
+    Api.COMPLETIONS,
+    "/v1/completions",
+    ErrorStyle.OPENAI,
+    input_key="prompt",
+    output_keys=("max_tokens", "max_completion_tokens", "n_predict"),
+    usage_keys=_CHAT_USAGE,
     asks_for_usage=True,
     ends=_DONE,
 )
 RESPONSES = Protocol(
-    *(
-        Api.RESPONSES,
-        "/v1/responses",
-        ErrorStyle.OPENAI,
-        "input",
-        ("max_output_tokens", *_OPENAI_OUTPUT),
-        _RESPONSES_USAGE,
-        "response",
-    ),
-    ends=_RESPONSE_ENDS,
+    Api.RESPONSES,
+    "/v1/responses",
+    ErrorStyle.OPENAI,
+    input_key="input",
+    output_keys=("max_output_tokens", *_OPENAI_OUTPUT),
+    usage_keys=_RESPONSES_USAGE,
+    inner="response",
+    ends=(b"response.completed", b"response.incomplete", b"response.failed", b"[DONE]"),
 )
 MESSAGES = Protocol(
-    *(
-        Api.MESSAGES,
-        "/v1/messages",
-        ErrorStyle.ANTHROPIC,
-        "messages",
-        ("max_tokens",),
-        _ANTHROPIC_USAGE,
-        "message",
-    ),
-    ends=(b"message_stop", b"[DONE]"),  # vLLM's has the other API's end, too
+    Api.MESSAGES,
+    "/v1/messages",
+    ErrorStyle.ANTHROPIC,
+    input_key="messages",
+    output_keys=("max_tokens",),
+    usage_keys=_ANTHROPIC_USAGE,
+    inner="message",
+    ends=(b"message_stop", b"[DONE]"),  # vLLM also sends OpenAI's end
 )
-EMBEDDINGS = Protocol(Api.EMBEDDINGS, "/v1/embeddings", ErrorStyle.OPENAI, "input", (), _CHAT_USAGE)
+EMBEDDINGS = Protocol(
+    Api.EMBEDDINGS,
+    "/v1/embeddings",
+    ErrorStyle.OPENAI,
+    input_key="input",
+    output_keys=(),
+    usage_keys=_CHAT_USAGE,
+)
 
 PROTOCOLS = {protocol.path: protocol for protocol in (CHAT, COMPLETIONS, RESPONSES, MESSAGES, EMBEDDINGS)}
 
@@ -153,15 +163,15 @@ _IN_EVENT = re.compile(rb"(?:\A|[\r\n])data:[ \t]*\{(\s*\})?")
 
 
 def with_key(data: bytes, value: bytes) -> bytes:
-    """The JSON object ``data`` with a first key ``tokenbox``; every other byte stays."""
+    """Return the JSON object ``data`` with a first key ``tokenbox``; every other byte stays."""
     return _with_key_at(_AT_TOP.search(data), data, value)
 
 
 def event_with_key(frame: bytes, inner: str | None, value: bytes) -> bytes:
-    """The event of a stream with that key first in its object, or in the object named ``inner`` there.
+    """Return the event with that key first in its object, or in the object named ``inner`` there.
 
-    The very frame, where there is none. No string can pose as the name: a quote inside a string has a
-    backslash before it, so the name would end in one.
+    If there is no such object, the same ``frame`` is returned. The name cannot be matched inside a string,
+    where its quote would have a backslash before it.
     """
     return _with_key_at((_IN_EVENT if inner is None else _AT[inner]).search(frame), frame, value)
 
@@ -177,7 +187,7 @@ def _with_key_at(at: re.Match[bytes] | None, data: bytes, value: bytes) -> bytes
 def _usage(usage: Mapping[str, Any], keys: UsageKeys) -> Usage | None:
     parts = [_count(usage.get(key)) for key in keys.input]
     known = [part for part in parts if part is not None]
-    # The cached parts may be left out; without the first, nothing is known.
+    # The cached parts may be missing; without the first part the input is unknown.
     inputs = sum(known) if parts[0] is not None else None
     output = _count(usage.get(keys.output))
     if inputs is None and output is None:

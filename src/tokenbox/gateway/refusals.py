@@ -1,11 +1,11 @@
-"""Errors as each protocol's clients understand them: one place maps an error to HTTP."""
+"""Errors in the shape of each API: the one place that maps an error to HTTP."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.gateway.asgi import Reply, json_bytes
+from tokenbox.gateway.asgi import BodyEncoded, BodyTimeout, BodyTooLarge, Reply, json_bytes
 from tokenbox.gateway.protocols import ErrorStyle
 from tokenbox.providers.framing import frame
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tokenbox.gateway.protocols import Protocol
 
-# Status: OpenAI's type, Anthropic's type (docs of both APIs).
+# Status: OpenAI's error type, Anthropic's error type (docs of both APIs).
 _TYPES = {
     400: ("invalid_request_error", "invalid_request_error"),
     401: ("authentication_error", "authentication_error"),
@@ -33,9 +33,12 @@ _TYPES = {
 }
 
 
-@dataclass(eq=False, slots=True)  # not frozen: contexts that it passes through set its traceback
+@dataclass(eq=False, slots=True)  # not frozen, because Python sets the traceback of an exception
 class Refusal(Exception):
-    """A request ends here. ``code`` is stable; ``tokenbox`` has the figures; ``headers`` go along."""
+    """An error answer to a request.
+
+    ``code`` is stable, ``tokenbox`` has the figures, ``headers`` are added to the answer's own.
+    """
 
     status: int
     code: str
@@ -43,10 +46,10 @@ class Refusal(Exception):
     param: str | None = None
     tokenbox: Mapping[str, object] | None = None
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    anthropic_message: str | None = field(default=None)
+    anthropic_message: str | None = None
 
     def reply(self, style: ErrorStyle, request_id: str) -> Reply:
-        """The error as a whole answer in the shape of that API."""
+        """Return the error as an answer in the shape of that API."""
         return Reply.of(self.body(style, request_id), self.status, self.headers)
 
     def body(self, style: ErrorStyle, request_id: str) -> dict[str, object]:
@@ -60,7 +63,7 @@ class Refusal(Exception):
         return {"error": error, **extra}
 
     def event(self, protocol: Protocol, request_id: str, sequence: int = 0) -> bytes:
-        """The error as the last event of a stream that has begun."""
+        """Return the error as the last event of a stream."""
         if protocol.style is ErrorStyle.ANTHROPIC:
             return frame(json_bytes(self.body(ErrorStyle.ANTHROPIC, request_id)), b"error")
         if protocol.name == "responses":
@@ -75,7 +78,34 @@ class Refusal(Exception):
         return frame(json_bytes(self.body(ErrorStyle.OPENAI, request_id)))
 
 
-def over_limit(  # a refusal has so many figures
+def invalid_request(message: str, param: str | None = None) -> Refusal:
+    """Return the refusal (400) of a request that does not conform to its API."""
+    begins_with_name = param is not None and message.startswith(param)
+    text = message if begins_with_name else message[0].upper() + message[1:]
+    return Refusal(400, "invalid_request", text, param)
+
+
+def unavailable(code: str, message: str, retry_after: int) -> Refusal:
+    """Return the refusal (503) for something that may be available again in ``retry_after`` seconds."""
+    return Refusal(503, code, message, headers=((b"retry-after", b"%d" % retry_after),))
+
+
+def unauthorized(code: str, message: str) -> Refusal:
+    """Return the refusal (401) for a missing or wrong key."""
+    return Refusal(401, code, message, headers=((b"www-authenticate", b"Bearer"),))
+
+
+def body_refusal(error: BodyTooLarge | BodyTimeout | BodyEncoded) -> Refusal:
+    """Return the refusal for a body that was not read."""
+    if isinstance(error, BodyTooLarge):
+        return Refusal(413, error.code, error.message)
+    if isinstance(error, BodyEncoded):
+        return Refusal(415, error.code, error.message, headers=((b"accept-encoding", b"identity"),))
+    # The rest of the body is not waited for (RFC 9110, 15.5.9).
+    return Refusal(408, error.code, error.message, headers=((b"connection", b"close"),))
+
+
+def context_length_exceeded(
     *,
     input_tokens: int,
     reserved: int,
@@ -85,9 +115,9 @@ def over_limit(  # a refusal has so many figures
     exact: bool,
     figures: Mapping[str, object],
 ) -> Refusal:
-    """Input and reserved output do not fit: the texts that clients parse (docs/gateway.md names them).
+    """Return the refusal for input and reserved output that do not fit, in the texts that clients parse.
 
-    ``limit`` is what input and output together may be, ``window`` the model's own figure.
+    ``limit`` bounds input and output together; ``window`` is the model's own figure.
     """
     about = "" if exact else " (estimated)"
     wanted = input_tokens + reserved

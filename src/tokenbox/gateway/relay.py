@@ -1,4 +1,4 @@
-"""The answer on its way from the upstream to the client."""
+"""Relay an answer from the upstream to the client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tokenbox.gateway.asgi import json_object
 from tokenbox.gateway.protocols import ErrorStyle, with_key
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.taps import Tap
-from tokenbox.gateway.upstream import NOT_RETURNED, OURS
+from tokenbox.gateway.upstream import NOT_RETURNED, OWN_PREFIX
 from tokenbox.providers.errors import AnswerTooLarge
 from tokenbox.providers.wire import BrokenAnswer, Failure
 
@@ -24,19 +24,20 @@ if TYPE_CHECKING:
 _OK = 200
 _FIRST_ERROR = 400
 _KEY_STATUSES = (401, 403)
-# A whole answer larger than this is not an answer of a model: 4,096 embeddings of 4,096 figures are 200 MB.
+# The largest whole answer, in bytes: 4,096 embeddings of 4,096 numbers are 200 MB.
 _MAX_ANSWER = 256 << 20
-# The id of the answer is the gateway's; by the upstream's own, its people find it.
+# The upstream's request id, which its operators need, beside the gateway's.
 _RENAMED = {b"x-request-id": b"x-tokenbox-upstream-request-id"}
 
 
 @dataclass(slots=True)
 class CallOutcome:
-    """What came of a request. ``status`` as the client saw it; ``usage`` as the upstream reported it.
+    """The outcome of a request. ``status`` is what the client saw; ``usage`` is what the upstream reported.
 
-    ``begun``: the head was sent; ``ended``: so was the last byte; ``complete``: and nothing was wrong.
-    ``left``: the client was gone before that. ``used_nothing``: the upstream refused it, or never got it.
-    ``sent``, ``first_byte``: when it went to the upstream, and when the answer began, by the monotonic clock.
+    ``begun``: the head was sent; ``ended``: so was the last byte; ``complete``: and the answer was not an
+    error. ``left``: the client disconnected before. ``used_nothing``: the upstream refused the request, or
+    did not receive it. ``sent`` and ``first_byte`` are times of the monotonic clock, in seconds: when the
+    request was sent on, and when the answer began.
     """
 
     status: int = 0
@@ -52,10 +53,11 @@ class CallOutcome:
 
 @dataclass(slots=True)
 class Relay:
-    """One answer. ``headers`` are ours, ``note`` is the value of our key, ``started`` a frame to go first.
+    """The relay of one answer.
 
-    ``hide_usage``: we asked the upstream for usage and the client did not. :meth:`run` raises
-    :class:`Refusal` only before anything was sent; what goes wrong later is the last event of the stream.
+    ``headers`` are the gateway's own, ``note`` is the value of its key, and ``started`` is an event to send
+    first. ``hide_usage``: the gateway asked for usage, and the client did not. :meth:`run` raises
+    :class:`Refusal` only before the answer began; a later failure becomes the last event of the stream.
     """
 
     call: ApiCall
@@ -78,7 +80,7 @@ class Relay:
             await self.whole()
 
     async def whole(self) -> None:
-        """An answer in one piece: our key first, every other byte as it came."""
+        """Relay an answer in one piece: the gateway's key is added first, every other byte stays."""
         data = await self._body()
         value = json_object(data)
         if value is None:
@@ -87,7 +89,7 @@ class Relay:
         await self._send_whole(_OK, with_key(data, self.note))
 
     async def stream(self) -> None:
-        """Event by event."""
+        """Relay an event stream."""
         tap = Tap(self.call.protocol, self.note, hide_usage=self.hide_usage, started=self.started)
         failure: Refusal | None = None
         try:
@@ -97,7 +99,7 @@ class Relay:
                 if out:
                     await self._send_piece(out)
                 if tap.is_garbled:
-                    raise BrokenAnswer(Failure.GARBLED)  # noqa: TRY301  # as the connection would say
+                    raise BrokenAnswer(Failure.GARBLED)  # noqa: TRY301  # handled like a broken connection
             if rest := tap.rest():
                 await self._send_piece(rest)
             if not tap.whole:
@@ -116,21 +118,20 @@ class Relay:
         await self.send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def error(self) -> None:
-        """The upstream's own error, if it has the protocol's shape and tells no secret; else one that has."""
+        """Relay the upstream's error if it has the API's shape and reveals no secret; else raise another."""
         status = self.answer.status
         self.outcome.used_nothing = True
         if status in _KEY_STATUSES and self.upstream.settings.key is not None:
-            # Its text may quote the key, which is the operator's.
+            # The upstream's error may quote the operator's key.
             raise Refusal(
                 502,
                 "upstream_refused_key",
                 f"The upstream {self.upstream.name!r} refused the gateway's own key. "
-                "The operator has to look after it.",
+                "The operator has to replace it.",
             )
         if status < _FIRST_ERROR:
             raise self.upstream.failed(Failure.GARBLED)
-        data = await self._body()
-        data = self.upstream.withheld(data)
+        data = self.upstream.withheld(await self._body())
         value = json_object(data)
         if value is not None and self._has_shape(value):
             await self._send_whole(status, data)
@@ -139,7 +140,7 @@ class Relay:
         raise Refusal(
             status,
             "upstream_error",
-            f"The upstream {self.upstream.name!r} answered {status}{_said(value, data)}",
+            f"The upstream {self.upstream.name!r} answered {status}{_error_text(value, data)}",
             headers=() if retry is None else ((b"retry-after", retry),),
         )
 
@@ -150,7 +151,6 @@ class Relay:
         return self.call.protocol.style is ErrorStyle.OPENAI or value.get("type") == "error"
 
     async def _body(self) -> bytes:
-        """The whole body of the answer."""
         try:
             return await self.answer.read(_MAX_ANSWER)
         except BrokenAnswer as error:
@@ -169,33 +169,33 @@ class Relay:
         )
 
     async def _start(self, status: int, *more: tuple[bytes, bytes]) -> None:
-        """The head, once."""
+        """Send the head, once."""
         if self.outcome.begun:
             return
         self.outcome.begun, self.outcome.status = True, status
         self.outcome.first_byte = time.monotonic()
-        ours = [*self.headers, *more]
-        named = {name for name, _ in ours}
-        theirs = [
+        own = [*self.headers, *more]
+        own_names = {name for name, _ in own}
+        relayed = [
             (_RENAMED.get(name, name), self.upstream.withheld(value))
             for name, value in ((name.lower(), value) for name, value in self.answer.raw_headers)
-            if name in _RENAMED or not (name in NOT_RETURNED or name in named or name.startswith(OURS))
+            if name in _RENAMED
+            or not (name in NOT_RETURNED or name in own_names or name.startswith(OWN_PREFIX))
         ]
-        headers = [*theirs, *ours]
-        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.start", "status": status, "headers": [*relayed, *own]})
 
 
 def _is_stream(content_type: bytes) -> bool:
     return content_type.lower().startswith(b"text/event-stream")
 
 
-def _said(value: dict[str, Any] | None, data: bytes) -> str:
-    """What a server said in a shape of its own: FastAPI's, SGLang's, plain text."""
+def _error_text(value: dict[str, Any] | None, data: bytes) -> str:
+    """Return the text of an error in another shape: FastAPI's, SGLang's, plain text."""
     for key in ("message", "detail", "error"):
-        said = None if value is None else value.get(key)
-        if isinstance(said, dict):
-            said = said.get("message")
-        if isinstance(said, str) and said:
-            return f": {said[:1000]}"
+        message = None if value is None else value.get(key)
+        if isinstance(message, dict):
+            message = message.get("message")
+        if isinstance(message, str) and message:
+            return f": {message[:1000]}"
     text = data[:200].decode("utf-8", "replace").strip()
     return f": {text}" if text and not text.startswith("<") else "."

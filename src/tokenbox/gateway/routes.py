@@ -1,4 +1,4 @@
-"""The gateway's own routes: what it knows, and the library over HTTP."""
+"""The gateway's own routes: health, models, counts, and the library over HTTP."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.content.request import Request
 from tokenbox.content.weight import weight_text
-from tokenbox.errors import ContextCriticalOverflow, TokenboxError
+from tokenbox.errors import TokenboxError
 from tokenbox.gateway.asgi import Reply, json_bytes
-from tokenbox.gateway.calls import bad, read_call, read_in_time, read_object
-from tokenbox.gateway.counting import texts_of
+from tokenbox.gateway.calls import parse_body, read_call
+from tokenbox.gateway.counting import text_tokenizer
 from tokenbox.gateway.library import (
-    WholeCounted,
+    KnownCount,
     chunks_of,
     enforcement_of,
     layout_of,
@@ -21,7 +21,8 @@ from tokenbox.gateway.library import (
 )
 from tokenbox.gateway.models import not_served
 from tokenbox.gateway.protocols import CHAT, COMPLETIONS, MESSAGES, RESPONSES
-from tokenbox.gateway.refusals import Refusal
+from tokenbox.gateway.refusals import Refusal, invalid_request
+from tokenbox.gateway.strict_json import read_object
 from tokenbox.policy import ChunkKind
 from tokenbox.providers.kinds import AUTO
 from tokenbox.tokenizers.registry import get
@@ -31,35 +32,36 @@ if TYPE_CHECKING:
 
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.gateway.admission import Counted
-    from tokenbox.gateway.app import Application, Gateway
+    from tokenbox.gateway.app import Application, Gateway, Handler
     from tokenbox.gateway.asgi import Incoming
-    from tokenbox.gateway.build import GatewayServices
+    from tokenbox.gateway.authentication import Grant
     from tokenbox.gateway.calls import ApiCall, Headers
     from tokenbox.gateway.protocols import Protocol
-    from tokenbox.gateway.services import Grant
+    from tokenbox.gateway.services import GatewayServices
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.models import ModelFigures, ModelUse
     from tokenbox.tokenizers.protocol import Tokenizer
 
 MODELS = "/v1/models"
 _PROMETHEUS = b"text/plain; version=0.0.4; charset=utf-8"
+_OK = 200
 _UNAVAILABLE = 503
 
 
 class Routes:
     """Each method answers one route."""
 
-    def __init__(self, standing: GatewayServices) -> None:
-        self.standing = standing
+    def __init__(self, services: GatewayServices) -> None:
+        self.services = services
 
     def add_operating_to(self, app: Application) -> None:
-        """What monitors ask: on a port of its own, where there is one."""
+        """Add the routes for monitoring: on the operator's listener, if there is one."""
         app.add("GET", "/healthz", self.healthz)
         app.add("GET", "/readyz", self.readyz)
         app.add("GET", "/metrics", self.metrics)
 
     def add_to(self, gateway: Gateway, *, operating: bool = True) -> None:
-        """All routes; ``operating``: also what monitors ask."""
+        """Add all routes. ``operating`` adds those for monitoring, too."""
         if operating:
             self.add_operating_to(gateway)
         for method, path, handler in (
@@ -68,51 +70,47 @@ class Routes:
             ("GET", MODELS, self.models),
             ("GET", f"{MODELS}/{{model}}", self.model),
             ("GET", "/v1/capabilities", self.capabilities),
-            ("POST", "/v1/chat/completions/input_tokens", self._counts(CHAT)),
-            ("POST", "/v1/responses/input_tokens", self._counts(RESPONSES)),
-            ("POST", "/v1/messages/count_tokens", self._counts(MESSAGES)),
+            ("POST", "/v1/chat/completions/input_tokens", self._count_route(CHAT)),
+            ("POST", "/v1/responses/input_tokens", self._count_route(RESPONSES)),
+            ("POST", "/v1/messages/count_tokens", self._count_route(MESSAGES)),
             ("POST", "/v1/tokenize", self.tokenize_v1),
             ("POST", "/tokenize", self.tokenize),
             ("POST", "/detokenize", self.detokenize),
-            ("POST", "/v1/layout", self._library(self._layout)),
-            ("POST", "/v1/plan", self._library(self._plan)),
-            ("POST", "/v1/enforce", self._library(self._enforce)),
+            ("POST", "/v1/layout", self._library_route(self._layout)),
+            ("POST", "/v1/plan", self._library_route(self._plan)),
+            ("POST", "/v1/enforce", self._library_route(self._enforce)),
         ):
             gateway.add(method, path, handler)
 
-    # How it is.
-
     async def healthz(self, incoming: Incoming, request_id: str) -> Reply:
-        """This process is alive."""
+        """Report that the process is alive."""
         return Reply.of({"status": "ok"})
 
     async def readyz(self, incoming: Incoming, request_id: str) -> Reply:
-        """Whether it can do its work: the upstreams, the stores."""
-        checks = await self.standing.checks()
+        """Report whether the upstreams and stores are available."""
+        checks = await self.services.checks()
         ready = all(check["ok"] for check in checks.values())
         return Reply.of(
             {"status": "ready" if ready else "not ready", "checks": checks}, 200 if ready else _UNAVAILABLE
         )
 
     async def metrics(self, incoming: Incoming, request_id: str) -> Reply:
-        return Reply(200, await self.standing.page(), (), _PROMETHEUS)
+        return Reply(200, await self.services.metrics_page(), (), _PROMETHEUS)
 
     async def openapi(self, incoming: Incoming, request_id: str) -> Reply:
         from tokenbox.gateway.openapi import document  # noqa: PLC0415  # on request
 
         return Reply.of(document())
 
-    # What models can do.
-
     async def models(self, incoming: Incoming, request_id: str) -> Reply:
-        """The upstreams' lists, each model with what it can take."""
-        grant = await self.standing.authenticator.admit(incoming)
+        """List the models of the upstreams, each with its limits."""
+        grant = await self.services.authenticator.admit(incoming)
         data = [item async for item in self._models(grant)]
         return Reply.of({"object": "list", "data": data})
 
     async def model(self, incoming: Incoming, request_id: str) -> Reply:
-        """One of them. A name may have slashes."""
-        grant = await self.standing.authenticator.admit(incoming)
+        """Return one model. Its name may have slashes."""
+        grant = await self.services.authenticator.admit(incoming)
         name = incoming.path.removeprefix(f"{MODELS}/")
         grant.check(name)
         async for item in self._models(grant):
@@ -121,91 +119,89 @@ class Routes:
         raise not_served(name)
 
     async def capabilities(self, incoming: Incoming, request_id: str) -> Reply:
-        """The same as figures with their sources."""
-        grant = await self.standing.authenticator.admit(incoming)
-        found = []
-        for upstream in self.standing.upstreams:
-            for item in await self.standing.upstream_models(upstream, grant):
-                use = await self.standing.models.use(upstream, item["id"])
-                found.append(
-                    {
-                        "id": item["id"],
-                        "upstream": upstream.name,
-                        "kind": AUTO if upstream.kind is None else upstream.kind.name,
-                        "context_window": use.context_window,
-                        "max_input_tokens": use.max_input,
-                        "max_output_tokens": use.max_output,
-                        "headroom": weight_text(use.headroom),
-                        "reserve_out": use.output_reserve,
-                        "limit": use.usable,
-                        "sources": dict(use.sources),
-                        "tokenizer": self.standing.tokenizer_of(upstream, use),
-                        "mode": self.standing.settings.mode.value,
-                    }
-                )
+        """List the models' limits with their sources."""
+        grant = await self.services.authenticator.admit(incoming)
+        found = [
+            {
+                "id": item["id"],
+                "upstream": upstream.name,
+                "kind": AUTO if upstream.kind is None else upstream.kind.name,
+                "context_window": use.context_window,
+                "max_input_tokens": use.max_input,
+                "max_output_tokens": use.max_output,
+                "headroom": weight_text(use.headroom),
+                "reserve_out": use.output_reserve,
+                "limit": use.usable,
+                "sources": dict(use.sources),
+                "tokenizer": self.services.tokenizer_of(upstream, use),
+                "mode": self.services.settings.mode.value,
+            }
+            async for upstream, item, use in self._uses(grant)
+        ]
         return Reply.of({"models": found})
 
+    async def _uses(self, grant: Grant) -> AsyncIterator[tuple[Upstream, dict[str, Any], ModelUse]]:
+        """Yield every model of every upstream, as listed, and its resolved limits."""
+        for upstream in self.services.upstreams:
+            for item in await self.services.upstream_models(upstream, grant):
+                yield upstream, item, await self.services.models.use(upstream, item["id"])
+
     async def _models(self, grant: Grant) -> AsyncIterator[dict[str, Any]]:
+        """Yield the models as OpenAI's API lists them, each name once, with their limits."""
         seen: set[str] = set()
-        for upstream in self.standing.upstreams:
-            for item in await self.standing.upstream_models(upstream, grant):
-                if item["id"] in seen:
-                    continue
+        async for upstream, item, use in self._uses(grant):
+            if item["id"] not in seen:
                 seen.add(item["id"])
-                use = await self.standing.models.use(upstream, item["id"])
                 yield {
                     **item,
                     "context_window": use.context_window,
                     "max_input_tokens": use.max_input,
                     "max_output_tokens": use.max_output,
                     "max_model_len": use.context_window,
-                    "tokenizer": self.standing.tokenizer_of(upstream, use),
+                    "tokenizer": self.services.tokenizer_of(upstream, use),
                 }
 
-    # Counts.
-
-    def _counts(self, protocol: Protocol) -> Callable[[Incoming, str], Any]:
+    def _count_route(self, protocol: Protocol) -> Handler:
         async def count(incoming: Incoming, _: str) -> Reply:
-            grant, body, model, upstream = await self._asked(incoming)
+            grant, body, model, upstream = await self._read_request(incoming)
             call = await self._call(protocol, {**body, "model": model}, grant.client_auth)
-            use = await self.standing.models.use(upstream, model)
-            counted = await self.standing.counting.count(call, upstream, use)
+            use = await self.services.models.use(upstream, model)
+            counted = await self.services.counting.count(call, upstream, use)
             value: dict[str, object] = {"input_tokens": counted.tokens}
             if protocol is not MESSAGES:
                 value["object"] = "response.input_tokens"
-            value["tokenbox"] = _about(counted)
+            value["tokenbox"] = _provenance(counted)
             return Reply.of(value)
 
         return count
 
     async def tokenize(self, incoming: Incoming, request_id: str) -> Reply:
-        """llama.cpp's form: the upstream's own answer where it has one, else the tokens counted with here."""
-        grant, body, model, upstream = await self._asked(incoming)
+        """Tokenize a text in llama.cpp's form: by the upstream, or locally if it has no such endpoint."""
+        grant, body, model, upstream = await self._read_request(incoming)
         content = body.get("content")
         if not isinstance(content, str):
-            raise bad("content is the text to tokenize.", "content")
-        if self.standing.speaks_tokenize(upstream):
-            status, answer = await upstream.ask("/tokenize", body, grant.client_auth)
-            if status == 200 and isinstance(answer, dict):  # noqa: PLR2004
-                return Reply.of(answer)
-        return Reply.of({"tokens": await self._encoded(upstream, model, content)})
+            raise invalid_request("content is the text to tokenize.", "content")
+        answer = await _llama_answer(upstream, "/tokenize", body, grant)
+        if answer is None:
+            tokenizer = text_tokenizer(await self.services.models.use(upstream, model))
+            answer = {"tokens": await self._in_thread(lambda: tokenizer.encode(content))}
+        return Reply.of(answer)
 
     async def detokenize(self, incoming: Incoming, request_id: str) -> Reply:
-        grant, body, model, upstream = await self._asked(incoming)
+        grant, body, model, upstream = await self._read_request(incoming)
         tokens = body.get("tokens")
         if not isinstance(tokens, list) or not all(type(token) is int for token in tokens):
-            raise bad("tokens is a list of whole numbers.", "tokens")
-        if self.standing.speaks_tokenize(upstream):
-            status, answer = await upstream.ask("/detokenize", body, grant.client_auth)
-            if status == 200 and isinstance(answer, dict):  # noqa: PLR2004
-                return Reply.of(answer)
-        tokenizer = texts_of(await self.standing.models.use(upstream, model))
-        return Reply.of({"content": await self._worked(lambda: tokenizer.decode(tokens))})
+            raise invalid_request("tokens is a list of whole numbers.", "tokens")
+        answer = await _llama_answer(upstream, "/detokenize", body, grant)
+        if answer is None:
+            tokenizer = text_tokenizer(await self.services.models.use(upstream, model))
+            answer = {"content": await self._in_thread(lambda: tokenizer.decode(tokens))}
+        return Reply.of(answer)
 
     async def tokenize_v1(self, incoming: Incoming, request_id: str) -> Reply:
-        """A text, or messages with tools: the count, the tokens, and the model's window."""
-        grant, body, model, upstream = await self._asked(incoming)
-        use = await self.standing.models.use(upstream, model)
+        """Count and tokenize a text, or messages with tools."""
+        grant, body, model, upstream = await self._read_request(incoming)
+        use = await self.services.models.use(upstream, model)
         text = next(
             (body[key] for key in ("prompt", "content", "text") if isinstance(body.get(key), str)), None
         )
@@ -214,21 +210,17 @@ class Routes:
         elif text is not None:
             call = await self._call(COMPLETIONS, {"model": model, "prompt": text}, grant.client_auth)
         else:
-            raise bad("give prompt (a text), or messages.", "prompt")
-        counting = self.standing.counting
+            raise invalid_request("give prompt (a text), or messages.", "prompt")
+        counting = self.services.counting
         counted = await counting.count(call, upstream, use)
         value: dict[str, object] = {"count": counted.tokens, "max_model_len": use.context_window}
         if body.get("return_tokens", True) is not False:
             value["tokens"] = await counting.tokens_of(call, upstream, use, counted)
-        return Reply.of({**value, **_about(counted)})
+        return Reply.of({**value, **_provenance(counted)})
 
-    # The library over HTTP.
-
-    def _library(
-        self, work: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
-    ) -> Callable[[Incoming, str], Any]:
+    def _library_route(self, work: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> Handler:
         async def answer(incoming: Incoming, _: str) -> Reply:
-            grant = await self.standing.authenticator.admit(incoming)
+            grant = await self.services.authenticator.admit(incoming)
             body = await self._body(incoming)
             if isinstance(body.get("model"), str):
                 grant.check(body["model"])
@@ -237,7 +229,7 @@ class Routes:
         return answer
 
     async def _layout(self, body: dict[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = await self._worked(lambda: layout_of(body))
+        found: dict[str, Any] = await self._in_thread(lambda: layout_of(body))
         return found
 
     async def _plan(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -251,83 +243,84 @@ class Routes:
         work: Callable[[dict[str, Any], ModelFigures | None, Tokenizer | RequestCounter], dict[str, Any]],
         body: dict[str, Any],
     ) -> dict[str, Any]:
-        """``work`` with what is known of the model, and what counts for it: messages as its requests are."""
+        """Call ``work`` with the model's limits and its counter. Messages are counted as its requests are."""
         use = None
         counter: Tokenizer | RequestCounter | None = named_tokenizer(body)
         if isinstance(body.get("model"), str):
-            upstream = await self.standing.models.upstream_of(body["model"])
-            use = await self.standing.models.use(upstream, body["model"])
+            upstream = await self.services.models.upstream_of(body["model"])
+            use = await self.services.models.use(upstream, body["model"])
             if counter is None:
                 counter = await self._counter(body, upstream, use)
         counting = get("o200k_base") if counter is None else counter
-        found: dict[str, Any] = await self._worked(lambda: work(body, use, counting))
+        found: dict[str, Any] = await self._in_thread(lambda: work(body, use, counting))
         return found
 
     async def _counter(
         self, body: dict[str, Any], upstream: Upstream, use: ModelUse
     ) -> Tokenizer | RequestCounter:
-        """What counts a body's chunks: of messages, the whole as it would be counted if it were sent."""
-        chunks = await self._worked(lambda: chunks_of(body))
+        """Return the counter of a body's chunks; messages are counted as one request."""
+        chunks = await self._in_thread(lambda: chunks_of(body))
         if chunks.kind is not ChunkKind.MESSAGES:
-            return texts_of(use)
+            return text_tokenizer(use)
         call = await self._call(CHAT, {"model": use.model, "messages": body["chunks"]})
-        counted = await self.standing.counting.count(call, upstream, use)
-        return WholeCounted(Request.of_items(chunks.read), counted.count, use.counter)
+        counted = await self.services.counting.count(call, upstream, use)
+        return KnownCount(Request.of_items(chunks.read), counted.count, use.counter)
 
-    async def _worked(self, work: Callable[[], Any]) -> Any:  # noqa: ANN401
-        """``work`` in a thread, its errors as answers."""
+    async def _in_thread(self, work: Callable[[], Any]) -> Any:  # noqa: ANN401
+        """Run ``work`` in a thread, bounded in time. Raises its errors as :class:`Refusal`."""
         try:
-            async with asyncio.timeout(self.standing.settings.limits.count_seconds):
+            async with asyncio.timeout(self.services.settings.limits.count_seconds):
                 return await asyncio.to_thread(work)
         except TimeoutError:
             raise Refusal(400, "timeout", "This takes too long. Send less at once.") from None
-        except ContextCriticalOverflow as error:
-            raise Refusal(400, error.code, error.message, None, error.to_dict()) from None
         except TokenboxError as error:
             raise Refusal(400, error.code, error.message, None, error.to_dict()) from None
 
-    # Steps of the above.
-
     async def _body(self, incoming: Incoming) -> dict[str, Any]:
-        limits = self.standing.settings.limits
+        limits = self.services.settings.limits
         data = await incoming.body(limits.body, limits.body_seconds)
-        return await read_in_time(data, lambda: read_object(data, limits))
+        return await parse_body(data, lambda: read_object(data, limits))
 
-    async def _asked(self, incoming: Incoming) -> tuple[Grant, dict[str, Any], str, Upstream]:
-        """Who asks, the body, the model it is about, and who answers for that."""
-        grant = await self.standing.authenticator.admit(incoming)
+    async def _read_request(self, incoming: Incoming) -> tuple[Grant, dict[str, Any], str, Upstream]:
+        """Authenticate and read a request. Returns the grant, the body, the model and its upstream."""
+        grant = await self.services.authenticator.admit(incoming)
         body = await self._body(incoming)
         named = body.get("model")
         if named is not None and not isinstance(named, str):
-            raise bad("model is the name of a model.", "model")
+            raise invalid_request("model is the name of a model.", "model")
         model = await self._only_model(grant) if named is None else named
         grant.check(model)
-        return grant, body, model, await self.standing.models.upstream_of(model)
+        return grant, body, model, await self.services.models.upstream_of(model)
 
     async def _call(self, protocol: Protocol, body: dict[str, Any], auth: Headers = ()) -> ApiCall:
-        """The body as a call that is only counted."""
-        data, limits = json_bytes(body), self.standing.settings.limits
-        return await read_in_time(data, lambda: read_call(protocol, data, limits, auth))
+        """Return the body as a call, to count it."""
+        data, limits = json_bytes(body), self.services.settings.limits
+        return await parse_body(data, lambda: read_call(protocol, data, limits, auth))
 
     async def _only_model(self, grant: Grant) -> str:
-        """The model meant where none is named: the only one there is."""
+        """Return the only model there is, for a request that names none."""
         names = [
             item["id"]
-            for upstream in self.standing.upstreams
-            for item in await self.standing.upstream_models(upstream, grant)
+            for upstream in self.services.upstreams
+            for item in await self.services.upstream_models(upstream, grant)
         ]
         if len(names) != 1:
-            raise bad(f"model is missing, and there are {len(names)}: name one.", "model")
+            raise invalid_request(f"model is missing, and there are {len(names)}: name one.", "model")
         return str(names[0])
 
-    async def _encoded(self, upstream: Upstream, model: str, text: str) -> list[int]:
-        tokenizer = texts_of(await self.standing.models.use(upstream, model))
-        found: list[int] = await self._worked(lambda: tokenizer.encode(text))
-        return found
+
+async def _llama_answer(
+    upstream: Upstream, path: str, body: dict[str, Any], grant: Grant
+) -> dict[str, Any] | None:
+    """Return the upstream's answer at one of llama.cpp's paths; None if it has none."""
+    if upstream.kind is None or not upstream.kind.tokenizes:
+        return None
+    status, answer = await upstream.post_json(path, body, grant.client_auth)
+    return answer if status == _OK and isinstance(answer, dict) else None
 
 
-def _about(counted: Counted) -> dict[str, object]:
-    """Who counted, and how far it can be relied on."""
+def _provenance(counted: Counted) -> dict[str, object]:
+    """Return who counted, and how far the count can be relied on."""
     count = counted.count
     return {
         "exact": count.exact,

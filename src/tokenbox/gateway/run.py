@@ -1,4 +1,4 @@
-"""The running gateway: a server, its signals, and what is said at its start."""
+"""Run the gateway: its servers, signals and workers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from tokenbox.errors import TokenboxError
-from tokenbox.gateway.build import Stores, admin_of, gateway_of, now
+from tokenbox.gateway.application import admin_of, gateway_of
 from tokenbox.gateway.configured import is_loopback
-from tokenbox.gateway.log import OtherLogs, RequestLog
+from tokenbox.gateway.log import LibraryLogHandler, RequestLog
 from tokenbox.gateway.server import config_of
+from tokenbox.gateway.services import Stores, now
 from tokenbox.gateway.traces import asks_for_traces
 from tokenbox.gateway.workers import Supervisor, listening
 from tokenbox.store.stores import open_store
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tokenbox.gateway.app import Gateway
-    from tokenbox.gateway.build import GatewayServices
+    from tokenbox.gateway.services import GatewayServices
     from tokenbox.gateway.settings import GatewaySettings
 
 # M_MMAP_THRESHOLD in bytes and M_ARENA_MAX, as mallopt(3) numbers them.
 _MALLOC = ((-3, 128 << 10), (-8, 2))
-# Objects made since the last look that cause the next; of those, how many looks at the young until the old.
-_COLLECT = (10_000, 20, 20)
+# Thresholds of the garbage collector: rare collections, as requests create few cycles.
+_GC_THRESHOLDS = (10_000, 20, 20)
 
 
 class GatewayProblem(TokenboxError):
@@ -47,16 +48,16 @@ class GatewayProblem(TokenboxError):
 
 def run(
     settings: GatewaySettings,
-    again: Callable[[], GatewaySettings],
-    say: Callable[[str], object],
+    read_again: Callable[[], GatewaySettings],
+    announce: Callable[[str], object],
     log: Callable[[str], object],
     *,
     quiet: bool = False,
 ) -> None:
-    """Serve until a signal says to stop; SIGHUP reads the settings again, with ``again``.
+    """Serve until a signal stops it. SIGHUP reloads the settings with ``read_again``.
 
-    ``say`` is told where it listens, ``log`` gets a line for whatever happens. Raises
-    :class:`GatewayProblem` and what the stores raise.
+    ``announce`` receives the address, ``log`` the lines of the log. Raises :class:`GatewayProblem` and the
+    errors of the stores.
     """
     check(settings)
     check_keys(settings)
@@ -66,16 +67,16 @@ def run(
     admin = None
     if settings.admin_port is not None:
         (admin,) = _listening(settings.admin_host, settings.admin_port, 1)
-    asks_for_traces(os.environ)  # before it says that it listens
-    say(_hello(settings))
+    asks_for_traces(os.environ)  # raises for a missing package, before the address is announced
+    announce(_banner(settings))
     with TemporaryDirectory(prefix="tokenbox-", ignore_cleanup_errors=True) as folder:
 
         def work(number: int) -> int:
-            for other, one in enumerate(sockets):
+            for other, listener in enumerate(sockets):
                 if other != number:
-                    one.close()
+                    listener.close()
             workers = None if settings.workers == 1 else Path(folder)
-            _work(_Place(settings, again, number, sockets[number], admin, workers), lines)
+            _work(_WorkerContext(settings, read_again, number, sockets[number], admin, workers), lines)
             return 0
 
         if settings.workers == 1:
@@ -83,19 +84,19 @@ def run(
             return
         limits = settings.limits
         grace = limits.drain_seconds + limits.grace_seconds
-        ours = [*sockets, *([] if admin is None else [admin])]
-        supervisor = Supervisor(settings.workers, work, lines, grace, ours)
+        listeners = [*sockets, *([] if admin is None else [admin])]
+        supervisor = Supervisor(settings.workers, work, lines, grace, listeners)
         if supervisor.run():
             raise GatewayProblem("the workers cannot start. The log says why.")
 
 
 def _listening(host: str, port: int, count: int) -> list[socket.socket]:
-    """Sockets on that port. Raises :class:`GatewayProblem`."""
+    """Open sockets on that port. Raises :class:`GatewayProblem`."""
     try:
         return listening(host, port, count)
     except OSError:
         raise GatewayProblem(
-            f"{_address(host, port)} cannot be listened on: another program has it, or this user "
+            f"cannot listen on {_address(host, port)}: another program uses it, or this user "
             "may not. Choose another port."
         ) from None
 
@@ -104,7 +105,7 @@ def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _hello(settings: GatewaySettings) -> str:
+def _banner(settings: GatewaySettings) -> str:
     workers = "" if settings.workers == 1 else f" with {settings.workers} workers"
     admin = ""
     if settings.admin_port is not None:
@@ -117,32 +118,32 @@ def _hello(settings: GatewaySettings) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """What one worker is given. ``again`` reads the settings; ``admin`` is one socket that all share."""
+class _WorkerContext:
+    """The context of one worker. ``read_again`` reads the settings; all workers share ``admin``, a socket."""
 
     settings: GatewaySettings
-    again: Callable[[], GatewaySettings]
+    read_again: Callable[[], GatewaySettings]
     number: int
     listener: socket.socket
     admin: socket.socket | None
     folder: Path | None
 
 
-def _work(place: _Place, lines: RequestLog) -> None:
-    """Serve, in this process, until a signal says to stop."""
-    settings = place.settings.of_worker(place.number)
+def _work(worker: _WorkerContext, lines: RequestLog) -> None:
+    """Serve in this process until a signal stops it."""
+    settings = worker.settings.of_worker(worker.number)
     stores = Stores.open(settings)
-    logging.getLogger().addHandler(OtherLogs(lines))
-    gateway, standing = gateway_of(settings, stores, lines, place.folder)
+    logging.getLogger().addHandler(LibraryLogHandler(lines))
+    gateway, services = gateway_of(settings, stores, lines, worker.folder)
     with suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(gateway, standing, place))
+        runner.run(_serve(gateway, services, worker))
 
 
 class GatewayServer(uvicorn.Server):
-    """uvicorn's raises the signal again once it has stopped; one that stopped as asked has ended well.
+    """A server that drains before it stops, and whose process ends normally then.
 
-    Before it stops it may drain: for ``drain_seconds`` it answers on, while ``draining`` has said that it is
-    not ready any more, so that whoever spreads the requests sends no more of them.
+    uvicorn's own server would raise the signal again. For ``drain_seconds`` after SIGTERM it still answers,
+    after ``draining`` has reported that it is not ready, so that a load balancer turns away.
     """
 
     def __init__(
@@ -172,8 +173,8 @@ class GatewayServer(uvicorn.Server):
             self.handle_exit(name, None)
 
 
-class Quiet(uvicorn.Server):
-    """The operator's listener, which ends with the gateway, and hears no signals."""
+class AdminServer(uvicorn.Server):
+    """The operator's listener. It ends with the gateway and handles no signals."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -181,7 +182,7 @@ class Quiet(uvicorn.Server):
 
 
 def check(settings: GatewaySettings) -> None:
-    """Raises :class:`GatewayProblem` for settings that no gateway should run with."""
+    """Raise :class:`GatewayProblem` for settings that no gateway should run with."""
     if not settings.keys_required and not is_loopback(settings.host):
         raise GatewayProblem(
             f"without keys the gateway is open to everybody who reaches {settings.host}. Make keys with "
@@ -199,60 +200,60 @@ def check(settings: GatewaySettings) -> None:
 
 
 def check_keys(settings: GatewaySettings) -> None:
-    """Raises :class:`GatewayProblem` where others reach the gateway and there is no key that is good.
+    """Raise :class:`GatewayProblem` if the gateway is reachable from elsewhere and has no valid key.
 
-    Raises what the store raises, too.
+    Raises the errors of the store, too.
     """
     with open_store(settings.database) as store:
         if is_loopback(settings.host) or any(key.valid_at(now()) for key in store.keys.all()):
             return
     raise GatewayProblem(
-        f"others reach {settings.host}, and there is no key that is good. Make one with `tokenbox gateway "
+        f"others reach {settings.host}, and there is no valid key. Make one with `tokenbox gateway "
         "keys create NAME`, in the same --database, or listen on 127.0.0.1."
     )
 
 
-async def _serve(gateway: Gateway, standing: GatewayServices, place: _Place) -> None:
-    limits = place.settings.limits
+async def _serve(gateway: Gateway, services: GatewayServices, worker: _WorkerContext) -> None:
+    limits = worker.settings.limits
 
     def reload() -> None:
         try:
-            settings = place.again()
+            settings = worker.read_again()
             check(settings)
         except TokenboxError as error:
-            standing.log.write("not_reloaded", error=error.message, code=error.code)
+            services.log.write("not_reloaded", error=error.message, code=error.code)
             return
-        workers = replace(settings, workers=place.settings.workers)  # their number needs a restart
-        standing.reload(workers.of_worker(place.number))
+        settings = replace(settings, workers=worker.settings.workers)  # their number needs a restart
+        services.reload(settings.of_worker(worker.number))
 
-    _spare_the_collector()
-    give_memory_back()
+    _tune_garbage_collector()
+    return_freed_memory()
     if hasattr(signal, "SIGHUP"):
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
-    server = GatewayServer(config_of(gateway, limits), limits.drain_seconds, standing.drain)
-    operators = None
-    if place.admin is not None:
-        config = config_of(admin_of(standing), limits, lifespan="off")
-        operators = asyncio.create_task(Quiet(config).serve(sockets=[place.admin]))
-    with suppress(SystemExit):  # uvicorn's way to say that the application did not start
-        await server.serve(sockets=[place.listener])
-    if operators is not None:
-        operators.cancel()
+    server = GatewayServer(config_of(gateway, limits), limits.drain_seconds, services.drain)
+    admin = None
+    if worker.admin is not None:
+        config = config_of(admin_of(services), limits, lifespan="off")
+        admin = asyncio.create_task(AdminServer(config).serve(sockets=[worker.admin]))
+    with suppress(SystemExit):  # uvicorn exits if the application did not start
+        await server.serve(sockets=[worker.listener])
+    if admin is not None:
+        admin.cancel()
         with suppress(asyncio.CancelledError):
-            await operators
+            await admin
 
 
-def _spare_the_collector() -> None:
-    """What is here at the start stays, and requests make few cycles: look seldom, and not at all of it."""
+def _tune_garbage_collector() -> None:
+    """Exclude the objects of the start from collection, and collect rarely."""
     gc.freeze()
-    gc.set_threshold(*_COLLECT)
+    gc.set_threshold(*_GC_THRESHOLDS)
 
 
-def give_memory_back() -> None:
-    """Have large blocks, such as bodies, go back to the system when they are freed, where glibc allocates.
+def return_freed_memory() -> None:
+    """Make glibc return large freed blocks, such as bodies, to the system.
 
-    By itself it keeps blocks of a size that was freed before in its heap, and a heap of its own for each
-    thread: after some bodies of 500 kB the process holds 60 MB of holes.
+    By default it keeps freed blocks in its heap, with a heap per thread: after some bodies of 500 kB the
+    process holds 60 MB of holes.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -1,325 +1,359 @@
-"""What a request asks of the gateway: who may enter, who answers, what fits, what it costs."""
+"""The services of a running gateway: who may enter, which upstream answers, what fits, what is recorded."""
 
 from __future__ import annotations
 
-import hashlib
-from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import urlsplit
+import asyncio
+import os
+import time
+import traceback
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache, partial
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
 
-from tokenbox.gateway.configured import is_loopback
+from tokenbox.__about__ import __version__
+from tokenbox.catalog import price as catalog_price
+from tokenbox.conversation.calibration import Calibration
+from tokenbox.errors import TokenboxError
+from tokenbox.gateway.accounts import QuotaAccounts
+from tokenbox.gateway.authentication import KeyAuthenticator, LocalAuthenticator
+from tokenbox.gateway.body_memory import BodyMemory
+from tokenbox.gateway.counting import RequestCounting
+from tokenbox.gateway.fitting import PolicyFitting
+from tokenbox.gateway.metrics import Metrics
+from tokenbox.gateway.models import UpstreamModels
+from tokenbox.gateway.peers import Peers
+from tokenbox.gateway.recorder import CallRecorder
 from tokenbox.gateway.refusals import Refusal
-from tokenbox.gateway.settings import Mode
+from tokenbox.gateway.spool import Spool, SpoolError
+from tokenbox.gateway.summaries import ModelSummaries
+from tokenbox.gateway.traces import traces_from
+from tokenbox.gateway.upstream import Upstream
+from tokenbox.ledger.call import time_text
+from tokenbox.providers.kinds import UNKNOWN
+from tokenbox.store.leases import LeasedQuotas
+from tokenbox.store.quotas import SqlQuotas
+from tokenbox.store.redis_quotas import RedisQuotas
+from tokenbox.store.stores import open_store
+from tokenbox.store.threads import StoreThreads
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from datetime import datetime
+    from collections.abc import Sequence
+    from datetime import date
 
-    from tokenbox.compose.requests import Count
-    from tokenbox.gateway.admission import Admission, Counted
-    from tokenbox.gateway.asgi import Headers, Incoming
-    from tokenbox.gateway.bodies import Bodies
+    from tokenbox.catalog import Price
+    from tokenbox.gateway.admission import Admission
+    from tokenbox.gateway.attempt import Attempt, ProofDecision
+    from tokenbox.gateway.authentication import Grant
     from tokenbox.gateway.calls import ApiCall
-    from tokenbox.gateway.protocols import Protocol as Api
-    from tokenbox.gateway.relay import CallOutcome
+    from tokenbox.gateway.log import RequestLog
     from tokenbox.gateway.settings import GatewaySettings
-    from tokenbox.gateway.traces import Tracing
-    from tokenbox.gateway.upstream import Upstream
-    from tokenbox.ledger.quota import Quota
+    from tokenbox.ledger.quota import Take
     from tokenbox.models import ModelUse
-    from tokenbox.store.keys import GatewayKey
+    from tokenbox.store.bundles import Bundles
+    from tokenbox.store.quotas import QuotaStore
+    from tokenbox.store.stores import Store
+
+
+# How long ``/readyz`` answers from its last check.
+READY_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
-    """What whoever asks may do.
+class Stores:
+    """What outlives the process: keys, ledger, levels of quotas, and records not in the ledger yet."""
 
-    ``key_id`` is None without keys; ``client_auth`` is the client's own key, in the headers it came in: they
-    go to an upstream that has none of its own, and nowhere else. ``quotas``: of the key, its user and its
-    team, each with the id under which it is counted.
-    """
+    store: Store
+    quotas: QuotaStore
+    spool: Spool
+    threads: StoreThreads
 
-    key_id: str | None = None
-    modes: frozenset[Mode] = frozenset(Mode)
-    mode: Mode | None = None
-    client_auth: tuple[tuple[bytes, bytes], ...] = field(default=(), repr=False)
-    quotas: tuple[tuple[str, Quota], ...] = ()
-    key: GatewayKey | None = None
-
-    def allows(self, model: str) -> bool:
-        """Whether the key may use the model."""
-        return self.key is None or self.key.allows(model)
-
-    def may_observe(self, own: Mode) -> bool:
-        """Whether a header may ask for the mode that refuses nothing, where ``own`` holds without it."""
-        return own is Mode.OBSERVE or (self.key is not None and Mode.OBSERVE in self.key.modes)
-
-    def check(self, model: str) -> None:
-        """Raises :class:`Refusal` (403) for a model that the key may not use."""
-        if not self.allows(model):
-            raise Refusal(
-                403, "model_not_allowed", f"This key may not use the model {model[:100]!r}.", "model"
+    @classmethod
+    def open(cls, settings: GatewaySettings) -> Stores:
+        """Open them. Raises :class:`~tokenbox.store.errors.StoreError` and :class:`SpoolError`."""
+        store, threads = open_store(settings.database), StoreThreads()
+        try:
+            quotas: QuotaStore = (
+                SqlQuotas(store.database, threads) if settings.redis is None else RedisQuotas(settings.redis)
             )
+            return cls(store, quotas, Spool(settings.state), threads)
+        except BaseException:
+            store.close()
+            raise
 
 
-@dataclass(frozen=True, slots=True)
-class FittedCall:
-    """A call made to fit: with what was done, as plain data for the client and the record."""
-
-    call: ApiCall
-    verdict: Admission
-    record: dict[str, object]
+def now() -> datetime:
+    return datetime.now(UTC)
 
 
-def how_fitted(record: Mapping[str, Any]) -> str:
-    """The steps of what was done, in order: ``mask, evict``."""
-    words: list[str] = []
-    for step in record["steps"] if record["action"] == "several" else [record]:
-        inner = [one["action"] for one in step.get("steps", ())]
-        words += (
-            inner
-            if step["action"] == "evict"
-            else [*(one for one in inner if one != "evict"), step["action"]]
+class GatewayServices:
+    """The services that requests share. The attributes without a value are set by :meth:`open`."""
+
+    models: UpstreamModels
+    recorder: CallRecorder
+    quotas: LeasedQuotas
+    accounts: QuotaAccounts
+    _loop: asyncio.AbstractEventLoop
+
+    def __init__(
+        self, settings: GatewaySettings, stores: Stores, log: RequestLog, workers_folder: Path | None = None
+    ) -> None:
+        """``workers_folder`` is where the workers of one gateway find each other; None for one worker."""
+        self.workers_folder = workers_folder
+        self.settings = settings
+        self.stores = stores
+        self.log = log
+        self.metrics = Metrics(__version__)
+        self.traces = traces_from(os.environ)
+        self.counting = RequestCounting(settings.limits, Calibration())
+        self.fitting = PolicyFitting(self.counting, ModelSummaries(self), settings.fit, settings.low_water)
+        self.bundles = bundles_of(settings)
+        self.body_memory = BodyMemory(settings.limits.bodies)
+        self.peers: Peers | None = None
+        # The last checks of /readyz, and when they were made.
+        self._ready: tuple[float, dict[str, dict[str, Any]]] | None = None
+        self._checking: asyncio.Task[dict[str, dict[str, Any]]] | None = None
+        self._is_draining = False
+        self.upstreams: Sequence[Upstream] = ()
+        self.authenticator: LocalAuthenticator | KeyAuthenticator = LocalAuthenticator(settings.cors_origins)
+
+    async def open(self) -> None:
+        """Open connections, and start the thread of the recorder. Runs in the server's event loop."""
+        self.upstreams = [Upstream(settings, self.settings.limits) for settings in self.settings.upstreams]
+        self.models = UpstreamModels(self.settings, self.upstreams)
+        await self.models.open()
+        self._loop = asyncio.get_running_loop()
+        store = self.stores.store
+        self.recorder = CallRecorder(
+            self.stores.spool, now, self.price, lambda: store.calls, self._settle, self._delete_expired
         )
-    return ", ".join(dict.fromkeys(words))
+        self.recorder.start()
+        if self.settings.keys_required:
+            self.authenticator = KeyAuthenticator(store.keys, now, self.stores.threads)
+        self.quotas = LeasedQuotas(self.stores.quotas, time.monotonic, self.recorder.settle_later)
+        self.accounts = QuotaAccounts(self.quotas, now, self.price, self.settings.when_away)
+        self._set_gauges()
+        self.log.write("started", upstreams=[upstream.name for upstream in self.upstreams])
+        if self.workers_folder is not None:
+            self.peers = Peers(self.workers_folder, self.metrics.snapshot)
+            await self.peers.open()
 
+    async def close(self) -> None:
+        """Close everything after the last request. Records are drained as far as the store takes them."""
+        if self.peers is not None:
+            self.peers.close()
+        with suppress(TokenboxError):
+            await self.quotas.close()
+        await asyncio.to_thread(self.recorder.stop)
+        await self.models.close()
+        self.stores.threads.close()
+        self.fitting.close()
+        self.stores.store.close()
+        for upstream in self.upstreams:
+            upstream.close()
+        await asyncio.to_thread(self.traces.close)
+        self.log.write("stopped")
 
-@dataclass(frozen=True, slots=True)
-class ModelSummary:
-    """What a model made of what left. ``request_id``: of its call, in the log."""
+    def reload(self, settings: GatewaySettings) -> None:
+        """Use other settings from the next request on. Upstreams keep their connections and slots."""
+        known = {upstream.name: upstream for upstream in self.upstreams}
+        upstreams = []
+        for new in settings.upstreams:
+            upstream = known.get(new.name)
+            if upstream is None or not upstream.is_same_server(new):
+                upstream = Upstream(new, settings.limits)
+            else:
+                upstream.settings = new
+            upstreams.append(upstream)
+        self.settings = settings
+        self.upstreams = upstreams
+        self.models.update(settings, upstreams)
+        self.fitting.update(settings.fit, settings.low_water)
+        self._set_gauges()
+        self.log.write("reloaded", upstreams=[upstream.name for upstream in upstreams])
 
-    text: str = field(repr=False)
-    model: str
-    request_id: str
+    # For requests.
 
-    def to_dict(self) -> dict[str, object]:
-        """For the record: the text is only its digest."""
-        digest = hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
-        return {"model": self.model, "request_id": self.request_id, "sha256": digest}
+    def price(self, model: str, at: datetime, input_tokens: int) -> Price | None:
+        """Return the price of the model on that day, for a request of that size."""
+        found = self.settings.prices.get(model)
+        if found is None:
+            found = _catalog_price(model, at.date())
+        return None if found is None else found.at(input_tokens)
 
-
-@dataclass(frozen=True, slots=True)
-class ProofDecision:
-    """What was decided of a request, for its proof.
-
-    ``asked`` as it came, and its count; ``sent`` as it goes on. ``done`` is what ``fit`` did, ``tried`` the
-    count of each body that it counted on the way, by its SHA-256.
-    """
-
-    asked: ApiCall
-    count: Count
-    sent: ApiCall | None
-    verdict: Admission
-    done: Mapping[str, object] | None
-    tried: Mapping[str, Count]
-    refusal: Refusal | None
-
-
-class Attempt(Protocol):
-    """A request as metrics, log, quotas and ledger see it: a client's, or one of our own."""
-
-    key: str
-    category: str
-    protocol: Api
-    verdict: Admission | None
-    upstream: Upstream | None
-    outcome: CallOutcome
-    was_sent: bool
-    began_at: datetime
-    started_at: float
-    done: dict[str, object] | None
-    parent: str | None
-    overflow_of: str | None
-    span: object
-    line: bytes
-    """What the books have of it since it was sent."""
-
-    @property
-    def call(self) -> ApiCall | None: ...
-    @property
-    def grant(self) -> Grant | None: ...
-    @property
-    def request_id(self) -> str: ...
-
-
-class Summaries(Protocol):
-    """Summing up what leaves a request."""
-
-    async def summary_of(self, text: str, at_most: int, call: ApiCall, grant: Grant) -> ModelSummary | None:
-        """At most so many tokens. None where there is none, whatever the reason."""
-        ...
-
-
-class Authenticator(Protocol):
-    """Who may enter."""
-
-    async def admit(self, incoming: Incoming) -> Grant:
-        """Raises a refusal (401) for no key or a wrong one."""
-        ...
-
-
-class ModelService(Protocol):
-    """Who answers for a model, and what it can take."""
-
-    async def upstream_of(self, model: str) -> Upstream:
-        """Raises a refusal (404) where nobody serves it."""
-        ...
-
-    async def use(self, upstream: Upstream, model: str) -> ModelUse:
-        """How much the model can take, and who counts for it."""
-        ...
-
-
-class CountingService(Protocol):
-    """What a request counts, as the upstream will count it."""
-
-    async def count(self, call: ApiCall, upstream: Upstream, use: ModelUse) -> Counted: ...
-
-    async def parts(self, call: ApiCall, use: ModelUse) -> tuple[int, ...]:
-        """About what each message or prompt is alone."""
-        ...
-
-
-class FittingService(Protocol):
-    """Making a request fit."""
-
-    async def fit(
-        self,
-        call: ApiCall,
-        upstream: Upstream,
-        use: ModelUse,
-        verdict: Admission,
-        grant: Grant,
-        tried: dict[str, Count],
-    ) -> FittedCall | None:
-        """None where what must be kept does not fit.
-
-        ``tried`` takes the count of each body that is counted on the way, by its SHA-256.
-        """
-        ...
-
-
-class Reservation(Protocol):
-    """What one request takes of its quotas."""
-
-    def headers(self) -> Headers:
-        """``x-ratelimit-*``."""
-        ...
-
-
-class Accounts(Protocol):
-    """Quotas: reserved before a request is sent, settled by what the upstream reports."""
-
-    def reserved(self, request: Attempt, grant: Grant) -> AbstractAsyncContextManager[Reservation]:
-        """Raises a refusal (429) where a quota is used up."""
-        ...
-
-
-class Asking(Protocol):
-    """What is sent in place of the client's bytes."""
-
-    def body_for(self, call: ApiCall, upstream: Upstream) -> tuple[bytes, bool]:
-        """The body, and whether usage was asked for on our own account."""
-        ...
-
-
-class Services(Protocol):
-    """All of it."""
-
-    settings: GatewaySettings
-
-    @property
-    def authenticator(self) -> Authenticator: ...
-    @property
-    def models(self) -> ModelService: ...
-    @property
-    def counting(self) -> CountingService: ...
-    @property
-    def fitting(self) -> FittingService: ...
-    @property
-    def accounts(self) -> Accounts: ...
-    @property
-    def asking(self) -> Asking: ...
-    @property
-    def bodies(self) -> Bodies: ...
-    @property
-    def traces(self) -> Tracing: ...
-
-    async def open(self) -> None: ...
-
-    async def close(self) -> None: ...
-
-    def began(self, request: Attempt) -> None:
-        """Right before a request is sent. Raises a refusal where it cannot be recorded."""
-        ...
+    def record_start(self, request: Attempt, call: ApiCall, admission: Admission) -> None:
+        """Record the request before it is sent. Raises :class:`Refusal` (503) if that fails."""
+        try:
+            self.recorder.record_start(request, call, admission)
+        except SpoolError as error:
+            self.log.write("spool_failed", error=error.message)
+            raise Refusal(503, error.code, "Nothing can be recorded now, so nothing is sent.") from None
 
     async def prove(self, decision: ProofDecision) -> str | None:
-        """The id of the bundle that proves a decision; None where none is asked for.
+        """Write the proof of a decision, and return its id; None if proofs are off.
 
-        Raises a refusal (503) where it cannot be kept, except for what is refused anyway.
+        Raises :class:`Refusal` (503) if it cannot be written, unless the request is refused anyway.
         """
-        ...
+        settings, bundles = self.settings, self.bundles
+        if bundles is None:
+            return None
+        from tokenbox.gateway.evidence import of_request  # noqa: PLC0415  # heavy, and proofs are off by default
 
-    def mistake(self, error: Exception) -> Refusal:
-        """Logs where a mistake of ours happened, without its text; the answer for it (500)."""
-        ...
+        try:
+            written = await asyncio.to_thread(
+                lambda: bundles.write(of_request(decision, settings.fit, settings.low_water))
+            )
+        except TokenboxError as error:
+            self.log.write("proof_failed", error=error.message)
+            if decision.refusal is not None:
+                return None
+            raise Refusal(503, error.code, "No proof can be written now, so nothing is sent.") from None
+        return written.id
+
+    def internal_error(self, error: Exception) -> Refusal:
+        """Log where a defect showed, and return the answer (500). The error's text may quote a client."""
+        self.metrics.internal_error()
+        self.log.write("mistake", error=type(error).__name__, where=_places(error))
+        return Refusal(500, "internal_error", "The gateway failed. Its log tells where.")
 
     def observe(self, request: Attempt, refusal: Refusal | None) -> None:
-        """Metrics, log and ledger, once per request, whatever came of it. Never fails, never waits."""
-        ...
+        """Update metrics, log and ledger, once per request, however it ended."""
+        seconds = time.monotonic() - request.started_at
+        if request.was_sent:  # first, so that a failure below does not leave the call without its end
+            try:
+                self.recorder.record_end(request)
+            except TokenboxError as error:
+                self.log.write("spool_failed", error=error.message)
+        self.metrics.observe(request, refusal, seconds)
+        self._calibrate(request)
+        self.log.request(request, refusal, seconds)
+        self.traces.request(request, refusal)
 
-
-# Where clients of OpenAI's, Anthropic's and Azure's API send their keys. Anthropic takes some only with a
-# word in the last.
-AUTH_HEADERS = (b"authorization", b"x-api-key", b"api-key", b"anthropic-beta")
-
-
-class LocalAuthenticator:
-    """No keys: everybody who reaches the port may do everything. Only on loopback.
-
-    But pages of other sites reach it, too, through a browser on this machine, which says where they are from.
-    """
-
-    def __init__(self, origins: Collection[str] = ()) -> None:
-        """``origins``: sites whose pages may ask."""
-        self._origins = origins
-
-    async def admit(self, incoming: Incoming) -> Grant:
-        given = incoming.headers
-        if b"origin" in given and not self._may(given[b"origin"]):
-            raise Refusal(
-                403,
-                "foreign_origin",
-                "A page of another site asks, and without keys only this machine may. Start the gateway with "
-                "--keys to let it.",
+    def _calibrate(self, request: Attempt) -> None:
+        """Report a request sent on an estimate, and an exact count that differs from the reported usage."""
+        admission, call, upstream = request.admission, request.call, request.upstream
+        if not request.was_sent or admission is None or call is None or upstream is None:
+            return
+        count, verdict = admission.counted.count, admission.verdict
+        if not count.exact:
+            basis = "unknown" if verdict is None else verdict.basis.value
+            self.metrics.estimated(upstream.name, count.by.value, basis)
+            self.log.write(
+                "admitted_on_estimate",
+                id=request.request_id,
+                model=call.model[:200],
+                upstream=upstream.name,
+                by=count.by.value,
+                basis=basis,
+                input_tokens=count.total,
+                at_most=count.at_most,
             )
-        return Grant(client_auth=tuple((name, given[name]) for name in AUTH_HEADERS if name in given))
+        usage = request.outcome.usage
+        if usage is not None and usage.input_tokens is not None:
+            difference = self.counting.reported(upstream, call, admission.counted, usage.input_tokens)
+            if difference is not None:
+                self.metrics.miscounted(upstream.name)
+                self.log.write("count_differs", id=request.request_id, message=difference)
 
-    def _may(self, origin: bytes) -> bool:
-        # A star lets pages read answers of a gateway with keys; without keys it would open this machine.
-        return origin.decode("latin-1") in self._origins or not _is_elsewhere(origin)
+    # For the gateway's own routes.
+
+    async def checks(self) -> dict[str, dict[str, Any]]:
+        """Return the checks of upstreams and stores. They are made once a second at most."""
+        if self._is_draining:
+            return {"stopping": {"ok": False}}
+        if self._ready is not None and time.monotonic() - self._ready[0] < READY_SECONDS:
+            return self._ready[1]
+        if self._checking is None or self._checking.done():
+            self._checking = asyncio.get_running_loop().create_task(self._check())
+        return await asyncio.shield(self._checking)
+
+    def drain(self) -> None:
+        """Report from now on that the gateway is not ready, because it is about to stop."""
+        self._is_draining = True
+
+    async def metrics_page(self) -> bytes:
+        """Return the metrics of all workers, for Prometheus."""
+        return self.metrics.page(() if self.peers is None else await self.peers.snapshots())
+
+    async def _check(self) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for upstream in self.upstreams:
+            status, _ = await upstream.get_json("/v1/models")
+            found[f"upstream {upstream.name}"] = {"ok": status is not None and status < 500, "status": status}  # noqa: PLR2004
+        try:
+            await self.stores.quotas.ping()
+            found["quotas"] = {"ok": True}
+        except TokenboxError as error:
+            found["quotas"] = {"ok": False, "error": error.code}
+        found["ledger"] = {"ok": self.recorder.failures == 0, "files_waiting": self.recorder.waiting}
+        self._ready = (time.monotonic(), found)
+        return found
+
+    async def upstream_models(self, upstream: Upstream, grant: Grant) -> list[dict[str, Any]]:
+        """Return the models that the upstream lists or the settings name, as far as the key may use them."""
+        await self.models.with_kind(upstream)
+        status, answer = await upstream.get_json("/v1/models", grant.client_auth)
+        items = answer.get("data") if status == 200 and isinstance(answer, dict) else None  # noqa: PLR2004
+        listed = [item for item in items or [] if isinstance(item, dict) and isinstance(item.get("id"), str)]
+        if upstream.settings.models:
+            named = [pattern for pattern in upstream.settings.models if not set(pattern) & set("*?[")]
+            known = {item["id"] for item in listed}
+            listed = [item for item in listed if upstream.settings.serves(item["id"])] + [
+                {"id": name, "object": "model", "owned_by": upstream.name}
+                for name in named
+                if name not in known
+            ]
+        return [item for item in listed if grant.allows(item["id"])]
+
+    def tokenizer_of(self, upstream: Upstream, use: ModelUse) -> str | None:
+        """Return the upstream's endpoint that tokenizes, else the name of the local tokenizer, else None."""
+        kind = upstream.kind
+        tokenizes = kind is not None and kind.text_count is not None and kind.name != UNKNOWN
+        if tokenizes and not use.exact:
+            return f"{upstream.name}:/tokenize"
+        return None if use.tokenizer is None else use.tokenizer.identity.name
+
+    def _settle(self, reservation: str, takes: Sequence[Take]) -> None:
+        """Settle a quota from the recorder's thread: the store's connections belong to the event loop."""
+        question = self.stores.quotas.settle(reservation, takes)
+        asyncio.run_coroutine_threadsafe(question, self._loop).result()
+
+    def _delete_expired(self) -> None:
+        """Delete windows of quotas that ended a day ago, from the recorder's thread. Redis expires them."""
+        if isinstance(self.stores.quotas, SqlQuotas):
+            self.stores.quotas.forget_before(time_text(now() - timedelta(days=1)))
+
+    def _set_gauges(self) -> None:
+        for upstream in self.upstreams:
+            self.metrics.gauge("upstream_running", partial(getattr, upstream, "running"), upstream.name)
+            self.metrics.gauge("upstream_waiting", partial(getattr, upstream, "waiting"), upstream.name)
+        self.metrics.gauge("spool_files_waiting", lambda: self.recorder.waiting)
+        self.metrics.gauge("bodies_bytes", lambda: self.body_memory.used)
+        self.metrics.gauge("tasks", lambda: len(asyncio.all_tasks(self._loop)))
 
 
-def _is_elsewhere(origin: bytes) -> bool:
-    """Whether it is a site, and none of this machine."""
-    parts = urlsplit(origin.decode("latin-1"))
-    return parts.scheme in ("http", "https") and not is_loopback(parts.hostname or "")
+def bundles_of(settings: GatewaySettings) -> Bundles | None:
+    """Return where proofs are written, and signed by which keys; None if they are off.
+
+    Raises ``KeyInvalid``.
+    """
+    if settings.proof is None:
+        return None
+    from tokenbox.store import bundles  # noqa: PLC0415  # heavy, and proofs are off by default
+    from tokenbox.store.key_files import read_signer  # noqa: PLC0415
+
+    signers = [read_signer(Path(path)) for path in settings.proof_keys]
+    return bundles.Bundles(settings.proof, texts=settings.proof_texts, signers=signers)
 
 
-class NoAccounts:
-    """No quotas."""
-
-    def reserved(self, request: Attempt, grant: Grant) -> AbstractAsyncContextManager[Reservation]:
-        return nullcontext(self)
-
-    def headers(self) -> Headers:
-        return []
+def _places(error: Exception) -> list[str]:
+    """Return the innermost files and lines of a traceback."""
+    frames = traceback.extract_tb(error.__traceback__)[-5:]
+    return [f"{PurePath(frame.filename).name}:{frame.lineno}" for frame in frames]
 
 
-def bearer(incoming: Incoming) -> str | None:
-    """The key a client sends, as OpenAI's clients or as Anthropic's do."""
-    given = incoming.header(b"authorization")
-    if given is not None and given[:7].lower() == "bearer ":
-        return given[7:].strip() or None
-    return incoming.header(b"x-api-key") or incoming.header(b"api-key")
+@lru_cache(maxsize=4096)
+def _catalog_price(model: str, on: date) -> Price | None:
+    return catalog_price(model, on=on)

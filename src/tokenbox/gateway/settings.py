@@ -1,4 +1,4 @@
-"""What an operator sets: upstreams, modes, limits. Read once; a reload makes a new one."""
+"""The settings of the operator: upstreams, modes, limits. They are read once, and again on a reload."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Mode(StrEnum):
-    """What becomes of a request that does not fit. In the order of how much a mode may do."""
+    """What happens to a request that does not fit. Later modes do more."""
 
     OBSERVE = "observe"
     ENFORCE = "enforce"
@@ -26,7 +26,7 @@ class Mode(StrEnum):
 
 
 class Fit(StrEnum):
-    """A step of making a request fit, in the mode ``fit``."""
+    """A step of the mode ``fit``."""
 
     EVICT = "evict"
     TRUNCATE = "truncate"
@@ -34,7 +34,7 @@ class Fit(StrEnum):
 
 
 class WhenAway(StrEnum):
-    """What becomes of requests under a quota while its store is away: refused, or sent and not charged."""
+    """What happens to requests with a quota while its store is unavailable: refused, or sent uncharged."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -42,7 +42,7 @@ class WhenAway(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """What one request may cost. Sizes in bytes, times in seconds."""
+    """The limits of one request. Sizes are in bytes, times in seconds."""
 
     body: int = 32 << 20
     headers: int = 64 << 10
@@ -63,10 +63,10 @@ class RequestLimits:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamSettings:
-    """A server that answers.
+    """The settings of an upstream.
 
-    ``models``: patterns of the models it serves; empty: whatever it lists, and whatever no other upstream
-    serves. ``replicas``: addresses of more servers with the same models. ``key`` is never shown.
+    ``models`` are patterns of the models it serves; without any, it serves what it lists and what no other
+    upstream serves. ``replicas`` are addresses of more servers with the same models. ``key`` is never shown.
     """
 
     name: str
@@ -78,6 +78,7 @@ class UpstreamSettings:
     queue: int = 256
     queue_seconds: float = 30.0
     ask_usage: bool = True
+    cache_marks: bool = False
     replicas: tuple[str, ...] = ()
 
     def serves(self, model: str) -> bool:
@@ -86,7 +87,7 @@ class UpstreamSettings:
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """The operator's policy for a model; None is not set."""
+    """The operator's policy for a model. None means not set."""
 
     max_ctx: int | None = None
     max_input: int | None = None
@@ -102,7 +103,7 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class GatewaySettings:
-    """Everything the gateway is told. ``modes``: by route, such as ``/v1/embeddings``."""
+    """All settings of the gateway. ``modes`` are by route, such as ``/v1/embeddings``."""
 
     upstreams: tuple[UpstreamSettings, ...]
     mode: Mode = Mode.ENFORCE
@@ -132,18 +133,18 @@ class GatewaySettings:
     prices: Mapping[str, Price] = field(default_factory=dict)
 
     def own_model(self, name: str) -> ModelSettings:
-        """What is set for a model itself, by its name or a pattern."""
+        """Return the settings of a model, by its name or a pattern."""
         own = self.models.get(name)
         if own is None:
-            folded = name.casefold()  # to Ollama and others, that is the same model
+            folded = name.casefold()  # Ollama and others ignore the case of a name
             own = next(
                 (found for pattern, found in self.models.items() if fnmatchcase(folded, pattern.casefold())),
                 None,
             )
-        return _NOTHING if own is None else own
+        return _UNSET if own is None else own
 
     def of_worker(self, number: int) -> GatewaySettings:
-        """What one of several workers may do: its share of the places at each upstream, and of the memory."""
+        """Return the settings of one worker: its share of the slots at each upstream, and of the memory."""
         if self.workers == 1:
             return self
         shares = [
@@ -162,4 +163,4 @@ def _share(whole: int, number: int, workers: int) -> int:
     return whole // workers + (number < whole % workers)
 
 
-_NOTHING = ModelSettings()
+_UNSET = ModelSettings()

@@ -1,8 +1,8 @@
-"""What has to be recorded, first in a file of this machine, then in the store: nothing is lost meanwhile.
+"""A spool: records go to a local file first, and then into the store, so that none is lost.
 
 A line is handed to the operating system before the request ends, so that a killed process loses none. Files
-are drained into the store in the background and deleted once it has them; every entry has an id, and the
-store takes it once, however often it is drained.
+are drained into the store in the background, and deleted once it has their entries. Draining is idempotent,
+because every entry has an id.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.asgi import json_bytes, json_object
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Take = Callable[[Sequence[dict[str, Any]]], Sequence[dict[str, Any]]]
 
@@ -31,13 +28,13 @@ BATCH = 500
 
 
 class SpoolError(TokenboxError):
-    """The folder of the spool cannot be used: without it a record could be lost."""
+    """The spool's folder cannot be written, so that a record could be lost."""
 
     code = "spool_unusable"
 
 
 class Spool:
-    """A folder of files of JSON lines. Several processes may share it: each writes a file of its own."""
+    """A folder of files of JSON lines. Several processes may share it, as each writes its own file."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
@@ -53,13 +50,13 @@ class Spool:
             ) from None
 
     def append(self, entry: bytes) -> None:
-        """Keep an entry, a JSON object. Raises :class:`SpoolError` where the disk does not take it."""
+        """Append an entry, a JSON object. Raises :class:`SpoolError` if it cannot be written."""
         line = entry + b"\n"
         with self._lock:
             try:
                 written = os.write(self._file.descriptor, line)
                 if written != len(line):
-                    # A full disk took a part: end the line, so that the next one stands alone.
+                    # A full disk took part of it: end the line, so that the next one is separate.
                     os.write(self._file.descriptor, b"\n")
                     raise OSError(28, "No space left on device")  # noqa: TRY301
             except OSError as error:
@@ -67,18 +64,18 @@ class Spool:
             self._written += 1
 
     def drain(self, take: Take) -> int:
-        """Hand every finished file's entries to ``take``, in batches, and delete it: how many there were.
+        """Hand the entries of finished files to ``take``, in batches, and delete the files.
 
-        Entries that ``take`` gives back are of no use to it: they are kept in a file of their own. If it
-        raises, its file stays, and is handed over again, as a whole, the next time.
+        Returns the number of entries. Entries that ``take`` returns are unusable, and are kept in a file of
+        their own. If it raises, the file stays, and is handed over again from its beginning the next time.
         """
-        self._turn()
+        self._rotate()
         count = 0
         for path in sorted(self.folder.glob(f"*{_SUFFIX}")):
             if path == self._file.path:
                 continue
-            file = _adopted(path)
-            if file is None:  # another process writes or drains it
+            file = _locked(path)
+            if file is None:
                 continue
             try:
                 count += self._drain(path, take)
@@ -88,7 +85,7 @@ class Spool:
 
     @property
     def waiting(self) -> int:
-        """Files that are not drained yet, of all processes; ours counts if it has entries."""
+        """The number of files to drain, of all processes; the own file counts if it has entries."""
         others = sum(1 for path in self.folder.glob(f"*{_SUFFIX}") if path != self._file.path)
         return others + (self._written > 0)
 
@@ -99,8 +96,8 @@ class Spool:
                 with suppress(OSError):
                     self._file.path.unlink()
 
-    def _turn(self) -> None:
-        """Begin a new file, so that what is in the present one can be drained."""
+    def _rotate(self) -> None:
+        """Begin a new file, so that the present one can be drained."""
         with self._lock:
             if self._written:
                 finished, self._file, self._written = self._file, self._new(), 0
@@ -117,14 +114,14 @@ class Spool:
         entries, bad = _read(path)
         for start in range(0, len(entries), BATCH):
             bad += [json_bytes(entry) for entry in take(entries[start : start + BATCH])]
-        if bad:  # such as a line that the disk did not take whole: kept for a person to look at
+        if bad:  # such as a line that a full disk cut off: kept for a person to look at
             path.with_suffix(_BAD).write_bytes(b"\n".join(bad) + b"\n")
         path.unlink(missing_ok=True)
         return len(entries)
 
 
 class _File:
-    """An open file that is ours for as long as it is open."""
+    """An open and locked file."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
@@ -135,8 +132,8 @@ class _File:
             os.close(self.descriptor)
 
 
-def _adopted(path: Path) -> _File | None:
-    """The file, if nobody else has it: its process has ended or is done with it."""
+def _locked(path: Path) -> _File | None:
+    """Open and lock a file; None if another process writes or drains it."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -144,7 +141,7 @@ def _adopted(path: Path) -> _File | None:
     file = _File(path, descriptor)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not path.exists():  # whoever had it has drained it meanwhile
+        if not path.exists():  # another process has drained it meanwhile
             file.close()
             return None
     except OSError:
@@ -156,14 +153,10 @@ def _adopted(path: Path) -> _File | None:
 def _read(path: Path) -> tuple[list[dict[str, Any]], list[bytes]]:
     entries: list[dict[str, Any]] = []
     bad: list[bytes] = []
-    for line in _lines(path.read_bytes()):
+    for line in filter(None, path.read_bytes().split(b"\n")):
         value = json_object(line)
         if value is None:
             bad.append(line)
         else:
             entries.append(value)
     return entries, bad
-
-
-def _lines(data: bytes) -> Iterable[bytes]:
-    return (line for line in data.split(b"\n") if line)

@@ -1,4 +1,4 @@
-"""A stream on its way to the client: our key on its first event, its usage read as it passes."""
+"""A filter of an event stream: adds the gateway's key to its first event, and reads the usage."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
 
 
 class Tap:
-    """Takes the bytes of an event stream, gives the bytes for the client.
+    """Takes the bytes of an event stream, and returns the bytes for the client.
 
-    ``note``: the value of our key, JSON. ``hide_usage``: the client did not ask for usage, so the event that
-    has nothing else (chat completions) is not for it. ``started``: a frame to be sent first.
+    ``note`` is the JSON value of the gateway's key. ``hide_usage``: the client did not ask for usage, so it
+    does not get the event of chat completions that has only that. ``started`` is an event to send first.
     """
 
     def __init__(self, protocol: Protocol, note: bytes, *, hide_usage: bool, started: bytes = b"") -> None:
@@ -34,11 +34,11 @@ class Tap:
         self._last = b""
         self.events = 0
         self.error: dict[str, Any] | None = None
-        # Whether an event came that is not whole JSON; from there on nothing is passed.
+        # Whether an event was not complete JSON. Nothing is passed on from there.
         self.is_garbled = False
 
     def feed(self, data: bytes) -> bytes:
-        """What the client gets for ``data``; maybe nothing yet."""
+        """Return the bytes for the client; possibly none yet."""
         if self._note is None and self._is_plain(data):
             self.events += data.count(b"\n\n")
             self._last = data[data.rfind(b"\n\n", 0, -2) + 2 :]
@@ -55,7 +55,7 @@ class Tap:
         return out[0] if len(out) == 1 else b"".join(out)
 
     def _is_plain(self, data: bytes) -> bool:
-        """Whether it is whole frames in which there is nothing to read: most of a stream."""
+        """Whether it is complete frames without anything to read, as most of a stream is."""
         return (
             self._frames.is_empty
             and data.endswith(b"}\n\n")
@@ -65,18 +65,18 @@ class Tap:
         )
 
     def rest(self) -> bytes:
-        """What is left at the end of the stream: a frame without its empty line. Half of one is nothing."""
+        """Return a last frame that lacks its empty line, if it is complete."""
         rest = self._frames.rest()
         is_whole = object_of(rest) is not None or data_of(rest) == b"[DONE]"
         return self._pass(rest) if is_whole else b""
 
     @property
     def whole(self) -> bool:
-        """Whether the stream came to its own end, or said itself what is wrong."""
+        """Whether the stream reached its end, or reported an error itself."""
         return self.error is not None or any(end in self._last for end in self._protocol.ends)
 
     def _pass(self, frame: bytes) -> bytes:
-        if not frame.startswith((b":", b"\n", b"\r")) or data_of(frame) is not None:  # no comment alone
+        if not frame.startswith((b":", b"\n", b"\r")) or data_of(frame) is not None:  # not just a comment
             self.events += 1
             self._last = frame
         if self._note is not None:
@@ -93,13 +93,12 @@ class Tap:
 
     def _annotated(self, frame: bytes) -> bytes:
         noted = event_with_key(frame, self._protocol.inner, self._note or b"null")
-        # An event without the object we look for (a comment, a ping): the next one has it.
-        if noted is not frame:
+        if noted is not frame:  # else the frame has no place for the key, such as a comment or a ping
             self._note = None
         return noted
 
     def _read(self, value: dict[str, Any]) -> None:
-        """Later figures replace earlier ones; an Anthropic stream says input first and output last."""
+        """Keep the latest figures: an Anthropic stream reports input first and output last."""
         found = self._protocol.usage_in(value)
         if found is None:
             return
@@ -116,13 +115,13 @@ class Tap:
 
 
 def object_of(frame: bytes) -> dict[str, Any] | None:
-    """The JSON object in a frame's data, or None if there is none."""
+    """Return the JSON object in a frame's data, or None."""
     data = data_of(frame)
     return json_object(data) if data is not None and data.lstrip().startswith(b"{") else None
 
 
 def _ends_well(frame: bytes) -> bool:
-    """Whether the JSON in a frame, if there is any, comes to its end."""
+    """Whether the JSON in a frame, if any, is complete."""
     if frame.rstrip().endswith((b"}", b"[DONE]")):
         return True
     data = data_of(frame)
@@ -130,7 +129,7 @@ def _ends_well(frame: bytes) -> bool:
 
 
 def _is_error(value: dict[str, Any]) -> bool:
-    """OpenAI's and Anthropic's have an error object; the Responses API's is an event of that type."""
+    """Whether it has an error object (OpenAI, Anthropic) or is an event of that type (Responses API)."""
     return bool(value.get("error")) or value.get("type") == "error"
 
 

@@ -1,4 +1,4 @@
-"""The texts of a request that may be shortened or summed up, whatever its protocol."""
+"""The texts of a request that may be cut or summarized, in each protocol."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 SUMMARY = "Summary of the earlier conversation:"
 _KEPT_ROLES = ("system", "developer")
-# Where a text stands in a message: its content, its parts' texts, a tool's output.
+# The keys of texts in a message: its content, the texts of its parts, a tool's output.
 _TEXT_KEYS = ("content", "text", "output")
 
 
 @dataclass(frozen=True, slots=True)
 class CuttableText:
-    """A text that may be cut: the number of its item, the keys and numbers that lead to it, and the text."""
+    """A text that may be cut: the number of its item, the path that leads to it, and the text."""
 
     item: int
     path: tuple[str | int, ...]
@@ -28,43 +28,44 @@ class CuttableText:
 
 
 def cuttable(call: ApiCall) -> list[CuttableText]:
-    """The texts of the past: not of system and developer messages, nor of the last user message and after.
+    """Return the texts that may be cut, always in the same order.
 
-    Results of tools may be cut wherever they are. Always in the same order.
+    These are the texts before the last user message, except for system and developer messages, and all
+    results of tools.
     """
     items = call.input if isinstance(call.input, list) else []
-    last = max((number for number, item in enumerate(items) if says_something(item)), default=len(items))
+    last = max((number for number, item in enumerate(items) if is_user_turn(item)), default=len(items))
     return [
         CuttableText(number, path, text)
         for number, item in enumerate(items)
         if isinstance(item, dict) and item.get("role") not in _KEPT_ROLES and item.get("type") != "reasoning"
-        for path, text in _slots(item)
+        for path, text in _texts(item)
         if number < last or _is_result(item, path)
     ]
 
 
 def with_cuts(call: ApiCall, texts: Mapping[int, str]) -> ApiCall:
-    """The call with other texts in those of its slots."""
+    """Return the call with other texts, by their numbers in :func:`cuttable`."""
     items = list(call.input)
     slots = cuttable(call)
     for number, text in texts.items():
         slot = slots[number]
         items[slot.item] = _replaced(items[slot.item], slot.path, text)
-    return call.with_body({**call.body, call.protocol.input_key: items})
+    return call.with_input(items)
 
 
 def transcript(call: ApiCall, numbers: Collection[int]) -> str:
-    """Those items as a text, for whoever is to sum them up."""
+    """Return those items as text, to be summarized."""
     lines = []
     for number in sorted(numbers):
         item = call.input[number]
-        who = item.get("role") or item.get("type") or "message"
-        lines.append(f"{who}: {chr(10).join(texts_in(item))}")
+        speaker = item.get("role") or item.get("type") or "message"
+        lines.append(f"{speaker}: {chr(10).join(texts_in(item))}")
     return "\n\n".join(lines)
 
 
 def with_summary(call: ApiCall, summary: str) -> ApiCall:
-    """The call with the summary at the end of its system prompt."""
+    """Return the call with the summary at the end of its system prompt."""
     text = f"{SUMMARY}\n{summary}"
     body = dict(call.body)
     if call.protocol.name == "messages":
@@ -87,7 +88,7 @@ def _appended(content: object, text: str) -> object:
     return f"{content}\n\n{text}" if isinstance(content, str) and content else text
 
 
-def _slots(item: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def _texts(item: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
     for key in _TEXT_KEYS:
         value = item.get(key)
         if isinstance(value, str):
@@ -95,12 +96,12 @@ def _slots(item: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str
         elif isinstance(value, list):
             for number, part in enumerate(value):
                 if isinstance(part, dict):
-                    for path, text in _slots(part):
+                    for path, text in _texts(part):
                         yield (key, number, *path), text
 
 
 def _replaced(value: Any, path: Sequence[str | int], text: str) -> Any:  # noqa: ANN401  # JSON
-    """A copy with ``text`` at the end of the path; what is beside the path is shared."""
+    """Return a copy with ``text`` at the end of the path. Everything beside the path is shared."""
     if not path:
         return text
     copy = value.copy()
@@ -108,8 +109,8 @@ def _replaced(value: Any, path: Sequence[str | int], text: str) -> Any:  # noqa:
     return copy
 
 
-def says_something(item: object) -> bool:
-    """Somebody's words: not the results of tools, which Anthropic's API has in user messages."""
+def is_user_turn(item: object) -> bool:
+    """Whether the user speaks. Anthropic's API has results of tools in user messages, too."""
     if not isinstance(item, dict) or item.get("role") != "user":
         return False
     content = item.get("content")

@@ -1,12 +1,12 @@
-"""Spans of requests by OpenTelemetry's conventions for generative AI: figures and names, and no content.
+"""Spans of requests by OpenTelemetry's conventions for generative AI, without any content.
 
-Where they go is said by the environment, as for every program that speaks OpenTelemetry: without
-``OTEL_EXPORTER_OTLP_ENDPOINT`` or ``OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`` there are none.
+The standard variables of OpenTelemetry configure them: without ``OTEL_EXPORTER_OTLP_ENDPOINT`` or
+``OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`` there are no spans.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tokenbox.errors import MissingExtra
@@ -18,41 +18,22 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from tokenbox.gateway.asgi import Headers
+    from tokenbox.gateway.attempt import Attempt
     from tokenbox.gateway.refusals import Refusal
-    from tokenbox.gateway.services import Attempt
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _FIRST_ERROR = 400
-# gen_ai.operation.name and gen_ai.provider.name, as the conventions have them; else our own words.
+# gen_ai.operation.name by the gateway's category; all others are "chat".
 _OPERATIONS = {"completions": "text_completion", "embeddings": "embeddings"}
-_PROVIDERS = {"openai": "openai", "anthropic": "anthropic"}
-
-
-class Tracing(Protocol):
-    """Spans of requests."""
-
-    def begin(self, parent: str | None) -> Any:  # noqa: ANN401  # the span, of a package that is an extra
-        """The span of a request that has come; ``parent`` is the W3C traceparent that its client sent."""
-        ...
-
-    def passed_on(self, span: Any, headers: Headers) -> Headers:  # noqa: ANN401
-        """The headers for the upstream, whose spans are below this one."""
-        ...
-
-    def request(self, attempt: Attempt, refusal: Refusal | None) -> None:
-        """The request is over."""
-        ...
-
-    def close(self) -> None: ...
 
 
 class NoTraces:
-    """No spans: a client's own traceparent goes on as it came."""
+    """No spans. A client's own traceparent is forwarded unchanged."""
 
     def begin(self, parent: str | None) -> None:
         pass
 
-    def passed_on(self, span: None, headers: Headers) -> Headers:
+    def passed_on(self, span: object, headers: Headers) -> Headers:
         return headers
 
     def request(self, attempt: Attempt, refusal: Refusal | None) -> None:
@@ -63,7 +44,7 @@ class NoTraces:
 
 
 class Traces:
-    """Spans in ``provider``."""
+    """Spans of ``provider``."""
 
     def __init__(self, provider: TracerProvider) -> None:
         from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415  # an extra
@@ -75,23 +56,25 @@ class Traces:
         self._propagator = TraceContextTextMapPropagator()
 
     def begin(self, parent: str | None) -> Span:
+        """Begin the span of a request. ``parent`` is the client's W3C traceparent."""
         from opentelemetry.trace import SpanKind  # noqa: PLC0415  # an extra
 
         context = None if parent is None else self._propagator.extract({"traceparent": parent})
         return self._tracer.start_span("chat", context=context, kind=SpanKind.CLIENT)
 
-    def passed_on(self, span: Span, headers: Headers) -> Headers:
+    def passed_on(self, span: Any, headers: Headers) -> Headers:  # noqa: ANN401  # of a package that is an extra
+        """Return the headers for the upstream, with the span as the parent of its spans."""
         from opentelemetry.trace import set_span_in_context  # noqa: PLC0415  # an extra
 
-        named: dict[str, str] = {}
-        self._propagator.inject(named, set_span_in_context(span))
-        ours = [(name.encode(), value.encode("latin-1")) for name, value in named.items()]
-        return [*(header for header in headers if header[0] != b"traceparent"), *ours]
+        injected: dict[str, str] = {}
+        self._propagator.inject(injected, set_span_in_context(span))
+        own = [(name.encode(), value.encode("latin-1")) for name, value in injected.items()]
+        return [*(header for header in headers if header[0] != b"traceparent"), *own]
 
     def request(self, attempt: Attempt, refusal: Refusal | None) -> None:
         from opentelemetry.trace import Status, StatusCode  # noqa: PLC0415  # an extra
 
-        span: Span = attempt.span or self.begin(attempt.parent)  # type: ignore[assignment]  # ours
+        span: Span = attempt.span or self.begin(attempt.parent)  # type: ignore[assignment]  # made by begin
         attributes = attributes_of(attempt, refusal)
         model = attributes.get("gen_ai.request.model")
         operation = str(attributes["gen_ai.operation.name"])
@@ -106,11 +89,11 @@ class Traces:
 
 
 def attributes_of(attempt: Attempt, refusal: Refusal | None) -> dict[str, str | int | bool]:
-    """The attributes of a span: what is not known is left out."""
-    call, verdict, upstream, outcome = attempt.call, attempt.verdict, attempt.upstream, attempt.outcome
+    """Return the attributes of a span, without those that are unknown."""
+    call, admission, upstream, outcome = attempt.call, attempt.admission, attempt.upstream, attempt.outcome
     usage = outcome.usage
     address = None if upstream is None else urlsplit(upstream.settings.url)
-    kind = "" if upstream is None or upstream.kind is None else upstream.kind.name
+    kind = None if upstream is None else upstream.kind
     error = None
     if refusal is not None:
         error = refusal.code
@@ -118,7 +101,7 @@ def attributes_of(attempt: Attempt, refusal: Refusal | None) -> dict[str, str | 
         error = str(outcome.status)
     found = {
         "gen_ai.operation.name": _OPERATIONS.get(attempt.category, "chat"),
-        "gen_ai.provider.name": _PROVIDERS.get(kind, kind or None),
+        "gen_ai.provider.name": None if kind is None else kind.name,
         "gen_ai.request.model": None if call is None else call.model,
         "gen_ai.request.max_tokens": None if call is None else call.max_output,
         "gen_ai.request.choice.count": None if call is None or call.choices == 1 else call.choices,
@@ -134,16 +117,16 @@ def attributes_of(attempt: Attempt, refusal: Refusal | None) -> dict[str, str | 
         "tokenbox.request_id": attempt.request_id,
         "tokenbox.overflow_of": attempt.overflow_of,
         "tokenbox.route": attempt.category,
-        "tokenbox.mode": None if verdict is None else verdict.mode.value,
-        "tokenbox.input_tokens": None if verdict is None else verdict.counted.tokens,
-        "tokenbox.exact": None if verdict is None else verdict.counted.exact,
-        "tokenbox.reserved": None if verdict is None else verdict.reserved,
+        "tokenbox.mode": None if admission is None else admission.mode.value,
+        "tokenbox.input_tokens": None if admission is None else admission.counted.tokens,
+        "tokenbox.exact": None if admission is None else admission.counted.exact,
+        "tokenbox.reserved": None if admission is None else admission.reserved,
     }
     return {name: value for name, value in found.items() if value is not None}
 
 
 def asks_for_traces(env: Mapping[str, str]) -> bool:
-    """Whether the environment asks for spans. Raises :class:`MissingExtra` if the packages are missing."""
+    """Whether the environment enables spans. Raises :class:`MissingExtra` if the packages are missing."""
     asked = any(env.get(name) for name in _ENDPOINTS)
     disabled = env.get("OTEL_SDK_DISABLED", "").lower() == "true"
     if not asked or disabled or env.get("OTEL_TRACES_EXPORTER") == "none":
@@ -156,8 +139,8 @@ def asks_for_traces(env: Mapping[str, str]) -> bool:
     return True
 
 
-def traces_from(env: Mapping[str, str]) -> Tracing:
-    """The spans that the environment asks for. Raises :class:`MissingExtra`."""
+def traces_from(env: Mapping[str, str]) -> Traces | NoTraces:
+    """Return the spans that the environment configures. Raises :class:`MissingExtra`."""
     if not asks_for_traces(env):
         return NoTraces()
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415

@@ -1,12 +1,12 @@
-"""Input that a request names but does not hold, so that the gateway cannot count it.
+"""Input that a request refers to but does not contain, so that the gateway cannot count it.
 
 A server may keep input (an earlier answer, a stored prompt, a file by its id), fetch it (a document by its
-address) or unpack it (a PDF is compressed). How many tokens that is, only the server can say. Where its count
-does not cover such input, the request passes only if the operator sets ``policy.uncertain = "allow"``.
+address) or unpack it (a PDF is compressed). Only the server knows how many tokens that is. If its count does
+not cover such input, the request passes only if the operator sets ``policy.uncertain = "allow"``.
 
-An image is no such input: providers bound what an image costs, whatever its size in bytes
-(:data:`tokenbox.compose.bound.PER_MEDIA`). A payload that is not an image may be
-text in disguise, and is refused.
+Images are countable: providers bound what an image costs, whatever its size in bytes
+(:data:`tokenbox.compose.bound.PER_MEDIA`). The payload of an image part that is not an image may be text in
+disguise, and is refused.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.content.message import PartKind, kind_of_part
+from tokenbox.content.message import PartKind, media_kind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from tokenbox.gateway.calls import ApiCall
 
-# Fields that name input which a server keeps: OpenAI's, OpenRouter's, Gemini's, Ark's and those of agents.
+# Fields that refer to input on the server: of OpenAI, OpenRouter, Gemini, Ark and agents.
 STORED = frozenset(
     (
         *("previous_response_id", "previous_interaction_id", "conversation", "conversation_id", "prompt_id"),
@@ -29,63 +29,69 @@ STORED = frozenset(
         *("context_id", "file_ids", "attachments"),
     )
 )
-# Fields that have the server search or call others, and add what it finds to the input.
+# Fields that make the server search or call tools, and add the results to the input.
 FETCHED = frozenset(
     (
         *("mcp_servers", "web_search_options", "search_parameters", "plugins", "data_sources", "retrieval"),
         *("tool_resources", "server_tools", "vector_store_ids", "connectors"),
     )
 )
-# Tools that the client runs, by their type and by how it begins (Anthropic's have a date behind the name).
-# Results of others, such as of a search, come into the input unseen.
-_OWN_TOOLS = frozenset(("function", "custom", "local_shell", "apply_patch"))
-_OWN_TOOLS_BEGIN = ("bash_", "text_editor_", "computer", "memory_")
-# Parts and items of a conversation that stand for something the server keeps.
-_KEPT = frozenset(("item_reference", "container_upload", "compaction_reference"))
-# Items that a server fills by their id where they hold nothing themselves.
-_FILLED = frozenset(
+# Tools that the client runs, by their type or its prefix (Anthropic's types end with a date). The results of
+# other tools, such as a search, enter the input unseen.
+_CLIENT_TOOLS = frozenset(("function", "custom", "local_shell", "apply_patch"))
+_CLIENT_TOOL_PREFIXES = ("bash_", "text_editor_", "computer", "memory_")
+# Parts and items that refer to something on the server.
+_REFERENCE_PARTS = frozenset(("item_reference", "container_upload", "compaction_reference"))
+# Items that the server fills in by their id, if they have none of the fields in ``_CONTENT_FIELDS``.
+_ITEMS_BY_ID = frozenset(
     (
         *("reasoning", "image_generation_call", "file_search_call", "web_search_call"),
         *("code_interpreter_call", "mcp_list_tools", "mcp_call", "compaction"),
     )
 )
-_HOLDS = (
-    *("summary", "content", "encrypted_content", "result", "results", "outputs", "output", "tools", "action"),
+_CONTENT_FIELDS = (
+    "summary",
+    "content",
+    "encrypted_content",
+    "result",
+    "results",
+    "outputs",
+    "output",
+    "tools",
+    "action",
 )
-_REFERENCES = ("file_id", "file_url", "url", "uri", "id")
-# How images begin, in base64: PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and HEIC.
+_FILE_REFERENCES = ("file_id", "file_url", "url", "uri")
+# The first characters of images in base64: PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and HEIC.
 _IMAGES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "Qk", "SUkq", "TU0A", "AAAA")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_=\s-]*")
 _LONGEST_ADDRESS = 4_096
-# A tiny payload is not an image that anybody can see, nor a text that matters.
+# A payload this short costs next to nothing, whatever it is.
 _TINY = 64
 
 
-def has_marks(call: ApiCall) -> bool:
-    """Whether there may be images, files or references in its messages.
+def may_have_media(call: ApiCall) -> bool:
+    """Whether its messages may have images, files or references.
 
-    Every such part says its type, and the key may be written with escapes.
+    Each of these parts has a ``type``, and the key may be written with escapes.
     """
     data = call.data
     return b'type"' in data or b"\\u" in data
 
 
 def unseen_input(call: ApiCall, seen: Collection[str] = (), *, media: bool = False) -> str | None:
-    """The input of ``call`` that nobody has counted, in words; None if there is none.
+    """Return the input of ``call`` that was not counted, in words; None if everything was.
 
-    ``seen``: the fields that the server's own count was given; ``media``: it counts images and files, too.
+    ``seen`` are the fields that the server's own count covers; ``media`` tells that it counts images and
+    files, too.
     """
-    body = call.body
-    said = _unseen_field(call, seen)
-    if said is not None:
-        return said
-    if call.protocol.takes_prompts or not has_marks(call):
-        return None
+    reason = _unseen_field(call, seen)
+    if reason is not None or call.protocol.takes_prompts or not may_have_media(call):
+        return reason
     for key in (call.protocol.input_key, "system", "instructions", "prompt"):
-        for part in _parts_in(body.get(key)):
-            said = _unseen_part(part, counted=media and key in seen)
-            if said is not None:
-                return said
+        for part in _parts_in(call.body.get(key)):
+            reason = _unseen_part(part, counted=media and key in seen)
+            if reason is not None:
+                return reason
     return None
 
 
@@ -99,7 +105,7 @@ def _unseen_field(call: ApiCall, seen: Collection[str]) -> str | None:
                 return f"{key} has the server add input by itself"
     tools = body.get("tools")
     for tool in tools if isinstance(tools, list) else ():
-        if isinstance(tool, dict) and not _is_own(kind := tool.get("type")):
+        if isinstance(tool, dict) and not _is_client_tool(kind := tool.get("type")):
             return f"a tool of the type {str(kind)[:60]!r}, which the server runs, adds input by itself"
     prompt = body.get("prompt")
     if isinstance(prompt, dict) and not call.protocol.takes_prompts and "prompt" not in seen:
@@ -107,13 +113,13 @@ def _unseen_field(call: ApiCall, seen: Collection[str]) -> str | None:
     return None
 
 
-def _is_own(kind: object) -> bool:
+def _is_client_tool(kind: object) -> bool:
     """Whether the client runs tools of that type."""
-    return not isinstance(kind, str) or kind in _OWN_TOOLS or kind.startswith(_OWN_TOOLS_BEGIN)
+    return not isinstance(kind, str) or kind in _CLIENT_TOOLS or kind.startswith(_CLIENT_TOOL_PREFIXES)
 
 
 def _parts_in(value: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401  # JSON
-    """Every object in ``value`` that says its type."""
+    """Yield every object in ``value`` that has a ``type``."""
     stack = [value]
     while stack:
         inner = stack.pop()
@@ -128,9 +134,10 @@ def _parts_in(value: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401  # JSO
 
 def _unseen_part(part: Mapping[str, Any], *, counted: bool) -> str | None:
     name = part["type"]
-    if name in _KEPT or (name in _FILLED and part.get("id") and not any(part.get(key) for key in _HOLDS)):
+    is_by_id = name in _ITEMS_BY_ID and part.get("id") and not any(map(part.get, _CONTENT_FIELDS))
+    if name in _REFERENCE_PARTS or is_by_id:
         return None if counted else f"a part of type {name!r} names input that the server keeps"
-    kind = kind_of_part(name)
+    kind = media_kind(name)
     if kind is PartKind.IMAGE:
         if all(map(_is_image, _payloads(part))):
             return None
@@ -143,20 +150,20 @@ def _unseen_file(part: Mapping[str, Any], kind: PartKind) -> str | None:
     if kind is PartKind.VIDEO:
         return "how many tokens a video is, only the server can say"
     holders = [part, *(inner for inner in part.values() if isinstance(inner, dict))]
-    if any(holder.get(key) for holder in holders for key in _REFERENCES if key != "id" or holder is part):
+    if part.get("id") or any(holder.get(key) for holder in holders for key in _FILE_REFERENCES):
         return f"a part of type {name!r} names a file that the server keeps or fetches"
-    if kind is PartKind.FILE and any(_is_packed(holder) for holder in holders):
+    if kind is PartKind.FILE and any(map(_has_binary_file, holders)):
         return f"a part of type {name!r} holds a file in base64, which may be larger than it looks"
     return None
 
 
 def _payloads(part: Mapping[str, Any]) -> Iterator[object]:
-    """Where an image of any API has its address or data."""
+    """Yield the addresses and data of an image part of any API."""
     inner = [part[key] for key in ("image_url", "source", "image") if isinstance(part.get(key), dict)]
     for holder in (part, *inner):
         for key in ("url", "data", "image_url", "image"):
             value = holder.get(key)
-            if value is not None and not any(value is one for one in inner):
+            if value is not None and not any(value is nested for nested in inner):
                 yield value
 
 
@@ -174,8 +181,7 @@ def _is_image(payload: object) -> bool:
     return payload.startswith(_IMAGES, start) and _BASE64.fullmatch(payload, start) is not None
 
 
-def _is_packed(holder: Mapping[str, Any]) -> bool:
-    """Whether it holds a file that is not text."""
+def _has_binary_file(holder: Mapping[str, Any]) -> bool:
     for key in ("file_data", "data"):
         data = holder.get(key)
         if isinstance(data, str) and holder.get("type") != "text" and len(data) > _TINY:

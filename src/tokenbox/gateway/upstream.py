@@ -1,4 +1,4 @@
-"""One server that answers: its connections, its places, and what goes wrong with it."""
+"""An upstream: its servers, connections and slots, and its failures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tokenbox.content.request import Api
 from tokenbox.gateway.asgi import json_bytes
-from tokenbox.gateway.refusals import Refusal
+from tokenbox.gateway.refusals import Refusal, unavailable
 from tokenbox.providers.kinds import AUTO, UNKNOWN, find_kind
 from tokenbox.providers.memory import EndpointMemory, ProbeOutcome, ProbeReply
 from tokenbox.providers.server import outcome_of
@@ -26,68 +26,87 @@ if TYPE_CHECKING:
     from tokenbox.providers.server import Ask
     from tokenbox.providers.wire import WireConnection
 
-# What belongs to one connection (RFC 9110, 7.6.1), what is set anew, and what is between us and the
-# client. The body is forwarded as it is, so that it must come uncompressed to be understood.
+# Request headers that are not forwarded: those of one connection (RFC 9110, 7.6.1), those the gateway sets
+# itself, and those between client and gateway. The answer has to come uncompressed to be read.
 NOT_FORWARDED = frozenset(
     {
-        *(b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer"),
-        *(
-            b"transfer-encoding",
-            b"upgrade",
-            b"http2-settings",
-            b"host",
-            b"content-length",
-            b"accept-encoding",
-            b"expect",
-        ),
+        b"accept-encoding",
+        b"api-key",
+        b"authorization",
+        b"connection",
+        b"content-length",
+        b"cookie",
+        b"expect",
+        b"forwarded",
+        b"host",
+        b"http2-settings",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        b"via",
+        b"x-api-key",
         b"x-request-id",
-        *(b"authorization", b"x-api-key", b"api-key", b"cookie", b"forwarded", b"via"),
     }
 )
 NOT_RETURNED = frozenset(
     {
-        *(b"connection", b"keep-alive", b"proxy-authenticate", b"te", b"trailer", b"transfer-encoding"),
-        *(b"upgrade", b"content-length", b"content-encoding", b"set-cookie", b"server", b"date"),
+        b"connection",
+        b"content-encoding",
+        b"content-length",
+        b"date",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"server",
+        b"set-cookie",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
     }
 )
-# To whose account a request goes: with the operator's key, that is not the client's to say.
-WHOSE_ACCOUNT = frozenset({b"openai-organization", b"openai-project"})
-OURS = b"x-tokenbox-"
+# Headers that select the account to bill. With the operator's key, clients may not set them.
+ACCOUNT_HEADERS = frozenset({b"openai-organization", b"openai-project"})
+OWN_PREFIX = b"x-tokenbox-"
 WITHHELD = b"[key withheld]"
-# Bytes of the answer to a small question of ours.
+# The most bytes of an answer to one of the gateway's own requests.
 _MAX_REPLY = 64 << 20
-_GARBLED = 502
+_BAD_GATEWAY = 502
 _OK = 200
-# What a server or a proxy in front of it answers that has not taken a request, and how long others go first.
+# Statuses of a server, or a proxy in front of it, that has not run the request; and the seconds for which
+# other replicas are preferred then.
 _NOT_TAKEN = (502, 503, 504)
-_REST_SECONDS = 5.0
-# A connection that nobody takes is tried again after so long.
-_AGAIN_SECONDS = (0.05, 0.25)
+_DOWN_SECONDS = 5.0
+# The pauses before a refused connection is retried.
+_RETRY_SECONDS = (0.05, 0.25)
 
 T = TypeVar("T")
 _BEARER = ("authorization", "Bearer ")
 
 
 class Unreachable(Refusal):
-    """No connection was made, so the server has nothing of the request."""
+    """No connection was made, so the server did not receive the request."""
 
 
 @dataclass(slots=True)
 class Replica:
-    """One of the servers behind an upstream. Until ``down_until``, by the loop's clock, it is asked last."""
+    """One of the servers of an upstream. Until ``down_until``, by the loop's clock, it is tried last."""
 
     wire: Wire
     down_until: float = 0.0
 
 
 class Upstream:
-    """A server with so many places; whoever finds none waits in a queue that has an end."""
+    """An upstream with a limited number of slots. Requests without a slot wait in a bounded queue."""
 
     def __init__(self, settings: UpstreamSettings, limits: RequestLimits) -> None:
         self.settings = settings
         self.limits = limits
-        self._places = asyncio.Semaphore(settings.concurrency)
-        self._questions = asyncio.Semaphore(settings.concurrency)
+        self._slots = asyncio.Semaphore(settings.concurrency)
+        self._probe_slots = asyncio.Semaphore(settings.concurrency)
         self.kind: ServerKind | None = None if settings.kind == AUTO else find_kind(settings.kind)
         self._memory = EndpointMemory()
         self.waiting = 0
@@ -106,9 +125,9 @@ class Upstream:
         return self.settings.name
 
     def heeded_limits(self, call: ApiCall) -> tuple[str, ...]:
-        """What it calls the output limit of such a request, the name to use first.
+        """Return the fields that it heeds as the output limit of such a call, the preferred one first.
 
-        In a chat, OpenAI no longer takes the name that all others do. Names of other servers are ignored.
+        In chats, OpenAI no longer accepts the name that all others use. Names of other servers are ignored.
         """
         kind = find_kind(UNKNOWN) if self.kind is None else self.kind
         if call.protocol.api is Api.CHAT:
@@ -117,50 +136,50 @@ class Upstream:
         own = call.protocol.output_keys[:1]
         return (*own, "n_predict") if own and kind.tokenizes else own
 
-    def place(self) -> Slot:
-        """A place at the server for as long as the context lasts."""
+    def slot(self) -> Slot:
+        """Return a context that holds a slot."""
         return Slot(self)
 
-    async def take_place(self) -> None:
-        """Raises :class:`Refusal` (503) where the queue is full or the wait is too long."""
+    async def acquire_slot(self) -> None:
+        """Raise :class:`Refusal` (503) if the queue is full or the wait is too long."""
         settings = self.settings
-        if not self._places.locked():
-            await self._places.acquire()
+        if not self._slots.locked():
+            await self._slots.acquire()
         elif self.waiting < settings.queue:
-            await self._place_became_free(settings.queue_seconds)
+            await self._wait_for_slot(settings.queue_seconds)
         else:
             raise self._busy(f"{self.waiting:,} requests wait already")
         self.running += 1
 
-    def give_place(self) -> None:
+    def release_slot(self) -> None:
         self.running -= 1
-        self._places.release()
+        self._slots.release()
 
-    async def _place_became_free(self, seconds: float) -> None:
+    async def _wait_for_slot(self, seconds: float) -> None:
         self.waiting += 1
         try:
             async with asyncio.timeout(seconds):
-                await self._places.acquire()
+                await self._slots.acquire()
         except TimeoutError:
-            raise self._busy(f"no place became free within {seconds:g} seconds") from None
+            raise self._busy(f"no slot became free within {seconds:g} seconds") from None
         finally:
             self.waiting -= 1
 
     async def open(self, path: str, query: bytes, headers: Headers, body: bytes) -> WireConnection:
-        """The head of the answer. Raises :class:`Refusal` (502, 504) if there is none."""
+        """Send a request, and return the answer after its head. Raises :class:`Refusal` (502, 504)."""
         target = path.encode() + (b"?" + query if query else b"")
         try:
-            return await self._sent("POST", target, headers, body)
+            return await self._send("POST", target, headers, body)
         except BrokenAnswer as error:
             raise self.failed(error.how) from None
         except BadHeader:
             raise Refusal(400, "invalid_request", "A header has characters that no header has.") from None
 
-    async def _sent(self, method: str, target: bytes, headers: Headers, body: bytes) -> WireConnection:
-        """The head of an answer of the first replica that takes the request: those that are up go first.
+    async def _send(self, method: str, target: bytes, headers: Headers, body: bytes) -> WireConnection:
+        """Return the answer of the first replica that accepts the request; those that are down go last.
 
-        A request is sent again only where it was not taken: no connection, or an answer that says so (502 to
-        504). Raises :class:`BrokenAnswer` and :class:`BadHeader`.
+        A request is retried only if it was not accepted: no connection, or a status of ``_NOT_TAKEN``. Raises
+        :class:`BrokenAnswer` and :class:`BadHeader`.
         """
         replicas, now = self._replicas, asyncio.get_running_loop().time()
         if len(replicas) > 1:
@@ -177,9 +196,9 @@ class Upstream:
                 if answer.status not in _NOT_TAKEN:
                     return answer
                 answer.close()
-            replica.down_until = asyncio.get_running_loop().time() + _REST_SECONDS
+            replica.down_until = asyncio.get_running_loop().time() + _DOWN_SECONDS
         last = replicas[-1].wire
-        for seconds in _AGAIN_SECONDS:  # a server that is started again refuses connections for a moment
+        for seconds in _RETRY_SECONDS:  # a server that restarts refuses connections for a moment
             try:
                 return await last.request(method, target, headers, body)
             except BrokenAnswer as error:
@@ -188,22 +207,20 @@ class Upstream:
             await asyncio.sleep(seconds)
         return await last.request(method, target, headers, body)
 
-    async def ask(
+    async def post_json(
         self, path: str, body: object, client_auth: Iterable[tuple[bytes, bytes]] = (), seconds: float = 10.0
     ) -> tuple[int | None, object]:
-        """The answer to a small question of ours: its status, None where there is none now, and its JSON."""
-        return await self._asked("POST", path, json_bytes(body), client_auth, seconds)
+        """Send a request of the gateway's own. Returns the status, None without an answer, and the JSON."""
+        return await self._json_or_none("POST", path, json_bytes(body), client_auth, seconds)
 
-    def asks(self, client_auth: Iterable[tuple[bytes, bytes]]) -> Ask:
-        """Asks it for figures, and remembers of each path whether the server has it."""
+    def prober(self, client_auth: Iterable[tuple[bytes, bytes]]) -> Ask:
+        """Return a function that requests figures, and caches for each path whether the server has it."""
 
-        async def ask(path: str, body: object, read: Callable[[object], T | None]) -> ProbeReply[T]:
-            async def question() -> ProbeReply[T]:
+        async def probe(path: str, body: object, read: Callable[[object], T | None]) -> ProbeReply[T]:
+            async def request() -> ProbeReply[T]:
                 try:
-                    async with self._questions:  # not a place: a refusal waits for nobody's answer
-                        status, answer = await self._exchanged(
-                            "POST", path, json_bytes(body), client_auth, 10.0
-                        )
+                    async with self._probe_slots:  # not a slot, so that a count does not wait for answers
+                        status, answer = await self._json("POST", path, json_bytes(body), client_auth, 10.0)
                 except TimeoutError:
                     return ProbeReply(ProbeOutcome.TIMED_OUT)
                 except BrokenAnswer as error:
@@ -214,29 +231,29 @@ class Upstream:
                 value = read(answer)
                 if value is not None:
                     return ProbeReply(ProbeOutcome.ANSWERED, value)
-                # Of a server that nobody knows, an answer of another shape is to another question.
+                # On an unknown server the path may belong to another API, with answers of another shape.
                 is_known = self.kind is not None and self.kind.name != UNKNOWN
                 return ProbeReply(ProbeOutcome.NOT_THIS if is_known else ProbeOutcome.UNSUPPORTED)
 
-            return await self._memory.ask(self.name, path, question)
+            return await self._memory.ask(self.name, path, request)
 
-        return ask
+        return probe
 
-    async def _asked(
+    async def _json_or_none(
         self, method: str, path: str, data: bytes, client_auth: Iterable[tuple[bytes, bytes]], seconds: float
     ) -> tuple[int | None, object]:
         try:
-            return await self._exchanged(method, path, data, client_auth, seconds)
+            return await self._json(method, path, data, client_auth, seconds)
         except (BrokenAnswer, TimeoutError):
             return None, None
 
-    async def _exchanged(
+    async def _json(
         self, method: str, path: str, data: bytes, client_auth: Iterable[tuple[bytes, bytes]], seconds: float
     ) -> tuple[int, object]:
-        """Status and JSON of an answer. Raises :class:`BrokenAnswer` and ``TimeoutError``."""
-        headers = self.forwarded(self._asked_with(path), client_auth)
+        """Return status and JSON of an answer. Raises :class:`BrokenAnswer` and ``TimeoutError``."""
+        headers = self.forwarded(self._own_headers(path), client_auth)
         async with asyncio.timeout(seconds):
-            answer = await self._sent(method, path.encode(), headers, data)
+            answer = await self._send(method, path.encode(), headers, data)
             try:
                 found = await answer.read(_MAX_REPLY)
             finally:
@@ -244,47 +261,49 @@ class Upstream:
         try:
             return answer.status, json.loads(found)
         except (ValueError, RecursionError):
-            # A missing route is often a page.
-            return answer.status if answer.status != _OK else _GARBLED, None
+            # The answer to an unknown path is often an HTML page.
+            return answer.status if answer.status != _OK else _BAD_GATEWAY, None
 
-    async def look(
+    async def get_json(
         self, path: str, client_auth: Iterable[tuple[bytes, bytes]] = (), seconds: float = 2.0
     ) -> tuple[int | None, object]:
-        """The answer to a GET of ours."""
-        return await self._asked("GET", path, b"", client_auth, seconds)
+        """Send a GET of the gateway's own, as :meth:`post_json` does."""
+        return await self._json_or_none("GET", path, b"", client_auth, seconds)
 
-    def can_become(self, settings: UpstreamSettings) -> bool:
-        """Whether these settings are of the same server with the same places."""
+    def is_same_server(self, settings: UpstreamSettings) -> bool:
+        """Whether these settings keep the servers and their slots."""
         same = ("url", "replicas", "concurrency", "queue", "kind")
         return all(getattr(settings, name) == getattr(self.settings, name) for name in same)
 
     def close(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close the unused connections."""
         for replica in self._replicas:
             replica.wire.close()
 
     def failed(self, how: Failure) -> Refusal:
-        """The error for a server that failed."""
-        kind, status, says = _FAILURES[how]
-        return kind(
+        """Return the refusal for a server that failed."""
+        refusal, status, text = _FAILURES[how]
+        return refusal(
             status,
             f"upstream_{how}",
-            f"The upstream {self.name!r} {says}.",
+            f"The upstream {self.name!r} {text}.",
             headers=((b"retry-after", b"1"),),
         )
 
     def forwarded(
         self, headers: Mapping[bytes, bytes], client_auth: Iterable[tuple[bytes, bytes]]
     ) -> Headers:
-        """The request's headers as the server gets them: with its own key, else ``client_auth``."""
-        kept = NOT_FORWARDED
-        if b"connection" in headers:  # what it names is of that connection (RFC 9110, 7.6.1)
-            kept = kept | {name.strip().lower() for name in headers[b"connection"].split(b",")}
+        """Return the request's headers for the server: with the upstream's key, else with ``client_auth``."""
+        dropped = NOT_FORWARDED
+        if b"connection" in headers:  # it names headers of that connection (RFC 9110, 7.6.1)
+            dropped = dropped | {name.strip().lower() for name in headers[b"connection"].split(b",")}
         key = self.settings.key
         if key is not None:
-            kept = kept | WHOSE_ACCOUNT
+            dropped = dropped | ACCOUNT_HEADERS
         out = {
-            name: value for name, value in headers.items() if name not in kept and not name.startswith(OURS)
+            name: value
+            for name, value in headers.items()
+            if name not in dropped and not name.startswith(OWN_PREFIX)
         }
         if key is None:
             out.update(client_auth)
@@ -292,12 +311,12 @@ class Upstream:
             name, scheme = _BEARER if self.kind is None else self.kind.key_header
             out[name.lower().encode()] = (scheme + key).encode("latin-1", "replace")
         out[b"accept-encoding"] = b"identity"
-        # The body was read as JSON, so that nobody is to read it as something else, such as a form.
+        # The body was parsed as JSON, so the server must not read it as something else, such as a form.
         out[b"content-type"] = b"application/json"
         return list(out.items())
 
-    def _asked_with(self, path: str) -> dict[bytes, bytes]:
-        """The headers of questions of our own. Anthropic's API takes none without its version."""
+    def _own_headers(self, path: str) -> dict[bytes, bytes]:
+        """Return the headers of the gateway's own requests. Anthropic's API requires a version."""
         own = {} if self.kind is None else self.kind.headers
         headers = {name.encode(): value.encode() for name, value in own.items()}
         if path.startswith("/v1/messages"):
@@ -305,21 +324,17 @@ class Upstream:
         return headers
 
     def withheld(self, data: bytes) -> bytes:
-        """``data`` without the operator's key: servers quote keys in errors, and some echo what they get."""
+        """Return ``data`` without the operator's key, which servers may quote in errors or echo."""
         key = self.settings.key
         return data if key is None else data.replace(key.encode(), WITHHELD)
 
     def _busy(self, why: str) -> Refusal:
-        return Refusal(
-            503,
-            "upstream_busy",
-            f"The upstream {self.name!r} is busy: {why}. Try again shortly.",
-            headers=((b"retry-after", b"2"),),
-        )
+        message = f"The upstream {self.name!r} is busy: {why}. Try again shortly."
+        return unavailable("upstream_busy", message, 2)
 
 
 class Slot:
-    """A context: a place at an upstream."""
+    """A context that holds a slot of an upstream."""
 
     __slots__ = ("_upstream",)
 
@@ -327,10 +342,10 @@ class Slot:
         self._upstream = upstream
 
     async def __aenter__(self) -> None:
-        await self._upstream.take_place()
+        await self._upstream.acquire_slot()
 
     async def __aexit__(self, *_: object) -> None:
-        self._upstream.give_place()
+        self._upstream.release_slot()
 
 
 _FAILURES = {
@@ -342,5 +357,5 @@ _FAILURES = {
 
 
 def base_url(url: str) -> str:
-    """The address without a trailing ``/`` or ``/v1``: paths are given whole."""
+    """Return the address without a trailing ``/`` or ``/v1``: paths contain it."""
     return url.rstrip("/").removesuffix("/v1").rstrip("/")

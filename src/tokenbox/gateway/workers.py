@@ -1,13 +1,16 @@
-"""Several processes on one port, and the one that looks after them.
+"""Several worker processes on one port, and their supervisor.
 
-Rule 1: the supervisor opens every socket before it forks, so that a port that is taken is said at once, and
-a worker that ends keeps its place: connections wait there for the next one.
-Rule 2: the supervisor runs no event loop and no thread, has no store open, and answers nothing.
-Rule 3: a signal goes to every worker. SIGHUP: each reads the settings again, and no connection is dropped.
+Rule 1: the supervisor opens every socket before it forks. So a port in use is reported at once, and
+connections of a worker that ends wait at its socket for the next one.
+
+Rule 2: the supervisor runs no event loop and no thread, opens no store, and answers nothing.
+
+Rule 3: a signal goes to every worker. On SIGHUP each reloads the settings, and no connection is dropped.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
@@ -22,18 +25,19 @@ if TYPE_CHECKING:
     from tokenbox.gateway.log import RequestLog
 
 _BACKLOG = 2048
-# A worker that ends so soon after its start did not work at all.
+_PR_SET_PDEATHSIG = 1
+# A worker that ends within these seconds after its start has failed.
 _TOO_SOON = 2.0
-# So often in a row, and starting it again is of no use.
+# After this many failures in a row the gateway stops.
 _MOST_FAILURES = 3
-# Beyond the time that requests have to finish: for the spool, the stores and the proofs.
+# Time beyond that for requests: for the spool, the stores and the proofs.
 _MORE_SECONDS = 15.0
 
 
 def listening(host: str, port: int, count: int) -> list[socket.socket]:
-    """``count`` sockets that listen on one port; the kernel spreads connections over them.
+    """Open ``count`` sockets that listen on one port; the kernel distributes connections.
 
-    Raises ``OSError``, also where another program of this user shares the port.
+    Raises ``OSError``, also if another program of this user shares the port.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -42,17 +46,17 @@ def listening(host: str, port: int, count: int) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     try:
         for _ in range(count):
-            one = socket.socket(family, socket.SOCK_STREAM)
-            sockets.append(one)
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener = socket.socket(family, socket.SOCK_STREAM)
+            sockets.append(listener)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if count > 1:
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            one.bind((host, port))
-            one.listen(_BACKLOG)
-            one.settimeout(0)
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            listener.bind((host, port))
+            listener.listen(_BACKLOG)
+            listener.settimeout(0)
     except BaseException:
-        for one in sockets:
-            one.close()
+        for listener in sockets:
+            listener.close()
         raise
     return sockets
 
@@ -67,10 +71,11 @@ class _Worker:
 
 @dataclass(slots=True)
 class Supervisor:
-    """Keeps ``count`` workers running. ``work`` is what each does, by its number: it returns its exit status.
+    """Keeps ``count`` workers running. ``work`` runs in each, with its number, and returns the exit status.
 
-    ``grace``: how many seconds workers have to finish after a signal to stop. ``sockets``: those that the
-    workers listen on. At the end they are closed here, so that nobody waits at them.
+    ``grace`` is the number of seconds that workers have to finish after a signal to stop. ``sockets`` are
+    those that the workers listen on. They are closed here when the gateway stops, so that no client waits at
+    them.
     """
 
     count: int
@@ -83,21 +88,21 @@ class Supervisor:
     _failed: int = 0
 
     def run(self) -> int:
-        """Until a signal says to stop. The exit status: that of a worker that could not work, else 0."""
+        """Run until a signal stops it. Returns the exit status of a worker that failed, else 0."""
         self._workers = [_Worker(number) for number in range(self.count)]
-        # Blocked, they are taken one at a time below, and no worker ends unseen between two looks.
+        # Blocked signals are taken one at a time below, so that none is missed between two rounds.
         watched = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
         before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
         try:
             for worker in self._workers:
                 self._start(worker, before)
             while any(worker.pid for worker in self._workers):
-                self._look(watched, before)
+                self._wait(watched, before)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return self._failed
 
-    def _look(self, watched: Collection[int], before: Collection[int]) -> None:
+    def _wait(self, watched: Collection[int], before: Collection[int]) -> None:
         found = signal.sigtimedwait(watched, 1.0)
         if found is not None and found.si_signo in (signal.SIGTERM, signal.SIGINT):
             self._stop()
@@ -113,8 +118,8 @@ class Supervisor:
     def _stop(self) -> None:
         if self._stopping_since is None:
             self._stopping_since = time.monotonic()
-            for one in self.sockets:
-                one.close()
+            for listener in self.sockets:
+                listener.close()
         self._send(signal.SIGTERM)
 
     def _send(self, number: signal.Signals) -> None:
@@ -154,7 +159,7 @@ class Supervisor:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             _end_with_parent()
             status = self.work(number)
-        except BaseException as error:  # noqa: BLE001  # nothing of the parent's may run in a child
+        except BaseException as error:  # noqa: BLE001  # the parent's code must not run in a child
             self.log.write(
                 "worker_failed", worker=number, error=type(error).__name__, message=str(error)[:500]
             )
@@ -163,9 +168,6 @@ class Supervisor:
 
 
 def _end_with_parent() -> None:
-    """On Linux, a worker whose supervisor was killed is told to stop, as if by an operator."""
-    with suppress(OSError, AttributeError, ImportError):
-        import ctypes  # noqa: PLC0415  # once per worker
-
-        set_death_signal = 1  # PR_SET_PDEATHSIG
-        ctypes.CDLL(None, use_errno=True).prctl(set_death_signal, int(signal.SIGTERM), 0, 0, 0)
+    """On Linux, have this worker stop like by SIGTERM if its supervisor is killed."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)

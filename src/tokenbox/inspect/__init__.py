@@ -1,4 +1,4 @@
-"""The inspector: what a request is made of, as one HTML file that works offline (docs/inspect.md)."""
+"""The inspector: an offline HTML page that shows what a request contains (docs/inspect.md)."""
 
 from tokenbox.inspect.entries import entry_of
 from tokenbox.inspect.page import page

@@ -1,4 +1,4 @@
-"""Where the tokens of a text end, for a page that has no tokenizer."""
+"""The boundaries of the tokens of a text, for a page that has no tokenizer."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tokenbox.inspect.record import utf16
 if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
 
-# More text than this is shown without its tokens: nobody reads that many, and each takes a place.
+# A longer text is shown without its tokens, which would make the page too large.
 MAX_CHARACTERS: Final = 2_000_000
-# The bytes of one character are in at most so many tokens.
-_MOST: Final = 8
+# The upper bound of the tokens that share one character.
+_MAX_SHARED: Final = 8
 
 
 def boundaries_of(text: str, tokenizer: Tokenizer) -> tuple[int, ...] | None:
-    """The length of each token in UTF-16 units; None where the tokenizer only estimates, or cannot say.
+    """Return the length of each token in UTF-16 units, or None if the tokenizer estimates or cannot encode.
 
-    Of tokens that share a character, the last has its length and the others have 0.
+    If tokens share a character, the last one has its length and the others have 0.
     """
     if len(text) > MAX_CHARACTERS:
         return None
@@ -48,6 +48,6 @@ def _lengths(text: str, tokens: list[int], tokenizer: Tokenizer) -> tuple[int, .
             found.append(len(piece) if ascii_only else utf16(piece))
             place += len(piece)
             waiting.clear()
-        elif len(waiting) > _MOST:
-            return None  # a tokenizer that normalizes: its tokens are not the text's
+        elif len(waiting) > _MAX_SHARED:
+            return None  # a tokenizer that normalizes: its tokens are not those of the text
     return tuple(found) if place == len(text) and not waiting else None

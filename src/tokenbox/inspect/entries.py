@@ -1,4 +1,4 @@
-"""The entry of a value: whatever tokenbox gives that a page can show."""
+"""The entry of a result of tokenbox."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def entry_of(value: object, title: str | None = None) -> PageEntry:
-    """The entry of a layout, rendered blocks, a pack, a plan, a decision, fitted messages or a conversation.
+    """Return the entry of a layout, blocks, pack, plan, decision, fitted messages or conversation.
 
-    ``title``: its heading; by default the name of its kind. Raises :class:`NothingToInspect` for anything
-    else, and ``PageTooLarge``.
+    ``title``: its heading; the default is the name of its kind. Raises :class:`NothingToInspect` for another
+    value, and ``PageTooLarge``.
     """
-    from tokenbox.folder import PackedFolder  # noqa: PLC0415  # only a pack needs what reads folders
+    from tokenbox.folder import PackedFolder  # noqa: PLC0415  # slow to import
 
     if isinstance(value, PageEntry):
         return value
@@ -37,9 +37,9 @@ def entry_of(value: object, title: str | None = None) -> PageEntry:
         (Fitted, fitted_entry, "conversation"),
         (Conversation, conversation_entry, "conversation"),
     )
-    for kind, shown, name in table:
+    for kind, build, name in table:
         if isinstance(value, kind):
-            return shown(value, name if title is None else title)
+            return build(value, name if title is None else title)
     raise NothingToInspect(
         "a page shows a Layout, BlockLayout, Pack, PackPlan, Enforcement, Fitted or Conversation, "
         f"not {type(value).__name__}."

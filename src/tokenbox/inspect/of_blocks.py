@@ -1,7 +1,8 @@
-"""How a page shows blocks rendered by the priority ladder, and a pack of a folder."""
+"""The entries of rendered blocks and of a packed folder."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tokenbox.compose.blocks import block_digest
@@ -29,7 +30,7 @@ def blocks_entry(
     slider: PageSlider | None = None,
     kind: str = "blocks",
 ) -> PageEntry:
-    """The entry of rendered blocks. ``tokenizer``: for the boundaries of the tokens."""
+    """Return the entry of rendered blocks. ``tokenizer``: for the boundaries of the tokens."""
     check_items(len(layout.blocks))
     pairs = list(zip(layout.inputs, layout.blocks, strict=True))
     return PageEntry(
@@ -54,7 +55,7 @@ def blocks_entry(
 
 
 def pack_entry(pack: PackedFolder, title: str, tokenizer: Tokenizer | None = None) -> PageEntry:
-    """The entry of a pack of a folder: its rendering, and the files that are not shown."""
+    """Return the entry of a packed folder: its rendering, and the files that are not shown."""
     entry = blocks_entry(pack.rendering, title, tokenizer, kind="pack")
     known = {item.id for item in entry.items}
     facts = [("Files", f"{len(pack.files):,}"), ("Order", pack.options.order.value)]
@@ -80,30 +81,16 @@ def pack_entry(pack: PackedFolder, title: str, tokenizer: Tokenizer | None = Non
         for number, file in enumerate(hidden)
     ]
     (frame,) = entry.frames
-    return PageEntry(
-        entry.title,
-        entry.kind,
-        (*entry.items, *items),
-        (
-            PageFrame(
-                frame.label,
-                frame.budget,
-                frame.total,
-                frame.exact,
-                (*frame.changes, *states),
-                frame.fixed,
-                frame.steps,
-                prompt=frame.prompt,
-            ),
-        ),
-        (*facts, *entry.facts),
-        entry.notes,
-        boundaries=entry.boundaries,
+    return replace(
+        entry,
+        items=(*entry.items, *items),
+        frames=(replace(frame, changes=(*frame.changes, *states)),),
+        facts=(*facts, *entry.facts),
     )
 
 
 def blocks_frame(layout: BlockLayout) -> PageFrame:
-    """Rendered blocks with a state for every block."""
+    """Return a frame with a state for every block."""
     return PageFrame(
         "",
         layout.budget,
@@ -132,7 +119,7 @@ def _item(block: Block, result: BlockResult) -> PageItem:
 
 
 def _shown(block: Block, form: Form) -> str | None:
-    """The content that a form shows, without its markup; None for a line that stands for it."""
+    """Return the content that a form shows, without markup; None for a placeholder."""
     if form is Form.FULL:
         return block_body(block)
     if form is Form.SUMMARY:

@@ -1,4 +1,4 @@
-"""How a page shows a layout of sections."""
+"""The entry of a layout of sections."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def layout_entry(layout: Layout, title: str, *, stops: int | None = None) -> PageEntry:
-    """The entry of a layout. ``stops``: how many other budgets are tried, if its tokenizer is there."""
+    """Return the entry of a layout. ``stops``: the number of other budgets, which need its tokenizer."""
     check_items(len(layout.inputs))
     counter = layout.counter
     items = tuple(
@@ -69,14 +69,14 @@ def layout_entry(layout: Layout, title: str, *, stops: int | None = None) -> Pag
 
 
 def tokenizer_facts(tokenizer: TokenizerIdentity) -> tuple[tuple[str, str], ...]:
-    """Who counted."""
+    """Return the name and fingerprint of the tokenizer as facts."""
     kind = "exact" if tokenizer.exact else "estimate"
     named = ("Tokenizer", f"{tokenizer.name} {tokenizer.version}".rstrip() + f" ({kind})")
     return (named, ("Fingerprint", tokenizer.fingerprint)) if tokenizer.fingerprint else (named,)
 
 
 def section_item(section: Section, base: int | None, counter: Counter | None = None) -> PageItem:
-    """A section as it was given, with its forms; a pipeline's text only with a counter, which applies it."""
+    """Return the original section with its forms. Only a counter can apply a pipeline and give its text."""
     return PageItem(
         section.id,
         section.role or "section",
@@ -113,7 +113,7 @@ def _forms(section: Section, counter: Counter | None) -> Iterator[PageForm]:
 
 
 def outcome_frame(outcome: Layout | ContextCriticalOverflow, label: str) -> PageFrame:
-    """A layout, or why its budget has no layout."""
+    """Return the frame of a layout, or of the error at its budget."""
     if not isinstance(outcome, ContextCriticalOverflow):
         return layout_frame(outcome, label)
     return PageFrame(
@@ -128,7 +128,7 @@ def outcome_frame(outcome: Layout | ContextCriticalOverflow, label: str) -> Page
 
 
 def layout_frame(layout: Layout, label: str) -> PageFrame:
-    """A layout with a state for every section."""
+    """Return a frame with a state for every section."""
     return PageFrame(
         label,
         layout.budget,
@@ -151,7 +151,7 @@ def _steps(layout: Layout) -> Iterator[PageStep]:
 
 
 def _text_between(layout: Layout, step: Step) -> str | None:
-    """The text after a step that another one followed: of a compression, the form that has its size."""
+    """Return the text after a step that another step follows; for a compression, the form of its size."""
     section, counter = layout.inputs[step.section], layout.counter
     if step.action is Action.DROP:
         return ""
@@ -162,6 +162,6 @@ def _text_between(layout: Layout, step: Step) -> str | None:
 
 
 def _joins(layout: Layout) -> int:
-    """At least what the separators between all sections count."""
-    assert layout.counter is not None  # noqa: S101  # asked before
+    """Return an upper bound for the separators between all sections."""
+    assert layout.counter is not None  # noqa: S101  # the caller has checked it
     return layout.counter.small(layout.separator) * max(0, len(layout.inputs) - 1) if layout.separator else 0

@@ -1,4 +1,4 @@
-"""How a page shows the messages of a conversation: fitted into a budget, or as they stand."""
+"""The entries of messages: fitted into a budget, of a conversation, or of a request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHANGED = {WindowAction.MASK: "masked", WindowAction.CUT: "cut", WindowAction.R
 
 
 def fitted_entry(fitted: Fitted[Any], title: str, slider: PageSlider | None = None) -> PageEntry:
-    """The entry of messages that were fitted into a budget."""
+    """Return the entry of messages that were fitted into a budget."""
     check_items(len(fitted.inputs))
     return PageEntry(
         title,
@@ -48,7 +48,7 @@ def fitted_entry(fitted: Fitted[Any], title: str, slider: PageSlider | None = No
 
 
 def fitted_frame(fitted: Fitted[Any], label: str = "") -> PageFrame:
-    """Fitted messages with a state for every message that was given."""
+    """Return a frame with a state for every original message."""
     decisions = {
         number: _CHANGED[step.action]
         for step in fitted.steps
@@ -81,7 +81,7 @@ def fitted_frame(fitted: Fitted[Any], label: str = "") -> PageFrame:
 
 
 def conversation_entry(conversation: Conversation, title: str) -> PageEntry:
-    """The entry of a conversation as its next request stands."""
+    """Return the entry of the next request of a conversation."""
     found = conversation.items()
     check_items(len(found))
     count = conversation.request_count()
@@ -121,10 +121,10 @@ def conversation_entry(conversation: Conversation, title: str) -> PageEntry:
 def request_entry(
     given: object, title: str, *, model: str | None = None, tokenizer: str | None = None
 ) -> PageEntry:
-    """The entry of a request as it is, a list of messages or a whole body.
+    """Return the entry of a request, a list of messages or a whole body.
 
-    The total is that of ``tokenbox.count``. A message has the size that it adds to a request; tools, fields
-    and what frames the messages are one part beside them.
+    The total is that of ``tokenbox.count``. The size of a message is what it adds to a request; tools, fields
+    and the frame of the messages are one separate item.
     """
     count = api.count(given, model, tokenizer=tokenizer)
     request = read_request(given)
@@ -156,7 +156,7 @@ def request_entry(
 
 
 def message_item(item: Item, number: int, size: int | None, *, pinned: bool = False) -> PageItem:
-    """A message as it was given."""
+    """Return an original message as an item."""
     return PageItem(
         f"{number + 1} {opening(item.text)}".rstrip(),
         item.role.value,
@@ -169,7 +169,7 @@ def message_item(item: Item, number: int, size: int | None, *, pinned: bool = Fa
 
 
 def text_of(item: Item) -> str:
-    """What a message says, with its tool calls as JSON."""
+    """Return the text of a message, with its tool calls as JSON."""
     calls = [f"{call.name}({call.arguments})" for message in item.messages for call in message.tool_calls]
     parts = [item.text, *calls] if item.text else calls
     return "\n".join(parts) if parts else json.dumps(item.to_dict(), ensure_ascii=False)
@@ -180,6 +180,6 @@ def _calls(item: Item) -> list[str]:
 
 
 def opening(text: str) -> str:
-    """How a text begins, on one line."""
+    """Return the beginning of a text on one line."""
     line = " ".join(text[: 4 * _SHOWN].split())
     return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"

@@ -1,4 +1,4 @@
-"""How a page shows what the policy answers: a plan, and whether a request may be sent."""
+"""The entries of plans and of enforcement decisions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def plan_entry(plan: PackPlan, title: str) -> PageEntry:
-    """The entry of a plan: the layout of its strategy, under the limits that gave it its budget."""
+    """Return the entry of a plan: the layout of its strategy, with the limits behind its budget."""
     made = plan.layout
     if isinstance(made, Layout):
         entry = layout_entry(made, title)
@@ -54,7 +54,7 @@ def plan_entry(plan: PackPlan, title: str) -> PageEntry:
 
 
 def enforcement_entry(enforcement: Enforcement, title: str) -> PageEntry:
-    """The entry of a decision: the request against its limits, and what would let it pass."""
+    """Return the entry of a decision: the request, its limits, and the remedies."""
     request, why = enforcement.request, enforcement.why
     cut = next((remedy.plan for remedy in enforcement.plan if isinstance(remedy, CutChunks)), None)
     items = () if request is None else _chunks(request, cut)
@@ -107,7 +107,7 @@ def enforcement_entry(enforcement: Enforcement, title: str) -> PageEntry:
 
 
 def limits_of(limits: GuardLimits) -> tuple[tuple[str, int], ...]:
-    """What goes off the window, in order, before the input budget is left."""
+    """Return the context window and the deductions that leave the input limit, in order."""
     found = [("context window", limits.max_ctx)]
     if limits.max_ctx != limits.usable:
         found.append(("headroom", limits.max_ctx - limits.usable))

@@ -1,7 +1,6 @@
-"""How a page shows a proof bundle: its call made again where the texts are there, otherwise its records.
+"""The entry of a proof bundle: its call repeated if the texts are available, else its records.
 
-The bundle is verified before this. A call is made again only for what is pure and known here; no function is
-called because a bundle names it.
+The bundle has been verified. Only pure functions that are known here are called; a bundle cannot name others.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ if TYPE_CHECKING:
 
 
 def proof_entry(contents: Contents, texts: Texts, title: str) -> PageEntry:
-    """The entry of a verified bundle. ``texts``: those in the bundle, and those given again."""
+    """Return the entry of a verified bundle. ``texts``: those in the bundle, and those given again."""
     recorded = Recorded(contents, texts)
-    entry = _again(recorded, title) or _records(recorded, title)
+    entry = _repeated(recorded, title) or _records(recorded, title)
     predicate = recorded.predicate
     budget = cast("Mapping[str, Record]", predicate["budget"])
     sources = [
@@ -60,8 +59,8 @@ def proof_entry(contents: Contents, texts: Texts, title: str) -> PageEntry:
     return replace(entry, kind="proof", facts=(*facts, *entry.facts), limits=_limits(budget))
 
 
-def _again(recorded: Recorded, title: str) -> PageEntry | None:
-    """The entry of the call made again; None where that cannot be, or gives another digest."""
+def _repeated(recorded: Recorded, title: str) -> PageEntry | None:
+    """Repeat the call and return its entry, or None if that fails or gives another digest."""
     predicate = recorded.predicate
     if predicate["digest"] is None:
         return None
@@ -89,7 +88,7 @@ def _again(recorded: Recorded, title: str) -> PageEntry | None:
     if entry is None:
         return None
     return replace(
-        entry, notes=("Laid out again from the bundle: its digest is the recorded one.", *entry.notes)
+        entry, notes=("Laid out again from the bundle; the digest equals the recorded one.", *entry.notes)
     )
 
 
@@ -134,37 +133,37 @@ def _records(recorded: Recorded, title: str) -> PageEntry:
 
 
 def _verdict(outcome: Record, decisions: Sequence[Record]) -> PageVerdict | None:
-    said: list[str] = []
-    asked = False
+    lines: list[str] = []
+    is_verdict = False
     for record in decisions:
         if record.get("decision") in ("allowed", "denied", "admitted", "refused"):
-            asked = True
+            is_verdict = True
             if record.get("why"):
-                said.append(str(record["why"]))
+                lines.append(str(record["why"]))
         remedy = record.get("remedy")
         if isinstance(remedy, dict):
-            said.append(str(remedy.get("say")))
+            lines.append(str(remedy.get("say")))
         done = record.get("done")
         if isinstance(done, dict):
-            said.append("Changed to make it fit: " + ", then ".join(map(_change, _changes(done))) + ".")
+            lines.append("Changed to make it fit: " + ", then ".join(map(_change, _changes(done))) + ".")
     passed = outcome["status"] == EvidenceStatus.OK.value
-    if passed and not asked:
+    if passed and not is_verdict:
         return None
     figures = cast("Record", outcome["figures"])
     if not passed:
-        said.append(", ".join([f"{outcome['code']}", *(f"{k} {v}" for k, v in figures.items())]))
+        lines.append(", ".join([f"{outcome['code']}", *(f"{k} {v}" for k, v in figures.items())]))
     return PageVerdict(
-        passed, "This request may be sent." if passed else "This request is refused.", tuple(said)
+        passed, "This request may be sent." if passed else "This request is refused.", tuple(lines)
     )
 
 
-# A gateway's bundle has the body of the request, and its items by their places in it: messages[3].
+# A gateway's bundle has the body of the request, and its items by their positions: messages[3].
 _BODY: Final = "request"
 _PLACE: Final = re.compile(r"(\w+)\[(\d+)\]")
 
 
 def _body(recorded: Recorded) -> Mapping[str, Any]:
-    """The body of the request that a gateway decided of; nothing in any other bundle, or without its text."""
+    """Return the body of a gateway's request; empty for another bundle, or without its text."""
     digest = next((record["digest"] for record in recorded.inputs if record["kind"] == _BODY), None)
     try:
         body = json.loads(recorded.texts.text(digest) or "{}")
@@ -174,7 +173,7 @@ def _body(recorded: Recorded) -> Mapping[str, Any]:
 
 
 def _in_body(name: str, body: Mapping[str, Any]) -> str | None:
-    """The text of an item of the body, by its name."""
+    """Return the text of an item of the body by its name, such as ``messages[3]``."""
     place = _PLACE.fullmatch(name)
     items = None if place is None else body.get(place[1])
     if place is None or items is None:
@@ -188,7 +187,7 @@ def _in_body(name: str, body: Mapping[str, Any]) -> str | None:
 
 
 def _changes(done: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What a gateway did to make a request fit, one change after the other."""
+    """Return the changes with which a gateway made a request fit, in order."""
     steps = done.get("steps") if done.get("action") == "several" else [done]
     return [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
 
@@ -269,7 +268,7 @@ def _states(
 
 
 def _inner(decisions: Sequence[Record]) -> list[Record]:
-    """The steps of what a gateway did."""
+    """Return the steps of a gateway's changes."""
     found: list[Record] = []
     for change in _done(decisions):
         inner = change.get("steps")

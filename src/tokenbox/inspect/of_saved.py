@@ -1,6 +1,6 @@
-"""How a page shows records that were saved as JSON: what ``--json`` of the commands writes.
+"""The entries of records that commands saved with ``--json``.
 
-A record has the decisions, and not the texts that were given. It is a file, so nothing in it is trusted.
+A record has the decisions, but not the original texts. It is a file, so its content is not trusted.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ Data = Mapping[str, Any]
 
 
 def saved_entry(data: Data, title: str) -> PageEntry | None:
-    """The entry of a saved record; None for one of another schema. Raises :class:`NothingToInspect`."""
-    shown = SCHEMAS.get(str(data.get("schema")))
-    if shown is None:
+    """Return the entry of a saved record, or None for an unknown schema. Raises :class:`NothingToInspect`."""
+    build = SCHEMAS.get(str(data.get("schema")))
+    if build is None:
         return _refusal(data, title) if isinstance(data.get("error"), Mapping) else None
     try:
-        return shown(data, title)
+        return build(data, title)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise NothingToInspect(
-            f"{title} is not a record as tokenbox writes it ({type(error).__name__}: {error}). "
+            f"{title} is not a valid record of tokenbox ({type(error).__name__}: {error}). "
             "Write it again with --json.",
             file=title,
         ) from None
@@ -177,7 +177,7 @@ def _estimate(data: Data, title: str) -> PageEntry:
 
 
 def _refusal(data: Data, title: str) -> PageEntry:
-    """A saved error."""
+    """Return the entry of a saved error."""
     error = data["error"]
     budget, total = _tokens(error.get("budget")), _tokens(error.get("fixed_load"))
     frame = PageFrame("", budget, total, error.get("exact") is not False, ())
@@ -186,7 +186,7 @@ def _refusal(data: Data, title: str) -> PageEntry:
 
 
 def _batch(data: Data, title: str) -> PageEntry:
-    """The summary of a batch: figures of all rows together, for its rows are in its own output."""
+    """Return the entry of the summary of a batch, which has totals and no rows."""
     tokens, outcomes = data["tokens"], data["outcomes"]
     facts = [("Task", str(data["task"])), ("Rows", f"{int(data['rows']):,}")]
     facts += [(f"Rows {name}", f"{int(number):,}") for name, number in outcomes.items()]
@@ -205,7 +205,7 @@ def _batch(data: Data, title: str) -> PageEntry:
     return PageEntry(title, "batch", (), (frame,), tuple(facts))
 
 
-# Of ``tokenbox batch``, which this module does not know: neither imports the other.
+# The schema of ``tokenbox batch``, repeated here because neither package may import the other.
 BATCH: Final = "tokenbox.batch.summary/1"
 SCHEMAS: Final[Mapping[str, Callable[[Data, str], PageEntry]]] = {
     LAYOUT: _layout,
@@ -217,8 +217,6 @@ SCHEMAS: Final[Mapping[str, Callable[[Data, str], PageEntry]]] = {
     SCHEMA_ESTIMATE: _estimate,
     BATCH: _batch,
 }
-
-# Steps of the above.
 
 
 def _frame(
@@ -266,7 +264,7 @@ def _tokens(value: object) -> int | None:
 
 
 def _gone(size: object) -> str | None:
-    """Of what has no tokens nothing is sent; what the others say is not in the record."""
+    """Return the empty text for an item without tokens; other texts are not in the record."""
     return "" if size == 0 else None
 
 

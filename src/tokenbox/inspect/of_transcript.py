@@ -1,4 +1,4 @@
-"""How a page shows the requests of a session that another tool logged."""
+"""The entry of a session that another tool logged."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def transcript_entry(
     tokenizer: str | None = None,
     budget: int | None = None,
 ) -> PageEntry:
-    """The entry of a session: a frame per request.
+    """Return the entry of a session, with a frame for each request.
 
-    The total of a request is the server's own figure if the log has it, otherwise that of ``tokenbox.count``
-    if the log has the whole request. The sizes of its parts are estimates, counted here for ``model``, the
-    model of the log, or ``tokenizer``. What the server counted beyond them is shown as one part.
+    The total of a request is the server's own figure if the log has it, else that of ``tokenbox.count`` if
+    the log has the whole request. The sizes of its parts are estimates for ``model``, the model of the log,
+    or ``tokenizer``. What the server counted beyond the parts is one separate item.
     """
     requests = transcript.requests
     logged = [item for request in requests for item in request.added]
@@ -85,7 +85,7 @@ def _notes(transcript: Transcript) -> tuple[str, ...]:
 
 
 def _counter(model: str | None, tokenizer: str | None) -> Tokenizer:
-    """The tokenizer that counts the parts; for an unknown model, the larger of two vocabularies."""
+    """Return the tokenizer of the parts; for an unknown model, the larger count of two vocabularies."""
     try:
         return api.text_counter(model, tokenizer)
     except TokenboxError:
@@ -95,7 +95,7 @@ def _counter(model: str | None, tokenizer: str | None) -> Tokenizer:
 
 
 def _countable(text: str) -> str:
-    """The text with U+FFFD for what has no place in UTF-8."""
+    """Return the text with U+FFFD for lone surrogates, which UTF-8 cannot encode."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -115,8 +115,9 @@ def _frame(
     counted: Count | None,
 ) -> PageFrame:
     usage = request.usage
-    said = None if usage is None else usage.input_tokens
-    total = said if said is not None else in_parts if counted is None else counted.total
+    reported = None if usage is None else usage.input_tokens
+    estimate = in_parts if counted is None else counted.total
+    total = estimate if reported is None else reported
     states = [PageState(0, "beside" if total > in_parts else "absent", max(0, total - in_parts), None)]
     states += [PageState(i, "evicted", 0, "") for i in gone]
     states += [PageState(i, "sent", item.base, item.text) for i, item in added]
@@ -125,7 +126,7 @@ def _frame(
         f"{number + 1}",
         window,
         total,
-        said is not None or (counted is not None and counted.exact),
+        reported is not None or (counted is not None and counted.exact),
         tuple(states),
         usage=_usage(request),
         note=request.note,
@@ -135,7 +136,7 @@ def _frame(
 
 
 def _count(request: LoggedRequest, model: str | None, tokenizer: str | None) -> Count | None:
-    """The count of ``tokenbox.count`` for a request without the server's own; None if it cannot count it."""
+    """Count a request for which the server reported no figure; None if it cannot be counted."""
     if request.body is None or (request.usage is not None and request.usage.input_tokens is not None):
         return None
     try:

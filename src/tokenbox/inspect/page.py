@@ -1,7 +1,7 @@
-"""The page: one HTML file that holds its program, its style and its data, and asks for nothing else.
+"""The page: one HTML file with its script, style and data.
 
-Its policy (CSP) lets only this program and this style run, both named by their digests, and lets nothing be
-loaded or sent. So a text that looks like markup stays text even if a browser would read it as markup.
+Its Content Security Policy allows only this script and style, by their digests, and no loading or sending. So
+a text that looks like markup cannot run, even if a browser took it for markup.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PAGE = """<!doctype html>
 
 
 def page(entries: Sequence[PageEntry], title: str | None = None) -> str:
-    """The page of these entries as HTML. Raises ``PageTooLarge``."""
+    """Return the page of these entries as HTML. Raises ``PageTooLarge``."""
     shown = title if title is not None else ", ".join(entry.title for entry in entries[:3])
     script, style = asset(SCRIPT), asset(STYLE)
     return _PAGE.format(
@@ -57,7 +57,7 @@ def page(entries: Sequence[PageEntry], title: str | None = None) -> str:
 
 
 def policy(script: str, style: str) -> str:
-    """What the page may do: run its own program, and nothing else."""
+    """Return the Content Security Policy, which allows only the page's own script and style."""
     return "; ".join(
         (
             "default-src 'none'",
@@ -73,7 +73,7 @@ def policy(script: str, style: str) -> str:
 
 
 def asset(name: str) -> str:
-    """A built file of the page (``make page``)."""
+    """Read a built file of the page (``make page``)."""
     return (files(__package__) / "data" / name).read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""What a file holds, and its entry: a document, a record, a pack, a bundle or a log."""
+"""Recognizes a file (document, record, pack, bundle, chat or log) and builds its entries."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tokenbox.inspect.record import PageSlider
+    from tokenbox.tokenizers.protocol import Tokenizer
 
 DEFAULT_TOKENIZER: Final = "o200k_base"
 _DOCUMENTS: Final = (".toml", ".yaml", ".yml")
 _LINES: Final = (".jsonl", ".ndjson", ".lhar")
-# What a logged request has and a request that is to be sent has not.
+# Fields of a logged request that a request to be sent does not have.
 _ANSWERED: Final = frozenset({"usage", "response", "response_body"})
 MANIFEST: Final = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
 class InspectOptions:
-    """What goes before what the files say. ``stops``: how many other budgets are tried."""
+    """The options that override what the files say. ``stops``: the number of other budgets to try."""
 
     budget: int | None = None
     tokenizer: str | None = None
@@ -44,20 +45,20 @@ class InspectOptions:
 
 
 def entries_in(name: str, data: bytes | None, asked: InspectOptions) -> list[PageEntry]:
-    """The entries of the file or folder ``name``. ``data``: the bytes of a file; None for a folder.
+    """Return the entries of the file or folder ``name``. ``data``: the bytes of a file; None for a folder.
 
-    Raises :class:`NothingToInspect` for what a page cannot show, and what reading it raises.
+    Raises :class:`NothingToInspect` for an unknown format, and what reading it raises.
     """
     path = Path(name)
     if data is None:
         return [_bundle(path) if (path / MANIFEST).is_file() else _folder(path, asked)]
     suffix = path.suffix.lower()
     if suffix in _DOCUMENTS:
-        check_items(data.count(b"[[sections]]"))  # before they are read, which takes longer than to say so
+        check_items(data.count(b"[[sections]]"))  # before parsing, which would take long
         return [_document(path, asked)]
     if suffix == ".tar":
         return [_bundle(path)]
-    from tokenbox.lcp.frames import MAGIC  # noqa: PLC0415  # only to tell a pack
+    from tokenbox.lcp.frames import MAGIC  # noqa: PLC0415  # slow to import
 
     if data.startswith(MAGIC):
         return [_pack(data, path.name, asked)]
@@ -98,7 +99,7 @@ def _value(text: str) -> Any:  # noqa: ANN401  # JSON
 
 
 def _lines(text: str) -> list[dict[str, Any]]:
-    """The objects of the lines. A line that is not an object (of a log that is still written) is left out."""
+    """Return the objects in the lines. Other lines, such as an incomplete last one, are skipped."""
     found = []
     for line in text.split("\n"):
         value = _value(line) if line.strip() else None
@@ -113,7 +114,7 @@ def _log(records: list[dict[str, Any]], name: str, asked: InspectOptions) -> lis
         raise _nothing(name)
     found = [transcript for transcript in transcripts if transcript.requests]
     if not found:
-        raise NothingToInspect(f"{name} holds no request that was sent.", file=name)
+        raise NothingToInspect(f"{name} contains no request that was sent.", file=name)
     return [
         transcript_entry(
             transcript,
@@ -136,7 +137,7 @@ def _nothing(name: str) -> NothingToInspect:
 
 
 def _document(path: Path, asked: InspectOptions) -> PageEntry:
-    from tokenbox.documents import read_document  # noqa: PLC0415  # reads YAML, knows all sections
+    from tokenbox.documents import read_document  # noqa: PLC0415  # slow to import
 
     document = read_document(path, allow_outside=asked.allow_outside)
     check_items(len(document.sections))
@@ -148,11 +149,11 @@ def _document(path: Path, asked: InspectOptions) -> PageEntry:
 
 
 def _pack(data: bytes, name: str, asked: InspectOptions) -> PageEntry:
-    from tokenbox.lcp import decode  # noqa: PLC0415  # only packs need it
+    from tokenbox.lcp import decode  # noqa: PLC0415  # slow to import
 
     blocks = decode(data).blocks
     check_items(len(blocks))
-    counter = api.text_counter(asked.model, asked.tokenizer or (None if asked.model else DEFAULT_TOKENIZER))
+    counter = _counter(asked)
     made = api.render_blocks(blocks, counter, asked.budget)
     whole = made if made.budget is None else api.render_blocks(blocks, counter)
     slider = _slider(
@@ -166,9 +167,14 @@ def _pack(data: bytes, name: str, asked: InspectOptions) -> PageEntry:
 
 
 def _folder(path: Path, asked: InspectOptions) -> PageEntry:
-    counter = api.text_counter(asked.model, asked.tokenizer or (None if asked.model else DEFAULT_TOKENIZER))
-    made = api.pack(path, asked.budget, asked.query, tokenizer=counter)
-    return pack_entry(made, path.name or str(path), counter)
+    counter = _counter(asked)
+    packed = api.pack(path, asked.budget, asked.query, tokenizer=counter)
+    return pack_entry(packed, path.name or str(path), counter)
+
+
+def _counter(asked: InspectOptions) -> Tokenizer:
+    default = DEFAULT_TOKENIZER if asked.model is None else None
+    return api.text_counter(asked.model, asked.tokenizer or default)
 
 
 def _is_chat(value: object) -> bool:
@@ -179,7 +185,7 @@ def _is_chat(value: object) -> bool:
 
 
 def _chat(value: Any, name: str, asked: InspectOptions) -> PageEntry:  # noqa: ANN401  # JSON
-    """Messages fitted into the budget that was asked for."""
+    """Return messages fitted into the budget of the options."""
     messages: Sequence[Any] = value["messages"] if isinstance(value, dict) else value
     check_items(len(messages))
     tools = value.get("tools") if isinstance(value, dict) else None
@@ -205,7 +211,7 @@ def _chat(value: Any, name: str, asked: InspectOptions) -> PageEntry:  # noqa: A
 def _slider(
     at: Callable[[int], PageFrame], asked: InspectOptions, whole: int, items: int, characters: int
 ) -> PageSlider | None:
-    """The slider up to what the whole counts; a budget at which nothing is made has its error."""
+    """Return the slider up to the size of the whole. A budget that fails has an error as its frame."""
 
     def outcome(tokens: int) -> PageFrame:
         try:
@@ -225,7 +231,7 @@ def _slider(
 
 
 def _bundle(path: Path) -> PageEntry:
-    from tokenbox.inspect.of_proof import proof_entry  # noqa: PLC0415  # only bundles need it
+    from tokenbox.inspect.of_proof import proof_entry  # noqa: PLC0415  # slow to import
     from tokenbox.proof.bundle import TEXTS  # noqa: PLC0415
     from tokenbox.proof.contents import read_contents  # noqa: PLC0415
     from tokenbox.proof.recorded import Texts  # noqa: PLC0415

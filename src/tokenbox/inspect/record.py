@@ -1,9 +1,8 @@
-"""What a page shows, as values, and their JSON: ``tokenbox.inspect/1`` (docs/inspect.md).
+"""The data of a page and its JSON, ``tokenbox.inspect/1`` (docs/inspect.md).
 
-An entry is one thing that is inspected. It has items (sections, blocks, messages) and frames: the request at
-one budget, or at one turn. A frame says what changed since the frame before it, so a thousand frames of a
-thousand items stay small. A text is written once, however often it is shown; a cut text is named by its place
-in the whole one.
+An entry is one inspected object. It has items (sections, blocks, messages) and frames: the request at one
+budget or turn. A frame lists only what changed since the frame before, so a thousand frames of a thousand
+items stay small. Each text is written once; a cut text refers to ranges of the whole one.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 SCHEMA: Final = "tokenbox.inspect/1"
-# What a browser scrolls without effort. A page is read by a person, and nobody reads more.
+# The limits of a page that a browser scrolls without effort.
 MAX_ITEMS: Final = 50_000
 MAX_BYTES: Final = 64 << 20
-# A marker in a cut text is no longer than this; a text that shares less with the whole is written out.
+# The longest marker in a cut text. A text that differs from the whole by more is written out.
 _MARKER: Final = 512
 
 TextRef = int | list["int | list[int]"] | None
@@ -31,7 +30,7 @@ TextRef = int | list["int | list[int]"] | None
 
 
 class PageTooLarge(TokenboxError):
-    """There is more to show than a page can hold. ``details`` has the number and the limit."""
+    """The content exceeds the limits of a page. ``details`` has the number and the limit."""
 
     code = "inspect_too_large"
 
@@ -44,7 +43,7 @@ class NothingToInspect(TokenboxError):
 
 @dataclass(frozen=True, slots=True)
 class PageForm:
-    """A form that an item may take: its name, and its text and size where they are known."""
+    """A form of an item: its name, and its text and size if they are known."""
 
     name: str
     text: str | None = None
@@ -67,9 +66,9 @@ class PageItem:
 
 @dataclass(frozen=True, slots=True)
 class PageState:
-    """What became of an item in a frame. ``text`` is what is sent of it; None where it is not known.
+    """The state of an item in a frame. ``text``: the part that is sent; None if it is unknown.
 
-    ``expand``: the handle under which the rest comes back, where there is one.
+    ``expand``: the handle that restores the rest, if there is one.
     """
 
     item: int
@@ -82,9 +81,9 @@ class PageState:
 
 @dataclass(frozen=True, slots=True)
 class PageStep:
-    """One step: its items, what it did and why. ``whole``: before and after are the whole's tokens.
+    """A step: its items, its action and the reason. ``text``: the item's text after it, if known.
 
-    Otherwise they are the item's. ``text``: what the item is after it, where that is known.
+    ``before`` and ``after`` are tokens of the whole request if ``whole``, else of the item.
     """
 
     items: tuple[int, ...]
@@ -98,7 +97,7 @@ class PageStep:
 
 @dataclass(frozen=True, slots=True)
 class PageUsage:
-    """What the server said of a turn. ``cost`` in dollars, as text; ``cost_exact`` false for an estimate."""
+    """The usage of a turn as reported by the server. ``cost``: in dollars, as text."""
 
     input: int | None = None
     cached: int | None = None
@@ -110,11 +109,11 @@ class PageUsage:
 
 @dataclass(frozen=True, slots=True)
 class PageFrame:
-    """The request at one moment. ``changes``: the states that differ from the frame before.
+    """The request at one budget or turn. ``changes``: the states that differ from the frame before.
 
-    ``exact`` is of the total; ``parts_exact`` of the sizes of its items, where that is not the same.
-    ``fixed``: tokens of what is never cut. ``error``: why there is no request at this budget. ``prompt``: the
-    whole text, where it is not the states' texts with the separator between them. ``time``: as logged.
+    ``exact`` describes the total, ``parts_exact`` the sizes of the items if that differs. ``fixed``: tokens
+    that are never cut. ``error``: why there is no request at this budget. ``prompt``: the whole text, if it
+    is not the texts of the states joined by the separator. ``time``: as logged.
     """
 
     label: str
@@ -134,7 +133,7 @@ class PageFrame:
 
 @dataclass(frozen=True, slots=True)
 class PageSlider:
-    """Layouts at other budgets, each one made. ``every``: at every budget from ``low`` to ``high``."""
+    """Layouts at other budgets. ``every``: they cover every budget from ``low`` to ``high``."""
 
     low: int
     high: int
@@ -144,7 +143,7 @@ class PageSlider:
 
 @dataclass(frozen=True, slots=True)
 class PageVerdict:
-    """Whether a request may be sent, why, and what would let it pass."""
+    """A decision on a request, its reasons and its remedies."""
 
     ok: bool
     title: str
@@ -153,7 +152,7 @@ class PageVerdict:
 
 @dataclass(frozen=True, slots=True)
 class PageEntry:
-    """One thing that is inspected. ``limits``: what goes off the window before the budget, in order.
+    """One inspected object. ``limits``: the context window and the deductions before the budget, in order.
 
     ``boundaries``: the lengths of the tokens of the first frame's prompt, in UTF-16 units.
     """
@@ -172,7 +171,7 @@ class PageEntry:
 
 
 def record_of(entries: Sequence[PageEntry]) -> dict[str, object]:
-    """The record of a page as JSON-compatible data. Raises :class:`PageTooLarge`."""
+    """Return the record of a page as JSON-compatible data. Raises :class:`PageTooLarge`."""
     check_items(sum(len(entry.items) for entry in entries))
     texts = _Texts()
     written = [_entry(entry, texts) for entry in entries]
@@ -180,7 +179,7 @@ def record_of(entries: Sequence[PageEntry]) -> dict[str, object]:
 
 
 def check_items(number: int) -> None:
-    """Raise :class:`PageTooLarge` for more than a page holds."""
+    """Raise :class:`PageTooLarge` for more items than a page can show."""
     if number > MAX_ITEMS:
         raise PageTooLarge(
             f"there are {number:,} sections or messages; a page shows at most {MAX_ITEMS:,}. "
@@ -191,7 +190,7 @@ def check_items(number: int) -> None:
 
 
 class _Texts:
-    """Every text once, by its number."""
+    """The texts of a page, each stored once and referred to by its number."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
@@ -206,7 +205,7 @@ class _Texts:
             self._bytes += len(text)
             if self._bytes > MAX_BYTES:
                 raise PageTooLarge(
-                    f"the texts have more than {MAX_BYTES:,} characters, which is the most a page holds. "
+                    f"the texts have more than {MAX_BYTES:,} characters, the limit of a page. "
                     "Inspect a part of them.",
                     limit=MAX_BYTES,
                 )
@@ -215,7 +214,7 @@ class _Texts:
         return number
 
     def cut(self, text: str | None, whole: str | None) -> TextRef:
-        """``text`` by its place in ``whole``, where it is a cut of it."""
+        """Refer to ``text`` by ranges of ``whole``, if it is a cut of it."""
         if text is None or whole is None or text == whole or text in self._numbers or not text:
             return self.ref(text)
         head = _common(text, whole)
@@ -236,7 +235,7 @@ class _Texts:
 
 
 def _common(one: str, other: str) -> int:
-    """How many characters both begin with, found by halves."""
+    """Return the length of the common prefix, by binary search."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -248,7 +247,7 @@ def _common(one: str, other: str) -> int:
 
 
 def utf16(text: str) -> int:
-    """The length of a text in UTF-16 units, which is how a browser counts."""
+    """Return the length of a text in UTF-16 units, as browsers count it."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
@@ -334,7 +333,7 @@ def _frame(frame: PageFrame, items: Sequence[PageItem], texts: _Texts) -> dict[s
 
 
 def _state(state: PageState, items: Sequence[PageItem], texts: _Texts) -> list[object]:
-    """``[item, decision, size, text, form, expand]``, without what is unknown at the end."""
+    """Return ``[item, decision, size, text, form, expand]`` without trailing unknown values."""
     whole = items[state.item].text
     found = [state.item, state.decision, state.size, texts.cut(state.text, whole), state.form, state.expand]
     while found[-1] is None:
@@ -347,22 +346,22 @@ _FIRST, _LONG = ord("#"), 80
 
 
 def packed_lengths(lengths: Iterable[int]) -> str:
-    """The lengths as one short text."""
+    """Encode the lengths as one short text."""
     return "".join("~" * (length // _LONG) + chr(_FIRST + length % _LONG) for length in lengths)
 
 
-# What could end the element that holds the data, or has no place in UTF-8.
+# Characters that could end the script element, and those that UTF-8 cannot encode.
 _UNSAFE: Final = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 
 
 def safe_json(data: object) -> str:
-    """``data`` as JSON that stands in an HTML ``script`` element: no character in it can end the element."""
+    """Return ``data`` as JSON for an HTML ``script`` element. No character in it can end the element."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def differing(before: Sequence[PageState], after: Sequence[PageState]) -> tuple[PageState, ...]:
-    """The states of ``after`` that are not as in ``before``; both have a state for every item."""
+    """Return the states of ``after`` that differ from ``before``; both have a state for every item."""
     if not before:
         return tuple(after)
     return tuple(new for old, new in zip(before, after, strict=True) if old != new)

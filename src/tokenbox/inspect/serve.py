@@ -1,4 +1,4 @@
-"""One page, served on this machine until it is interrupted."""
+"""Serves one page on this machine until interrupted."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _HEADERS: Final = {
 def serve(page: bytes, policy: str, port: int, ready: Callable[[str], object]) -> None:
     """Serve the page on the loopback address until interrupted. ``ready`` is called with its address.
 
-    Port 0 takes any that is free. Only a request that names this machine is answered, so no other page can
-    read it through a name that points here. Raises ``OSError`` where the port is taken.
+    Port 0 takes any free port. Only a request whose Host is this machine is answered, so no other page can
+    read it by DNS rebinding. Raises ``OSError`` if the port is taken.
     """
     with ThreadingHTTPServer((HOST, port), _handler(page, policy)) as server:
         server.daemon_threads = True
@@ -47,7 +47,7 @@ def _handler(page: bytes, policy: str) -> type[BaseHTTPRequestHandler]:
             self._answer()
 
         def _answer(self) -> bool:
-            assert isinstance(self.server, ThreadingHTTPServer)  # noqa: S101  # it is started so above
+            assert isinstance(self.server, ThreadingHTTPServer)  # noqa: S101  # as started above
             port = self.server.server_port
             if self.headers.get("Host") not in {f"{HOST}:{port}", f"localhost:{port}"}:
                 self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
@@ -64,6 +64,6 @@ def _handler(page: bytes, policy: str) -> type[BaseHTTPRequestHandler]:
             return True
 
         def log_message(self, *_: object) -> None:
-            """Log nothing: requests for the page are not worth a line."""
+            """Log nothing."""
 
     return Handler

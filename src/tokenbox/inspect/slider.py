@@ -1,9 +1,8 @@
-"""The same request at many budgets: every frame is a layout that was made, never an interpolation.
+"""The same request at many budgets. Every frame is a computed layout, never an interpolation.
 
-A short range is laid out at every budget. In a longer one, budgets are tried on a grid; between two
-neighbours that differ, halves are tried until every change is known or the work is used up: first where a
-decision or a form changes, which gives the breakpoints of the range, then the widest gap. The result depends
-on the input alone.
+A short range is laid out at every budget. A longer one is laid out on a grid; gaps between neighbours that
+differ are then bisected until every change is known or the limit of work is reached: first where a decision
+or a form changes, which finds the breakpoints, then the widest gaps. The result is deterministic.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from tokenbox.inspect.record import PageFrame, PageState
 
 GRID: Final = 32
-# Layouts of a slider, states of items and characters over all of them: what takes a few seconds to make, and
-# opens at once.
+# The limits of layouts, of states and of characters over all layouts: a few seconds of work.
 MAX_FRAMES: Final = 4_096
 MAX_STATES: Final = 200_000
 MAX_CHARACTERS: Final = 12_000_000
@@ -38,11 +36,10 @@ def slider_of(
     characters: int,
     stops: int | None = None,
 ) -> PageSlider | None:
-    """The frames from ``low`` to ``high``; ``own``, the budget that was asked for, is among them.
+    """Return the frames from ``low`` to ``high``, including ``own``, the actual budget.
 
-    ``at`` gives the frame of a budget, with a state for every item. ``items`` and ``characters``: how much is
-    laid out each time, which decides how many budgets are tried; ``stops`` decides that instead. None where
-    there is nothing to slide.
+    ``at`` returns the frame of a budget, with a state for every item. ``items`` and ``characters``: the size
+    of a layout, which determines the number of budgets unless ``stops`` does. None if the range is empty.
     """
     if high <= low or stops == 0:
         return None
@@ -59,7 +56,7 @@ def slider_of(
 
 
 def _close_gaps(at: Callable[[int], PageFrame], made: dict[int, PageFrame], most: int) -> bool:
-    """Lay out between neighbours that differ. True if no gap is left that could hide another change."""
+    """Bisect gaps between neighbours that differ. Return True if no gap is left that could hide a change."""
     gaps: list[tuple[bool, int, int, int]] = []
 
     def add(left: int, right: int) -> None:
@@ -79,7 +76,7 @@ def _close_gaps(at: Callable[[int], PageFrame], made: dict[int, PageFrame], most
 
 
 def _changed(made: dict[int, PageFrame], own: int) -> tuple[PageFrame, ...]:
-    """The frames in order, each as what changed, without those that are as the one before."""
+    """Return the frames in order, each with its changes, without those equal to the one before."""
     frames: list[PageFrame] = []
     before: PageFrame | None = None
     states: tuple[PageState, ...] = ()
@@ -99,5 +96,5 @@ def _same(one: PageFrame, other: PageFrame) -> bool:
 
 
 def _decided(frame: PageFrame) -> list[tuple[str, str | None]] | None:
-    """The decisions and forms of a frame; None where there is no request."""
+    """Return the decisions and forms of a frame, or None for an error."""
     return None if frame.error is not None else [(state.decision, state.form) for state in frame.changes]

@@ -17,10 +17,10 @@ SCRIPT = "widget.js"
 
 
 def slider(layout: Layout, *, stops: int | None = None) -> Any:  # noqa: ANN401  # a widget of anywidget
-    """A widget with the layouts at other budgets; ``widget.budget`` is the one that is chosen.
+    """Return a widget with the layouts at other budgets; ``widget.budget`` is the chosen one.
 
-    ``stops``: at how many other budgets to lay out; by default as many as take a few seconds. Raises
-    ``MissingExtra``, and :class:`LayoutError` for a layout without its tokenizer, or with nothing to choose.
+    ``stops``: the number of other budgets; the default is as many as take a few seconds. Raises
+    ``MissingExtra``, and :class:`LayoutError` for a layout without its tokenizer or text.
     """
     try:
         import anywidget  # noqa: PLC0415  # an extra
@@ -30,7 +30,7 @@ def slider(layout: Layout, *, stops: int | None = None) -> Any:  # noqa: ANN401 
     entry = layout_entry(layout, "layout", stops=stops)
     if entry.slider is None:
         raise LayoutError(
-            "this layout has no other budgets to show: it is a copy without its tokenizer, or it has no text."
+            "this layout has no other budgets to show: it has no tokenizer (as a copy), or no text."
         )
 
     class Slider(anywidget.AnyWidget):

@@ -1,1 +1,1 @@
-"""Where tokenbox goes into other tools: each module is thin, over :mod:`tokenbox.api`."""
+"""Adapters for other libraries, each a thin module over :mod:`tokenbox.api`."""

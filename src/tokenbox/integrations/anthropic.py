@@ -1,4 +1,4 @@
-"""Anthropic's SDK: a client whose requests are counted, guarded or fitted before they are sent.
+"""Anthropic's SDK: a client that counts, guards or fits requests before it sends them.
 
 client = guarded(Anthropic(), on_call=print)
 """
@@ -25,11 +25,11 @@ def guarded(
     on_call: Callable[[Called], object] | None = None,
     **options: Any,
 ) -> Client:
-    """A copy of the client: ``messages.create`` sends only what fits.
+    """Return a copy of the client whose ``messages.create`` sends only requests that fit.
 
-    What does not fit raises :class:`~tokenbox.integrations.fitting.OverWindow`; with ``fit`` its messages are
-    fitted instead. ``budget``, ``model``: see :mod:`tokenbox.integrations.fitting`. ``on_call`` is told what
-    was predicted and what the server used, cached input too; of a stream, once it ended.
+    Another request raises :class:`~tokenbox.integrations.fitting.OverWindow`; with ``fit`` its messages are
+    fitted instead. ``budget``, ``model``: see :mod:`tokenbox.integrations.fitting`. ``on_call`` receives the
+    predicted count and the input tokens that the server used, cached ones included; for a stream, at its end.
     """
     guarding = Guarding(Fitting(budget, model, options), fit, on_call)
     copy = client.copy()
@@ -38,7 +38,7 @@ def guarded(
 
 
 def _used(answer: Any) -> int | None:
-    """All input of an answer, from a cache or not; of a stream, its first event has it."""
+    """Return all input tokens of an answer, cached or not. In a stream, the first event has them."""
     usage = getattr(getattr(answer, "message", answer), "usage", None)
     fresh = getattr(usage, "input_tokens", None)
     if fresh is None or getattr(answer, "type", None) == "message_delta":
@@ -50,8 +50,8 @@ def _used(answer: Any) -> int | None:
 
 
 def _system(request: dict[str, Any]) -> list[Any]:
-    said = request.get("system")
-    return [{"role": "system", "content": said}] if isinstance(said, str | list) else []
+    system = request.get("system")
+    return [{"role": "system", "content": system}] if isinstance(system, str | list) else []
 
 
 _MESSAGES: Final = Endpoint("messages", _system, _used)

@@ -1,7 +1,7 @@
-"""What the adapters share: one call that fits, and one that guards. Each adapter only carries messages.
+"""The shared part of the adapters, which only convert messages: fitting and guarding of requests.
 
-``budget`` is for the whole request with its tools; without one, it is what the model takes: its context
-window less the room for the answer.
+``budget`` is for the whole request with its tools. The default is the input limit of the model: its context
+window less the output reserve.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from tokenbox.models import resolve_figures
 from tokenbox.models.resolve import Stated
 from tokenbox.policy.guard import GuardLimits, Verdict, guard
 
-_TRIES = 4
-# How the requests of OpenAI and Anthropic say how long the answer may be.
+_MAX_ATTEMPTS = 4
+# The fields of OpenAI's and Anthropic's requests that limit the output.
 _RESERVES = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
 
 class OverWindow(TokenboxError):
-    """A request would not fit, and was not sent. ``verdict`` has the figures."""
+    """A request does not fit and was not sent. ``verdict`` has the figures."""
 
     code = "over_window"
 
     def __init__(self, verdict: Verdict) -> None:
         limit = verdict.limits.input_limit
         super().__init__(
-            f"the request has {verdict.count} tokens, {verdict.over:,} over the {limit:,} that it may have. "
-            "It was not sent. Leave messages out, or have them fitted with fit=True.",
+            f"the request has {verdict.count} tokens, {verdict.over:,} over its limit of {limit:,}. "
+            "It was not sent. Remove messages, or fit them with fit=True.",
             **verdict.to_dict(),
         )
         self.verdict = verdict
@@ -40,7 +40,7 @@ class OverWindow(TokenboxError):
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """The budget and who counts. ``options`` are those of :func:`tokenbox.fit`."""
+    """The budget and the model. ``options`` are those of :func:`tokenbox.fit`."""
 
     budget: int | None = None
     model: str | None = None
@@ -55,11 +55,11 @@ class Fitting:
         model: str | None = None,
         beside: int = 0,
     ) -> list[Any]:
-        """The messages that fit beside ``head``, which always stays: the caller's own objects.
+        """Return the messages that fit together with ``head``, which is always kept, as the caller's objects.
 
-        ``model``: of this request, where none was named before. ``beside``: tokens of the request that are
-        not in the messages. Raises what :func:`tokenbox.fit` raises, and ``UnknownWindow`` where there is no
-        budget and the model's window is unknown.
+        ``model``: the default for this request. ``beside``: tokens of the request outside the messages.
+        Raises what :func:`tokenbox.fit` raises, and ``UnknownWindow`` without a budget if the model's window
+        is unknown.
         """
         named, budget = self.model or model, self.budget
         if budget is None:
@@ -72,7 +72,7 @@ class Fitting:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """An answered call: what was predicted, and what the server says that it used."""
+    """An answered call: the predicted count, and the input tokens that the server reports."""
 
     model: str
     predicted: Count
@@ -80,15 +80,15 @@ class Called:
 
     @property
     def difference(self) -> int | None:
-        """By how much the prediction is too low; None where the server says nothing."""
+        """The reported tokens less the predicted ones; None if the server reports none."""
         return None if self.used is None else self.used - self.predicted.total
 
 
 @dataclass(frozen=True, slots=True)
 class Guarding:
-    """What happens to each request of a client: counted, guarded or fitted, and its usage read back.
+    """Counts each request of a client, guards or fits it, and reads its usage.
 
-    ``on_call`` is told of each answered call.
+    ``on_call`` is called after each answered call.
     """
 
     fitting: Fitting
@@ -98,7 +98,7 @@ class Guarding:
     def checked(
         self, request: Mapping[str, Any], key: str, head: Sequence[Any] = ()
     ) -> tuple[dict[str, Any], Count]:
-        """The request to send, and its count. ``key``: where its messages are; ``head``: what goes before.
+        """Return the request to send, and its count. ``key``: its field of messages. ``head``: before them.
 
         Raises :class:`OverWindow`, or what :meth:`Fitting.fit` raises.
         """
@@ -111,7 +111,7 @@ class Guarding:
         if not self.fit or not isinstance(sent.get(key), list):
             raise OverWindow(verdict)
         room = limits.input_limit
-        for _ in range(_TRIES):  # what is not exact has a margin beside it
+        for _ in range(_MAX_ATTEMPTS):  # the guard adds a margin to an estimate
             within = replace(self.fitting, budget=room)
             messages = within.fit(
                 sent[key], head=head, tools=sent.get("tools") or (), model=sent.get("model")
@@ -124,7 +124,7 @@ class Guarding:
         raise OverWindow(verdict)
 
     def answered(self, request: Mapping[str, Any], count: Count, used: int | None) -> None:
-        """Tell of an answered call."""
+        """Call ``on_call`` after an answered call."""
         if self.on_call is not None:
             self.on_call(Called(str(request.get("model")), count, used))
 
@@ -140,5 +140,5 @@ class Guarding:
 
 
 def _is_given(value: object) -> bool:
-    """Whether a client sends it: its own marks for what is left out are not values."""
+    """Return True if a client sends the value; the SDKs mark omitted arguments with objects of their own."""
     return value is not None and type(value).__name__ not in {"NotGiven", "Omit"}

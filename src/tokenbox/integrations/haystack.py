@@ -1,4 +1,4 @@
-"""Haystack: agents whose requests fit.
+"""Haystack: a hook that fits the requests of agents.
 
 Agent(chat_generator=..., hooks={"before_llm": [FitHook(8_000, model="gpt-4o")]})
 """
@@ -15,9 +15,9 @@ from tokenbox.integrations.fitting import Fitting
 class FitHook:
     """Fits the messages of an agent's state before each call of its model.
 
-    In Haystack, the messages of the state are what is sent: what leaves has left the conversation.
-    ``budget``, ``model``: see :mod:`tokenbox.integrations.fitting`. The tools of the step count. ``options``
-    are those of :func:`tokenbox.fit`, as plain values.
+    Haystack sends the messages of the state, so removed messages leave the conversation. The count includes
+    the tools of the step. ``budget``, ``model``: see :mod:`tokenbox.integrations.fitting`. ``options`` are
+    those of :func:`tokenbox.fit`, as plain values.
     """
 
     allowed_hook_points = ("before_llm",)
@@ -32,7 +32,7 @@ class FitHook:
         state.data["messages"] = self._fitting.fit(state.data["messages"], tools=tools)
 
     def to_dict(self) -> dict[str, Any]:
-        """The hook as Haystack saves it."""
+        """Serialize the hook for Haystack."""
         return {
             "type": f"{type(self).__module__}.{type(self).__qualname__}",
             "init_parameters": self._arguments,
@@ -40,5 +40,5 @@ class FitHook:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> FitHook:
-        """The hook that was saved."""
+        """Restore a serialized hook."""
         return cls(**data["init_parameters"])

@@ -1,4 +1,4 @@
-"""LangChain and LangGraph: agents whose requests fit, and a ``trim_messages`` that counts exactly.
+"""LangChain and LangGraph: middleware that fits requests, and a ``trim_messages`` with exact counts.
 
 create_agent(model, tools, middleware=[FitMiddleware(8_000)])
 """
@@ -20,8 +20,8 @@ from tokenbox.integrations.fitting import Fitting
 class FitMiddleware(AgentMiddleware):
     """Fits the messages of every model call; the state keeps all of them.
 
-    ``budget``, ``model``: see :mod:`tokenbox.integrations.fitting`; without ``model``, that of the call
-    counts. The system prompt and the tools count. ``options`` are those of :func:`tokenbox.fit`.
+    ``budget``, ``model``: see :mod:`tokenbox.integrations.fitting`; the default model is that of the call.
+    The count includes the system prompt and the tools. ``options`` are those of :func:`tokenbox.fit`.
     """
 
     def __init__(self, budget: int | None = None, *, model: str | None = None, **options: Any) -> None:
@@ -48,11 +48,11 @@ class FitMiddleware(AgentMiddleware):
 def trim_messages(
     messages: Iterable[Any] | None = None, *, max_tokens: int, model: str, **options: Any
 ) -> list[BaseMessage] | RunnableLambda:
-    """In place of LangChain's: the request that the messages make has at most ``max_tokens`` tokens.
+    """Trim messages so that the request has at most ``max_tokens`` tokens. Replaces LangChain's function.
 
-    System messages and the last question stay, tool calls and results leave together, and old results are
-    shortened before anything leaves. Without ``messages``, a runnable. ``options`` are those of
-    :func:`tokenbox.fit`, such as ``tools``.
+    System messages and the last question are kept, tool calls and results are removed together, and old
+    results are shortened before anything is removed. Without ``messages``, it returns a runnable. ``options``
+    are those of :func:`tokenbox.fit`, such as ``tools``.
     """
     if messages is None:
         return RunnableLambda(partial(trim_messages, max_tokens=max_tokens, model=model, **options))

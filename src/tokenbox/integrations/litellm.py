@@ -1,4 +1,4 @@
-"""LiteLLM: a callback that fits the messages of every call, and tells what was predicted and what was used.
+"""LiteLLM: a callback that fits the messages of every call, and reports predicted and used tokens.
 
 litellm.callbacks = [FitCallback(8_000)]
 """
@@ -14,18 +14,18 @@ from tokenbox import api
 from tokenbox.integrations.fitting import Called, Fitting
 
 _CHATS: Final = {"acompletion", "completion"}
-# Calls that were sent and never answered are forgotten, the oldest first.
-_MOST_OPEN: Final = 1_000
+# The limit of remembered calls without an answer; the oldest are forgotten first.
+_MAX_OPEN: Final = 1_000
 
 
 class FitCallback(CustomLogger):
     """Fits chat requests of ``litellm.acompletion``, of its router and of its proxy before they are sent.
 
-    LiteLLM asks callbacks before it sends only in asynchronous calls; for ``litellm.completion`` use
+    LiteLLM calls callbacks before sending only in asynchronous calls. For ``litellm.completion``, use
     ``messages=callback.fitted(model, messages, tools)``. ``budget``, ``model``: see
-    :mod:`tokenbox.integrations.fitting`; without ``model``, that of the call counts, without its provider.
-    ``on_call`` is told what was predicted and what the server used. ``options`` are those of
-    :func:`tokenbox.fit`.
+    :mod:`tokenbox.integrations.fitting`; the default model is that of the call, without its provider.
+    ``on_call`` receives the predicted count and the input tokens that the server used. ``options`` are those
+    of :func:`tokenbox.fit`.
     """
 
     def __init__(
@@ -42,8 +42,8 @@ class FitCallback(CustomLogger):
         self._sent: dict[str, tuple[list[Any], list[Any] | None]] = {}
 
     def fitted(self, model: str, messages: list[Any], tools: list[Any] | None = None) -> list[Any]:
-        """The messages that fit, for a call of that model."""
-        return self._fitting.fit(messages, tools=tools or (), model=_own_name(model))
+        """Return the messages that fit, for a call of that model."""
+        return self._fitting.fit(messages, tools=tools or (), model=_without_provider(model))
 
     async def async_pre_call_deployment_hook(
         self, kwargs: dict[str, Any], call_type: Any
@@ -52,21 +52,21 @@ class FitCallback(CustomLogger):
             return None
         messages = self.fitted(kwargs["model"], kwargs["messages"], kwargs.get("tools"))
         if self._on_call is not None:
-            # LiteLLM tells of the answer with the messages as they were before.
+            # LiteLLM reports the answer with the original messages, so those that were sent are kept here.
             self._sent[str(kwargs.get("litellm_call_id"))] = (messages, kwargs.get("tools"))
-            while len(self._sent) > _MOST_OPEN:
+            while len(self._sent) > _MAX_OPEN:
                 self._sent.pop(next(iter(self._sent)))
         return {**kwargs, "messages": messages}
 
     def log_success_event(
         self, kwargs: Mapping[str, Any], response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
-        """Tell of an answered call."""
+        """Call ``on_call`` after an answered call."""
         if self._on_call is None or not kwargs.get("messages"):
             return
         given = kwargs["messages"], (kwargs.get("optional_params") or {}).get("tools")
         messages, tools = self._sent.pop(str(kwargs.get("litellm_call_id")), given)
-        model = self._fitting.model or _own_name(kwargs["model"])
+        model = self._fitting.model or _without_provider(kwargs["model"])
         used = getattr(getattr(response_obj, "usage", None), "prompt_tokens", None)
         self._on_call(Called(model, api.count(messages, model, tools=tools or None), used))
 
@@ -76,6 +76,6 @@ class FitCallback(CustomLogger):
         self.log_success_event(kwargs, response_obj, start_time, end_time)
 
 
-def _own_name(model: str) -> str:
-    """``openai/gpt-4o`` is gpt-4o."""
+def _without_provider(model: str) -> str:
+    """Return ``gpt-4o`` for ``openai/gpt-4o``."""
     return model.rpartition("/")[2]

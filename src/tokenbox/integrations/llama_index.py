@@ -1,4 +1,4 @@
-"""LlamaIndex: a memory whose messages fit, and the nodes that are worth most.
+"""LlamaIndex: a memory that fits its messages, and a postprocessor that selects nodes within a budget.
 
 agent.run(question, memory=FitMemory.from_defaults(budget=8_000, model="gpt-4o"))
 """
@@ -19,14 +19,14 @@ from tokenbox.integrations.fitting import Fitting
 
 
 class FitMemory(BaseChatStoreMemory):
-    """A memory that keeps everything, and tells the model what fits into ``budget`` tokens.
+    """A memory that keeps all messages, and returns those that fit into ``budget`` tokens.
 
-    LlamaIndex gives a memory no tools: leave room for their schemas, and for the answer. ``options`` are
+    LlamaIndex passes no tools to a memory: leave room for their schemas, and for the answer. ``options`` are
     those of :func:`tokenbox.fit`.
     """
 
-    budget: int = Field(description="Most tokens of the messages as a request.")
-    model: str = Field(description="Whose chat format counts.")
+    budget: int = Field(description="Maximum tokens of the messages as a request.")
+    model: str = Field(description="The model whose chat format is counted.")
     options: dict[str, Any] = Field(default_factory=dict)
 
     @classmethod
@@ -37,7 +37,7 @@ class FitMemory(BaseChatStoreMemory):
     def from_defaults(
         cls, chat_history: list[ChatMessage] | None = None, llm: Any = None, **kwargs: Any
     ) -> FitMemory:
-        """A memory with these messages. Without ``model``, that of ``llm`` counts."""
+        """Build a memory with these messages. The default ``model`` is that of ``llm``."""
         if llm is not None:
             kwargs.setdefault("model", llm.metadata.model_name)
         memory = cls(**kwargs)
@@ -46,24 +46,24 @@ class FitMemory(BaseChatStoreMemory):
         return memory
 
     def get(self, input: str | None = None, initial_token_count: int = 0, **_: Any) -> list[ChatMessage]:  # noqa: A002  # LlamaIndex's name
-        """The messages that fit beside ``initial_token_count`` tokens, and beside the question ``input``."""
-        kept = self.get_all()
-        last = next((one.content for one in reversed(kept) if one.role == MessageRole.USER), None)
-        asked = [] if input in {None, last} else [ChatMessage(role="user", content=input)]
+        """Return the messages that fit besides the question ``input`` and ``initial_token_count`` tokens."""
+        stored = self.get_all()
+        last = next((one.content for one in reversed(stored) if one.role == MessageRole.USER), None)
+        question = [] if input in {None, last} else [ChatMessage(role="user", content=input)]
         messages = Fitting(self.budget, self.model, self.options).fit(
-            [*kept, *asked], beside=initial_token_count
+            [*stored, *question], beside=initial_token_count
         )
-        return messages[: len(messages) - len(asked)]
+        return messages[: len(messages) - len(question)]
 
     async def aget(self, input: str | None = None, **kwargs: Any) -> list[ChatMessage]:  # noqa: A002
-        """As :meth:`get`, in a thread."""
+        """Run :meth:`get` in a thread."""
         return await asyncio.to_thread(self.get, input, **kwargs)
 
 
 class SelectNodes(BaseNodePostprocessor):
-    """The nodes worth most to the query in at most ``budget`` tokens, without copies, in their order.
+    """Selects the most relevant nodes in at most ``budget`` tokens, without duplicates, in their order.
 
-    ``by_score``: the scores of the retriever are the worth; otherwise the words of the query are.
+    ``by_score``: rank by the scores of the retriever; otherwise by the words of the query.
     """
 
     budget: int

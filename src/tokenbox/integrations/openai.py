@@ -1,4 +1,4 @@
-"""OpenAI's SDK: a client whose requests are counted, guarded or fitted before they are sent.
+"""OpenAI's SDK: a client that counts, guards or fits requests before it sends them.
 
 client = guarded(OpenAI(), on_call=print)
 """
@@ -25,11 +25,11 @@ def guarded(
     on_call: Callable[[Called], object] | None = None,
     **options: Any,
 ) -> Client:
-    """A copy of the client: ``chat.completions.create`` and ``responses.create`` send only what fits.
+    """Return a copy of the client that sends only requests that fit: chat completions and responses.
 
-    What does not fit raises :class:`~tokenbox.integrations.fitting.OverWindow`; with ``fit`` its messages are
-    fitted instead. ``budget``, ``model``: see :mod:`tokenbox.integrations.fitting`. ``on_call`` is told what
-    was predicted and what the server used; of a stream, once it ended, if it was asked for its usage.
+    Another request raises :class:`~tokenbox.integrations.fitting.OverWindow`; with ``fit`` its messages are
+    fitted instead. ``budget``, ``model``: see :mod:`tokenbox.integrations.fitting`. ``on_call`` receives the
+    predicted count and the input tokens that the server used; for a stream, at its end, if it reports usage.
     """
     guarding = Guarding(Fitting(budget, model, options), fit, on_call)
     copy = client.copy()
@@ -44,13 +44,13 @@ def _chat_used(answer: Any) -> int | None:
 
 
 def _responses_used(answer: Any) -> int | None:
-    """An answer has its usage; of a stream, the event that ends it has the answer."""
+    """Return the input tokens of an answer, or of the last event of a stream, which has the answer."""
     return getattr(getattr(getattr(answer, "response", answer), "usage", None), "input_tokens", None)
 
 
 def _instructions(request: dict[str, Any]) -> list[Any]:
-    said = request.get("instructions")
-    return [{"role": "system", "content": said}] if isinstance(said, str) else []
+    text = request.get("instructions")
+    return [{"role": "system", "content": text}] if isinstance(text, str) else []
 
 
 _CHAT: Final = Endpoint("messages", lambda _: [], _chat_used)

@@ -1,4 +1,4 @@
-"""OpenAI Agents: runs whose requests fit.
+"""OpenAI Agents: a filter that fits the requests of runs.
 
 Runner.run(agent, question, run_config=RunConfig(call_model_input_filter=fit_input(8_000)))
 """
@@ -17,10 +17,10 @@ from tokenbox.integrations.fitting import Fitting
 def fit_input(
     budget: int | None = None, *, model: str | None = None, **options: Any
 ) -> Callable[[CallModelData[Any]], ModelInputData]:
-    """A filter that fits the items of every model call; the run and its session keep all of them.
+    """Return a filter that fits the items of every model call; the run and its session keep all of them.
 
-    ``budget``, ``model``: see :mod:`tokenbox.integrations.fitting`; without ``model``, that of the agent
-    counts. The instructions and function tools count; leave room for tools of MCP servers and handoffs.
+    ``budget``, ``model``: see :mod:`tokenbox.integrations.fitting`; the default model is that of the agent.
+    The count includes instructions and function tools; leave room for tools of MCP servers and handoffs.
     ``options`` are those of :func:`tokenbox.fit`.
     """
     fitting = Fitting(budget, model, options)

@@ -1,4 +1,4 @@
-"""pydantic-ai: agents whose requests fit.
+"""pydantic-ai: a capability that fits the requests of agents.
 
 Agent(model, capabilities=[FitHistory(8_000)])
 """
@@ -17,8 +17,8 @@ from tokenbox.integrations.fitting import Fitting
 class FitHistory(AbstractCapability[Any]):
     """Fits the messages of every model request; the history of the run keeps all of them.
 
-    ``budget``, ``model``: see :mod:`tokenbox.integrations.fitting`; without ``model``, that of the request
-    counts. Messages with a system prompt stay, as always. ``options`` are those of :func:`tokenbox.fit`.
+    ``budget``, ``model``: see :mod:`tokenbox.integrations.fitting`; the default model is that of the request.
+    Messages with a system prompt are kept. ``options`` are those of :func:`tokenbox.fit`.
     """
 
     def __init__(self, budget: int | None = None, *, model: str | None = None, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""Budgets as assertions: ``pytest_plugins = ["tokenbox.integrations.pytest_plugin"]`` in ``conftest.py``.
+"""Assertions on budgets: ``pytest_plugins = ["tokenbox.integrations.pytest_plugin"]`` in ``conftest.py``.
 
 def test_the_prompt_leaves_room(assert_fits):
 assert_fits(Path("prompts/system.md"), 2_000, model="gpt-4o")
@@ -25,7 +25,7 @@ AssertFits = Callable[..., "Count"]
 
 @pytest.fixture
 def assert_fits() -> AssertFits:
-    """The function :func:`check_fits`: fails a test whose prompt is over its budget."""
+    """Provide :func:`check_fits`, which fails a test whose prompt exceeds its budget."""
     return check_fits
 
 
@@ -37,10 +37,10 @@ def check_fits(
     tokenizer: api.Counts | None = None,
     tools: Sequence[Mapping[str, object]] | None = None,
 ) -> Count:
-    """The count of ``what``, which must be at most ``budget`` tokens; what is not exact has a margin.
+    """Return the count of ``what``, at most ``budget`` tokens. An estimate includes its margin.
 
-    ``what``: a text, messages, a whole request, or the ``Path`` of a file that has one of them. ``model`` or
-    ``tokenizer`` says who counts. Raises ``AssertionError`` with the figures.
+    ``what``: a text, messages, a whole request, or the ``Path`` of a file that contains one. ``model``
+    or ``tokenizer`` selects the counter. Raises ``AssertionError`` with the figures.
     """
     __tracebackhide__ = True
     given = _read(what) if isinstance(what, Path) else what
@@ -54,7 +54,7 @@ def check_fits(
 
 
 def _read(path: Path) -> Any:  # a text, or JSON
-    """The text of a file; of a .json file with a chat, the chat."""
+    """Return the text of a file, or the chat in a .json file."""
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".json":
         return text

@@ -1,4 +1,4 @@
-"""What the wrapped clients of OpenAI and Anthropic share: a guarded ``create``, and usage read back."""
+"""The shared part of the clients of OpenAI and Anthropic: a guarded ``create`` that reads the usage."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 from tokenbox.integrations.fitting import Guarding
 
-Tell = Callable[[int | None], None]
+Report = Callable[[int | None], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A method of a client. ``key``: the argument that has the messages.
+    """A method of a client. ``key``: the argument with the messages. ``head``: the messages before them.
 
-    ``head``: what a request says before them. ``used``: the input tokens in an answer or an event, or None.
+    ``used``: returns the input tokens in an answer or an event, or None.
     """
 
     key: str
@@ -24,48 +24,48 @@ class Endpoint:
     used: Callable[[Any], int | None]
 
     def guard(self, resource: Any, guarding: Guarding, *, is_async: bool) -> None:
-        """Replace ``resource.create`` by one that sends only what fits."""
+        """Replace ``resource.create`` by a function that sends only requests that fit."""
         create = resource.create
 
-        def checked(request: dict[str, Any]) -> tuple[dict[str, Any], Tell]:
+        def checked(request: dict[str, Any]) -> tuple[dict[str, Any], Report]:
             sent, count = guarding.checked(request, self.key, self.head(request))
             return sent, lambda used: guarding.answered(sent, count, used)
 
         @wraps(create)
-        def ask(**request: Any) -> Any:
-            sent, tell = checked(request)
-            return self._read(create(**sent), tell)
+        def guarded(**request: Any) -> Any:
+            sent, report = checked(request)
+            return self._observed(create(**sent), report)
 
         @wraps(create)
-        async def ask_async(**request: Any) -> Any:
-            sent, tell = checked(request)
-            return self._read(await create(**sent), tell)
+        async def guarded_async(**request: Any) -> Any:
+            sent, report = checked(request)
+            return self._observed(await create(**sent), report)
 
-        resource.create = ask_async if is_async else ask
+        resource.create = guarded_async if is_async else guarded
 
-    def _read(self, answer: Any, tell: Tell) -> Any:
-        """The answer itself. A stream tells once it ended, for its events pass by here."""
+    def _observed(self, answer: Any, report: Report) -> Any:
+        """Report the usage of an answer, or that of a stream at its end. Return the answer itself."""
         events = getattr(answer, "_iterator", None)
         if events is None:
-            tell(self.used(answer))
+            report(self.used(answer))
         elif hasattr(events, "__anext__"):
-            answer._iterator = self._tapped_async(events, tell)  # noqa: SLF001  # of both SDKs
+            answer._iterator = self._tapped_async(events, report)  # noqa: SLF001  # the same in both SDKs
         else:
-            answer._iterator = self._tapped(events, tell)  # noqa: SLF001  # of both SDKs
+            answer._iterator = self._tapped(events, report)  # noqa: SLF001  # the same in both SDKs
         return answer
 
-    def _tapped(self, events: Iterator[Any], tell: Tell) -> Iterator[Any]:
+    def _tapped(self, events: Iterator[Any], report: Report) -> Iterator[Any]:
         found = None
         for event in events:
             used = self.used(event)
             found = found if used is None else used
             yield event
-        tell(found)
+        report(found)
 
-    async def _tapped_async(self, events: AsyncIterator[Any], tell: Tell) -> AsyncIterator[Any]:
+    async def _tapped_async(self, events: AsyncIterator[Any], report: Report) -> AsyncIterator[Any]:
         found = None
         async for event in events:
             used = self.used(event)
             found = found if used is None else used
             yield event
-        tell(found)
+        report(found)

@@ -1,7 +1,7 @@
 """The LCP/BCP pack codec, sans-I/O: bytes in, blocks or events out, and back.
 
-``decode`` and ``encode`` work on whole packs, ``Decoder`` on bytes as they come, ``PackBuilder`` collects
-blocks and what is asked for each. Importing it loads neither zstandard nor blake3.
+``decode`` and ``encode`` work on whole packs, ``Decoder`` on a stream of bytes. ``PackBuilder`` collects
+blocks with options for each. Importing this package loads neither zstandard nor blake3.
 """
 
 from tokenbox.lcp.addressing import ContentStore, MemoryStore, body_digest

@@ -20,19 +20,19 @@ DIGEST_SIZE = 32
 
 
 class ContentStore(Protocol):
-    """Bodies by their digest. To put the same body twice changes nothing."""
+    """A store of bodies by digest. ``put`` is idempotent."""
 
     def get(self, digest: bytes, /) -> bytes | None:
-        """The body with that digest, or None if there is none."""
+        """Return the body with that digest, or None if there is none."""
         ...
 
     def put(self, digest: bytes, body: bytes, /) -> None:
-        """Keep ``body``, whose digest is ``digest``."""
+        """Store ``body`` under its digest."""
         ...
 
 
 class MemoryStore:
-    """A content store that lives as long as the process."""
+    """A content store in memory."""
 
     def __init__(self) -> None:
         self._bodies: dict[bytes, bytes] = {}
@@ -48,16 +48,16 @@ class MemoryStore:
 
 
 def body_digest(body: Bytes) -> bytes:
-    """The BLAKE3 digest, 32 bytes, of a body: summary (if any) and fields, not compressed."""
+    """Return the BLAKE3 digest (32 bytes) of an uncompressed body: its summary, if any, and its fields."""
     try:
-        from blake3 import blake3  # noqa: PLC0415  # only packs with references pay for it
+        from blake3 import blake3  # noqa: PLC0415  # only for packs with references
     except ImportError:
         raise MissingExtra.of("a pack with references", "bcp") from None
     return blake3(body).digest()
 
 
 def resolve(reference: Bytes, store: ContentStore | None, limit: int) -> tuple[bytes, bytes]:
-    """``(digest, body)`` of a reference; the body is not checked yet, but has at most ``limit`` bytes.
+    """Return ``(digest, body)`` of a reference, at most ``limit`` bytes, without checking the digest.
 
     Raises, in this order, :class:`MissingContentStore`, :class:`UnexpectedEof` (it is not 32 bytes long),
     :class:`UnresolvedReference`, and ``DecompressionBomb`` for a body over the limit.
@@ -78,7 +78,7 @@ def resolve(reference: Bytes, store: ContentStore | None, limit: int) -> tuple[b
 
 
 def check_digest(digest: bytes, body: Bytes) -> None:
-    """Raise :class:`DigestMismatch` unless ``digest`` is that of ``body``."""
+    """Raise :class:`DigestMismatch` unless ``body`` has this digest."""
     found = body_digest(body)
     if found != digest:
         raise DigestMismatch(digest, found)

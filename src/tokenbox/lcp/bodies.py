@@ -1,4 +1,4 @@
-"""The fields of each block's body, as data (lcp-wire section 3)."""
+"""The table of the fields of each block type's body (lcp-wire section 3)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class FieldKind(Enum):
-    """What the payload of a field is."""
+    """The type of a field's payload."""
 
     U32 = auto()  # reduced modulo 2**32 when read
     U64 = auto()
@@ -52,7 +52,7 @@ class FieldKind(Enum):
 
 
 class Need(Enum):
-    """What the absence of a field means."""
+    """The meaning of a missing field."""
 
     REQUIRED = auto()  # the body is not valid
     OPTIONAL = auto()  # None
@@ -61,7 +61,7 @@ class Need(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field. ``name``: on the wire; ``attribute``: of the value, where it is called something else."""
+    """One field. ``name``: in the wire format; ``attribute``: of the value, if that name differs."""
 
     number: int
     name: str
@@ -76,9 +76,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class BodyFields:
-    """The fields of a body, or of a nested part, in writing order; ``make`` is the value's class.
+    """The fields of a body or of a nested part, in writing order. ``make``: the class of the value.
 
-    ``nested`` is what the one field of kind NESTED, if any, consists of; None for the message itself.
+    ``nested``: the fields of the elements in the NESTED field, if there is one; None if it is recursive.
     """
 
     make: Callable[..., Any]
@@ -94,9 +94,9 @@ def _code(
     *,
     line_start: int | None = None,
     line_end: int | None = None,
-    **values: Any,  # noqa: ANN401  # whatever was read
+    **values: Any,  # noqa: ANN401  # values of any field
 ) -> CodeBlock:
-    """A range exists only if both its ends do."""
+    """Build a code block. It has a line range only if both ends were given."""
     lines = None if line_start is None or line_end is None else LineRange(line_start, line_end)
     return CodeBlock(lines=lines, **values)
 

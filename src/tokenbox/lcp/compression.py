@@ -1,4 +1,4 @@
-"""zstd, as packs use it (lcp-wire 4.2)."""
+"""zstd compression of packs (lcp-wire 4.2)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MIN_BLOCK = 256  # bytes; smaller bodies are stored as they are
 LEVEL = 3
 
-# Of a zstd stream (RFC 8878, section 3).
+# Constants of a zstd stream (RFC 8878, section 3).
 _MAGIC = 0xFD2FB528
 _SKIPPABLE = 0x184D2A50  # and the fifteen after it
 _DICTIONARY_ID_SIZE = (0, 1, 2, 4)
@@ -30,7 +30,7 @@ _MAX_BLOCK = 128 << 10
 
 @contextmanager
 def _bcp_extra() -> Iterator[None]:
-    """Around the import of zstandard. Raises :class:`MissingExtra` where it is not installed."""
+    """Convert an ``ImportError`` of zstandard to :class:`MissingExtra`."""
     try:
         yield
     except ImportError:
@@ -38,11 +38,11 @@ def _bcp_extra() -> Iterator[None]:
 
 
 def compressed(data: bytes) -> bytes | None:
-    """``data`` as one zstd frame without content size and check sum, or None if that saves nothing."""
+    """Compress ``data`` to one zstd frame without content size and checksum; None if that saves nothing."""
     with _bcp_extra():
-        import zstandard  # noqa: PLC0415  # only packs with compression pay for it
+        import zstandard  # noqa: PLC0415  # only for packs with compression
 
-    # A stream, because compressing at once adapts the parameters to the size, which gives other bytes.
+    # Use a stream: compressing at once adapts the parameters to the size, which changes the bytes.
     stream = zstandard.ZstdCompressor(
         level=LEVEL, write_content_size=False, write_checksum=False
     ).compressobj()
@@ -51,14 +51,14 @@ def compressed(data: bytes) -> bytes | None:
 
 
 class Expander:
-    """Expands a zstd stream that comes in any chunks, to ``limit`` bytes at most.
+    """A streaming zstd decompressor with an output limit of ``limit`` bytes.
 
-    Several frames one after the other are one stream.
+    The input may arrive in any chunks. Several consecutive frames are one stream.
     """
 
     def __init__(self, limit: int) -> None:
         with _bcp_extra():
-            import zstandard  # noqa: PLC0415  # only packs with compression pay for it
+            import zstandard  # noqa: PLC0415  # only for packs with compression
 
         self._limit = limit
         self._size = 0
@@ -68,9 +68,9 @@ class Expander:
         self._frame: zstandard.ZstdDecompressionObj | None = None
 
     def feed(self, data: bytes | memoryview) -> Iterator[bytes]:
-        """What ``data`` adds to the output, in parts of at most 128 KiB.
+        """Decompress ``data`` and yield parts of at most 128 KiB.
 
-        Raises :class:`DecompressFailed`, and :class:`DecompressionBomb` once ``limit`` bytes were given out.
+        Raises :class:`DecompressFailed`, and :class:`DecompressionBomb` after ``limit`` bytes of output.
         """
         for piece, ends_frame in self._pieces.feed(data):
             part = self._expand(piece, ends_frame=ends_frame)
@@ -95,13 +95,13 @@ class Expander:
         return part
 
     def finish(self) -> None:
-        """Raise :class:`DecompressFailed` if the stream is empty or cut off."""
+        """Raise :class:`DecompressFailed` if the stream is empty or truncated."""
         if not self._pieces.complete:
-            raise DecompressFailed("the stream is empty or cut off")
+            raise DecompressFailed("the stream is empty or truncated")
 
 
 def expanded(data: bytes | memoryview, limit: int) -> bytes:
-    """``data`` expanded. Raises :class:`DecompressFailed` and :class:`DecompressionBomb`."""
+    """Decompress ``data``. Raises :class:`DecompressFailed` and :class:`DecompressionBomb`."""
     expander = Expander(limit)
     body = b"".join(expander.feed(data))
     expander.finish()
@@ -116,10 +116,10 @@ class _Next(Enum):
 
 
 class ZstdPieces:
-    """Takes a zstd stream in any chunks; gives its frame headers, blocks and check sums whole.
+    """A splitter of a zstd stream into complete frame headers, blocks and checksums.
 
-    Given to zstd one at a time, each block expands to at most 128 KiB, so that the output can be bounded
-    while it grows; and what comes out before a damaged place does not depend on how the input arrived.
+    Decompressed one at a time, each block has at most 128 KiB of output, so the limit can be enforced while
+    decompressing. The output before damaged data does not depend on the chunks of the input.
     """
 
     def __init__(self) -> None:
@@ -131,11 +131,11 @@ class ZstdPieces:
 
     @property
     def complete(self) -> bool:
-        """There was at least one frame, and the last one is whole."""
+        """Whether there was at least one frame, and the last one is complete."""
         return self._any and self._next is _Next.FRAME and not self._pending
 
     def feed(self, data: bytes | memoryview) -> Iterator[tuple[bytes, bool]]:
-        """``(piece, it ends a frame)`` for each piece that is whole now. Raises ``DecompressFailed``."""
+        """Yield ``(piece, ends_frame)`` for each complete piece. Raises ``DecompressFailed``."""
         self._pending += data
         position = 0
         try:
@@ -153,15 +153,15 @@ class ZstdPieces:
             del self._pending[:position]
 
     def _size(self, at: int) -> int | None:
-        """The size of the piece at ``at``, or None as long as that cannot be known."""
-        data, there = self._pending, len(self._pending) - at
+        """Return the size of the piece at ``at``, or None if more bytes are needed to know it."""
+        data, available = self._pending, len(self._pending) - at
         match self._next:
             case _Next.SKIPPED:
-                return min(there, self._skip) or None
+                return min(available, self._skip) or None
             case _Next.CHECKSUM:
                 return _CHECKSUM_SIZE
             case _Next.BLOCK:
-                return None if there < 3 else _block_size(int.from_bytes(data[at : at + 3], "little"))  # noqa: PLR2004
+                return None if available < 3 else _block_size(int.from_bytes(data[at : at + 3], "little"))  # noqa: PLR2004
             case _Next.FRAME:
                 return self._frame_head(bytes(data[at : at + 8]))
 
@@ -186,7 +186,7 @@ class ZstdPieces:
         return 5 + (1 - single_segment) + _DICTIONARY_ID_SIZE[descriptor & 3] + content_size
 
     def _advance(self, piece: bytes) -> None:
-        """What comes after ``piece``."""
+        """Set the kind of the next piece."""
         match self._next:
             case _Next.FRAME:
                 self._any = True

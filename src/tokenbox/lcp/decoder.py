@@ -1,4 +1,4 @@
-"""Reading packs, as their bytes come or at once (lcp-wire section 6)."""
+"""The decoder of packs, for a stream of bytes or a whole pack (lcp-wire section 6)."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 
 def decode(data: Bytes, store: ContentStore | None = None, *, limits: Limits | None = None) -> Pack:
-    """The pack in ``data``; nothing may stand after it. Raises an ``LcpError``; there is no partial result.
+    """Decode the pack in ``data``, which must contain nothing else. Raises an ``LcpError``.
 
-    The same verdict as the :class:`Decoder` gives, except that ``limits.frame`` is None by default, because
-    ``data`` itself is the limit.
+    The result is that of :class:`Decoder`, but ``limits.frame`` is None by default, because ``data`` itself
+    is the limit.
     """
     decoder = Decoder(store, limits=Limits(frame=None) if limits is None else limits)
     events = decoder.feed(data)
@@ -55,15 +55,15 @@ def decode(data: Bytes, store: ContentStore | None = None, *, limits: Limits | N
 
 
 class Decoder:
-    """Reads a pack whose bytes come in any chunks: ``feed`` each, then ``finish``.
+    """A streaming decoder: ``feed`` each chunk of a pack, then call ``finish``.
 
-    The events do not depend on the chunks. A fault is raised when the events before it were returned: by the
-    ``feed`` that met it if it had none, otherwise by the next call, and by every call from then on. After END
-    nothing is read: further bytes are counted, in ``trailing``, and ``finish`` raises ``TrailingData``;
-    a caller that accepts them stops at the :class:`EndEvent`.
+    The events do not depend on the chunks. An error is raised after the events before it were returned: by
+    the same ``feed`` if it has no events, otherwise by the next call; every later call raises it again. Bytes
+    after END are only counted, in ``trailing``, and ``finish`` raises ``TrailingData``; a caller that accepts
+    them stops at the :class:`EndEvent`.
 
-    Memory: the block being read and the events of one ``feed``. Of a pack that is compressed as a whole, one
-    small chunk may expand to many blocks; :meth:`events` gives them one by one.
+    It needs memory for the current block and the events of one ``feed``. In a pack compressed as a whole, a
+    small chunk may expand to many blocks; :meth:`events` yields them one by one.
     """
 
     def __init__(self, store: ContentStore | None = None, *, limits: Limits | None = None) -> None:
@@ -71,13 +71,13 @@ class Decoder:
         self._limits = Limits() if limits is None else limits
         self._header: Header | None = None
         self._expander: Expander | None = None
-        self._pending = bytearray()  # an item (header, frame) that is not whole yet
-        self._needed = HEADER_SIZE  # bytes of the item, as far as is known
+        self._pending = bytearray()  # an incomplete item (header or frame)
+        self._needed = HEADER_SIZE  # the size of the item in bytes, as far as is known
         self._offset = 0  # of the item in the pack
         self._events: list[Event] = []
         self._blocks = 0
         self._elements = 0
-        self._room = self._limits.expanded_payload  # for compressed blocks and references, in bytes
+        self._room = self._limits.expanded_payload  # bytes left for compressed blocks and references
         self._bodies = BodyReader(self._limits.tree_depth, self._count_element)
         self._ended = False
         self._finished = False
@@ -85,18 +85,18 @@ class Decoder:
         self.trailing = 0
 
     def feed(self, data: Bytes) -> list[Event]:
-        """The events that ``data`` completes. Raises an ``LcpError``, or what the store raises."""
+        """Return the events that ``data`` completes. Raises an ``LcpError``, or an error of the store."""
         events: list[Event] = []
         try:
             for event in self.events(data):
-                events.append(event)  # noqa: PERF402  # a fault leaves the events before it
+                events.append(event)  # noqa: PERF402  # keeps the events before an error
         except TokenboxError:
             if not events:
                 raise
         return events
 
     def events(self, data: Bytes) -> Iterator[Event]:
-        """As :meth:`feed`, one event at a time; take all of them. A fault is raised where it is met."""
+        """Yield the events of :meth:`feed` one at a time; consume all of them. Errors are raised at once."""
         if self._finished:
             raise ValueError("the decoder is finished; make a new one for another pack")
         self._raise_fault()
@@ -111,11 +111,11 @@ class Decoder:
             raise
 
     def finish(self) -> None:
-        """No more bytes. Raises an ``LcpError`` unless they were exactly one pack."""
+        """End the input. Raises an ``LcpError`` unless it was exactly one pack."""
         self._finished = True
         self._raise_fault()
         if self._header is None:
-            read_header(self._pending)  # raises: it is too short
+            read_header(self._pending)  # raises UnexpectedEof
         if self._expander is not None:
             self._expander.finish()
         end = self._offset + len(self._pending)
@@ -133,7 +133,7 @@ class Decoder:
             raise self._fault.with_traceback(None)
 
     def _take(self, view: memoryview) -> Iterator[None]:
-        """Read ``view``; stops after each frame, so that its event can be taken."""
+        """Read ``view``. Yield after each frame, so that its event can be returned."""
         if self._header is None:
             view = self._take_header(view)
             yield
@@ -146,7 +146,7 @@ class Decoder:
             yield from self._take_payload(memoryview(part))
 
     def _take_header(self, view: memoryview) -> memoryview:
-        """Read the header if it is whole; return what follows."""
+        """Read the header if it is complete. Return the bytes after it."""
         rest = HEADER_SIZE - len(self._pending)
         self._pending += view[:rest]
         if len(self._pending) == HEADER_SIZE:
@@ -159,7 +159,7 @@ class Decoder:
         return view[rest:]
 
     def _take_payload(self, view: memoryview) -> Iterator[None]:
-        """Read frames: whole ones where they are; a part of one is copied, to wait for the rest."""
+        """Read frames: complete ones in place. An incomplete one is copied until the rest arrives."""
         while self._pending and view:
             missing = max(self._needed - len(self._pending), 1)
             self._pending += view[:missing]
@@ -180,7 +180,7 @@ class Decoder:
             self._pending += view[position:]
 
     def _read_frame(self, view: memoryview, start: int) -> int:
-        """Read the frame at ``start``: its size, or 0 if it is not whole (``_needed`` then says more)."""
+        """Read the frame at ``start`` and return its size; 0, with ``_needed`` set, if it is incomplete."""
         end = len(view)
         try:
             type_id, flags, size, body = read_frame_head(view, start, end)
@@ -211,7 +211,7 @@ class Decoder:
         start = self._offset + head_size
         try:
             self._count_element()
-            body = stored if in_place else memoryview(self._unwrapped(flags, stored))
+            body = stored if in_place else memoryview(self._resolved(flags, stored))
             self._room -= 0 if in_place else len(body)
         except LcpError as error:
             error.located(self._blocks, start)
@@ -226,24 +226,24 @@ class Decoder:
         self._blocks += 1
         self._offset = start + len(stored)
 
-    def _unwrapped(self, flags: int, stored: memoryview) -> bytes | memoryview:
-        """The body behind a reference, compression, or (resolved first) both, within what is left."""
+    def _resolved(self, flags: int, stored: memoryview) -> bytes | memoryview:
+        """Return the body of a reference, a compressed body, or a compressed reference, within the limits."""
         if self._room >= self._limits.expanded_block:
-            return self._unwrapped_to(self._limits.expanded_block, flags, stored)
+            return self._resolved_to(self._limits.expanded_block, flags, stored)
         try:
-            return self._unwrapped_to(self._room, flags, stored)
+            return self._resolved_to(self._room, flags, stored)
         except DecompressionBomb as error:
             limit = self._limits.expanded_payload
             raise DecompressionBomb(limit - self._room + error.actual, limit) from None
 
-    def _unwrapped_to(self, limit: int, flags: int, stored: memoryview) -> bytes | memoryview:
+    def _resolved_to(self, limit: int, flags: int, stored: memoryview) -> bytes | memoryview:
         if not flags & IS_REFERENCE:
             return expanded(stored, limit)
         digest, body = resolve(stored, self._store, limit)
         if not flags & COMPRESSED:
             check_digest(digest, body)
             return body
-        # No writer does both. The digest may be that of what is stored, or, by 4.3, of the expanded body.
+        # No known writer does both. The digest may be of the stored body, or, by 4.3, of the expanded one.
         plain = expanded(body, limit)
         try:
             check_digest(digest, body)

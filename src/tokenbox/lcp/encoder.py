@@ -1,4 +1,4 @@
-"""Writing packs, at once or step by step (lcp-wire section 5)."""
+"""The encoder of packs, and a builder (lcp-wire section 5)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 
 class Compression(StrEnum):
-    """What is compressed: nothing, each block that gets smaller by it, or the pack as a whole."""
+    """The unit of compression: nothing, each block that becomes smaller, or the pack as a whole."""
 
     NONE = "none"
     BLOCKS = "blocks"
@@ -75,7 +75,7 @@ class Compression(StrEnum):
 
 @dataclass(slots=True)
 class Entry:
-    """A block and what was asked for it alone."""
+    """A block with its own options."""
 
     block: Block
     compress: bool = False
@@ -89,19 +89,19 @@ def encode(
     compression: Compression = Compression.NONE,
     deduplicate: bool = False,
 ) -> bytes:
-    """A pack of ``blocks``. Raises as :func:`encode_entries`."""
+    """Encode ``blocks``. Raises the errors of :func:`encode_entries`."""
     entries = [Entry(block) for block in blocks]
     return encode_entries(entries, store, compression=Compression(compression), deduplicate=deduplicate)
 
 
 def encode_again(pack: Pack, store: ContentStore | None = None) -> bytes:
-    """``pack`` written as it was read: the same blocks compressed, the same ones references.
+    """Encode a decoded pack with the same compressed blocks and the same references.
 
-    For a pack that this module or the reference wrote, with the same zstd version, the same bytes. What
-    readers only tolerate is not kept: padded numbers, unusual field order, unknown and repeated fields, half
-    a line range, bytes in names that are not UTF-8, reserved flags, the minor version, the older magic, an
-    odd END, and compression that saves nothing, has another level, or is both of blocks and of the whole, or
-    of a reference. A pack without blocks is not written.
+    The bytes are the same for a pack that this module or the reference wrote, with the same zstd version.
+    Details that decoders only tolerate are lost: padded numbers, unusual field order, unknown and repeated
+    fields, half a line range, bytes in names that are not UTF-8, reserved flags, the minor version, the older
+    magic, an unusual END, and compression that saves nothing, has another level, applies both to blocks and
+    to the whole, or to a reference. A pack without blocks is an error.
     """
     entries = [
         Entry(block, frame.compressed, frame.reference)
@@ -114,7 +114,7 @@ def encode_again(pack: Pack, store: ContentStore | None = None) -> bytes:
 def encode_entries(
     entries: list[Entry], store: ContentStore | None, *, compression: Compression, deduplicate: bool
 ) -> bytes:
-    """The pack of ``entries``. Raises an ``EncodeError``, ``MissingContentStore`` or ``TreeTooDeep``."""
+    """Encode ``entries``. Raises an ``EncodeError``, ``MissingContentStore`` or ``TreeTooDeep``."""
     if not entries:
         raise EmptyPayload
     if store is None and (deduplicate or any(entry.address for entry in entries)):
@@ -143,8 +143,11 @@ def encode_entries(
 
 
 def _body(block: Block) -> bytes:
-    """Summary and fields of ``block``, neither compressed nor addressed."""
-    fields = _unknown_body(block) if isinstance(block, UnknownBlock) else _fields(block)
+    """Return the summary and fields of ``block``, uncompressed."""
+    if isinstance(block, UnknownBlock):
+        fields = _unknown_body(block)
+    else:
+        fields = write_message(block, BODIES[block.type_id])
     if block.summary is not None:
         summary = text_bytes("summary", block.summary)
         fields = write_varint(len(summary)) + summary + fields
@@ -153,20 +156,16 @@ def _body(block: Block) -> bytes:
     return fields
 
 
-def _fields(block: Block) -> bytes:
-    return write_message(block, BODIES[block.type_id])
-
-
 def _unknown_body(block: UnknownBlock) -> bytes:
     if not 0 <= block.id < END_TYPE or block.id in BODIES:
-        raise UnencodableValue("id", f"is a block type without a meaning here, 0 to 254, not {block.id!r}")
+        raise UnencodableValue("id", f"is an unknown block type from 0 to 254, not {block.id!r}")
     if not isinstance(block.body, bytes):
         raise UnencodableValue("body", f"is bytes, not {type(block.body).__name__}")
     return block.body
 
 
 def _becomes_reference(entry: Entry, body: bytes, store: ContentStore, *, deduplicate: bool) -> bool:
-    """Whether the digest is written in place of ``body``, which is in the store afterwards."""
+    """Put ``body`` into the store if needed. Return whether to write its digest in its place."""
     if not entry.address and not deduplicate:
         return False
     digest = body_digest(body)
@@ -177,10 +176,10 @@ def _becomes_reference(entry: Entry, body: bytes, store: ContentStore, *, dedupl
 
 
 class PackBuilder:
-    """Collects blocks and requests, then writes the pack.
+    """A builder of a pack from blocks and options.
 
-    Every method but ``encode`` returns the builder. Those called ``with_...`` are about the block added last,
-    and raise ``NoBlockTarget`` before the first. ``store`` takes the bodies of content addressing.
+    Every method except ``encode`` returns the builder. The ``with_...`` methods apply to the block added
+    last, and raise ``NoBlockTarget`` if there is none. ``store``: the content store for content addressing.
 
     >>> from tokenbox.content.block_kinds import Lang
     >>> PackBuilder().add_code(Lang.RUST, "empty.rs", "").encode().hex(" ")
@@ -203,7 +202,7 @@ class PackBuilder:
     def add_code(
         self, lang: Lang, path: str, content: str | bytes, *, lines: tuple[int, int] | None = None
     ) -> Self:
-        """Append a file of source code, or ``lines`` of it (first and last, from 1)."""
+        """Append a file of source code, or a range of its lines (first and last, from 1)."""
         return self.add(CodeBlock(lang, path, _bytes(content), None if lines is None else LineRange(*lines)))
 
     def add_conversation(
@@ -231,7 +230,7 @@ class PackBuilder:
         return self.add(DiffBlock(path, tuple(hunks)))
 
     def add_annotation(self, target: int, kind: AnnotationKind, value: str | bytes) -> Self:
-        """Append an annotation of block ``target`` (index from 0, annotations counted)."""
+        """Append an annotation of block ``target`` (index from 0, counting annotations)."""
         return self.add(AnnotationBlock(target, kind, _bytes(value)))
 
     def add_embedding_ref(self, vector_id: bytes, source_hash: bytes, model: str) -> Self:
@@ -245,18 +244,18 @@ class PackBuilder:
         return self.add(ExtensionBlock(namespace, kind, _bytes(content)))
 
     def with_summary(self, summary: str) -> Self:
-        """Give the last block a summary. After :meth:`with_priority` the last block is the annotation."""
+        """Set the summary of the last block. After :meth:`with_priority` that is the annotation."""
         entry = self._last("with_summary")
         entry.block = replace(entry.block, summary=summary)
         return self
 
     def with_priority(self, priority: Priority) -> Self:
-        """Append the annotation that gives the last block a priority."""
+        """Append an annotation that sets the priority of the last block."""
         self._last("with_priority")
         return self.add(AnnotationBlock.of_priority(len(self._entries) - 1, priority))
 
     def with_compression(self) -> Self:
-        """Compress the last block if that makes it smaller and it has at least 256 bytes."""
+        """Compress the last block if it has at least 256 bytes and becomes smaller."""
         self._last("with_compression").compress = True
         return self
 
@@ -266,29 +265,29 @@ class PackBuilder:
         return self
 
     def compress_blocks(self) -> Self:
-        """Compress every block, those added before and after, as :meth:`with_compression` does one."""
+        """Compress every block, including blocks added later, as :meth:`with_compression` does."""
         return self._compress(Compression.BLOCKS)
 
     def compress_payload(self) -> Self:
-        """Compress the pack as a whole if that makes it smaller. No block is then compressed by itself."""
+        """Compress the pack as a whole if that makes it smaller, and no block by itself."""
         return self._compress(Compression.WHOLE)
 
     def deduplicate(self) -> Self:
-        """Write a body that the content store has already as its digest, and put every other one there.
+        """Write a body that the content store already has as a digest, and store every other body.
 
-        A store that several packs share can so turn a first occurrence into a reference.
+        With a store that several packs share, even the first occurrence in a pack may become a reference.
         """
         self._deduplicate = True
         return self
 
     def encode(self) -> bytes:
-        """The pack. Raises an ``EncodeError``, ``MissingContentStore`` or ``TreeTooDeep``."""
+        """Encode the pack. Raises an ``EncodeError``, ``MissingContentStore`` or ``TreeTooDeep``."""
         return encode_entries(
             self._entries, self._store, compression=self._compression, deduplicate=self._deduplicate
         )
 
     def _compress(self, compression: Compression) -> Self:
-        if self._compression is not Compression.WHOLE:  # which turns the other off, whatever came first
+        if self._compression is not Compression.WHOLE:  # WHOLE overrides BLOCKS, in any order
             self._compression = compression
         return self
 

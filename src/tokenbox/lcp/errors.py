@@ -1,25 +1,25 @@
-"""Every error of the pack codec (lcp-wire section 7, and our own limits).
+"""The errors of the pack codec (lcp-wire section 7, and our own limits).
 
     LcpError                        lcp_error
     ├── WireError                   lcp_wire                    the bytes are not a pack
-    │   ├── UnexpectedEof           lcp_unexpected_eof          cut off; a reference that is not 32 bytes
+    │   ├── UnexpectedEof           lcp_unexpected_eof          truncated, or a reference is not 32 bytes
     │   ├── VarintTooLong           lcp_varint_too_long
     │   ├── InvalidMagic            lcp_invalid_magic
     │   ├── UnsupportedVersion      lcp_unsupported_version
     │   ├── ReservedNonZero         lcp_reserved_non_zero
     │   └── InvalidBlockType        lcp_invalid_block_type
-    ├── FieldError                  lcp_field                   a body is not a body of its type
+    ├── FieldError                  lcp_field                   a body is not valid for its type
     │   ├── MissingRequiredField    lcp_missing_required_field
     │   ├── UnknownFieldWireType    lcp_unknown_field_wire_type
     │   └── InvalidEnumValue        lcp_invalid_enum_value
-    ├── DecodeError                 lcp_decode                  frames and bodies, but no sound pack
+    ├── DecodeError                 lcp_decode                  valid frames, but the pack is not
     │   ├── InvalidHeader           lcp_invalid_header          wraps the wire error
     │   ├── MissingEndSentinel      lcp_missing_end_sentinel
     │   ├── TrailingData            lcp_trailing_data
     │   ├── DecompressFailed        lcp_decompress_failed
     │   ├── UnresolvedReference     lcp_unresolved_reference
-    │   └── DigestMismatch          lcp_digest_mismatch         ours: the store returned something else
-    ├── LimitError                  lcp_limit                   a limit of the reader, see Limits
+    │   └── DigestMismatch          lcp_digest_mismatch         ours: the store returned another body
+    ├── LimitError                  lcp_limit                   a limit of the decoder, see Limits
     │   ├── DecompressionBomb       lcp_decompression_bomb
     │   ├── FrameTooLarge           lcp_frame_too_large         ours
     │   ├── TreeTooDeep             lcp_tree_too_deep           ours; when writing too
@@ -28,12 +28,12 @@
     │   ├── EmptyPayload            lcp_empty_payload
     │   ├── BlockTooLarge           lcp_block_too_large
     │   ├── NoBlockTarget           lcp_no_block_target
-    │   └── UnencodableValue        lcp_unencodable_value       ours: a field's value has no form on the wire
+    │   └── UnencodableValue        lcp_unencodable_value       ours: a value cannot be encoded
     └── MissingContentStore         lcp_missing_content_store   reading or writing references without a store
 
-``offset`` is where, in bytes from the start of the pack; ``block`` is the index of the block, from 0. In a
-pack compressed as a whole, offsets count the expanded bytes as if they stood after the header. Inside a body
-that was compressed or a reference they count from the start of that body, and ``expanded_body`` is true.
+``offset``: the position in bytes from the start of the pack; ``block``: the index of the block, from 0. In a
+pack compressed as a whole, offsets count the header and the expanded bytes after it. In a body that was
+compressed or a reference, they count from the start of that body, and ``expanded_body`` is true.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tokenbox.errors import TokenboxError
 
 
 class LcpError(TokenboxError):
-    """A pack cannot be read or written. ``offset`` and ``block`` are None where there is no such place."""
+    """A pack cannot be read or written. ``offset`` and ``block`` are None if they do not apply."""
 
     code = "lcp_error"
 
@@ -50,28 +50,28 @@ class LcpError(TokenboxError):
         self.offset = offset
         self.block: int | None = None
         self.expanded_body = False
-        self._what = message
-        self._figures = details
+        self._problem = message
+        self._given_details = details
         super().__init__(message)
-        self._say()
+        self._update()
 
     def located(self, block: int, base: int | None) -> None:
-        """Say which block it is, and where its body starts in the pack (None: the body was expanded)."""
+        """Set the block, and the start of its body in the pack (None: the body was expanded)."""
         self.block = block
         if base is None:
             self.expanded_body = True
         else:
             self.offset = base + (self.offset or 0)
-        self._say()
+        self._update()
 
-    def _say(self) -> None:
+    def _update(self) -> None:
         place = [] if self.block is None else [f"block {self.block}"]
         if self.offset is not None:
             place.append(f"byte {self.offset:,}" + (" of its expanded body" if self.expanded_body else ""))
-        self.message = f"{', '.join(place)}: {self._what}" if place else self._what
+        self.message = f"{', '.join(place)}: {self._problem}" if place else self._problem
         self.args = (self.message,)
         self.details = {
-            **self._figures,
+            **self._given_details,
             "offset": self.offset,
             "block": self.block,
             "expanded_body": self.expanded_body,
@@ -85,7 +85,7 @@ class WireError(LcpError):
 
 
 class UnexpectedEof(WireError):
-    """The bytes end too early. ``offset`` is where they end."""
+    """The bytes end too early, at ``offset``."""
 
     code = "lcp_unexpected_eof"
 
@@ -103,7 +103,7 @@ class VarintTooLong(WireError):
 
 
 class InvalidMagic(WireError):
-    """The first four bytes are not those of a pack. ``found`` is them as a little-endian number."""
+    """The first four bytes are not those of a pack. ``found``: these bytes as a little-endian number."""
 
     code = "lcp_invalid_magic"
 
@@ -142,7 +142,7 @@ class ReservedNonZero(WireError):
 
 
 class InvalidBlockType(WireError):
-    """A block type above 255."""
+    """A block type is above 255."""
 
     code = "lcp_invalid_block_type"
 
@@ -152,13 +152,13 @@ class InvalidBlockType(WireError):
 
 
 class FieldError(LcpError):
-    """The body of a block is not what its type says."""
+    """The body of a block is not valid for its type."""
 
     code = "lcp_field"
 
 
 class MissingRequiredField(FieldError):
-    """``offset`` is the end of the body, or of the nested part, that lacks the field."""
+    """A required field is missing. ``offset``: the end of the body or nested part."""
 
     code = "lcp_missing_required_field"
 
@@ -168,7 +168,7 @@ class MissingRequiredField(FieldError):
 
 
 class UnknownFieldWireType(FieldError):
-    """A field that is neither a number, bytes nor nested, so its end cannot be known."""
+    """A field is neither a number, bytes nor nested, so its end is unknown."""
 
     code = "lcp_unknown_field_wire_type"
 
@@ -178,7 +178,7 @@ class UnknownFieldWireType(FieldError):
 
 
 class InvalidEnumValue(FieldError):
-    """A number that its enumeration does not have."""
+    """A number is not a value of its enumeration."""
 
     code = "lcp_invalid_enum_value"
 
@@ -188,44 +188,44 @@ class InvalidEnumValue(FieldError):
 
 
 class DecodeError(LcpError):
-    """Frames and bodies could be told apart, but the pack is not sound."""
+    """The frames are valid, but the pack is not."""
 
     code = "lcp_decode"
 
 
 class InvalidHeader(DecodeError):
-    """The header is not one. ``cause`` is the wire error."""
+    """The header is invalid. ``cause``: the wire error."""
 
     code = "lcp_invalid_header"
 
     def __init__(self, cause: WireError) -> None:
         self.cause = cause
-        super().__init__(f"header: {cause._what}", offset=cause.offset, cause=cause.code)  # noqa: SLF001  # same module
+        super().__init__(f"header: {cause._problem}", offset=cause.offset, cause=cause.code)  # noqa: SLF001  # same module
 
 
 class MissingEndSentinel(DecodeError):
-    """The bytes end between two blocks, without END."""
+    """The bytes end after a block, without END."""
 
     code = "lcp_missing_end_sentinel"
 
     def __init__(self, offset: int) -> None:
-        super().__init__("the pack ends without its END mark: it is probably cut off.", offset=offset)
+        super().__init__("the pack ends without its END mark: it is probably truncated.", offset=offset)
 
 
 class TrailingData(DecodeError):
-    """Bytes after END. ``extra`` is how many."""
+    """There are bytes after END. ``extra``: their number."""
 
     code = "lcp_trailing_data"
 
     def __init__(self, extra: int, offset: int) -> None:
         self.extra = extra
         super().__init__(
-            f"{extra:,} bytes follow the END mark. Cut them off to read the pack.", offset=offset, extra=extra
+            f"{extra:,} bytes follow the END mark. Remove them to read the pack.", offset=offset, extra=extra
         )
 
 
 class DecompressFailed(DecodeError):
-    """The zstd data is damaged, empty or cut off."""
+    """The zstd data is damaged, empty or truncated."""
 
     code = "lcp_decompress_failed"
 
@@ -234,7 +234,7 @@ class DecompressFailed(DecodeError):
 
 
 class UnresolvedReference(DecodeError):
-    """The content store does not have the digest."""
+    """The content store does not contain the digest."""
 
     code = "lcp_unresolved_reference"
 
@@ -248,7 +248,7 @@ class UnresolvedReference(DecodeError):
 
 
 class DigestMismatch(DecodeError):
-    """What the content store returned does not have the digest it was asked for."""
+    """The content store returned a body with another digest."""
 
     code = "lcp_digest_mismatch"
 
@@ -263,13 +263,13 @@ class DigestMismatch(DecodeError):
 
 
 class LimitError(LcpError):
-    """More than the reader accepts; see ``Limits``."""
+    """The pack exceeds a limit of the decoder; see ``Limits``."""
 
     code = "lcp_limit"
 
 
 class DecompressionBomb(LimitError):
-    """Expands to more than ``limit`` bytes. ``actual`` is how many there were when it was stopped."""
+    """The data expands to more than ``limit`` bytes. ``actual``: the bytes when decoding stopped."""
 
     code = "lcp_decompression_bomb"
 
@@ -299,7 +299,7 @@ class FrameTooLarge(LimitError):
 
 
 class TreeTooDeep(LimitError):
-    """Folders nested deeper than ``limit``."""
+    """Folders are nested deeper than ``limit``."""
 
     code = "lcp_tree_too_deep"
 
@@ -309,7 +309,7 @@ class TreeTooDeep(LimitError):
 
 
 class TooManyElements(LimitError):
-    """More than ``limit`` blocks, tree entries and hunks together."""
+    """The pack has more than ``limit`` blocks, tree entries and hunks in all."""
 
     code = "lcp_too_many_elements"
 
@@ -329,7 +329,7 @@ class EncodeError(LcpError):
 
 
 class EmptyPayload(EncodeError):
-    """A pack has at least one block."""
+    """There are no blocks to write."""
 
     code = "lcp_empty_payload"
 
@@ -338,7 +338,7 @@ class EmptyPayload(EncodeError):
 
 
 class BlockTooLarge(EncodeError):
-    """A body over 16 MiB."""
+    """A body exceeds 16 MiB."""
 
     code = "lcp_block_too_large"
 
@@ -352,17 +352,17 @@ class BlockTooLarge(EncodeError):
 
 
 class NoBlockTarget(EncodeError):
-    """A request about the last block, before the first."""
+    """A ``with_...`` method was called before a block was added."""
 
     code = "lcp_no_block_target"
 
     def __init__(self, method: str) -> None:
         self.method = method
-        super().__init__(f"{method}() is about the block added last. Add one first.", method=method)
+        super().__init__(f"{method}() applies to the block added last. Add a block first.", method=method)
 
 
 class UnencodableValue(EncodeError):
-    """A field has a value that the wire has no form for."""
+    """A field has a value that cannot be encoded."""
 
     code = "lcp_unencodable_value"
 
@@ -372,7 +372,7 @@ class UnencodableValue(EncodeError):
 
 
 class MissingContentStore(LcpError):
-    """A reference cannot be read or written without the content store."""
+    """A reference cannot be read or written without a content store."""
 
     code = "lcp_missing_content_store"
 

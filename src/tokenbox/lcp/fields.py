@@ -1,4 +1,4 @@
-"""Bodies as fields: number, wire type, payload (lcp-wire 1.6). What they mean is in the table of bodies."""
+"""Encoding and decoding of fields: number, wire type, payload (lcp-wire 1.6). ``bodies`` defines them."""
 
 from __future__ import annotations
 
@@ -42,28 +42,28 @@ _KIND_OF_UNKNOWN = {VARINT: FieldKind.U64, BYTES: FieldKind.BYTES, NESTED: Field
 
 
 class _Open(NamedTuple):
-    """A message that is being read: up to where, and what was found so far."""
+    """A partially read message: its end, and the values found so far."""
 
     message: BodyFields
     end: int
     values: dict[str, Any]
-    into: str  # the attribute of the enclosing message that it becomes an element of
+    into: str  # the attribute of the enclosing message that this becomes an element of
 
 
 class BodyReader:
-    """Reads bodies, within the limits of one pack.
+    """A reader of bodies, within the limits of one pack.
 
-    ``depth``: levels of nested parts that are accepted. ``count_element`` is called for each nested part.
+    ``depth``: the maximum nesting depth. ``count_element`` is called for each nested part.
     """
 
     def __init__(self, depth: int, count_element: Callable[[], None]) -> None:
         self._depth = depth
         self._count_element = count_element
-        # Its own stack: a pack decides how deep it nests, so it must not be Python's.
+        # An explicit stack: the pack controls the nesting depth, so recursion would be unsafe.
         self._open: list[_Open] = []
 
     def read(self, data: memoryview, position: int, message: BodyFields, summary: str | None) -> Block:
-        """The block of ``summary`` and the fields from ``position`` to the end of ``data``.
+        """Read the fields from ``position`` to the end of ``data``, and return the block with ``summary``.
 
         Raises a ``WireError``, ``FieldError`` or :class:`TreeTooDeep`; offsets are positions in ``data``.
         """
@@ -81,14 +81,14 @@ class BodyReader:
             self._open[-1].values.setdefault(into, []).append(made)
 
     def _read_field(self, data: memoryview, position: int) -> int:
-        """Read one field; return where to go on: after it, or in it if it is nested."""
+        """Read one field. Return the next position: after the field, or inside it if it is nested."""
         message, end, values, _ = self._open[-1]
         number, position = read_varint(data, position, end)
         wire_type, position = read_varint(data, position, end)
         if wire_type not in _KIND_OF_UNKNOWN:
             raise UnknownFieldWireType(wire_type, position)
         field = message.by_number.get(number)
-        # What a known field is read as depends on the field, not on the wire type it came with.
+        # The field determines how its payload is read, not the wire type in the pack.
         kind = _KIND_OF_UNKNOWN[wire_type] if field is None else field.kind
         payload, start = read_varint(data, position, end)
         if kind in _LARGEST:
@@ -128,7 +128,7 @@ def _number(field: Field, value: int, position: int) -> int:
         raise InvalidEnumValue(field.enum.__name__, value, position) from None
 
 
-def _make(message: BodyFields, values: dict[str, Any], end: int) -> Any:  # noqa: ANN401  # what message.make returns
+def _make(message: BodyFields, values: dict[str, Any], end: int) -> Any:  # noqa: ANN401  # the result of message.make
     for field in message.fields:
         value = values.get(field.attribute)
         if value is None and field.need is Need.REQUIRED:
@@ -139,7 +139,7 @@ def _make(message: BodyFields, values: dict[str, Any], end: int) -> Any:  # noqa
 
 
 def write_message(value: object, message: BodyFields, depth: int = 0) -> bytes:
-    """The fields of ``value``. Raises :class:`UnencodableValue` and :class:`TreeTooDeep`."""
+    """Encode the fields of ``value``. Raises :class:`UnencodableValue` and :class:`TreeTooDeep`."""
     parts: list[bytes] = []
     for field in message.fields:
         item = getattr(value, field.attribute)
@@ -184,7 +184,7 @@ def _checked_bytes(name: str, value: object) -> bytes:
 
 
 def text_bytes(name: str, text: object) -> bytes:
-    """``text`` as UTF-8. Raises :class:`UnencodableValue` for what is not text or has no UTF-8 form."""
+    """Encode ``text`` as UTF-8. Raises :class:`UnencodableValue` if it is not text or not valid Unicode."""
     if not isinstance(text, str):
         raise UnencodableValue(name, f"is text, not {type(text).__name__}")
     try:

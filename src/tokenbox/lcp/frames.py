@@ -1,4 +1,4 @@
-"""Numbers, the header of a pack and the frames around its bodies (lcp-wire 1.1 to 1.5)."""
+"""Varints, the header of a pack, and the frames of its blocks (lcp-wire 1.1 to 1.5)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ IS_REFERENCE = 0x04
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The first eight bytes. ``flags`` are kept as they came, reserved bits included."""
+    """The first eight bytes of a pack. ``flags`` include reserved bits."""
 
     minor: int = 0
     flags: int = 0
@@ -51,16 +51,16 @@ class Header:
 
     @property
     def compressed(self) -> bool:
-        """Everything after the header is one zstd stream."""
+        """Whether everything after the header is one zstd stream."""
         return bool(self.flags & PAYLOAD_COMPRESSED)
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """How a block is stored. ``flags`` as they came.
+    """The storage of a block. ``flags`` include reserved bits.
 
-    ``offset``: where the frame starts in the pack. ``stored_size``: bytes of the body in the pack;
-    ``body_size``: bytes of the body once its reference is resolved and its compression undone.
+    ``offset``: the start of the frame in the pack. ``stored_size``: the bytes of the body in the pack.
+    ``body_size``: the bytes of the body after resolving a reference and decompressing.
     """
 
     flags: int
@@ -82,7 +82,7 @@ class Frame:
 
 
 def write_varint(value: int) -> bytes:
-    """The shortest form of ``value``, which is 0..2**64-1."""
+    """Encode ``value`` (0..2**64-1) in the shortest form."""
     out = bytearray()
     while value >= _MORE:
         out.append(value & 0x7F | _MORE)
@@ -92,10 +92,10 @@ def write_varint(value: int) -> bytes:
 
 
 def read_varint(data: Bytes, position: int, end: int) -> tuple[int, int]:
-    """``(value, position after it)`` of the number at ``position``; ``data`` counts up to ``end``.
+    """Return ``(value, position after it)`` of the number at ``position``; ``data`` is read up to ``end``.
 
-    Longer forms than needed are read too; what does not fit into 64 bits in a tenth byte is lost, as in the
-    reference. Raises :class:`UnexpectedEof` and :class:`VarintTooLong`.
+    Padded forms are accepted. Bits of a tenth byte beyond 64 bits are ignored, as in the reference. Raises
+    :class:`UnexpectedEof` and :class:`VarintTooLong`.
     """
     if position < end and data[position] < _MORE:
         return data[position], position + 1
@@ -116,7 +116,7 @@ def write_header(*, compressed: bool) -> bytes:
 
 
 def read_header(data: Bytes) -> Header:
-    """The header at the start of ``data``. Raises :class:`InvalidHeader` around the wire error."""
+    """Read the header at the start of ``data``. Raises :class:`InvalidHeader` with the wire error."""
     try:
         return _checked_header(bytes(data[:HEADER_SIZE]))
     except WireError as error:
@@ -138,7 +138,7 @@ def _checked_header(data: bytes) -> Header:
 
 
 def write_frame_head(type_id: int, flags: int, size: int) -> bytes:
-    """What stands before a body of ``size`` bytes."""
+    """Encode the head of a frame with a body of ``size`` bytes."""
     return write_varint(type_id) + bytes([flags]) + write_varint(size)
 
 
@@ -146,10 +146,10 @@ END = write_frame_head(END_TYPE, 0, 0)
 
 
 def read_frame_head(data: Bytes, position: int, end: int) -> tuple[int, int, int, int]:
-    """``(type, flags, size of the body, position of the body)``.
+    """Return ``(type, flags, size of the body, position of the body)``.
 
-    Raises :class:`UnexpectedEof` (perhaps more bytes are to come), ``VarintTooLong``, and
-    :class:`InvalidBlockType`. Offsets are positions in ``data``.
+    Raises :class:`UnexpectedEof` (more bytes may follow), ``VarintTooLong`` and :class:`InvalidBlockType`.
+    Offsets are positions in ``data``.
     """
     type_id, at = read_varint(data, position, end)
     if type_id > MAX_BLOCK_TYPE:

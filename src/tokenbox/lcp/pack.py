@@ -1,4 +1,4 @@
-"""What a reader accepts, and what it gives: a pack, or the events it is read as."""
+"""The limits of a decoder, and its results: a pack, or events."""
 
 from __future__ import annotations
 
@@ -13,25 +13,24 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 
-# lcp-wire 4.2 and 5: what the reference writes and expands at most.
+# The limits of the reference for writing and expanding (lcp-wire 4.2 and 5).
 MAX_BODY = 16 * MIB
 MAX_EXPANDED_BLOCK = 16 * MIB
 MAX_EXPANDED_PAYLOAD = 256 * MIB
 
-# Deeper than any real project, and far from where comparing or printing the values would recurse too deep.
+# Deeper than any real project, but safe for comparing and printing the values recursively.
 MAX_TREE_DEPTH = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Sizes in bytes.
+    """The limits of a decoder. Sizes are in bytes.
 
-    ``frame``: the size a block may announce (as stored); None for no limit but the input itself.
-    ``expanded_block``: what a compressed block may expand to, and what a store may return for a reference.
-    ``expanded_payload``: what a pack compressed as a whole may expand to, and, apart from that, what its
-    compressed blocks and references may expand to together. ``tree_depth``: levels of a file
-    tree, at most 128. ``elements``: blocks, tree entries and hunks of one pack together; each takes a few
-    hundred bytes of memory for as few as three in the pack.
+    ``frame``: the stored size of a block; None for no limit except the input itself. ``expanded_block``: the
+    expanded size of a compressed block, or the size of a referenced body. ``expanded_payload``: the expanded
+    size of a pack compressed as a whole, and, separately, the total size of its compressed blocks and
+    references. ``tree_depth``: the levels of a file tree, at most 128. ``elements``: the blocks, tree entries
+    and hunks of a pack in all; each needs a few hundred bytes of memory for as few as three in the pack.
     """
 
     frame: int | None = MAX_BODY
@@ -47,7 +46,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """A whole pack; ``frames[i]`` says how ``blocks[i]`` was stored. END is not among them."""
+    """A decoded pack. ``frames[i]`` is the frame of ``blocks[i]``. END is not included."""
 
     header: Header
     blocks: tuple[Block, ...]
@@ -72,7 +71,7 @@ class BlockEvent:
 
 @dataclass(frozen=True, slots=True)
 class EndEvent:
-    """END was read, after ``blocks`` blocks. ``offset`` is where it ends. The last event of every pack."""
+    """END was read, after ``blocks`` blocks. ``offset``: its end. The last event of every pack."""
 
     blocks: int
     offset: int

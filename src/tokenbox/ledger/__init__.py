@@ -1,4 +1,4 @@
-"""What calls used and what they cost. Pure: prices, days and figures are arguments."""
+"""The usage and the cost of calls. Pure: prices, dates and figures are arguments."""
 
 from __future__ import annotations
 

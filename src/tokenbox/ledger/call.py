@@ -1,4 +1,4 @@
-"""One call of a model: what was expected when it started, and what it came to."""
+"""The record of a call of a model: its prediction, usage and cost."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from tokenbox.catalog import Price
 
-MAX_NAME = 500  # characters of a name: no model, project or session has more
+MAX_NAME = 500  # characters of the name of a model, project or session
 
 
 class Category(StrEnum):
-    """What calls are for. Any other name will do as well."""
+    """The purpose of calls. Any other name is valid, too."""
 
     MAIN = "main"
     SUMMARIZE = "summarize"
@@ -30,17 +30,17 @@ class Category(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How a call ended. One that is still ``STARTED`` long after was cut off: what it used is unknown."""
+    """How a call ended. One that stays ``STARTED`` was cut off: its usage is unknown."""
 
     STARTED = "started"
     DONE = "done"
-    STOPPED = "stopped"  # by whoever asked
+    STOPPED = "stopped"  # by the caller
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What was known before sending. ``at_most`` is dollars, all of the reserved output used."""
+    """The figures before sending. ``at_most`` is the cost in dollars if all reserved output is used."""
 
     input_tokens: int | None = None
     exact: bool = False
@@ -59,7 +59,7 @@ class Prediction:
     def of(
         cls, input_tokens: int | None, reserved_output: int | None, price: Price | None, *, exact: bool
     ) -> Prediction:
-        """``exact``: the input was counted as the server will count it."""
+        """Return a prediction. ``exact`` means that the input was counted as the server will count it."""
         at_most = (
             None
             if input_tokens is None or reserved_output is None
@@ -78,11 +78,11 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The record of a call, with no word of what was said.
+    """The record of a call, without any content.
 
-    ``id`` is the caller's, and makes a record that is written twice count once. Times are aware and kept in
-    UTC. ``exact``: the usage is the server's own. Names are cut to 500 characters; what no database can hold
-    (NUL, lone surrogates) becomes U+FFFD. Raises :class:`InvalidCall`.
+    ``id`` is the caller's, and makes recording idempotent. Times are aware and kept in UTC. ``exact`` means
+    that the usage is the server's own. Names are cut to 500 characters; characters that a database cannot
+    store (NUL, lone surrogates) become U+FFFD. Raises :class:`InvalidCall`.
     """
 
     id: str
@@ -136,12 +136,12 @@ class Call:
         exact: bool = True,
         outcome: Outcome = Outcome.DONE,
     ) -> Call:
-        """The record to write when the call is over. ``exact``: ``usage`` is the server's own."""
+        """Return the record of the ended call. ``exact`` means that ``usage`` is the server's own."""
         cost = cost_of(usage, price, exact=exact)
         return replace(self, finished=at, outcome=outcome, usage=usage, exact=exact, cost=cost)
 
     def to_dict(self) -> dict[str, object]:
-        """Plain data, the same for equal calls; :meth:`from_dict` reads it."""
+        """Return plain data, equal for equal calls, that :meth:`from_dict` reads."""
         return {
             "id": self.id,
             "started": time_text(self.started),
@@ -159,7 +159,7 @@ class Call:
 
     @classmethod
     def from_dict(cls, record: object) -> Call:
-        """The call of :meth:`to_dict`, from anywhere. Raises :class:`LedgerError` for anything else."""
+        """Read the data of :meth:`to_dict`. Raises :class:`LedgerError` for anything else."""
         whole = _mapping(record, "the record")
         try:
             cost, predicted = _mapping(whole["cost"], "cost"), _mapping(whole["predicted"], "predicted")
@@ -196,7 +196,7 @@ class Call:
 
 
 def storable(text: str) -> str:
-    """The text as every database can hold it."""
+    """Return the text as every database can store it."""
     cut = text[:MAX_NAME].replace("\0", "\ufffd")
     return cut.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if _has_surrogate(cut) else cut
 
@@ -206,13 +206,13 @@ def _has_surrogate(text: str) -> bool:
 
 
 def time_text(moment: datetime) -> str:
-    """Of one length and in UTC, so that texts sort as times do."""
+    """Return the time in UTC, with a fixed length, so that texts sort as times do."""
     utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
     return utc.isoformat(timespec="microseconds")[:26] + "Z"
 
 
 def parse_time(text: object) -> datetime:
-    """The moment of :func:`time_text`. Raises :class:`InvalidCall`."""
+    """Read the text of :func:`time_text`. Raises :class:`InvalidCall`."""
     try:
         moment = datetime.fromisoformat(text) if isinstance(text, str) else None
     except ValueError:
@@ -224,9 +224,9 @@ def parse_time(text: object) -> datetime:
     return moment.astimezone(UTC)
 
 
-def _mapping(value: object, what: str) -> Mapping[str, Any]:
+def _mapping(value: object, name: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise InvalidCall(f"{what} of a call must be an object, not {type(value).__name__}.", field=what)
+        raise InvalidCall(f"{name} of a call must be an object, not {type(value).__name__}.", field=name)
     return value
 
 

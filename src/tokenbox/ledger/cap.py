@@ -1,4 +1,4 @@
-"""A cap in dollars: a call that could cross it is refused before it is sent."""
+"""A spending cap in dollars: a call that could exceed it is refused before it is sent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CostCapError(LedgerError):
 
 
 class CostCapExceeded(CostCapError):
-    """What the call could cost at most is more than is left under the cap. All figures are dollars."""
+    """The highest cost of the call exceeds what is left under the cap. All figures are dollars."""
 
     code = "cost_cap_exceeded"
 
@@ -30,26 +30,26 @@ class CostCapExceeded(CostCapError):
         self.cap, self.spent, self.held, self.call = cap, spent, held, call
         self.over = EXACT.subtract(EXACT.add(EXACT.add(spent, held), call), cap)
         figures = {"cap": cap, "spent": spent, "held": held, "call": call, "over": self.over}
-        said = {name: money_text(amount) for name, amount in figures.items()}
+        texts = {name: money_text(amount) for name, amount in figures.items()}
         about = "" if exact else "~"
-        unanswered = f" (and ${said['held']} held for calls without a known cost)" if held else ""
+        unanswered = f" (and ${texts['held']} held for calls without a known cost)" if held else ""
         super().__init__(
-            f"the call can cost {about}${said['call']}, and ${said['spent']}{unanswered} of the cap of "
-            f"${said['cap']} is spent: {about}${said['over']} too much. Raise the cap, reserve less output, "
-            "or send less.",
-            **said,
+            f"the call can cost {about}${texts['call']}, and ${texts['spent']}{unanswered} of the cap of "
+            f"${texts['cap']} is spent: {about}${texts['over']} too much. Raise the cap, reserve less "
+            "output, or send less.",
+            **texts,
             exact=exact,
         )
 
 
 class CostCapUnknown(CostCapError):
-    """Whether the cap would hold cannot be said. ``details["unknown"]`` is what is not known."""
+    """Whether the cap would hold is unknown. ``details["unknown"]`` is the missing figure."""
 
     code = "cost_cap_unknown"
 
 
 class Unpriced(StrEnum):
-    """What becomes of a call under a cap when a cost is not known."""
+    """What happens to a call under a cap if a cost is unknown."""
 
     REFUSE = "refuse"
     ALLOW = "allow"
@@ -63,12 +63,11 @@ def cap_at_dollars(
     *,
     unpriced: Unpriced = Unpriced.REFUSE,
 ) -> Decimal | None:
-    """What the call can cost at most; None if that is not known and ``unpriced`` allows it.
+    """Return the highest cost of the call; None if it is unknown and ``unpriced`` allows it.
 
-    Raises :class:`CostCapExceeded` if it is more than ``spent`` leaves of ``cap``; to reach the cap is fine.
-    A call that never ended holds what it could have cost at most. Where something is not known, which is
-    never taken for 0, the call raises :class:`CostCapUnknown`, or with ``Unpriced.ALLOW`` what is known must
-    fit.
+    Raises :class:`CostCapExceeded` if it is more than ``spent`` leaves of ``cap``; reaching the cap is fine.
+    A call that never ended counts with its highest cost. An unknown cost is never taken for 0: it raises
+    :class:`CostCapUnknown`, unless ``Unpriced.ALLOW`` is given, and then the known costs must fit.
     """
     if unpriced is Unpriced.REFUSE:
         if spent.unheld:
@@ -95,7 +94,7 @@ def _unknown_so_far(cap: Decimal, calls: int) -> CostCapUnknown:
 
 
 def _unknown_call(cap: Decimal, model: str, predicted: Prediction) -> CostCapUnknown:
-    unknown, said, remedy = (
+    unknown, name, remedy = (
         ("input_tokens", "its input", "Count the input before sending.")
         if predicted.input_tokens is None
         else ("reserved_output", "its longest answer", "Reserve a number of output tokens (max_tokens).")
@@ -103,7 +102,7 @@ def _unknown_call(cap: Decimal, model: str, predicted: Prediction) -> CostCapUnk
         else ("price", "its price", "Give the model a price, or allow unpriced calls under the cap.")
     )
     return CostCapUnknown(
-        f"the cost of a call of {model} is unknown, because {said} is unknown, so a cap of "
+        f"the cost of a call of {model} is unknown, because {name} is unknown, so a cap of "
         f"${money_text(cap)} cannot be held. {remedy}",
         unknown=unknown,
         model=model,

@@ -1,4 +1,4 @@
-"""What a call costs, by dated prices; and what it can cost at most, before it is sent."""
+"""The cost of a call by dated prices, and its highest cost before it is sent."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Dollars, or None where they are not known; ``exact`` is false for an estimate.
+    """A cost in dollars, None if unknown. ``exact`` is false for an estimate.
 
-    ``priced`` says whether the model has a price. With one, ``dollars`` is None where the usage is unknown.
+    ``priced`` tells whether the model has a price. With one, ``dollars`` is None if the usage is unknown.
     """
 
     dollars: Decimal | None
@@ -41,10 +41,10 @@ UNPRICED = Cost(None, exact=False, priced=False)
 
 
 def cost_of(usage: Usage, price: Price | None, *, exact: bool = True) -> Cost:
-    """The cost of ``usage``. ``exact``: the usage is the server's own figure.
+    """Return the cost of ``usage``. ``exact`` means that the usage is the server's own figure.
 
-    Tokens from a cache, or written to one, whose number or price is not known count as plain input, and the
-    cost is an estimate, unless that makes no difference.
+    Tokens read from a cache or written to one are charged as plain input if their number or price is unknown.
+    The cost is then an estimate, unless that makes no difference.
     """
     if price is None or price.input is None or _output_rate(price, usage.output_tokens) is None:
         return UNPRICED
@@ -59,7 +59,7 @@ def cost_of(usage: Usage, price: Price | None, *, exact: bool = True) -> Cost:
     total = per_million(usage.output_tokens, output)
     for tokens, rate, unknown_matters in (
         (usage.cached_input_tokens, price.cached_input, True),
-        # No number of them is how servers say that they do not charge for it.
+        # Servers that do not charge for writing report no number.
         (usage.cache_write_tokens, price.cache_write, False),
     ):
         if tokens is None:
@@ -69,7 +69,7 @@ def cost_of(usage: Usage, price: Price | None, *, exact: bool = True) -> Cost:
         else:
             plain -= tokens
             total = EXACT.add(total, per_million(tokens, rate))
-    # A server that counts a token as both read from a cache and written to it.
+    # Some servers count a token both as read from a cache and as written to it.
     if plain < 0:
         plain, exact = 0, False
     return Cost(
@@ -82,17 +82,16 @@ def cost_of(usage: Usage, price: Price | None, *, exact: bool = True) -> Cost:
 
 
 def cost_at_most(input_tokens: int, reserved_output: int, price: Price | None) -> Decimal | None:
-    """What a call of ``input_tokens`` can cost, all of the reserved output used; None without a price."""
+    """Return the cost of a call if all of the reserved output is used; None without a price."""
     price = None if price is None else price.at(input_tokens)
     output = None if price is None else _output_rate(price, reserved_output)
     if price is None or price.input is None or output is None:
         return None
-    dearest = max(
-        rate for rate in (price.input, price.cached_input, price.cache_write, ZERO) if rate is not None
-    )
-    return EXACT.add(per_million(input_tokens, dearest), per_million(reserved_output, output))
+    rates = (price.input, price.cached_input, price.cache_write, ZERO)
+    highest = max(rate for rate in rates if rate is not None)
+    return EXACT.add(per_million(input_tokens, highest), per_million(reserved_output, output))
 
 
 def _output_rate(price: Price, tokens: int | None) -> Decimal | None:
-    """The price of the output. Models of embeddings have none and need none: they give no tokens."""
+    """Return the price of the output, which is 0 for embedding models: they generate no tokens."""
     return ZERO if tokens == 0 and price.output is None else price.output

@@ -1,13 +1,13 @@
-"""Every error of the ledger.
+"""The errors of the ledger.
 
     LedgerError                     ledger_error
-    ├── InvalidUsage                invalid_usage               a number of tokens that cannot be one
-    ├── InvalidMoney                invalid_money               an amount that cannot be one
-    ├── InvalidCall                 invalid_call                a record of a call that is none
+    ├── InvalidUsage                invalid_usage               an impossible number of tokens
+    ├── InvalidMoney                invalid_money               an impossible amount
+    ├── InvalidCall                 invalid_call                an invalid record of a call
     ├── InvalidTime                 invalid_time                a moment that does not parse
     └── CostCapError                cost_cap                    in cap.py
         ├── CostCapExceeded         cost_cap_exceeded           the call could cost more than is left
-        └── CostCapUnknown          cost_cap_unknown            it cannot be said, and the policy is to refuse
+        └── CostCapUnknown          cost_cap_unknown            the cost is unknown, and the policy refuses
 
 Each is a :class:`~tokenbox.errors.TokenboxError`.
 """
@@ -18,30 +18,30 @@ from tokenbox.errors import TokenboxError
 
 
 class LedgerError(TokenboxError):
-    """What a call used or costs cannot be said."""
+    """The usage or the cost of a call cannot be determined."""
 
     code = "ledger_error"
 
 
 class InvalidUsage(LedgerError):
-    """A number of tokens is not a whole number from 0, or a part is more than its whole."""
+    """A number of tokens is not a whole number from 0, or a part exceeds its total."""
 
     code = "invalid_usage"
 
 
 class InvalidMoney(LedgerError):
-    """An amount is not a finite decimal number from 0. Floats are refused: they are not what they print."""
+    """An amount is not a finite decimal number from 0. Floats are refused, because they are not exact."""
 
     code = "invalid_money"
 
 
 class InvalidCall(LedgerError):
-    """A record of a call lacks something or says what cannot be. ``details["field"]`` is where."""
+    """A record of a call lacks a field or has an invalid one. ``details["field"]`` names it."""
 
     code = "invalid_call"
 
 
 class InvalidTime(LedgerError):
-    """A moment such as 2026-11-01, 7d or today does not parse."""
+    """A time such as 2026-11-01, 7d or today does not parse."""
 
     code = "invalid_time"

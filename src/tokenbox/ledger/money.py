@@ -1,4 +1,4 @@
-"""Dollars as exact decimals. No float comes near them, and no sum is rounded."""
+"""Dollars as exact decimals. No float is used, and no sum is rounded."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ ZERO = Decimal(0)
 TOKENS_PER_PRICE = 6  # prices are per million tokens, 10^6
 SHOWN = Decimal("0.000001")
 
-# Enough digits for 10^12 tokens at any published price, added up as often as one likes.
+# Enough digits for any sum of 10^12 tokens at any published price.
 EXACT = Context(prec=100)
-# An amount with more, before or behind the point, is a mistake or an attack.
+# An amount with more digits before or behind the point is an error or an attack.
 MOST_DIGITS = 30
 
 
 def money(value: object) -> Decimal:
-    """The amount. Takes a Decimal, an int or a decimal text. Raises :class:`InvalidMoney`."""
+    """Return the amount of a Decimal, an int or a decimal text. Raises :class:`InvalidMoney`."""
     if isinstance(value, bool) or not isinstance(value, Decimal | int | str):
         raise InvalidMoney(f"{value!r} is not an amount of money: give a Decimal or a text such as '0.25'.")
     try:
@@ -38,18 +38,18 @@ def money(value: object) -> Decimal:
 
 
 def money_text(amount: Decimal) -> str:
-    """The amount without an exponent and without zeros that say nothing: one text for one amount."""
+    """Return the amount without an exponent and trailing zeros, so that equal amounts have equal texts."""
     text = f"{amount:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def per_million(tokens: int, price: Decimal) -> Decimal:
-    """What ``tokens`` cost at ``price`` dollars per million."""
+    """Return the cost of ``tokens`` at ``price`` dollars per million."""
     return EXACT.scaleb(EXACT.multiply(tokens, price), -TOKENS_PER_PRICE)
 
 
 def dollars(amount: Decimal) -> str:
-    """For people: six digits behind the point, and ``<$0.000001`` for less that is not nothing."""
+    """Format an amount for people: six digits behind the point, and ``<$0.000001`` for less."""
     if ZERO < amount < SHOWN:
         return f"<${SHOWN}"
     return f"${EXACT.quantize(amount, SHOWN):,f}"

@@ -1,8 +1,8 @@
-"""Quotas: a number of tokens, or an amount of money, in a window of time. Whole numbers only.
+"""Quotas: a number of tokens, or an amount of money, per window of time. All figures are integers.
 
-Money is counted in nanodollars, 10^-9 dollars, so that every store can add it up exactly: Redis counts in
-scripts with doubles, which are exact up to 2^53. What a request costs is rounded up to the next one; the
-ledger rounds nothing.
+Money is counted in nanodollars, 10^-9 dollars, so that every store adds it up exactly: Redis counts in
+scripts with doubles, which are exact up to 2^53. The cost of a request is rounded up to the next nanodollar.
+The ledger does not round.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tokenbox.ledger.errors import LedgerError
 from tokenbox.ledger.money import EXACT, money, money_text
 
 NANODOLLARS = 9  # digits behind the point
-_MAX = 2**52  # half of what a double counts exactly: there is room for a reservation on top
+_MAX = 2**52  # half of what a double represents exactly, so that a reservation can be added
 _QUOTA = re.compile(
     r"(?P<tokens>[0-9][0-9_,]*) ?(tokens|tok)|\$? ?(?P<money>[0-9]+(\.[0-9]+)?) ?(usd|dollars)?"
 )
@@ -30,14 +30,14 @@ class InvalidQuota(LedgerError):
 
 
 class QuotaUnit(StrEnum):
-    """What a quota counts."""
+    """The unit that a quota counts."""
 
     TOKENS = "tokens"
     NANODOLLARS = "nanodollars"
 
 
 class QuotaWindow(StrEnum):
-    """How long a quota runs. Windows begin where the clock's and the calendar's do, in UTC."""
+    """The window of a quota. Windows are those of the clock and the calendar, in UTC."""
 
     MINUTE = "minute"
     HOUR = "hour"
@@ -46,7 +46,7 @@ class QuotaWindow(StrEnum):
     MONTH = "month"
 
     def start(self, now: datetime) -> datetime:
-        """When the window that ``now`` is in began."""
+        """Return the start of the window that contains ``now``."""
         now = now.astimezone(UTC)
         if self is QuotaWindow.MINUTE:
             return now.replace(second=0, microsecond=0)
@@ -58,7 +58,7 @@ class QuotaWindow(StrEnum):
         return day.replace(day=1) if self is QuotaWindow.MONTH else day
 
     def end(self, now: datetime) -> datetime:
-        """When the next one begins."""
+        """Return the start of the next window."""
         start = self.start(now)
         if self is QuotaWindow.MONTH:
             return (start + timedelta(days=32)).replace(day=1)
@@ -75,7 +75,7 @@ _LENGTHS = {
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """``limit`` units in each window."""
+    """A limit of ``limit`` units per window."""
 
     unit: QuotaUnit
     limit: int
@@ -83,7 +83,7 @@ class Quota:
 
     @classmethod
     def parse(cls, text: str) -> Quota:
-        """``100000 tokens/day``, ``$5/month``. Raises :class:`InvalidQuota`."""
+        """Parse a quota such as ``100000 tokens/day`` or ``$5/month``. Raises :class:`InvalidQuota`."""
         amount, _, window = text.strip().lower().partition("/")
         found = _QUOTA.fullmatch(amount.strip())
         name = window.strip().removeprefix("per ").strip()
@@ -109,16 +109,16 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """One window of one quota of a key, a user or a team: what is counted together.
+    """One window of one quota of a key, a user or a team.
 
-    ``key_id`` is a key's id, or ``user:NAME`` or ``team:NAME``. ``ends`` is when it is forgotten.
+    ``key_id`` is a key's id, or ``user:NAME`` or ``team:NAME``. After ``ends`` the bucket may be deleted.
     """
 
     key_id: str
     quota: Quota
     starts: datetime
     name: str = field(init=False, repr=False, compare=False)
-    """The same in every process; buckets are always taken in the order of their names."""
+    """Equal in every process. Buckets are taken in the order of their names."""
     ends: datetime = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -134,7 +134,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """So many units of a bucket."""
+    """An amount to take from a bucket, in units of its quota."""
 
     bucket: Bucket
     amount: int
@@ -142,7 +142,7 @@ class Take:
 
 @dataclass(frozen=True, slots=True)
 class QuotaLevel:
-    """A bucket and what is used of it, reservations included."""
+    """The usage of a bucket, including reservations."""
 
     bucket: Bucket
     used: int
@@ -153,7 +153,7 @@ class QuotaLevel:
 
 
 def nanodollars(amount: Decimal) -> int:
-    """The amount in whole nanodollars; a part of one is a whole one."""
+    """Return the amount in nanodollars, rounded up."""
     return int(EXACT.scaleb(amount, NANODOLLARS).to_integral_value(ROUND_CEILING, EXACT))
 
 

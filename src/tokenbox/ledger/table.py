@@ -1,4 +1,4 @@
-"""Totals for people: a ~ before estimates, and what is not known said beside what is."""
+"""Format totals for people: estimates are marked ``~``, and unknown parts are named."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEADS = ("calls", "input", "cached", "output", "cost")
 
 
 def cells(totals: Totals) -> tuple[str, ...]:
-    """A text for each of :data:`HEADS`."""
+    """Return a text for each of :data:`HEADS`."""
     return (
         f"{totals.calls:,}",
         tokens_text(totals.input, totals.calls),
@@ -26,14 +26,14 @@ def cells(totals: Totals) -> tuple[str, ...]:
 
 
 def tokens_text(figure: Sum[int], calls: int) -> str:
-    """As ``1,234``, ``~1,234`` for an estimate, ``1,234+`` for at least so many, or ``unknown``."""
+    """Return ``1,234``, ``~1,234`` for an estimate, ``1,234+`` for a lower bound, or ``unknown``."""
     if calls and figure.unknown == calls:
         return "unknown"
     return f"{'~' if figure.estimated else ''}{figure.known:,}{'+' if figure.unknown else ''}"
 
 
 def cost_text(totals: Totals) -> str:
-    """As ``$1.230000``, ``~$1.230000``, ``$1.230000 + 2 unpriced + 1 unknown`` or ``unpriced``."""
+    """Return ``$1.230000``, ``~$1.230000``, ``$1.230000 + 2 unpriced + 1 unknown`` or ``unpriced``."""
     cost = totals.cost
     counted = (("unpriced", totals.unpriced), ("unknown", cost.unknown - totals.unpriced))
     missing = [(name, number) for name, number in counted if number]
@@ -45,7 +45,7 @@ def cost_text(totals: Totals) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], first: int) -> list[list[str]]:
-    """The rows with the columns from ``first`` on aligned at the right, as figures are; the last is not."""
+    """Align the columns from ``first`` to the right, as figures are; the last column is not."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     last = len(widths) - 1
     return [
@@ -54,24 +54,24 @@ def aligned(rows: Sequence[Sequence[str]], first: int) -> list[list[str]]:
 
 
 def notes(totals: Totals) -> list[str]:
-    """What a reader of the table should know, a sentence each."""
-    said = []
+    """Return notes for a reader of the table, a sentence each."""
+    found = []
     tokens = (totals.input, totals.cached, totals.output)
     if totals.cost.estimated or any(figure.estimated for figure in tokens):
-        said.append("~ marks estimates.")
+        found.append("~ marks estimates.")
     if any(0 < figure.unknown < totals.calls for figure in tokens):
-        said.append("+ marks 'at least': of some calls the number is not known.")
+        found.append("+ marks lower bounds: the figure of some calls is unknown.")
     if totals.unpriced:
-        said.append(
+        found.append(
             f"{_calls(totals.unpriced)} unpriced: no price is known. "
             "Give one in [catalog.MODEL], price_input and price_output."
         )
     unreported = totals.cost.unknown - totals.unpriced - totals.unfinished
     if totals.unfinished:
-        said.append(f"{_calls(totals.unfinished)} under way or cut off: what was used is not known.")
+        found.append(f"{_calls(totals.unfinished)} in progress or cut off: the usage is unknown.")
     if unreported > 0:
-        said.append(f"{_calls(unreported)} of unknown cost: the server did not say what was used.")
-    return said
+        found.append(f"{_calls(unreported)} of unknown cost: the server did not report usage.")
+    return found
 
 
 def _calls(number: int) -> str:

@@ -1,4 +1,4 @@
-"""Sums that say what they do not know: by model and category, by day, by whatever calls share."""
+"""Totals of calls that track their unknown parts: by model and category, by day, by any common field."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Number = TypeVar("Number", bound=int | Decimal)
 
 @dataclass(frozen=True, slots=True)
 class Sum(Generic[Number]):
-    """A sum with ``unknown`` parts missing: at least ``known``, and exactly ``known`` if nothing is missing.
+    """A sum of at least ``known``, with ``unknown`` parts missing; exactly ``known`` if none is missing.
 
-    ``estimated`` of the known parts are estimates.
+    ``estimated`` is the number of known parts that are estimates.
     """
 
     known: Number
@@ -56,11 +56,11 @@ NO_DOLLARS: Sum[Decimal] = Sum(ZERO)
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a number of calls used and cost.
+    """The usage and cost of a number of calls.
 
-    ``unfinished`` calls started and never ended, as far as is recorded; ``unpriced`` ones ended and have no
-    price. ``held`` is what the calls without a known cost can have cost at most, in dollars; for ``unheld``
-    of them not even that is known.
+    ``unfinished`` calls have no recorded end; ``unpriced`` ones ended and have no price. ``held`` is the
+    highest cost, in dollars, of the calls with an unknown cost; ``unheld`` is the number of calls for which
+    that is unknown, too.
     """
 
     calls: int = 0
@@ -127,22 +127,19 @@ def _part(value: Number | None, nothing: Number, *, exact: bool) -> Sum[Number]:
 
 
 def total(parts: Iterable[Totals]) -> Totals:
-    whole = NOTHING
-    for part in parts:
-        whole += part
-    return whole
+    return sum(parts, start=NOTHING)
 
 
 class Ledger:
     """The calls of a session, added up per model and category.
 
-    A call is given when it starts and again when it ends, or only once; however often, it counts once. What
-    has ended stays as it ended first.
+    A call is recorded when it starts and again when it ends, or only once. Recording is idempotent, and the
+    first end of a call is kept.
     """
 
     def __init__(self, calls: Iterable[Call] = ()) -> None:
         self._ended: dict[tuple[str, str], Totals] = {}
-        self._under_way: dict[str, Call] = {}
+        self._running: dict[str, Call] = {}
         self._ids: set[str] = set()
         for call in calls:
             self.record(call)
@@ -151,17 +148,17 @@ class Ledger:
         if call.id in self._ids:
             return
         if call.outcome is Outcome.STARTED:
-            self._under_way.setdefault(call.id, call)
+            self._running.setdefault(call.id, call)
             return
-        self._under_way.pop(call.id, None)
+        self._running.pop(call.id, None)
         self._ids.add(call.id)
         key = (call.model, call.category)
         self._ended[key] = self._ended.get(key, NOTHING) + Totals.of(call)
 
     def rows(self) -> dict[tuple[str, str], Totals]:
-        """The totals per (model, category), in the order of their names."""
+        """Return the totals per (model, category), in the order of their names."""
         rows = dict(self._ended)
-        for call in self._under_way.values():
+        for call in self._running.values():
             key = (call.model, call.category)
             rows[key] = rows.get(key, NOTHING) + Totals.of(call)
         return dict(sorted(rows.items()))

@@ -1,4 +1,4 @@
-"""The tokens of one call, as the server reported them."""
+"""The usage of one call, as the server reported it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from dataclasses import dataclass, fields
 
 from tokenbox.ledger.errors import InvalidUsage
 
-# No call has more. What claims to is a fault or an attack, and would overflow the sums of a database.
+# The largest figure that is accepted. A larger one is an error or an attack, and would overflow the sums of a
+# database.
 MOST_TOKENS = 10**12
 
-# Each part with the whole that holds it.
+# Each part with the figure that includes it.
 PARTS = (
     ("cached_input_tokens", "input_tokens"),
     ("cache_write_tokens", "input_tokens"),
@@ -19,11 +20,11 @@ PARTS = (
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one call used, in tokens. ``None`` is unknown, which is never 0.
+    """The usage of one call, in tokens. ``None`` is unknown, which is never 0.
 
-    ``input_tokens`` is all that was read: with what came from a cache (``cached_input_tokens``) and what was
-    written to one (``cache_write_tokens``). ``output_tokens`` is with ``reasoning_tokens``. Raises
-    :class:`InvalidUsage`; for what a server says, which may be anything, there is :meth:`reported`.
+    ``input_tokens`` includes what was read from a cache (``cached_input_tokens``) and what was written to one
+    (``cache_write_tokens``). ``output_tokens`` includes ``reasoning_tokens``. Raises :class:`InvalidUsage`;
+    use :meth:`reported` for the figures of a server, which may be anything.
     """
 
     input_tokens: int | None
@@ -59,7 +60,7 @@ class Usage:
         reasoning_tokens: object = None,
         cache_write_tokens: object = None,
     ) -> Usage:
-        """The usage in a server's answer. Never raises: a figure that cannot be one is unknown."""
+        """Return the usage in a server's answer. It never raises: an impossible figure is unknown."""
         read, written = _counted(input_tokens), _counted(output_tokens)
         return cls(
             read,
@@ -86,5 +87,5 @@ def _part_of(part: int | None, whole: int | None) -> int | None:
 
 
 def is_count(value: object) -> bool:
-    """Whether it is a whole number from 0 that a model could have read or written."""
+    """Whether it is a possible number of tokens."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS

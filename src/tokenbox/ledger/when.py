@@ -1,4 +1,4 @@
-"""Moments as people write them: 2026-11-01, 2026-11-01T12:30, 7d, 12h, today, yesterday."""
+"""Parse times as people write them: 2026-11-01, 2026-11-01T12:30, 7d, 12h, today, yesterday."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ AGO = re.compile(r"([0-9]{1,6})([mhdw])")
 
 
 def moment(text: str, now: datetime, *, end: bool = False) -> datetime:
-    """The moment meant at ``now``, in UTC. Raises :class:`InvalidTime`.
+    """Return the time that ``text`` means at ``now``, in UTC. Raises :class:`InvalidTime`.
 
-    A day means its start, and with ``end`` the start of the next: from one day until another is both whole.
+    A day means its start, or with ``end`` the start of the next day, so that a span from one day to another
+    includes both.
     """
-    said = text.strip().lower()
+    written = text.strip().lower()
     now = now.astimezone(UTC)
     a_day = UNITS["d"] if end else timedelta(0)
     try:
-        if said in DAYS:
-            return now.replace(hour=0, minute=0, second=0, microsecond=0) - DAYS[said] + a_day
-        ago = AGO.fullmatch(said)
+        if written in DAYS:
+            return now.replace(hour=0, minute=0, second=0, microsecond=0) - DAYS[written] + a_day
+        ago = AGO.fullmatch(written)
         if ago is not None:
             return now - int(ago[1]) * UNITS[ago[2]]
-        if DAY.fullmatch(said):
-            return datetime.fromisoformat(said).replace(tzinfo=UTC) + a_day
-        found = datetime.fromisoformat(said.upper())
+        if DAY.fullmatch(written):
+            return datetime.fromisoformat(written).replace(tzinfo=UTC) + a_day
+        found = datetime.fromisoformat(written.upper())
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):
         raise InvalidTime(

@@ -1,4 +1,4 @@
-"""An answer within its tokens: what the client is told, counted as the client counts it, block by block."""
+"""Fits an answer into its budget, counted as clients count it."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
     from tokenbox.mcp.shelf import Kept, Shelf
     from tokenbox.tokenizers.protocol import Tokenizer
 
-# Common clients cut, or refuse, answers of more than 25,000 tokens.
+# Common clients cut or refuse answers of more than 25,000 tokens.
 DEFAULT_TOKENS: Final = 20_000
-# What the note after a text counts at most, in any vocabulary: figures, handles and a few file names.
+# The upper bound of the note after a text, in any vocabulary: figures, handles and a few file names.
 NOTE_ROOM: Final = 400
 AT: Final = "@"
 
 
 def as_json(value: object) -> str:
-    """What a model reads: no spaces that say nothing."""
+    """Return compact JSON for a model."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def size(blocks: list[str], tokenizer: Tokenizer) -> int:
-    """The tokens of an answer: its blocks one by one, or joined, whichever is more.
+    """Return the tokens of an answer: of its blocks one by one or joined, whichever is larger.
 
-    A client may count them either way.
+    Clients count either way.
     """
     return max(sum(map(tokenizer.count, blocks)), tokenizer.count("\n".join(blocks)))
 
 
-def answered(  # the text, where it starts, and what it must fit
+def answered(
     kept: Kept,
     note: Mapping[str, object],
     max_tokens: int,
@@ -43,11 +43,10 @@ def answered(  # the text, where it starts, and what it must fit
     *,
     start: int = 0,
 ) -> list[str]:
-    """The text from character ``start`` on and a note, in at most ``max_tokens`` tokens.
+    """Return the text from character ``start`` on and a note, in at most ``max_tokens`` tokens.
 
-    What does not fit stays behind the handle in the note's ``rest``. The first blocks of an answer and of the
-    answers for its rests, one after the other, are the text, byte for byte. Raises :class:`InvalidBudget`
-    where not one character fits.
+    The note's ``rest`` has a handle for what does not fit. The first blocks of an answer and of the answers
+    to its handles concatenate to the text, byte for byte. Raises :class:`InvalidBudget` if no character fits.
     """
     handle = shelf.put(kept)
     text = kept.text[start:]
@@ -70,6 +69,6 @@ def answered(  # the text, where it starts, and what it must fit
             return blocks
         room -= over
     raise InvalidBudget(
-        f"max_tokens is {max_tokens:,}, which holds none of the text. Give {NOTE_ROOM:,} or more.",
+        f"max_tokens is {max_tokens:,}, too small for any of the text. Give {NOTE_ROOM:,} or more.",
         budget=max_tokens,
     )

@@ -1,4 +1,4 @@
-"""The arguments of a tool: the JSON schema that a model is shown, and the check by the same table."""
+"""The arguments of a tool: one table gives the JSON schema for the model and the validation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class InvalidArguments(TokenboxError):
-    """The tool does not take the arguments of the call."""
+    """The arguments of a call are invalid."""
 
     code = "invalid_arguments"
 
@@ -39,7 +39,7 @@ def _is_list(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentKind:
-    """What an argument may be: for a model, in words, and as a check."""
+    """The type of an argument: its schema, its name in messages, and its check."""
 
     schema: Mapping[str, object]
     name: str
@@ -57,7 +57,7 @@ CHUNKS: Final = ArgumentKind(
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument, and what a model is told of it."""
+    """An argument. ``about``: its description for the model."""
 
     name: str
     kind: ArgumentKind
@@ -66,7 +66,7 @@ class Argument:
 
 
 def schema(arguments: tuple[Argument, ...]) -> dict[str, Any]:
-    """The JSON schema of all of them."""
+    """Return the JSON schema of the arguments."""
     properties = {
         one.name: {**one.kind.schema, **({"description": one.about} if one.about else {})}
         for one in arguments
@@ -79,12 +79,12 @@ def schema(arguments: tuple[Argument, ...]) -> dict[str, Any]:
 
 
 def checked(arguments: tuple[Argument, ...], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments by name, without those that are null. Raises :class:`InvalidArguments`."""
+    """Validate the arguments, and return them without nulls. Raises :class:`InvalidArguments`."""
     names = [one.name for one in arguments]
     for name in given:
         if name not in names:
             raise InvalidArguments(
-                f"there is no argument {shown(name[:60])!r}. There are: {', '.join(names)}."
+                f"there is no argument {shown(name[:60])!r}. The arguments are: {', '.join(names)}."
             )
     found = {name: value for name, value in given.items() if value is not None}
     for one in arguments:

@@ -1,4 +1,4 @@
-"""A call that runs in a thread: its progress, and whether it was cancelled."""
+"""The progress and the cancellation of a call that runs in a thread."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
     from tokenbox.tokenizers.protocol import Tokenizer
 
-# Texts that are counted between two looks at whether the call is still wanted.
-_AT_ONCE: Final = 64
+# Texts that are counted between two checks for cancellation.
+_BATCH: Final = 64
 
 
-class Stopped(Exception):  # not a failure: the client took the call back
+class Stopped(Exception):  # not an error: the client cancelled the call
     """The call was cancelled."""
 
 
 class CallProgress:
-    """How far a call is. One thread works, another looks."""
+    """The progress of a call. One thread updates it, another reads it."""
 
     def __init__(self) -> None:
         self._stop = threading.Event()
@@ -33,13 +33,13 @@ class CallProgress:
         self.total = total
 
     def advance(self, number: int = 1) -> None:
-        """So many steps more. Raises :class:`Stopped`."""
+        """Add completed steps. Raises :class:`Stopped`."""
         if self._stop.is_set():
             raise Stopped
         self.done = min(self.done + number, self.total)
 
     def stop(self) -> None:
-        """Nobody waits for the result."""
+        """Cancel the call."""
         self._stop.set()
 
     def finish(self) -> None:
@@ -47,7 +47,7 @@ class CallProgress:
 
 
 class JobCounts(CountCache):
-    """The counts of the process, made for one call: it ends between two of them once it is not wanted."""
+    """The shared cache of counts, used by one call. Counting stops if the call is cancelled."""
 
     def __init__(self, job: CallProgress, counts: CountCache = DEFAULT_CACHE) -> None:
         super().__init__(1)
@@ -58,9 +58,9 @@ class JobCounts(CountCache):
         self, tokenizer: Tokenizer, texts: Sequence[str], digests: Sequence[bytes] | None = None
     ) -> list[int]:
         found: list[int] = []
-        for start in range(0, len(texts), _AT_ONCE):
-            some = slice(start, start + _AT_ONCE)
-            self._job.advance(len(texts[some]))
-            known = None if digests is None else digests[some]
-            found += self._shared.count_batch(tokenizer, texts[some], known)
+        for start in range(0, len(texts), _BATCH):
+            batch = slice(start, start + _BATCH)
+            self._job.advance(len(texts[batch]))
+            known = None if digests is None else digests[batch]
+            found += self._shared.count_batch(tokenizer, texts[batch], known)
         return found

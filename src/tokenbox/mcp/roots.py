@@ -1,4 +1,4 @@
-"""Which files a client may have read: what is inside the folders that it, and who started us, name."""
+"""The files that a client may read: those inside the roots of the client and of ``--root``."""
 
 from __future__ import annotations
 
@@ -14,27 +14,26 @@ from tokenbox.folder.names import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-MOST: Final = 100
+MAX_ROOTS: Final = 100
 
 
 class NoRoots(TokenboxError):
-    """Nothing may be read: the client names no folder, and neither did who started the server."""
+    """No file may be read: neither the client nor ``--root`` names a folder."""
 
     code = "no_roots"
 
 
 class OutsideRoots(TokenboxError):
-    """A path that is in no root. Whether anything is there is not said."""
+    """A path outside all roots. The message does not reveal whether it exists."""
 
     code = "outside_roots"
 
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """Folders without links. ``given``: the client's; None if it names none. ``started``: of ``--root``.
+    """Folders with links resolved. ``given``: the client's, None if it has none. ``started``: of ``--root``.
 
-    Where both are there, a path must be inside one of each: what a client says is no permission beyond what
-    the server was started with.
+    If both are set, a path must be inside one of each: a client cannot extend the permission of ``--root``.
     """
 
     given: tuple[str, ...] | None
@@ -42,43 +41,40 @@ class Roots:
 
     @classmethod
     def of(cls, uris: Iterable[str] | None, started: Sequence[str] = ()) -> Roots:
-        """The roots of a client's URIs. Those that are not file URIs of this machine count for nothing."""
+        """Build the roots from a client's URIs. Only file URIs of this machine count."""
         if uris is None:
             return cls(None, tuple(started))
-        paths = [path for uri in list(uris)[:MOST] if (path := _path_of(uri)) is not None]
+        paths = [path for uri in list(uris)[:MAX_ROOTS] if (path := _path_of(uri)) is not None]
         return cls(tuple(map(os.path.realpath, paths)), tuple(started))
 
     def resolve(self, path: str) -> str:
-        """The absolute path without links, inside the roots. Relative paths start at a root.
+        """Return the absolute path with links resolved. A relative path starts at a root.
 
         Raises :class:`NoRoots` and :class:`OutsideRoots`.
         """
         bases, name = self.bases(), shown(path)[:200]
         if not bases:
             raise NoRoots(
-                "this client names no roots, so no file may be read. Start the server with the folders: "
+                "this client has no roots, so no file may be read. Start the server with folders: "
                 "tokenbox mcp --root FOLDER."
             )
-        if not _may_be_a_name(path):
+        if not _is_path(path):
             raise OutsideRoots(f"{name} is not a path: it has a NUL, or is not Unicode text.", path=name)
         candidates = [os.path.realpath(os.path.join(base, path)) for base in bases]  # noqa: PTH118
         allowed = [found for found in dict.fromkeys(candidates) if self.holds(found)]
-        there = [found for found in allowed if os.path.exists(found)]  # noqa: PTH110
-        if len(there) > 1:
-            raise OutsideRoots(
-                f"{shown(path)[:200]} is in {len(there)} roots. Give the absolute path.",
-                path=shown(path)[:200],
-            )
+        existing = [found for found in allowed if os.path.exists(found)]  # noqa: PTH110
+        if len(existing) > 1:
+            raise OutsideRoots(f"{name} is in {len(existing)} roots. Give the absolute path.", path=name)
         if not allowed:
             raise OutsideRoots(
-                f"{name} is not inside the roots that may be read. Give a path inside one; "
+                f"{name} is outside the roots that may be read. Give a path inside one; "
                 "`.` is the root itself.",
                 path=name,
             )
-        return (there or allowed)[0]
+        return (existing or allowed)[0]
 
     def bases(self) -> tuple[str, ...]:
-        """Where relative paths start: the roots that lie inside what may be read."""
+        """Return the folders at which relative paths start: the roots inside what may be read."""
         if self.given is None:
             return self.started
         if not self.started:
@@ -87,13 +83,13 @@ class Roots:
         return tuple(dict.fromkeys([*inner, *(root for root in self.started if _inside(root, self.given))]))
 
     def holds(self, path: str) -> bool:
-        """Whether an absolute path without links is inside."""
+        """Return True if an absolute path with links resolved may be read."""
         if self.given is None:
             return _inside(path, self.started)
         return _inside(path, self.given) and (not self.started or _inside(path, self.started))
 
     def above(self, path: str) -> str:
-        """The root that ``path`` is in: no rule above it is read."""
+        """Return the root that contains ``path``. Ignore files above it are not read."""
         return max((root for root in self.bases() if _inside(path, (root,))), key=len, default=path)
 
 
@@ -101,8 +97,8 @@ def _inside(path: str, roots: Iterable[str]) -> bool:
     return any(path == root or path.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
 
 
-def _may_be_a_name(path: str) -> bool:
-    """Whether a file system could have it."""
+def _is_path(path: str) -> bool:
+    """Return True if a file system could have this path."""
     try:
         return b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
@@ -110,7 +106,7 @@ def _may_be_a_name(path: str) -> bool:
 
 
 def _path_of(uri: str) -> str | None:
-    """The absolute path in a file URI; None for what is not a file of this machine."""
+    """Return the absolute path in a file URI, or None if it is not a file of this machine."""
     try:
         parts = urlsplit(uri)
         path = url2pathname(parts.path)

@@ -1,4 +1,4 @@
-"""Serving: by standard input and output, or by HTTP for clients of this machine."""
+"""Serves the protocol over standard input and output, or over HTTP."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 PATH: Final = "/mcp"
 _LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
-# A session of a client that never came back.
+# A session whose client does not return is closed after this time.
 _IDLE_SECONDS: Final = 3600.0
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches that address."""
+    """Return True if only this machine can reach the address."""
     if host == "localhost":
         return True
     try:
@@ -37,7 +37,7 @@ def is_loopback(host: str) -> bool:
 
 
 def serve_stdio(server: Server[Any]) -> None:
-    """Serve the client at the other end of standard input and output, until it leaves."""
+    """Serve one client over standard input and output, until it disconnects."""
 
     async def serve() -> None:
         async with stdio_server() as (read, write):
@@ -55,11 +55,11 @@ def serve_http(
     names: Sequence[str] = (),
     token: str | None = None,
 ) -> None:
-    """Serve clients by streamable HTTP until interrupted. ``say`` is told the address.
+    """Serve clients over streamable HTTP until interrupted. ``say`` is called with the address.
 
-    ``names``: what else clients may call this machine; a request whose Host or Origin is of another name is
-    refused, so that no web page reaches the server (DNS rebinding). ``token``: what each request must bear.
-    Raises ``OSError`` if the address cannot be had.
+    ``names``: other host names of this machine. A request with another Host or Origin is refused, so that no
+    web page can reach the server (DNS rebinding). ``token``: the bearer token that each request must have.
+    Raises ``OSError`` if the address is not available.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as listening:
@@ -77,7 +77,7 @@ def serve_http(
 def http_app(
     server: Server[Any], host: str, port: int, *, names: Sequence[str] = (), token: str | None = None
 ) -> ASGIApp:
-    """The application. A Host or Origin that names another place is refused."""
+    """Build the application, which refuses requests with another Host or Origin."""
     own = _LOOPBACK_NAMES if is_loopback(host) else (f"[{host}]" if ":" in host else host,)
     hosts = [f"{name}:{port}" for name in own] + [form for name in names for form in (name, f"{name}:{port}")]
     security = TransportSecuritySettings(
@@ -92,7 +92,7 @@ def http_app(
 
 
 class _Bearer:
-    """Refuses requests that do not bear the token."""
+    """Refuses requests without the bearer token."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""The protocol: tools listed and called, roots asked for, progress told, calls taken back."""
+"""The protocol: listing and calling tools, asking for roots, progress, and cancellation."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 INSTRUCTIONS: Final = (
     "tokenbox reads files into exact token budgets. Call pack with the task as query before you read many "
-    "files; expand gives what an answer left out; count says what a text costs."
+    "files; expand returns what an answer left out; count counts the tokens of a text."
 )
-# A client that says that it has roots answers at once.
+# The timeout for a list of roots, which clients answer at once.
 _ROOTS_SECONDS: Final = 10.0
 _PROGRESS_SECONDS: Final = 0.2
-# Calls that read or choose at the same time; the others wait.
-_AT_ONCE: Final = 2
-_LONGEST_MESSAGE: Final = 2_000
+# The number of calls that run at the same time.
+_MAX_CALLS: Final = 2
+_MAX_MESSAGE: Final = 2_000
 _ROOTS: Final = "roots"
 
 
 def make_server(desk: Desk, started: Sequence[str] = ()) -> Server[Any]:
-    """The server. ``started``: folders without links that were named when it was started."""
-    threads = anyio.CapacityLimiter(_AT_ONCE)
+    """Build the server. ``started``: the folders of ``--root`` with links resolved."""
+    threads = anyio.CapacityLimiter(_MAX_CALLS)
 
     async def list_tools(_: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=tool_list())
@@ -56,7 +56,9 @@ def make_server(desk: Desk, started: Sequence[str] = ()) -> Server[Any]:
         tool = TOOLS.get(params.name)
         if tool is None:
             name = printable(params.name)[:80]
-            raise MCPError(types.INVALID_PARAMS, f"There is no tool {name!r}. There are: {', '.join(TOOLS)}.")
+            raise MCPError(
+                types.INVALID_PARAMS, f"There is no tool {name!r}. The tools are: {', '.join(TOOLS)}."
+            )
         try:
             arguments = checked(tool.arguments, params.arguments or {})
             roots = await _roots(context, params, started) if tool.reads else Roots(None)
@@ -66,8 +68,8 @@ def make_server(desk: Desk, started: Sequence[str] = ()) -> Server[Any]:
             call = ToolRun(desk, arguments, roots, job)
             return _result(await _in_thread(context, job, lambda: tool.run(call), threads))
         except TokenboxError as error:
-            return _failure(f"{error.message[:_LONGEST_MESSAGE]} ({error.code})")
-        except Exception as error:  # noqa: BLE001  # the last line of defence: the server goes on
+            return _failure(f"{error.message[:_MAX_MESSAGE]} ({error.code})")
+        except Exception as error:  # noqa: BLE001  # the last line of defence: the server continues
             _report(params.name)
             return _failure(f"{type(error).__name__}: a bug in tokenbox, see its log. (internal_error)")
 
@@ -82,7 +84,7 @@ def make_server(desk: Desk, started: Sequence[str] = ()) -> Server[Any]:
 
 
 def tool_list() -> list[types.Tool]:
-    """The tools as clients are told of them."""
+    """Return the tools in the form of the protocol."""
     reads_only = types.ToolAnnotations(read_only_hint=True)
     return [
         types.Tool(
@@ -95,12 +97,12 @@ def tool_list() -> list[types.Tool]:
 async def _roots(
     context: Context, params: types.CallToolRequestParams, started: Sequence[str]
 ) -> Roots | types.InputRequiredResult:
-    """The roots, asked for at each call: they may have changed. Raises :class:`NoRoots`."""
+    """Ask the client for its roots, at each call, because they may change. Raises :class:`NoRoots`."""
     capabilities = context.session.client_capabilities
     if capabilities is None or capabilities.roots is None:
         return Roots.of(None, started)
     if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        # There the server asks by its answer, and the client calls again.
+        # In these versions the answer of the server asks, and the client calls again.
         answer = (params.input_responses or {}).get(_ROOTS)
         if answer is None:
             return types.InputRequiredResult(input_requests={_ROOTS: types.ListRootsRequest()})
@@ -116,7 +118,7 @@ async def _roots(
         )
     except (MCPError, ValidationError) as error:
         raise NoRoots(
-            f"the client says that it has roots, and does not list them ({type(error).__name__})."
+            f"the client announces roots but does not list them ({type(error).__name__})."
         ) from None
     return Roots.of([str(root.uri) for root in listed.roots], started)
 
@@ -124,22 +126,22 @@ async def _roots(
 async def _in_thread(
     context: Context, job: CallProgress, work: Callable[[], list[str]], threads: anyio.CapacityLimiter
 ) -> list[str]:
-    """The result of ``work``, made in a thread while progress is told. Cancelled, the thread ends soon."""
-    told = 0
+    """Run ``work`` in a thread, and report its progress. After a cancellation the thread ends soon."""
+    reported = 0
 
-    async def tell() -> None:
-        nonlocal told
-        if job.done > told:
-            told = job.done
-            await context.session.report_progress(told, job.total)
+    async def report() -> None:
+        nonlocal reported
+        if job.done > reported:
+            reported = job.done
+            await context.session.report_progress(reported, job.total)
 
-    async def telling() -> None:
+    async def report_repeatedly() -> None:
         while True:
             await anyio.sleep(_PROGRESS_SECONDS)
-            await tell()
+            await report()
 
     def guarded() -> list[str] | Exception:
-        # A failure inside a task group would come out as a group.
+        # A task group would wrap an exception in an exception group.
         try:
             return work()
         except (Exception, Stopped) as error:  # noqa: BLE001
@@ -147,7 +149,7 @@ async def _in_thread(
 
     try:
         async with anyio.create_task_group() as group:
-            group.start_soon(telling)
+            group.start_soon(report_repeatedly)
             found = await anyio.to_thread.run_sync(guarded, abandon_on_cancel=True, limiter=threads)
             group.cancel_scope.cancel()
     finally:
@@ -155,7 +157,7 @@ async def _in_thread(
     if isinstance(found, Exception):
         raise found
     job.finish()
-    await tell()
+    await report()
     return found
 
 
@@ -164,7 +166,7 @@ def _result(blocks: list[str]) -> types.CallToolResult:
 
 
 def _failure(message: str) -> types.CallToolResult:
-    """What is wrong, for the model to mend."""
+    """Return an error that the model can read and correct."""
     text = "".join(c if c == "\n" or not "\ud800" <= c <= "\udfff" else "\ufffd" for c in message)
     return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
 

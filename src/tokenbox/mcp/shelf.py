@@ -1,4 +1,4 @@
-"""What an answer left out, kept for as long as there is room: ``expand`` gives it back byte for byte."""
+"""A cache of the full texts behind answers; ``expand`` returns what they left out, byte for byte."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tokenbox.conversation.record import UnknownHandle
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Bytes of all texts together. The least recently used go first.
+# The total size of all texts in bytes. The least recently used are evicted first.
 ROOM: Final = 256 << 20
 HANDLE: Final = 16
-# Copies of one folder that are remembered as such.
-_FOLDERS: Final = 64
+# The number of folders with identical content that are remembered.
+_MAX_FOLDERS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A text, and what belongs to it.
+    """A text, and the data behind it.
 
-    ``parts``: the whole texts of what it shows in part or not at all, by name. ``about``: how it came to be.
-    ``folders``: where it was read, one of them enough; none if it was given.
+    ``parts``: full texts of what it shows in part or not at all, by name. ``about``: its explanation.
+    ``folders``: where it was read; access to one of them is enough. Empty if it was not read from files.
     """
 
     text: str
@@ -35,7 +35,7 @@ class Kept:
 
     @property
     def handle(self) -> str:
-        """The first characters of a SHA-256 over the text and its parts."""
+        """The first digits of a SHA-256 over the text and its parts."""
         digest = hashlib.sha256(self.text.encode())
         for name, part in self.parts.items():
             digest.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(part).digest())
@@ -47,7 +47,7 @@ class Kept:
 
 
 class Shelf:
-    """The texts, by handle, in at most ``room`` bytes. Thread-safe."""
+    """The texts by handle, in at most ``room`` bytes. Thread-safe."""
 
     def __init__(self, room: int = ROOM) -> None:
         self._room = room
@@ -56,7 +56,7 @@ class Shelf:
         self._lock = threading.Lock()
 
     def put(self, kept: Kept) -> str:
-        """Keep it: its handle. What would not leave half the room to others is kept without its parts."""
+        """Store a text and return its handle. One larger than half the room is stored without its parts."""
         size = kept.size
         if size > self._room // 2 and kept.parts:
             kept = replace(kept, parts={})
@@ -64,7 +64,7 @@ class Shelf:
         handle = kept.handle
         with self._lock:
             same, before = self._kept.pop(handle, (kept, 0))
-            folders = dict.fromkeys([*kept.folders, *same.folders][:_FOLDERS])
+            folders = dict.fromkeys([*kept.folders, *same.folders][:_MAX_FOLDERS])
             self._kept[handle] = replace(kept, folders=tuple(folders)), size
             self._used += size - before
             while self._used > self._room and len(self._kept) > 1:
@@ -72,12 +72,12 @@ class Shelf:
         return handle
 
     def get(self, handle: str) -> Kept:
-        """What was kept. Raises ``UnknownHandle``."""
+        """Return the text of a handle. Raises ``UnknownHandle``."""
         with self._lock:
             if handle not in self._kept:
                 raise UnknownHandle(
-                    f"nothing is kept under the handle {handle!r:.80}. Handles end with the server, and the "
-                    "oldest make room for new ones: ask for the pack or selection again.",
+                    f"the handle {handle!r:.80} is unknown. Handles end with the server, and the oldest are "
+                    "evicted: call pack or select again.",
                     handle=handle[:80],
                 )
             self._kept.move_to_end(handle)

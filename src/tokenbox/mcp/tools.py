@@ -1,7 +1,4 @@
-"""The tools: what a model is told of each, and what each does with the public calls.
-
-A tool is one function and one row of ``TOOLS``.
-"""
+"""The tools. A tool is one function over the public API and one row of ``TOOLS``."""
 
 from __future__ import annotations
 
@@ -27,15 +24,15 @@ if TYPE_CHECKING:
     from tokenbox.proof.signing import PublicKey
     from tokenbox.tokenizers.protocol import Tokenizer
 
-# Notes of the reading that stand in an answer; `explain` has all.
+# Notes about skipped files in an answer; `explain` has all.
 _NOTES: Final = 3
 _NOTE_LENGTH: Final = 160
-_HOW: Final = {"FULL": "full", "FOCUSED": "in_part", "OUTLINE": "outline", "LISTED": "not_shown"}
+_FORMS: Final = {"FULL": "full", "FOCUSED": "in_part", "OUTLINE": "outline", "LISTED": "not_shown"}
 
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What all calls of a server share. ``model`` counts where a call names none.
+    """The state that all calls of a server share. ``model``: the default of a call.
 
     ``keys``: one of them must have signed a bundle; None checks no signature.
     """
@@ -46,18 +43,18 @@ class Desk:
     shelf: Shelf = field(default_factory=Shelf)
 
     def counter(self, arguments: Mapping[str, Any]) -> Tokenizer:
-        """What counts texts, by the call or by the server. Raises a ``TokenizerError``."""
+        """Return the tokenizer of the call, else of the server. Raises ``TokenizerError``."""
         return api.text_counter(arguments.get("model", self.model), None)
 
     def limit(self, arguments: Mapping[str, Any]) -> int:
-        """The most tokens that the answer may have."""
+        """Return the largest answer in tokens."""
         limit: int = arguments.get("max_tokens", self.max_tokens)
         return limit
 
 
 @dataclass(frozen=True, slots=True)
 class ToolRun:
-    """One call: its checked arguments, what it may read, and how far it is."""
+    """A call: its validated arguments, the files it may read, and its progress."""
 
     desk: Desk
     arguments: Mapping[str, Any]
@@ -65,14 +62,14 @@ class ToolRun:
     job: CallProgress
 
     def allow(self, kept: Kept) -> None:
-        """Raise ``OutsideRoots`` for what was read in a folder that may not be read any more."""
+        """Raise ``OutsideRoots`` if the text was read in a folder that is no longer allowed."""
         if kept.folders and not any(map(self.roots.holds, kept.folders)):
             raise OutsideRoots("this was read in a folder that is no longer inside the roots.")
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool. ``reads``: files of the client take part, so its roots are asked for."""
+    """A tool. ``reads``: it depends on files, so the client is asked for its roots."""
 
     about: str
     arguments: tuple[Argument, ...]
@@ -81,7 +78,7 @@ class Tool:
 
 
 def pack(call: ToolRun) -> list[str]:
-    """Files within a budget; what is not shown stays behind the handle."""
+    """Pack files within a budget. The handle gives access to what is not shown."""
     arguments, job = call.arguments, call.job
     path = call.roots.resolve(arguments["path"])
     surveyed = folder.survey([path], within=call.roots.above(path))
@@ -98,12 +95,12 @@ def pack(call: ToolRun) -> list[str]:
     budget = arguments.get("budget", _room(limit))
     options = folder.PackOptions(arguments.get("query"), focus=tuple(arguments.get("focus", ())))
     packed = folder.pack_source(source, counter, budget, options=options, cache=JobCounts(job))
-    forms = Counter(_HOW[file.shown.name] for file in packed.files)
+    forms = Counter(_FORMS[file.shown.name] for file in packed.files)
     note = {
         "tokens": packed.total,
         "exact": counter.identity.exact,
         "budget": budget,
-        "files": {how: forms[how] for how in _HOW.values() if forms[how]},
+        "files": {form: forms[form] for form in _FORMS.values() if forms[form]},
     }
     notes = [str(one) for one in source.notes]
     if notes:
@@ -120,16 +117,16 @@ def pack(call: ToolRun) -> list[str]:
 
 
 def count(call: ToolRun) -> list[str]:
-    """The tokens of a text or of messages."""
+    """Count a text or messages."""
     arguments = call.arguments
     if ("text" in arguments) == ("messages" in arguments):
-        raise InvalidArguments("give text or messages: one of them.")
-    what = arguments["text"] if "text" in arguments else arguments["messages"]
-    return [as_json(api.count(what, arguments.get("model", call.desk.model)).to_dict())]
+        raise InvalidArguments("give either text or messages.")
+    given = arguments["text"] if "text" in arguments else arguments["messages"]
+    return [as_json(api.count(given, arguments.get("model", call.desk.model)).to_dict())]
 
 
 def select(call: ToolRun) -> list[str]:
-    """The chunks worth most; the others stay behind the handle."""
+    """Select the most relevant chunks. The handle gives access to the others."""
     arguments = call.arguments
     counter, limit = call.desk.counter(arguments), call.desk.limit(arguments)
     chunks = [Chunk.of(value, number) for number, value in enumerate(arguments["chunks"])]
@@ -145,7 +142,7 @@ def select(call: ToolRun) -> list[str]:
 
 
 def explain(call: ToolRun) -> list[str]:
-    """How each file or chunk of an answer is shown, and why."""
+    """Explain how each file or chunk of an answer is shown, and why."""
     kept = _kept(call)[0]
     if not kept.about:
         raise UnknownHandle(
@@ -155,7 +152,7 @@ def explain(call: ToolRun) -> list[str]:
 
 
 def expand(call: ToolRun) -> list[str]:
-    """What an answer left out, byte for byte."""
+    """Return what an answer left out, byte for byte."""
     kept, start = _kept(call)
     name = call.arguments.get("name")
     if name is None:
@@ -166,15 +163,15 @@ def expand(call: ToolRun) -> list[str]:
         if len(known) != 1:
             raise UnknownHandle(
                 f"{call.arguments['handle'][:80]} has no {name[:200]!r}. "
-                + ("Names stand in its file tree." if kept.parts else "It has no parts."),
+                + ("The names are in its file tree." if kept.parts else "It has no parts."),
             )
         part = kept.parts[known[0]]
     return _whole(call, Kept(part.decode(), folders=kept.folders))
 
 
 def verify(call: ToolRun) -> list[str]:
-    """Whether every byte of a proof bundle is right."""
-    from tokenbox.proof.errors import BundleInvalid  # noqa: PLC0415  # only with proofs
+    """Verify every byte of a proof bundle."""
+    from tokenbox.proof.errors import BundleInvalid  # noqa: PLC0415  # proofs are rarely needed
     from tokenbox.proof.signing import signers_in  # noqa: PLC0415
     from tokenbox.proof.verify import verify as verified  # noqa: PLC0415
     from tokenbox.store.bundles import open_bundle  # noqa: PLC0415
@@ -191,22 +188,22 @@ def verify(call: ToolRun) -> list[str]:
 
 
 def _room(limit: int) -> int:
-    """What a text may have where no budget is given: an answer that has its note too."""
+    """Return the default budget of a text, which leaves room for the note of the answer."""
     return max(limit - NOTE_ROOM, (limit + 1) // 2)
 
 
 def _kept(call: ToolRun) -> tuple[Kept, int]:
-    """What is behind the handle of the call, and the character where it starts."""
+    """Return the text behind the handle of the call, and the character at which it starts."""
     handle, _, start = call.arguments["handle"].partition(AT)
     kept = call.desk.shelf.get(handle)
     call.allow(kept)
     if start and not (start.isascii() and start.isdigit() and int(start[:12]) <= len(kept.text)):
-        raise UnknownHandle(f"{call.arguments['handle']!r:.80} does not end in a place of the text.")
+        raise UnknownHandle(f"{call.arguments['handle']!r:.80} does not end in a position of the text.")
     return kept, int(start[:12]) if start else 0
 
 
 def _whole(call: ToolRun, kept: Kept, start: int = 0) -> list[str]:
-    """A text without figures."""
+    """Return a text and its length."""
     return answered(
         kept,
         {"characters": len(kept.text)},
@@ -218,7 +215,7 @@ def _whole(call: ToolRun, kept: Kept, start: int = 0) -> list[str]:
 
 
 def _selection_lines(selection: Selection) -> str:
-    """A line per chunk: its name, what became of it, its tokens and its worth beside the best."""
+    """Return a line per chunk: decision, form, tokens, worth relative to the best, and name."""
     best = max((one.worth for one in selection.chunks), default=0) or 1
     lines = []
     for one in sorted(selection.chunks, key=lambda chunk: (-chunk.worth, chunk.index)):
@@ -230,9 +227,9 @@ def _selection_lines(selection: Selection) -> str:
     return "\n".join(lines)
 
 
-_MODEL: Final = Argument("model", TEXT, "Whose tokenizer counts")
-_MOST: Final = Argument("max_tokens", WHOLE)
-_BUDGET: Final = Argument("budget", WHOLE, "Most tokens of the text")
+_MODEL: Final = Argument("model", TEXT, "Count with its tokenizer")
+_MAX_TOKENS: Final = Argument("max_tokens", WHOLE)
+_BUDGET: Final = Argument("budget", WHOLE, "Maximum tokens of the text")
 _QUERY: Final = Argument("query", TEXT, "The task, question or traceback")
 _HANDLE: Final = Argument("handle", TEXT, required=True)
 
@@ -244,41 +241,41 @@ TOOLS: Final[Mapping[str, Tool]] = {
             Argument("path", TEXT, "In a root; . is the root", required=True),
             _BUDGET,
             _QUERY,
-            Argument("focus", TEXTS, "PATH or PATH:SYMBOL; what is near it comes first"),
-            Argument("include", TEXTS, "Globs of the only files"),
-            Argument("exclude", TEXTS, "Globs"),
+            Argument("focus", TEXTS, "PATH or PATH:SYMBOL; prefer related code"),
+            Argument("include", TEXTS, "Globs; only these files"),
+            Argument("exclude", TEXTS, "Globs; skip these files"),
             _MODEL,
-            _MOST,
+            _MAX_TOKENS,
         ),
         pack,
         reads=True,
     ),
     "count": Tool(
-        "Tokens of a text or of chat messages for a model; exact says whether that is proven.",
+        "Count the tokens of a text or of chat messages for a model; exact is false for an estimate.",
         (Argument("text", TEXT), Argument("messages", MESSAGES), _MODEL),
         count,
     ),
     "select": Tool(
-        "Choose the chunks (passages, results, memories) worth most to a query within a token budget, "
-        "without copies.",
+        "Select the chunks (passages, results, memories) most relevant to a query within a token budget, "
+        "without duplicates.",
         (
             Argument("chunks", CHUNKS, "Strings, or {text,id,title,summary,score,priority}", required=True),
             _BUDGET,
             _QUERY,
             _MODEL,
-            _MOST,
+            _MAX_TOKENS,
         ),
         select,
     ),
     "explain": Tool(
-        "Why each file or chunk of a pack or selection is shown, cut or left out.",
-        (_HANDLE, _MODEL, _MOST),
+        "Explain why each file or chunk of a pack or selection is shown, cut or left out.",
+        (_HANDLE, _MODEL, _MAX_TOKENS),
         explain,
         reads=True,
     ),
     "expand": Tool(
-        "What an answer left out, byte for byte: the rest behind a handle, or a whole file or chunk by name.",
-        (_HANDLE, Argument("name", TEXT, "A file of the pack, or a chunk's id"), _MODEL, _MOST),
+        "Get what an answer left out, byte for byte: the rest behind a handle, or a file or chunk by name.",
+        (_HANDLE, Argument("name", TEXT, "A file of the pack, or a chunk's id"), _MODEL, _MAX_TOKENS),
         expand,
         reads=True,
     ),

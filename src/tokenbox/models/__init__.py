@@ -1,6 +1,6 @@
-"""What holds for a request to a model: how much it may take, who says so, and who counts it.
+"""Resolution of a model's limits and counters, the only place that decides them.
 
-Pure: settings and what servers said come in as values. Everything that resolves a model asks here.
+The functions are pure: settings and answers of servers are arguments.
 """
 
 from tokenbox.models.counters import Counters, Counting, counters_for, names_model

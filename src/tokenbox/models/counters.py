@@ -1,12 +1,12 @@
-"""What counts for a model: one order for every surface (requests.md, "Order of who counts").
+"""The choice of the counter for a model, in one order for every surface.
 
-1. what the call or the settings name, where that counts requests by itself: a format, or a model's own files;
-2. the model's server, where its endpoint may be used;
+1. a counter of requests named by the call or the settings: a chat format, or a model's own files;
+2. the model's server, if its endpoint may be used;
 3. the published rules of the model's chat format;
-4. a known vocabulary, with markers counted generously;
-5. where the tokenizer is unknown, the larger count of two vocabularies and a margin.
+4. a known vocabulary, plus a generous estimate of chat markers;
+5. for an unknown tokenizer, the larger count of two vocabularies plus a margin.
 
-A vocabulary that is named says how texts are cut into tokens; it never switches a known format off.
+A named vocabulary only replaces the tokenizer; a known chat format still applies.
 """
 
 from __future__ import annotations
@@ -34,25 +34,24 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
 MARGIN: Final = "two-vocabularies"
-# Models whose chat format OpenAI published, or is likely to share; the format says what of it is an estimate.
+# Models with OpenAI's published chat format, or probably the same one. The format marks estimates.
 OPENAI: Final = ("gpt-3.5", "gpt-35", "gpt-4", "gpt-5", "chatgpt-4o", "o1", "o3", "o4")
-# A file that has a chat template beside its vocabulary, and the name of a vocabulary in a model's folder.
+# The suffix of a file with vocabulary and chat template, and the name of a vocabulary in a model's folder.
 _WITH_TEMPLATE: Final = ".gguf"
 _VOCABULARY: Final = "tokenizer.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """What the call and the settings say about who counts.
+    """The counting options of the call and the settings.
 
     ``named``: a tokenizer's name, ``file:PATH``, a model's name, a tokenizer, a function from a text to its
-    count, or a :class:`~tokenbox.compose.requests.RequestCounter`; what the call names comes before what the
-    settings name for the model. ``server``: the endpoint's own count, where using it is allowed.
-    ``families``: the user's own tokenizers, by family.
+    count, or a :class:`~tokenbox.compose.requests.RequestCounter`; the call overrides the settings.
+    ``server``: the endpoint's own count, if it may be used. ``families``: the user's own tokenizers, by
+    family.
 
-    ``baselines``: the vocabularies of the package that may count; None is all of them. Where they are listed,
-    tokenizers belong to the user (nrv ADR 007, 2): a model that none of them counts is an error, unless
-    ``heuristic`` is on.
+    ``baselines``: the built-in vocabularies that may be used; None allows all. If they are listed, tokenizers
+    belong to the user (nrv ADR 007, 2): a model without one is an error, unless ``heuristic`` is on.
     """
 
     named: object = None
@@ -64,9 +63,9 @@ class Counting:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """The counters of requests and of texts. ``exact``: proven, so that no server need be asked.
+    """The counters of requests and of texts. ``exact``: proven to be exact, so no server needs to be asked.
 
-    ``tokenizer`` is None where what is named counts requests only.
+    ``tokenizer`` is None if the named counter only counts requests.
     """
 
     counter: RequestCounter
@@ -75,13 +74,13 @@ class Counters:
 
 
 class ServerFirst(CountsMessages):
-    """The server's count; where it does not answer the local one, which is then not exact."""
+    """A counter that asks the server, with the local count as a fallback that is never exact."""
 
     def __init__(self, server: RequestCounter, local: RequestCounter) -> None:
         self._server, self._local = server, local
 
     @property
-    def identity(self) -> TokenizerIdentity:  # type: ignore[override]  # that of the server
+    def identity(self) -> TokenizerIdentity:  # type: ignore[override]  # the server's
         return self._server.identity
 
     def count_request(self, request: Request) -> Count:
@@ -92,13 +91,13 @@ class ServerFirst(CountsMessages):
 
 
 ANYONE: Final = Counting()
-"""Nobody is named, and every vocabulary of the package may count."""
+"""The default: no counter is named, and all built-in vocabularies are allowed."""
 
 
 def counters_for(model: str | None, counting: Counting = ANYONE) -> Counters:
-    """The counters for a model. Raises :class:`NoTokenizer`, or what is wrong with what is named."""
+    """Return the counters for a model. Raises :class:`NoTokenizer`, or the error of the named counter."""
     if not isinstance(model, str | None):
-        raise NoTokenizer(f"a model is named, as in 'gpt-4o', not {type(model).__name__}.", remedies=[])
+        raise NoTokenizer(f"a model is a name such as 'gpt-4o', not {type(model).__name__}.", remedies=[])
     named = counting.named
     if callable(getattr(named, "count_request", None)):
         counter = cast("RequestCounter", named)
@@ -112,14 +111,14 @@ def counters_for(model: str | None, counting: Counting = ANYONE) -> Counters:
 
 
 def names_model(named: object) -> bool:
-    """Whether a model's name was given as a tokenizer's."""
+    """Return whether the argument for a tokenizer is the name of a model."""
     if not isinstance(named, str) or is_builtin(named) or named.startswith(FILE_PREFIX):
         return False
     return catalog_model(named) is not None or tokenizer_family(named) is not None
 
 
 def _tokenizer(model: str | None, counting: Counting) -> Tokenizer:
-    """What cuts texts: what is named, else the model's own tokenizer, else its family's."""
+    """Return the named tokenizer, else the model's own, else its family's."""
     if counting.named is not None:
         return FAMILIES.named(counting.named, model)
     if model is None:
@@ -140,7 +139,7 @@ def _tokenizer(model: str | None, counting: Counting) -> Tokenizer:
 
 
 def _local(model: str | None, tokenizer: Tokenizer) -> Counters:
-    """Published rules, where the model has them and is counted by its own vocabulary; else markers."""
+    """Return the published rules for a model with its own vocabulary, else an estimate of markers."""
     name = None if model is None else bare_name(model)
     if name is not None and name.startswith(OPENAI) and tokenizer.identity.name in BASELINES["gpt-bpe"]:
         published = openai_format(*OpenAIFormat.rules(name))
@@ -149,7 +148,7 @@ def _local(model: str | None, tokenizer: Tokenizer) -> Counters:
 
 
 def _own_files(named: object) -> Counters | None:
-    """The format of a model's own files, where they have a chat template."""
+    """Return the chat format of a model's own files, or None if they have no chat template."""
     if not isinstance(named, str) or not named.startswith(FILE_PREFIX):
         return None
     path = Path(named.removeprefix(FILE_PREFIX))
@@ -160,5 +159,5 @@ def _own_files(named: object) -> Counters | None:
     try:
         template = ChatFormat.open(folder)
     except TokenboxError:
-        return None  # texts are counted all the same, and markers generously
+        return None  # the vocabulary is used without a chat template
     return Counters(template, get(f"{FILE_PREFIX}{vocabulary}"), template.identity.exact)

@@ -1,7 +1,7 @@
-"""What holds for a request to a model: how much it may take, who says so, and who counts it.
+"""The resolver of a model's limits, their sources, and its counters.
 
-The call comes first, then the settings, then the model's server, then the catalog.
-Settings and what servers said come in as values: nothing is read or asked here (requests.md, "A resolver").
+The call overrides the settings, which override the model's server, which overrides the catalog. Settings and
+answers of servers are arguments: the resolver performs no I/O.
 
     use = resolve("gpt-4o", settings=Stated(output_reserve=Figure(2_000, "tokenbox.toml:3")))
     use.context_window, use.sources["context_window"]      128000, "models.dev via ctxlen 2026.10.27.2, ..."
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class OutputMode(StrEnum):
-    """How the answer is used. It decides the default output reserve: truncated JSON is worthless."""
+    """The use of the answer. It determines the default output reserve: truncated JSON is worthless."""
 
     TEXT = "text"
     JSON = "json"
@@ -40,18 +40,17 @@ DEFAULT_SHARES: Final[Mapping[OutputMode, int]] = {
     OutputMode.STREAM: 4,
     OutputMode.JSON: 2,
 }
-"""The default output reserve: the model's maximum output, but at most one in so many of the usable window."""
+"""The default output reserve is the model's maximum output, but at most 1/N of the usable window."""
 
 NO_LIMITS: Final = ModelLimits()
 
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What the call, or the settings, say about a model. None: nothing.
+    """The limits of a model that the call or the settings state. None: not stated.
 
-    ``context_window`` is what the model holds, whatever other sources say. ``window_cap`` is the most of any
-    model's window that is to be used: it lowers what the server or the catalog says, and stands in where
-    both are silent.
+    ``context_window`` overrides other sources. ``window_cap`` is an upper bound for any model's window: it
+    lowers the figure of the server or the catalog, and is used if both are unknown.
     """
 
     context_window: Figure | None = None
@@ -60,15 +59,15 @@ class Stated:
     output_reserve: Figure | None = None
     window_cap: Figure | None = None
     headroom: tuple[Fraction, str] | None = None
-    """The share of the window that stays free, and who says so."""
+    """The share of the window to keep free, and its source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFigures:
-    """How much a request to a model may take, in tokens. None is unknown, and never 0.
+    """The limits of requests to a model, in tokens. None is unknown, and never 0.
 
-    ``sources`` says for each figure where it comes from, by the name of the field. ``output_reserve`` is None
-    only where the context window is unknown and no reserve is stated.
+    ``sources``: the source of each figure, by field name. ``output_reserve`` is None only if the context
+    window is unknown and no reserve is stated.
     """
 
     model: str | None
@@ -83,16 +82,16 @@ class ModelFigures:
 
     @property
     def usable(self) -> int | None:
-        """What input and output may take together: the window less its headroom, rounded down."""
+        """The limit of input and output together: the window less its headroom, rounded down."""
         return None if self.context_window is None else usable_of(self.context_window, self.headroom)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUse(ModelFigures):
-    """The figures of a model, and who counts for it.
+    """The limits and counters of a model.
 
-    ``counter`` counts a request whole. ``tokenizer`` cuts texts into tokens. ``exact``: the counter is proven
-    to count as the model's server does, so that the server need not be asked.
+    ``counter``: counts whole requests. ``tokenizer``: counts texts. ``exact``: the counter is proven to count
+    like the model's server, so the server needs not be asked.
     """
 
     counter: RequestCounter
@@ -110,9 +109,9 @@ def resolve(
     counting: Counting = ANYONE,
     mode: OutputMode = OutputMode.TEXT,
 ) -> ModelUse:
-    """The figures of a model, and who counts for it. See :func:`resolve_figures` and :func:`counters_for`.
+    """Resolve the limits and counters of a model. See :func:`resolve_figures` and :func:`counters_for`.
 
-    Raises ``NoTokenizer``, or what is wrong with the tokenizer that is named.
+    Raises ``NoTokenizer``, or the error of the named tokenizer.
     """
     figures = resolve_figures(
         model, call=call, settings=settings, server=server, corrections=corrections, mode=mode
@@ -135,11 +134,11 @@ def resolve_figures(
     corrections: Mapping[str, ModelLimits] | None = None,
     mode: OutputMode = OutputMode.TEXT,
 ) -> ModelFigures:
-    """The figures of a model, each with its source.
+    """Resolve the limits of a model, each with its source.
 
-    ``server`` is what the model's server says, or said: then its figures have a date. ``corrections`` are the
-    operator's corrections of the catalog, by model. A window smaller than the maximum input is reported among
-    the disagreements; both limits hold.
+    ``server``: the limits that the model's server reports, with a date if they were saved. ``corrections``:
+    the operator's corrections of the catalog, by model. A window smaller than the maximum input is reported
+    as a disagreement; both limits apply.
     """
     known = (
         None if model is None else catalog.model(model, configured=corrections, discovered={model: server})
@@ -185,30 +184,30 @@ _LIMITS: Final[Mapping[str, Limit]] = {
 
 
 def usable_of(window: int, headroom: Fraction) -> int:
-    """The window less its headroom, rounded down."""
+    """Return the window less its headroom, rounded down."""
     part = headroom.denominator - headroom.numerator
     return window * part // headroom.denominator
 
 
 def source_text(figure: Figure) -> str:
-    """Where a figure comes from, with its date."""
+    """Return the source of a figure with its date."""
     return figure.source if figure.date is None else f"{figure.source}, {figure.date}"
 
 
 def _overruled(
     limit: Limit, stated: list[Figure], other: Figure | None, known: catalog.ModelInfo | None
 ) -> Disagreement:
-    """What was stated counts; everyone who says something else is named."""
+    """Return the disagreement of a stated figure with all other sources."""
     chosen = stated[0]
-    said = [*stated[1:], *([] if other is None else [other])]
+    figures = [*stated[1:], *([] if other is None else [other])]
     if known is not None:
-        said += [figure for one in known.disagreements if one.limit is limit for figure in one.others]
-    others = tuple(dict.fromkeys(figure for figure in said if figure.value not in (chosen.value, None)))
+        figures += [figure for one in known.disagreements if one.limit is limit for figure in one.others]
+    others = tuple(dict.fromkeys(figure for figure in figures if figure.value not in (chosen.value, None)))
     return Disagreement(limit, FigureRule.CONFIGURED, chosen, others)
 
 
 def _capped(known: Figure | None, call: Stated, settings: Stated) -> Figure | None:
-    """The model's own window, but no more than the cap; the cap, where the window is unknown."""
+    """Return the model's window, at most the cap; the cap if the window is unknown."""
     cap = call.window_cap or settings.window_cap
     if cap is None or cap.value is None:
         return known
@@ -225,7 +224,7 @@ def _reserve(
     headroom: Fraction,
     mode: OutputMode,
 ) -> Figure | None:
-    """What stays free for the answer: as stated, else by the one default rule."""
+    """Return the output reserve: as stated, else by the default rule."""
     stated = call.output_reserve or settings.output_reserve
     if stated is not None or window is None:
         return stated

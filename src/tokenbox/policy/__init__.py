@@ -1,4 +1,4 @@
-"""The policy: how much a request counts, what would fit, and whether it may be sent. Answers; never acts."""
+"""The policy: what a request counts, what would fit, and whether it may be sent. It never sends anything."""
 
 from tokenbox.models import OutputMode
 from tokenbox.policy.chunks import ChunkKind, Chunks, read_chunks

@@ -1,4 +1,4 @@
-"""What a request is made of: texts, sections, blocks or messages, read from what a caller gives."""
+"""The chunks of a request: texts, sections, blocks or messages, parsed from a caller's values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ChunkKind(StrEnum):
-    """What all chunks of a request are. A string is a flexible section."""
+    """The kind of all chunks of a request. A string is a flexible section."""
 
     SECTIONS = "sections"
     BLOCKS = "blocks"
@@ -35,7 +35,7 @@ class ChunkKind(StrEnum):
 class Chunks:
     """The chunks of one request, all of one kind. ``items`` are strings or sections, blocks, or messages.
 
-    ``given``: of messages, the items of any API or library that they were read from.
+    ``given`` are the items of any API or library that messages were parsed from.
     """
 
     kind: ChunkKind
@@ -46,17 +46,17 @@ class Chunks:
 
     @property
     def read(self) -> tuple[Item, ...]:
-        """Of messages: what they were read from."""
+        """The items that messages were parsed from."""
         return self.given or tuple(Item((message,)) for message in self.items)
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
-        """Of sections: their contents."""
+        """The contents of sections."""
         return tuple(item if isinstance(item, str) else item.content for item in self.items)
 
     @cached_property
     def ids(self) -> tuple[str, ...]:
-        """A name for each chunk: of a section its id, of others where it stands."""
+        """A name for each chunk: the id of a section, the position of others."""
         return tuple(
             item.id if isinstance(item, Section) else f"{_NAMES[self.kind]}[{i}]"
             for i, item in enumerate(self.items)
@@ -79,12 +79,12 @@ def read_chunks(
     separator: str = SEPARATOR,
     tools: Sequence[Mapping[str, object]] | None = None,
 ) -> Chunks:
-    """The request that ``chunks`` make.
+    """Parse the chunks of a request.
 
     Strings and sections go together; blocks, and chat messages, only with their own kind. A mapping with an
     ``id`` and a ``content`` is a section; one with a ``role`` or a ``type`` is a message of any API, and so
     are the objects of libraries. ``tools`` are the schemas that go with messages. Raises
-    :class:`InvalidChunks`, or what is wrong with one of them.
+    :class:`InvalidChunks`, or the error of an invalid chunk.
     """
     if isinstance(chunks, Chunks):
         return chunks

@@ -1,4 +1,4 @@
-"""The gate: whether a request may be sent, and if not, the least that would let it."""
+"""Enforcement: decide whether a request may be sent, and if not, find the smallest changes that let it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ Alternatives = Callable[[int], Sequence[str]]
 """``alternatives(tokens_in)``: other models that are counted alike and let the request pass, best first."""
 
 
-def no_alternatives(tokens_in: int) -> Sequence[str]:  # noqa: ARG001  # as of Alternatives
+def no_alternatives(tokens_in: int) -> Sequence[str]:  # noqa: ARG001  # the signature of Alternatives
     return ()
 
 
-def enforce(  # noqa: PLR0913  # keyword options, as of `layout`
+def enforce(  # noqa: PLR0913  # keyword options
     request: Chunks,
     limits: GuardLimits,
     counter: Counts,
@@ -53,12 +53,11 @@ def enforce(  # noqa: PLR0913  # keyword options, as of `layout`
     notes: Sequence[str] = (),
     alternatives: Alternatives = no_alternatives,
 ) -> Enforcement:
-    """Whether ``request`` may be sent within ``limits``; if not, with the smallest changes that let it.
+    """Decide whether ``request`` may be sent within ``limits``; if not, find the smallest fixes.
 
-    ``strategy`` decides what a smaller request would leave out; where it fails, the verdict stands, and a
-    note says why. ``max_output``: the longest answer of the model, above which no remedy goes.
-    ``alternatives`` is asked for other models only if the request is over. Raises :class:`InvalidPolicy` for
-    an override that is none.
+    ``strategy`` decides what a smaller request would leave out; if it fails, the verdict stands, with a note.
+    ``max_output`` is the longest answer of the model, which no remedy exceeds. ``alternatives`` is called for
+    other models only if the request is over. Raises :class:`InvalidPolicy` for an invalid override.
     """
     mode = checked_mode(output_mode)
     if override is not None and not isinstance(override, Override):
@@ -76,7 +75,7 @@ def enforce(  # noqa: PLR0913  # keyword options, as of `layout`
             cuts = _cuts(request, verdict, counter, strategy, model)
         except (StrategyFailed, UnknownStrategy) as error:
             cause = "" if error.__cause__ is None else f": {type(error.__cause__).__name__}"
-            cuts, notes = [], (*notes, f"no cut is proposed, for the strategy {name} fails here{cause}")
+            cuts, notes = [], (*notes, f"no cut is proposed, because the strategy {name} fails here{cause}")
         plan = _remedies(verdict, cuts, max_output, alternatives)
     why = Why(verdict, overridden=not verdict.ok and override is not None, notes=notes)
     return Enforcement(
@@ -94,7 +93,7 @@ def enforce(  # noqa: PLR0913  # keyword options, as of `layout`
 
 
 def checked_mode(mode: object) -> OutputMode:
-    """``mode`` as an :class:`OutputMode`. Raises :class:`InvalidPolicy`."""
+    """Return ``mode`` as an :class:`OutputMode`. Raises :class:`InvalidPolicy`."""
     try:
         return OutputMode(str(mode) if isinstance(mode, str) else repr(mode))
     except ValueError:
@@ -107,7 +106,7 @@ def checked_mode(mode: object) -> OutputMode:
 def _remedies(
     verdict: Verdict, cuts: Sequence[Remedy], max_output: int | None, alternatives: Alternatives
 ) -> tuple[Remedy, ...]:
-    """Single changes, each of which is enough: ask for less, send less, use a larger window."""
+    """Return single changes, each of them enough: request less output, send less, use a larger window."""
     limits, tokens_in = verdict.limits, verdict.tokens
     lower = _lower_max_tokens(tokens_in, limits, max_output)
     return (
@@ -120,21 +119,21 @@ def _remedies(
 def _cuts(
     request: Chunks, verdict: Verdict, counter: Counts, strategy: str | Strategy | None, model: str | None
 ) -> list[Remedy]:
-    """What the strategy would send; before it one cut alone, where the strategy makes several."""
+    """Return what the strategy would send; before it a single cut, if the strategy makes several."""
     cut = _cut_chunks(request, verdict, counter, strategy, model)
-    one = _cut_one(request, verdict, counter, model) if cut is not None and len(cut.cuts) > 1 else None
-    return [remedy for remedy in (one, cut) if remedy is not None]
+    single = _cut_one(request, verdict, counter, model) if cut is not None and len(cut.cuts) > 1 else None
+    return [remedy for remedy in (single, cut) if remedy is not None]
 
 
 def _lower_max_tokens(tokens_in: int, limits: GuardLimits, max_output: int | None) -> LowerMaxTokens | None:
-    """The largest reserve that passes and that the model can give.
+    """Return the largest reserve that passes and that the model can generate.
 
-    None where no answer at all would be left, or where the reserve is not the cause.
+    None if no answer at all would be left, or if the reserve is not the cause.
     """
-    most = limits.largest_reserve(tokens_in)
-    if most < 1 or replace(limits, reserve_out=most).denies(tokens_in):
+    largest = limits.largest_reserve(tokens_in)
+    if largest < 1 or replace(limits, reserve_out=largest).denies(tokens_in):
         return None
-    return LowerMaxTokens(most if max_output is None else min(most, max_output), limits.reserve_out)
+    return LowerMaxTokens(largest if max_output is None else min(largest, max_output), limits.reserve_out)
 
 
 def _cut_chunks(
@@ -144,7 +143,7 @@ def _cut_chunks(
     strategy: str | Strategy | None,
     model: str | None,
 ) -> CutChunks | None:
-    """What the strategy would send. None where that is nothing, or where what must be kept is too much."""
+    """Return what the strategy would send; None if that is nothing, or if what must be kept does not fit."""
     if verdict.limits.input_limit < 1 or not request.items:
         return None
     try:
@@ -156,7 +155,7 @@ def _cut_chunks(
 
 
 def _cut_one(request: Chunks, verdict: Verdict, counter: Counts, model: str | None) -> CutChunks | None:
-    """One cut in the largest section that may be cut, where that is enough and the strategy makes several."""
+    """Return a single cut, in the largest section that may be cut, if that is enough."""
     if request.kind is not ChunkKind.SECTIONS:
         return None
     flexible = [i for i, section in enumerate(request.sections) if section.shrink != 0]

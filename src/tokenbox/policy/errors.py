@@ -1,12 +1,12 @@
-"""What can be wrong with a question to the policy.
+"""The errors of the policy.
 
 TokenboxError
 └── PolicyError                   policy_error
-    ├── InvalidPolicy             invalid_policy           a window, reserve or headroom that is none
-    ├── InvalidChunks             invalid_chunks           chunks of no kind, or of several
+    ├── InvalidPolicy             invalid_policy           an invalid window, reserve or headroom
+    ├── InvalidChunks             invalid_chunks           chunks of an unknown kind, or of several
     ├── UnknownWindow             unknown_window           the context window is unknown
     ├── UnknownStrategy           unknown_strategy
-    └── StrategyFailed            strategy_failed          a user's strategy raised, or broke its promise
+    └── StrategyFailed            strategy_failed          a user's strategy raised, or broke its contract
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from tokenbox.tokenizers.ownership import key_of_model
 
 
 class PolicyError(TokenboxError):
-    """A question to the policy cannot be answered."""
+    """The policy cannot decide."""
 
     code = "policy_error"
 
 
 class InvalidPolicy(PolicyError):
-    """A window, reserve, headroom or mode that is none. ``details["field"]`` says which."""
+    """A window, reserve, headroom or mode is not valid. ``details["field"]`` names it."""
 
     code = "invalid_policy"
 
 
 class InvalidChunks(PolicyError):
-    """Chunks that are of no kind we know, or of kinds that do not go together."""
+    """Chunks are of an unknown kind, or of kinds that do not go together."""
 
     code = "invalid_chunks"
 
@@ -47,13 +47,13 @@ class UnknownStrategy(PolicyError):
 
 
 class StrategyFailed(PolicyError):
-    """A user's strategy raised (its error is the cause), is not deterministic, or broke its promise."""
+    """A user's strategy raised (its error is the cause), is not deterministic, or broke its contract."""
 
     code = "strategy_failed"
 
 
 def unknown_window(model: str | None) -> PolicyError:
-    """The error for a model whose context window is unknown, with commands that set it."""
+    """Return the error for a model with an unknown context window, with commands that set it."""
     if model is None:
         return InvalidPolicy("the context window is unknown: name a model, or give max_ctx.", field="max_ctx")
     key = key_of_model(model, "max_ctx")

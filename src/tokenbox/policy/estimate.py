@@ -1,4 +1,4 @@
-"""What chunks count: the whole that would be sent as a :class:`Count`, and each chunk alone."""
+"""Count chunks: everything that would be sent as a :class:`Count`, and each chunk alone."""
 
 from __future__ import annotations
 
@@ -26,20 +26,18 @@ if TYPE_CHECKING:
 
     Counts = Tokenizer | RequestCounter
 
-# Estimates of texts that have a margin of 15 % in them.
+# Estimating tokenizers whose counts include a margin of 15 %.
 _WITH_MARGIN = frozenset({"heuristic", "two-vocabularies"})
 
 
 def estimate(request: Chunks, counter: Counts, model: str | None = None) -> Estimate:
-    """What the request counts, whole and each chunk alone."""
+    """Count the request, as a whole and each chunk alone."""
     count = count_chunks(request, counter)
     return Estimate(count, tuple(sizes_of(request, counter)), counter.identity, model, request.ids)
 
 
 def count_chunks(request: Chunks, counter: Counts) -> Count:
-    """The count of the whole that would be sent: texts with their separators, blocks in their markup,
-    messages as the chat format has them.
-    """  # noqa: D205  # one sentence
+    """Count everything that would be sent, with separators, markup or chat format."""
     if request.kind is ChunkKind.MESSAGES:
         return count_messages(counter, request.read, request.tools)
     tokenizer = text_counter(counter)
@@ -53,12 +51,12 @@ def count_chunks(request: Chunks, counter: Counts) -> Count:
 def count_messages(
     counter: Counts, items: Sequence[Item], tools: Sequence[Mapping[str, object]] = ()
 ) -> Count:
-    """The count of these messages with their tools."""
+    """Count messages with their tools."""
     return request_counter(counter).count_request(Request.of_items(items, tools or None))
 
 
 def count_text(text: str, total: int, tokenizer: Tokenizer) -> Count:
-    """A text that was counted as a whole, as a :class:`Count`. It is bounded by its bytes."""
+    """Return the total of a text as a :class:`Count`. Its upper bound is its bytes."""
     identity = tokenizer.identity
     if identity.exact:
         return Count(total, exact=True, at_most=total, by=By.TEXT)
@@ -68,7 +66,7 @@ def count_text(text: str, total: int, tokenizer: Tokenizer) -> Count:
 
 
 def sizes_of(request: Chunks, counter: Counts) -> list[int]:
-    """What each chunk counts alone; nothing for an annotation, which is never sent."""
+    """Return the count of each chunk alone; 0 for an annotation, which is never sent."""
     if request.kind is ChunkKind.MESSAGES:
         return sizes_of_messages(counter, request.items)
     tokenizer = text_counter(counter)
@@ -81,23 +79,23 @@ def sizes_of(request: Chunks, counter: Counts) -> list[int]:
 
 
 def sizes_of_messages(counter: Counts, messages: Sequence[Message]) -> list[int]:
-    """What each message adds to a request."""
+    """Return the tokens that each message adds to a request."""
     session = open_session(request_counter(counter))
     return [session.cost(Item((message,))) for message in messages]
 
 
 def rendered(request: Chunks, tokenizer: Tokenizer) -> BlockLayout:
-    """All blocks in full, as they would be sent."""
+    """Render all blocks in full, as they would be sent."""
     return render_blocks(request.items, tokenizer, verbosity="full")
 
 
 def request_counter(counter: Counts) -> RequestCounter:
-    """What counts requests: a tokenizer does with the markers of the common formats."""
+    """Return a counter of requests: a tokenizer counts with the markers of the common formats."""
     return counter if isinstance(counter, RequestCounter) else MarkersFormat(counter)
 
 
 def text_counter(counter: Counts) -> Tokenizer:
-    """What counts texts. Raises :class:`InvalidChunks` for a chat format."""
+    """Return a counter of texts. Raises :class:`InvalidChunks` for a chat format."""
     if isinstance(counter, RequestCounter):
         raise InvalidChunks(
             "a chat format counts messages, not texts or blocks. Give messages, or a tokenizer."

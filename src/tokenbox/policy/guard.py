@@ -2,11 +2,11 @@
 
     denied iff tokens_in + reserve_out > max_ctx * (1 - headroom), or tokens_in > max_input
 
-in exact arithmetic. As the left side is whole, that is the budget of layout.md: denied iff
+in exact arithmetic. Since the left side is an integer, this is the budget of layout.md: denied iff
 ``tokens_in > floor(max_ctx * (1 - headroom)) - reserve_out``.
 
-An exact count is decided on its total. An uncertain one is denied if it is over by its total, and allowed if
-it is under by its bound; between the two :class:`Uncertain` decides.
+An exact count is decided on its total. An estimate is denied if its total is over the limit, and allowed if
+its upper bound is within it; between the two :class:`Uncertain` decides.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.requests import By
 from tokenbox.content.weight import exact_weight, weight_text
+from tokenbox.errors import shown
 from tokenbox.integers import MAX_INTEGER, whole
 from tokenbox.models import usable_of
 from tokenbox.policy.errors import InvalidPolicy, unknown_window
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GuardLimits:
-    """What a request must keep to, in tokens.
+    """The limits of a request, in tokens.
 
-    ``max_ctx`` holds input and output together; ``reserve_out`` stays free for the answer; ``headroom`` is
+    ``max_ctx`` holds input and output together; ``reserve_out`` is reserved for the answer; ``headroom`` is
     the fraction of the window kept free as a margin; ``max_input`` is a limit of the input alone, if there is
-    one. ``sources`` says, by the name of the field, where a figure comes from.
+    one. ``sources`` names the source of a figure, by its field.
     """
 
     max_ctx: int
@@ -44,10 +45,10 @@ class GuardLimits:
     max_input: int | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     input_limit: int = field(init=False, repr=False, compare=False)
-    """The most input that passes: the smallest limit wins. Below 0 if nothing does."""
+    """The most input that passes, by the smaller limit. Below 0 if none passes."""
 
     def __post_init__(self) -> None:
-        room = self.window_room  # asked for many times of each request
+        room = self.window_room
         limit = room if self.max_input is None else min(room, self.max_input)
         object.__setattr__(self, "input_limit", limit)
 
@@ -60,7 +61,7 @@ class GuardLimits:
         max_input: object = None,
         sources: Mapping[str, str] | None = None,
     ) -> GuardLimits:
-        """The limits, checked. Raises :class:`InvalidPolicy`."""
+        """Validate the limits. Raises :class:`InvalidPolicy`."""
         return cls(
             tokens(max_ctx, "max_ctx"),
             tokens(reserve_out, "reserve_out"),
@@ -71,7 +72,7 @@ class GuardLimits:
 
     @classmethod
     def of_model(cls, figures: ModelFigures) -> GuardLimits:
-        """The limits of a request to a model. Raises :class:`UnknownWindow`."""
+        """Return the limits of a request to a model. Raises :class:`UnknownWindow`."""
         if figures.context_window is None or figures.output_reserve is None:
             raise unknown_window(figures.model)
         sources = {_FIELDS[name]: source for name, source in figures.sources.items() if name in _FIELDS}
@@ -81,12 +82,12 @@ class GuardLimits:
 
     @property
     def usable(self) -> int:
-        """``floor(max_ctx * (1 - headroom))``: what input and output may take together."""
+        """``floor(max_ctx * (1 - headroom))``: the most that input and output may take together."""
         return usable_of(self.max_ctx, self.headroom)
 
     @property
     def window_room(self) -> int:
-        """What the window leaves for the input; below 0 if the reserve alone is too large."""
+        """The tokens that the window leaves for the input; below 0 if the reserve alone is too large."""
         return self.usable - self.reserve_out
 
     @property
@@ -95,15 +96,15 @@ class GuardLimits:
         return self.max_input is not None and self.max_input < self.window_room
 
     def denies(self, tokens_in: int) -> bool:
-        """The rule itself: as all but the headroom is whole, it is that of ADR 007, in whole numbers."""
+        """Apply the rule of ADR 007, in integers."""
         return tokens_in > self.input_limit
 
     def largest_reserve(self, tokens_in: int) -> int:
-        """The most output that may be reserved beside that input; below 0 if not even none."""
+        """Return the largest reserve beside that input; below 0 if the input alone is too large."""
         return self.usable - tokens_in
 
     def smallest_window(self, tokens_in: int) -> int:
-        """The smallest ``max_ctx`` that lets that input pass, all else being equal."""
+        """Return the smallest ``max_ctx`` that lets that input pass, all else being equal."""
         needed = Fraction(tokens_in + self.reserve_out) / (1 - self.headroom)
         return -(-needed.numerator // needed.denominator)
 
@@ -124,12 +125,11 @@ MARGINS: Final[Mapping[By, Fraction]] = {
     By.SERVER: Fraction(5, 100),
     By.PUBLISHED: Fraction(5, 100),
     By.TEXT: Fraction(15, 100),
-    By.MARKERS: Fraction(0),  # counted generously: the total has its margin
+    By.MARKERS: Fraction(0),  # counted generously: the total includes a margin
     By.MARGIN: Fraction(0),
     By.CHARS4: Fraction(15, 100),
 }
 """The margin of an estimate, as a share of its total, by who counted."""
-
 
 # The figures of a model by the names of ADR 007.
 _FIELDS: Final = {
@@ -141,18 +141,18 @@ _FIELDS: Final = {
 
 
 class Uncertain(StrEnum):
-    """The setting ``policy.uncertain``: what decides where an estimate fits by total, not by bound."""
+    """The setting ``policy.uncertain``: what decides if an estimate fits by its total, not by its bound."""
 
     MARGIN = "margin"
     """The total and its margin."""
     BOUND = "bound"
-    """The bound: nothing uncertain passes."""
+    """The upper bound: nothing uncertain passes."""
     ALLOW = "allow"
     """The total."""
 
 
 class Basis(StrEnum):
-    """Which figure of the count decided."""
+    """The figure of the count that decided."""
 
     EXACT = "exact"
     TOTAL = "total"
@@ -161,7 +161,7 @@ class Basis(StrEnum):
 
 
 class Binding(StrEnum):
-    """Which limit decided."""
+    """The limit that decided."""
 
     CONTEXT_WINDOW = "context_window"
     MAX_INPUT_TOKENS = "max_input_tokens"
@@ -169,9 +169,9 @@ class Binding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a request may be sent, and which figure decided.
+    """The decision whether a request may be sent, and the figure that decided.
 
-    ``tokens`` is what the limits have to leave for the input: the total, also with its margin, or the bound.
+    ``tokens`` is that figure: the total, the total with its margin, or the upper bound.
     """
 
     ok: bool
@@ -188,7 +188,7 @@ class Verdict:
 
     @property
     def over(self) -> int:
-        """By how many tokens the input is over its limit; 0 or less if it is not."""
+        """By how many tokens the input exceeds its limit; 0 or less if it fits."""
         return self.tokens - self.limits.input_limit
 
     def to_dict(self) -> dict[str, object]:
@@ -205,15 +205,15 @@ class Verdict:
 
 
 def checked_uncertain(value: object) -> Uncertain:
-    """``value`` as :class:`Uncertain`. Raises :class:`InvalidPolicy`."""
+    """Return ``value`` as :class:`Uncertain`. Raises :class:`InvalidPolicy`."""
     if isinstance(value, str) and value in set(Uncertain):
         return Uncertain(value)
-    shown, names = f"{value!r:.60}", ", ".join(one.value for one in Uncertain)
-    raise InvalidPolicy(f"policy.uncertain is one of {names}, not {shown}.", field="uncertain", value=shown)
+    given, names = shown(value), ", ".join(one.value for one in Uncertain)
+    raise InvalidPolicy(f"policy.uncertain is one of {names}, not {given}.", field="uncertain", value=given)
 
 
 def guard(count: Count, limits: GuardLimits, uncertain: Uncertain = Uncertain.MARGIN) -> Verdict:
-    """Whether a request of that count may be sent within ``limits``."""
+    """Decide whether a request of that count may be sent within ``limits``."""
     tokens, basis = needed(count, uncertain)
     if basis is not Basis.EXACT and limits.denies(in_window(count)):
         basis = Basis.TOTAL
@@ -221,7 +221,7 @@ def guard(count: Count, limits: GuardLimits, uncertain: Uncertain = Uncertain.MA
 
 
 def needed(count: Count, uncertain: Uncertain = Uncertain.MARGIN) -> tuple[int, Basis]:
-    """How many tokens of input a limit has to leave for the request to pass, and which figure that is."""
+    """Return the tokens that the limit must leave for the input, and which figure that is."""
     total = in_window(count)
     if count.exact:
         return total, Basis.EXACT
@@ -235,35 +235,36 @@ def needed(count: Count, uncertain: Uncertain = Uncertain.MARGIN) -> tuple[int, 
 
 
 def in_window(count: Count) -> int:
-    """The total; of several prompts, each of which has the window for itself, the largest."""
+    """Return the total; of several prompts the largest, since each has the window for itself."""
     return count.total if count.largest is None else count.largest
 
 
 def tokens(value: object, name: str) -> int:
-    """``value``, an integer of any library, as a number of tokens. Raises :class:`InvalidPolicy`."""
+    """Return ``value``, an integer of any library, as a number of tokens. Raises :class:`InvalidPolicy`."""
     number = whole(value)
     if number is None or not 0 <= number <= MAX_INTEGER:
         raise InvalidPolicy(
-            f"{name} is a whole number of tokens, from 0 to {MAX_INTEGER:,}, not {value!r:.80}.",
+            f"{name} is a whole number of tokens, from 0 to {MAX_INTEGER:,}, not {shown(value)}.",
             field=name,
-            value=f"{value!r:.80}",
+            value=shown(value),
         )
     return number
 
 
 def exact_headroom(value: object) -> Fraction:
-    """``value`` as an exact fraction of the window, 0 <= headroom < 1. Raises :class:`InvalidPolicy`.
+    """Return ``value`` as an exact fraction of the window, 0 <= headroom < 1. Raises :class:`InvalidPolicy`.
 
-    A decimal string such as ``"0.05"``, a Decimal, a Fraction, 0, or a float by its shortest decimal form.
+    It is a decimal string such as ``"0.05"``, a Decimal, a Fraction, 0, or a float by its shortest decimal
+    form.
     """
     try:
         fraction = Fraction(exact_weight(value))
     except (TypeError, ValueError) as error:
-        said = str(error).replace("a weight", "a headroom")
+        cause = str(error).replace("a weight", "a headroom")
         raise InvalidPolicy(
-            f"headroom is a decimal such as '0.05', not {value!r:.80}: {said:.160}.",
+            f"headroom is a decimal such as '0.05', not {shown(value)}: {cause:.160}.",
             field="headroom",
-            value=f"{value!r:.80}",
+            value=shown(value),
         ) from None
     if fraction >= 1:
         raise InvalidPolicy(

@@ -1,4 +1,4 @@
-"""Chat messages as chunks: packed by the window, or as a user's strategy chose."""
+"""Chat messages as chunks: packed by the window, or by a user's strategy."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from tokenbox.policy.chunks import Chunks
     from tokenbox.policy.estimate import Counts
 
-# Tokens by which a message may count more among others than measured alone.
+# Tokens by which a message may count more among others than alone.
 SLACK: Final = 4
 
 
 def windowed(
     request: Chunks, budget: int, counter: Counts
 ) -> tuple[Fitted[Any], list[ChunkPlan], list[SummaryOp]]:
-    """The strategy ``window``: whole exchanges leave, the oldest first."""
+    """Evict whole exchanges, the oldest first: the strategy ``window``."""
     made = fit(request.items, budget, request_counter(counter), tools=request.tools or None)
     return made, chunk_plans(request, made), _summaries(request, made, counter)
 
@@ -35,12 +35,13 @@ def windowed(
 def chosen(
     request: Chunks, indices: Sequence[int], name: str, counter: Counts
 ) -> tuple[Fitted[Any], list[ChunkPlan]]:
-    """What a user's strategy chose. Raises :class:`StrategyFailed` if that parts a call from its result."""
+    """Return a user's choice. Raises :class:`StrategyFailed` if it separates a call from its result."""
     selected = [request.items[i] for i in indices]
     made = fit(selected, None, request_counter(counter), tools=request.tools or None)
     if made.evicted:
         raise StrategyFailed(
-            f"the strategy {name} parted a tool call from its results, which no server takes.", strategy=name
+            f"the strategy {name} separated a tool call from its results, which no server accepts.",
+            strategy=name,
         )
     sizes = sizes_of(request, counter)
     kept = set(indices)
@@ -58,7 +59,7 @@ def chosen(
 
 
 def candidates_of(request: Chunks, counter: Counts) -> list[Candidate]:
-    """The messages as a strategy sees them: critical are the system's, and the last of the user."""
+    """Return the messages as a strategy sees them. System messages and the last user message are critical."""
     messages: Sequence[Message] = request.items
     last = max((i for i, message in enumerate(messages) if message.role is Role.USER), default=-1)
     return [
@@ -76,7 +77,7 @@ def candidates_of(request: Chunks, counter: Counts) -> list[Candidate]:
 
 
 def chunk_plans(request: Chunks, made: Fitted[Any]) -> list[ChunkPlan]:
-    """What became of each message, with the reason where it left."""
+    """Return the decision about each message, with the reason if it was evicted."""
     why = {number: step.why for step in made.steps for number in step.messages}
     return [
         ChunkPlan(
@@ -92,22 +93,17 @@ def chunk_plans(request: Chunks, made: Fitted[Any]) -> list[ChunkPlan]:
 
 
 def _summaries(request: Chunks, made: Fitted[Any], counter: Counts) -> list[SummaryOp]:
-    """Everything that left could be told in one system message of the room that is left."""
-    gone = sorted(made.gone)
-    if not gone or made.budget is None:
+    """Return one summary of all evicted messages, as a system message in the room that is left."""
+    evicted = sorted(made.gone)
+    if not evicted or made.budget is None:
         return []
-    at_most = made.budget - made.total - _frame(made, counter)
-    size = sum(made.sizes[i] for i in gone)
+    try:
+        frame = sizes_of_messages(counter, [Message.of({"role": "system", "content": "x"})])[0] + SLACK
+    except TokenboxError:  # a format without system messages
+        return []
+    at_most = made.budget - made.total - frame
+    size = sum(made.sizes[i] for i in evicted)
     if not 0 < at_most < size:
         return []
-    names = tuple(request.ids[i] for i in gone)
+    names = tuple(request.ids[i] for i in evicted)
     return [SummaryOp(names, size, at_most, names)]
-
-
-def _frame(made: Fitted[Any], counter: Counts) -> int:
-    """What a chat format puts around one system message more."""
-    told = Message.of({"role": "system", "content": "x"})
-    try:
-        return sizes_of_messages(counter, [told])[0] + SLACK
-    except TokenboxError:
-        return made.budget or 0  # a format without system messages: nothing can be told so

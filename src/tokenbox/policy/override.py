@@ -2,7 +2,7 @@
 
     ctx.enforce(model, chunks, override=override.allow_over_context("the server truncates, we checked"))
 
-There is no setting, variable or file that allows it for good.
+No setting, variable or file allows it permanently.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from tokenbox.errors import TokenboxError
 
 __all__ = ["Override", "allow_over_context"]
 
-# A reason is for people; a record is not the place for a text without end.
+# The longest reason that a record accepts, in characters.
 MAX_REASON = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """The permission to send one request although it is over the context, and why."""
+    """The permission to send one request although it exceeds the context, with a reason."""
 
     reason: str | None = None
 
@@ -28,13 +28,13 @@ class Override:
 
 
 class InvalidOverride(TokenboxError):
-    """What was given as an override is none."""
+    """The reason of an override is not a text of at most 1,000 characters."""
 
     code = "invalid_override"
 
 
 def allow_over_context(reason: str | None = None) -> Override:
-    """Let one request pass although it is over. ``reason`` goes into the record as it is.
+    """Let one request pass although it exceeds the context. ``reason`` is recorded as it is.
 
     Raises :class:`InvalidOverride` for a reason that is not a text of at most 1,000 characters.
     """

@@ -1,4 +1,4 @@
-"""Packing: what of a request would be sent within its limits. A plan only."""
+"""Packing: plan what of a request would be sent within its limits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Planned(NamedTuple):
-    """What a strategy made of a request."""
+    """The result of a strategy."""
 
     layout: AnyLayout
     chunks: Sequence[ChunkPlan]
@@ -52,13 +52,13 @@ def pack(
     model: str | None = None,
     uncertain: Uncertain | str = Uncertain.MARGIN,
 ) -> PackPlan:
-    """The plan of ``strategy`` (default: the one of the chunks' kind) within ``limits``.
+    """Plan a request by ``strategy`` (default: that of the chunks' kind) within ``limits``.
 
     ``box`` cuts and drops sections by priority (Token Box Model), ``ladder`` gives blocks lesser forms,
-    ``window`` leaves out what is oldest. Where the count of what is left is uncertain, so much is left out
-    that the guard lets the rest pass under ``uncertain``. Raises ``ContextCriticalOverflow`` if what must be
-    kept does not fit, :class:`UnknownStrategy` and ``StrategyFailed``, and :class:`InvalidPolicy` if the
-    reserve leaves no room at all.
+    ``window`` drops the oldest. If the count of the plan is an estimate, enough is dropped that the guard
+    lets the rest pass under ``uncertain``. Raises ``ContextCriticalOverflow`` if what must be kept does not
+    fit, :class:`UnknownStrategy` and ``StrategyFailed``, and :class:`InvalidPolicy` if the reserve leaves no
+    room at all.
     """
     rule = checked_uncertain(uncertain)
     if limits.input_limit < 0:
@@ -71,15 +71,14 @@ def pack(
         )
     name = strategy_name(request, strategy)
     budget = limits.input_limit
-    planned, count = _planned(strategy, request, budget, counter)
+    planned, count = _plan(strategy, request, budget, counter)
     while limits.denies(tokens := needed(count, rule)[0]) and budget > 0:
-        # What an estimate needs grows with its total: the budget shrinks in proportion, and by 1 at least.
+        # The margin of an estimate grows with its total: shrink the budget in proportion, and by at least 1.
         budget = min(budget - 1, budget * limits.input_limit // tokens)
-        planned, count = _planned(strategy, request, budget, counter)
-    gone = [chunk.decision.value in _GONE for chunk in planned.chunks]
+        planned, count = _plan(strategy, request, budget, counter)
     return PackPlan(
-        packed=tuple(chunk for chunk, is_gone in zip(planned.chunks, gone, strict=True) if not is_gone),
-        dropped=tuple(chunk for chunk, is_gone in zip(planned.chunks, gone, strict=True) if is_gone),
+        packed=tuple(chunk for chunk in planned.chunks if chunk.decision.value not in _DROPPED),
+        dropped=tuple(chunk for chunk in planned.chunks if chunk.decision.value in _DROPPED),
         summary_ops=tuple(planned.summary_ops),
         layout=planned.layout,
         request=request,
@@ -91,14 +90,14 @@ def pack(
     )
 
 
-def _planned(
+def _plan(
     strategy: str | Strategy | None, request: Chunks, budget: int, counter: Counts
 ) -> tuple[Planned, Count]:
-    """What the strategy makes of a budget, and its count."""
+    """Return the plan of the strategy for a budget, and the count of what it sends."""
     if strategy is None or isinstance(strategy, str):
-        planned = _named(strategy_name(request, strategy), request.kind)(request, budget, counter)
+        planned = _planner(strategy_name(request, strategy), request.kind)(request, budget, counter)
     else:
-        planned = _chosen(strategy, request, budget, counter)
+        planned = _by_function(strategy, request, budget, counter)
     made = planned.layout
     if isinstance(made, Fitted):
         items = [Item((Message.of(message),)) for message in made.messages]
@@ -107,13 +106,13 @@ def _planned(
 
 
 def strategy_name(request: Chunks, strategy: str | Strategy | None) -> str:
-    """How a record calls the strategy."""
+    """Return the name of the strategy in records."""
     if strategy is None:
         return DEFAULT_STRATEGY[request.kind]
     return strategy if isinstance(strategy, str) else name_of(strategy)
 
 
-# The strategies that have a name.
+# The built-in strategies.
 
 
 def _box(request: Chunks, budget: int, counter: Counts) -> Planned:
@@ -137,7 +136,7 @@ def _ladder(request: Chunks, budget: int, counter: Counts) -> Planned:
 
 
 def _window(request: Chunks, budget: int, counter: Counts) -> Planned:
-    """Of messages, whole exchanges leave, the oldest first; of sections, the first flexible ones."""
+    """Drop the oldest exchanges of messages, or the first flexible sections."""
     if request.kind is ChunkKind.MESSAGES:
         return Planned(*messages.windowed(request, budget, counter))
     tokenizer = text_counter(counter)
@@ -151,7 +150,7 @@ def _window(request: Chunks, budget: int, counter: Counts) -> Planned:
     critical = [one.index for one in candidates if one.critical]
     if kept == critical and count_whole(critical) > budget:
         layout(request.sections, budget, tokenizer, request.separator)  # raises, with all the figures
-    return _laid_out([(i, None) for i in kept], "window", candidates, request, budget, tokenizer)
+    return _sections_chosen([(i, None) for i in kept], "window", candidates, request, budget, tokenizer)
 
 
 DEFAULT_STRATEGY: Final[Mapping[ChunkKind, str]] = {
@@ -172,10 +171,10 @@ def fits_kind(name: str, kind: ChunkKind) -> bool:
 
 
 # Decisions and forms that send nothing of the chunk's own.
-_GONE: Final = frozenset({"dropped", "merged", "omitted", "evicted"})
+_DROPPED: Final = frozenset({"dropped", "merged", "omitted", "evicted"})
 
 
-def _named(name: str, kind: ChunkKind) -> Callable[[Chunks, int, Counts], Planned]:
+def _planner(name: str, kind: ChunkKind) -> Callable[[Chunks, int, Counts], Planned]:
     planners = _STRATEGIES.get(name)
     if planners is None:
         raise UnknownStrategy(
@@ -192,20 +191,20 @@ def _named(name: str, kind: ChunkKind) -> Callable[[Chunks, int, Counts], Planne
     return planners[kind]
 
 
-# Strategies of the user's own.
+# Strategies of users.
 
 
-def _chosen(strategy: Strategy, request: Chunks, budget: int, counter: Counts) -> Planned:
-    """What a strategy of the user's own makes of it."""
+def _by_function(strategy: Strategy, request: Chunks, budget: int, counter: Counts) -> Planned:
+    """Plan by a user's strategy."""
     try:
-        return _as_chosen(strategy, request, budget, counter)
+        return _choose(strategy, request, budget, counter)
     except StrategyFailed:
-        # Where not even what must be kept fits, no strategy is to blame: this says so, with the figures.
-        _named(DEFAULT_STRATEGY[request.kind], request.kind)(request, budget, counter)
+        # If not even what must be kept fits, no strategy is to blame: this raises that, with the figures.
+        _planner(DEFAULT_STRATEGY[request.kind], request.kind)(request, budget, counter)
         raise
 
 
-def _as_chosen(strategy: Strategy, request: Chunks, budget: int, counter: Counts) -> Planned:
+def _choose(strategy: Strategy, request: Chunks, budget: int, counter: Counts) -> Planned:
     name = name_of(strategy)
     if request.kind is ChunkKind.MESSAGES:
         candidates = messages.candidates_of(request, counter)
@@ -220,13 +219,13 @@ def _as_chosen(strategy: Strategy, request: Chunks, budget: int, counter: Counts
         if request.kind is ChunkKind.BLOCKS:
             made = _blocks_chosen(picked, candidates, request, tokenizer)
         else:
-            made = _laid_out(picked, name, candidates, request, budget, tokenizer)
+            made = _sections_chosen(picked, name, candidates, request, budget, tokenizer)
     check_budget(name, made.layout.total, budget)
     return made
 
 
 def _text_count(counter: Counts) -> Callable[[str], int]:
-    """Counts a text; for a chat format, as the message of a user."""
+    """Return a function that counts a text; for a chat format, as a user's message."""
     if not isinstance(counter, RequestCounter):
         return counter.count
     return lambda text: (
@@ -235,7 +234,7 @@ def _text_count(counter: Counts) -> Callable[[str], int]:
 
 
 def _candidates(request: Chunks, tokenizer: Tokenizer) -> list[Candidate]:
-    """The chunks as a strategy sees them. An annotation is not a candidate: it is about other blocks."""
+    """Return the chunks as a strategy sees them, without annotations, which are about other blocks."""
     if request.kind is ChunkKind.BLOCKS:
         return _block_candidates(request, tokenizer)
     sizes = COUNTS.each(tokenizer, request.texts)
@@ -245,7 +244,7 @@ def _candidates(request: Chunks, tokenizer: Tokenizer) -> list[Candidate]:
     ]
 
 
-def _laid_out(
+def _sections_chosen(
     chosen: Sequence[tuple[int, str | None]],
     name: str,
     candidates: Sequence[Candidate],
@@ -253,7 +252,7 @@ def _laid_out(
     budget: int,
     tokenizer: Tokenizer,
 ) -> Planned:
-    """The sections that were chosen, as one text."""
+    """Return the chosen sections as one text."""
     texts: list[str | None] = [None] * len(candidates)
     for index, changed in chosen:
         texts[index] = candidates[index].text if changed is None else changed
@@ -319,7 +318,7 @@ def _blocks_chosen(
     request: Chunks,
     tokenizer: Tokenizer,
 ) -> Planned:
-    """The blocks that were chosen, rendered in full."""
+    """Return the chosen blocks, rendered in full."""
     places = [request.ids.index(one.id) for one in candidates]
     made: BlockLayout = render_blocks(
         [request.items[places[index]] for index, _ in chosen], tokenizer, verbosity="full"

@@ -1,4 +1,4 @@
-"""The answers of the policy, as values: an estimate, a plan, an enforcement with its remedies."""
+"""The results of the policy: an estimate, a plan, an enforcement with its remedies."""
 
 from __future__ import annotations
 
@@ -36,9 +36,11 @@ SCHEMA_ENFORCEMENT = "tokenbox.enforcement/2"
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a request counts. ``count`` is that of the whole that would be sent, with separators, markup or
-    chat format; ``per_chunk`` what each chunk counts alone, in order, so they do not add up to it.
-    """  # noqa: D205  # one sentence
+    """The count of a request.
+
+    ``count`` is that of everything that would be sent, with separators, markup or chat format. ``per_chunk``
+    has the count of each chunk alone, so these do not add up to it.
+    """
 
     count: Count
     per_chunk: tuple[int, ...]
@@ -71,7 +73,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class ChunkPlan:
-    """What becomes of one chunk, in tokens: ``base_size`` of it as given, ``size`` of what would be sent."""
+    """The decision about a chunk, in tokens: ``base_size`` is its own size, ``size`` what would be sent."""
 
     index: int
     id: str
@@ -93,10 +95,10 @@ class ChunkPlan:
 
 @dataclass(frozen=True, slots=True)
 class SummaryOp:
-    """What a user could summarize. Nothing is summarized here.
+    """A summary that the user could write. Nothing is summarized here.
 
-    If what ``chunks`` say (``size`` tokens) were said in at most ``at_most`` tokens, then packing again would
-    keep all of ``brings_back`` whole; where that is ``chunks`` itself, the summary is what comes back.
+    If the content of ``chunks`` (``size`` tokens) were summarized in at most ``at_most`` tokens, packing
+    again would keep all of ``brings_back`` unchanged. If that is ``chunks`` itself, the summary is kept.
     """
 
     chunks: tuple[str, ...]
@@ -105,10 +107,10 @@ class SummaryOp:
     brings_back: tuple[str, ...]
 
     def say(self, about: str = "") -> str:
-        what = ", ".join(self.chunks)
+        names = ", ".join(self.chunks)
         back = "its summary" if self.brings_back == self.chunks else ", ".join(self.brings_back)
         return (
-            f"summarize {what} ({about}{self.size:,} tokens) to at most {self.at_most:,}: brings back {back}"
+            f"summarize {names} ({about}{self.size:,} tokens) to at most {self.at_most:,}: brings back {back}"
         )
 
     def to_dict(self) -> dict[str, object]:
@@ -122,11 +124,11 @@ class SummaryOp:
 
 @dataclass(frozen=True)
 class PackPlan:
-    """What would be sent of the chunks, and what would not. A plan: nothing was sent, no model was asked.
+    """The plan of what would be sent of the chunks, and what would not. Nothing was sent.
 
-    ``packed`` and ``dropped`` are every chunk once, in the order given. ``layout`` is the record of the
-    strategy's engine, whose ``text`` (or ``messages``) is what would be sent; ``total <= budget``. The budget
-    is what the limits leave for the input; less where only less passes the guard, for the count is uncertain.
+    ``packed`` and ``dropped`` contain every chunk once, in the order given. ``layout`` is the record of the
+    strategy's engine, whose ``text`` or ``messages`` would be sent; ``total <= budget``. The budget is what
+    the limits leave for the input, or less if the count is an estimate and the guard passes only less.
     """
 
     packed: tuple[ChunkPlan, ...]
@@ -150,19 +152,19 @@ class PackPlan:
 
     @property
     def text(self) -> str:
-        """What would be sent, as one text; of messages, as JSON."""
+        """The text that would be sent; for messages, their JSON."""
         return emitted(self.layout.messages) if isinstance(self.layout, Fitted) else self.layout.text
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """What would be sent, where that is chat messages. Raises :class:`PolicyError` where it is text."""
+        """The chat messages that would be sent. Raises :class:`PolicyError` for a plan of texts or blocks."""
         if not isinstance(self.layout, Fitted):
             raise PolicyError("this plan is of texts or blocks: it has a text, and no messages.")
         return [message.to_dict() for message in self.layout.messages]
 
     @property
     def emitted(self) -> bytes:
-        """What would be sent, as the bytes that a proof is about."""
+        """The bytes that would be sent, as in a proof."""
         return self.text.encode()
 
     @property
@@ -175,7 +177,7 @@ class PackPlan:
         return in_words("PackPlan", self.total, self.budget, by, decisions, exact=self.exact)
 
     def _repr_html_(self) -> str:
-        """A small picture, for notebooks."""
+        """Return a figure for notebooks."""
         chunks = sorted((*self.packed, *self.dropped), key=lambda chunk: chunk.index)
         rows = [
             FigureRow(chunk.id, chunk.decision.value, chunk.base_size, chunk.size, chunk.why)
@@ -210,7 +212,7 @@ class PackPlan:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The numbers behind an enforcement. ``notes``: what does not decide, but should be known."""
+    """The figures of an enforcement. ``notes`` are facts that did not decide."""
 
     verdict: Verdict
     overridden: bool = False
@@ -234,12 +236,12 @@ class Why:
 
     @property
     def over(self) -> int:
-        """By how many tokens the input is over its limit: 0 or less if it is not."""
+        """By how many tokens the input exceeds its limit; 0 or less if it fits."""
         return self.verdict.over
 
     @property
     def say(self) -> str:
-        """The whole in one sentence."""
+        """All figures in one sentence."""
         about = "" if self.exact else "~"
         limits, verdict = self.limits, self.verdict
         added = {Basis.MARGIN: ", with its margin", Basis.AT_MOST: ", at most"}.get(verdict.basis)
@@ -282,7 +284,7 @@ class Why:
 
 @dataclass(frozen=True, slots=True)
 class LowerMaxTokens:
-    """Ask for at most ``max_tokens`` of output. One more would be refused, or more than the model gives."""
+    """Request at most ``max_tokens`` of output. One more would be refused, or exceeds the model's limit."""
 
     max_tokens: int
     asked: int
@@ -310,10 +312,10 @@ class CutChunks:
     @property
     def say(self) -> str:
         about = "" if self.plan.exact else "~"
-        gone = {chunk.index for chunk in self.plan.dropped}
+        dropped = {chunk.index for chunk in self.plan.dropped}
         parts = [
             f"drop {cut.id} ({about}{cut.base_size:,})"
-            if cut.index in gone
+            if cut.index in dropped
             else f"cut {cut.id} from {about}{cut.base_size:,} to {about}{cut.size:,}"
             for cut in self.cuts
         ]
@@ -333,9 +335,9 @@ class CutChunks:
 
 @dataclass(frozen=True, slots=True)
 class LargerWindow:
-    """Use a model that holds at least ``max_ctx`` tokens. One less would be refused.
+    """Use a model with a window of at least ``max_ctx`` tokens. One less would be refused.
 
-    ``models`` are those we know of that are counted alike and let the request pass, the smallest first.
+    ``models`` are known models that are counted alike and let the request pass, the smallest first.
     """
 
     max_ctx: int
@@ -360,16 +362,16 @@ class LargerWindow:
 
 
 Remedy = LowerMaxTokens | CutChunks | LargerWindow
-# Cuts named in a sentence; the record has all of them.
+# Cuts that are named in the sentence; the record has all of them.
 SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Enforcement:
-    """Whether a request may be sent. ``why`` has the numbers, also if it may.
+    """The decision whether a request may be sent. ``why`` has the figures in either case.
 
-    ``plan``: the smallest changes, any one of which lets it pass; empty if it passes. ``overridden`` requests
-    are ``ok`` although they are over; their ``plan`` is there too.
+    ``plan`` has the smallest changes, each sufficient alone; it is empty if it passes. A request with an
+    override is ``ok`` although it is over, and has a ``plan``, too.
     """
 
     ok: bool
@@ -399,7 +401,7 @@ class Enforcement:
         return f"<Enforcement: {'may be sent' if self.ok else 'refused'}; {self.why.say}>"
 
     def _repr_html_(self) -> str:
-        """A small picture, for notebooks."""
+        """Return a figure for notebooks."""
         return figure(
             f"{'May be sent' if self.ok else 'Refused'} · {self.model or self.tokenizer.name}",
             [FigureRow("the input", "kept" if self.ok else "refused", None, self.tokens_in, (self.why.say,))],
@@ -428,7 +430,7 @@ def _percent(limits: GuardLimits) -> str:
 
 
 def emitted(messages: Sequence[Any]) -> str:
-    """The messages that would be sent, as JSON."""
+    """Return the messages that would be sent, as JSON."""
     return json.dumps(
         [Message.of(message).to_dict(declared=False) for message in messages],
         ensure_ascii=False,

@@ -1,6 +1,7 @@
-"""Strategies: ours by name, and a user's own: what it is given, what it must give back, how that is checked.
+"""Strategies of users: their candidates, their choices, and how these are validated.
 
-A user's is a function, the name of an entry point of ``tokenbox.strategies``, or ``module:function``.
+A strategy is a built-in name, a function, the name of an entry point of ``tokenbox.strategies``, or
+``module:function``.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ if TYPE_CHECKING:
 SCHEMA = "tokenbox.choice/1"
 GROUP: Final = "tokenbox.strategies"
 STRATEGY_NAMES: Final = ("box", "ladder", "window")
-"""The strategies that come with the package."""
+"""The built-in strategies that use an engine."""
 WORTH: Final = "worth"
-"""Ours as well, and called like a user's: what the last question needs most stays."""
+"""The built-in strategy that works as a user's does: it keeps what is most relevant to the last question."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One chunk as a strategy sees it. ``tokens`` is what it counts alone.
+    """A chunk as a strategy sees it. ``tokens`` is its count alone.
 
-    ``priority``: of a section its number, of a block that of its class (0 is the most urgent), of a message
-    None. ``critical``: must be in the result, unchanged.
+    ``priority`` is a section's number, a block's class (0 is the most urgent), or None for a message.
+    ``critical`` chunks must be in the result, unchanged.
     """
 
     index: int
@@ -46,15 +47,15 @@ class Candidate:
 
 
 Choice = int | tuple[int, str]
-"""A chunk by its index, whole; or, of a section, its index and the text that takes its place."""
+"""The index of a chunk; or the index of a section, and the text that replaces it."""
 
 Strategy = Callable[[Sequence[Candidate], int, Callable[[str], int]], Iterable[Choice]]
-"""``strategy(candidates, budget, count)`` gives what to send, in order. It must depend on nothing else."""
+"""``strategy(candidates, budget, count)`` returns what to send, in order. It must depend on nothing else."""
 
 
 @dataclass(frozen=True)
 class ChosenLayout:
-    """What a strategy chose, counted as a whole. ``texts`` has None for a chunk that was left out."""
+    """The choice of a strategy, counted as a whole. ``texts`` has None for a chunk that was left out."""
 
     ids: tuple[str, ...]
     order: tuple[int, ...]
@@ -70,8 +71,8 @@ class ChosenLayout:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 (hex) over the RFC 8785 JSON of what decides the result, and of the result."""
-        import rfc8785  # noqa: PLC0415  # only who asks for a digest pays for it
+        """SHA-256 (hex) of the RFC 8785 JSON of the arguments and the result."""
+        import rfc8785  # noqa: PLC0415  # slow to import, and only needed for a digest
 
         record = {**self.to_dict(), "text": None, "digest": None, "emitted": text_digest(self.text).hex()}
         return hashlib.sha256(rfc8785.dumps(cast("Any", record))).hexdigest()
@@ -96,7 +97,7 @@ class ChosenLayout:
 
 
 def name_of(strategy: object) -> str:
-    """How a record calls a user's strategy: its module and name, and its ``version`` if it has one."""
+    """Return the name of a user's strategy in records: its module and name, and its ``version`` if any."""
     own = strategy if hasattr(strategy, "__qualname__") else type(strategy)
     version = getattr(strategy, "version", None)
     name = f"{getattr(own, '__module__', '?')}:{getattr(own, '__qualname__', type(strategy).__qualname__)}"
@@ -111,10 +112,10 @@ def choose(
     *,
     may_change: bool,
 ) -> list[tuple[int, str | None]]:
-    """What the strategy chose: ``(index, new text or None)`` in order. It is run twice.
+    """Run the strategy twice, and return its choice: ``(index, new text or None)`` in order.
 
-    Raises :class:`StrategyFailed` if it raises, gives two answers, or one that names a chunk that is not
-    there, one twice, or a new text where ``may_change`` is False or the chunk is critical.
+    Raises :class:`StrategyFailed` if it raises, if the two answers differ, or if the answer has an unknown
+    index, an index twice, or a new text where ``may_change`` is false or the chunk is critical.
     """
     name, given = name_of(strategy), tuple(candidates)
     first, second = (_run(strategy, name, given, budget, count) for _ in range(2))
@@ -173,8 +174,8 @@ def _run(
     return chosen
 
 
-def _broken(name: str, what: str) -> StrategyFailed:
-    return StrategyFailed(f"the strategy {name} {what}.", strategy=name)
+def _broken(name: str, fault: str) -> StrategyFailed:
+    return StrategyFailed(f"the strategy {name} {fault}.", strategy=name)
 
 
 def _shown(value: object) -> str:
@@ -185,16 +186,16 @@ def _shown(value: object) -> str:
 def oldest_first(
     candidates: Sequence[Candidate], budget: int, count_whole: Callable[[Sequence[int]], int]
 ) -> list[int]:
-    """The strategy ``window`` for sections: the first flexible ones go until the rest fits.
+    """Drop the first flexible sections until the rest fits: the strategy ``window`` for sections.
 
-    Fewest are left out such that one fewer would be over.
+    As few are dropped as possible.
     """
     everything = [one.index for one in candidates]
     flexible = [one.index for one in candidates if not one.critical]
 
-    def rest(gone: int) -> list[int]:
-        out = set(flexible[:gone])
-        return [i for i in everything if i not in out]
+    def rest(number: int) -> list[int]:
+        dropped = set(flexible[:number])
+        return [i for i in everything if i not in dropped]
 
     low, high = 0, len(flexible)
     while low < high:
@@ -207,12 +208,13 @@ def oldest_first(
 
 
 def strategy_of(value: object) -> str | Strategy | None:
-    """The strategy that ``value`` is or names: ours, an entry point's, ``module:function``, or a callable.
+    """Return the strategy that ``value`` is or names.
 
-    Raises :class:`UnknownStrategy`, and :class:`StrategyFailed` (with its cause) where it cannot be imported.
+    It is built in, of an entry point, of ``module:function``, or a callable. Raises :class:`UnknownStrategy`,
+    and :class:`StrategyFailed` (with its cause) if it cannot be imported.
     """
     if value == WORTH:
-        from tokenbox.policy.worth import by_worth  # noqa: PLC0415  # re2, for this strategy only
+        from tokenbox.policy.worth import by_worth  # noqa: PLC0415  # imports re2, for this strategy only
 
         return by_worth
     if value is None or (isinstance(value, str) and value in STRATEGY_NAMES):
@@ -224,16 +226,16 @@ def strategy_of(value: object) -> str | Strategy | None:
             f"a strategy is {', '.join(STRATEGY_NAMES)}, {WORTH}, a function, an entry point of {GROUP} or "
             f"'module:function', not {value!r}."
         )
-    found = _loaded(value)
+    found = _load(value)
     if not callable(found):
         raise UnknownStrategy(f"{value} is not a function, but {type(found).__name__}.", strategy=value)
     return cast("Strategy", found)
 
 
-def _loaded(name: str) -> object:
+def _load(name: str) -> object:
     found = named_code.load(name, GROUP, lambda why: StrategyFailed(f"the strategy {why}", strategy=name))
     if found is None:
-        from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, for a name that there is not
+        from importlib.metadata import entry_points  # noqa: PLC0415  # takes 20 ms, only for an error
 
         names = [*STRATEGY_NAMES, WORTH, *sorted(point.name for point in entry_points(group=GROUP))]
         near = difflib.get_close_matches(name, names, 1)

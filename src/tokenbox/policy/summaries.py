@@ -1,4 +1,4 @@
-"""What a user could summarize, to which size, and what that would bring back. Nothing is summarized here."""
+"""Summaries that a user could write, their sizes, and what they bring back. Nothing is summarized here."""
 
 from __future__ import annotations
 
@@ -19,51 +19,50 @@ if TYPE_CHECKING:
     from tokenbox.policy.chunks import Chunks
     from tokenbox.tokenizers.protocol import Tokenizer
 
-# As many offers as a person reads.
-MOST: Final = 8
+# The most summaries that are proposed.
+MAX_PROPOSALS: Final = 8
 
 
 def of_sections(request: Chunks, made: Layout, tokenizer: Tokenizer) -> list[SummaryOp]:
-    """For the sections that were lost last, which one summary would bring them back whole.
+    """Propose summaries that would bring back the sections that were cut or dropped last.
 
-    They come back in reverse order of loss, so the k-th offer brings back the last k. What is summarized is
-    the largest flexible section of what would then be there.
+    Sections come back in reverse order of loss, so the k-th proposal brings back the last k. It summarizes
+    the largest flexible section of those that would then be there.
     """
-    lost = [one.section for one in made.log if one.after < one.before]
+    lost = [step.section for step in made.log if step.after < step.before]
     order = [i for i in dict.fromkeys(lost) if made.sections[i].decision is not Decision.KEPT]
     ops: list[SummaryOp] = []
     present = {i for i, one in enumerate(made.sections) if one.decision is not Decision.DROPPED}
     sizes = made.base_sizes
     flexible = [i for i, section in enumerate(made.inputs) if section.shrink != 0]
     by_size = sorted(flexible, key=lambda i: (-sizes[i], i))
-    for count in range(1, min(len(order), MOST) + 1):
+    for count in range(1, min(len(order), MAX_PROPOSALS) + 1):
         back = order[-count:]
-        there = present.union(back)
-        largest = next((i for i in by_size if i in there), None)
+        kept = present.union(back)
+        largest = next((i for i in by_size if i in kept), None)
         if largest is None:
             break
-        at_most = _room(request, made, there, largest, tokenizer)
+        at_most = _room(request, made, kept, largest, tokenizer)
         if not 0 < at_most < sizes[largest]:
             break
         names = tuple(made.inputs[i].id for i in sorted(back) if i != largest)
-        of = (made.inputs[largest].id,)
-        ops.append(SummaryOp(of, sizes[largest], at_most, names or of))
+        summarized = (made.inputs[largest].id,)
+        ops.append(SummaryOp(summarized, sizes[largest], at_most, names or summarized))
     return ops
 
 
-def _room(request: Chunks, made: Layout, there: set[int], without: int, tokenizer: Tokenizer) -> int:
-    """What is left for a text in the place of ``without`` if all the others that are there are whole.
+def _room(request: Chunks, made: Layout, kept: set[int], without: int, tokenizer: Tokenizer) -> int:
+    """Return the tokens left for a text in place of ``without`` if all others of ``kept`` are whole.
 
-    What its borders will merge into is not known yet, so both its joins are priced as the separator and a
-    token.
+    How its borders merge with its neighbors is unknown, so each costs the separator and a token.
     """
-    others = [request.texts[i] for i in sorted(there) if i != without]
+    others = [request.texts[i] for i in sorted(kept) if i != without]
     join = COUNTS.each(tokenizer, [request.separator])[0] + 1
     return made.budget - COUNTS.whole(tokenizer, others, request.separator) - 2 * join
 
 
 def of_blocks(request: Chunks, made: BlockLayout, tokenizer: Tokenizer) -> list[SummaryOp]:
-    """For the blocks that are shown as less than a summary, how long a summary could be shown instead."""
+    """Propose summaries for blocks that are shown as less than a summary."""
     ops: list[SummaryOp] = []
     if made.budget is None:
         return ops
@@ -77,13 +76,13 @@ def of_blocks(request: Chunks, made: BlockLayout, tokenizer: Tokenizer) -> list[
         if 0 < at_most < one.base_size:
             name = (request.ids[one.index],)
             ops.append(SummaryOp(name, one.base_size, at_most, name))
-        if len(ops) == MOST:
+        if len(ops) == MAX_PROPOSALS:
             break
     return ops
 
 
 def _markup(block: object, tokenizer: Tokenizer) -> int:
-    """What a summary of the block costs beside its own text, and a little more for what merges."""
+    """Return the tokens of a block's summary beside its own text, with some slack for merging."""
     summarized = replace(block, summary="x")  # type: ignore[type-var]  # every block is a dataclass
     try:
         alone = render_blocks([summarized], tokenizer, verbosity="summary")  # type: ignore[list-item]

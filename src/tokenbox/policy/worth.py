@@ -1,4 +1,4 @@
-"""The strategy ``worth``: of the chunks that may be left out, those stay that the question needs most."""
+"""The strategy ``worth``: keep the chunks that are most relevant to the question."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
     from tokenbox.policy.strategies import Candidate
 
-# What a chunk may cost beside its text: the markers of a message, the separator of a section.
-_AROUND = 8
+# Tokens that a chunk may cost beside its text: the markers of a message, or a separator.
+_OVERHEAD = 8
 
 
 def by_worth(
     candidates: Sequence[Candidate],
     budget: int,
-    count: Callable[[str], int],  # noqa: ARG001  # part of what a strategy is given
+    count: Callable[[str], int],  # noqa: ARG001  # every strategy has this parameter
 ) -> list[int]:
-    """The chunks to send, in their order: the critical ones, then those worth most to the question that fit.
+    """Return the chunks to send, in their order: the critical ones, then the most relevant that fit.
 
-    The question is the last message of a user, else the last critical chunk; without one, the later chunks
-    are worth more. A tool's result stays with the message before it.
+    The question is the last user message, else the last critical chunk; without one, later chunks are
+    preferred. A tool's result stays with the message before it.
     """
     groups: list[list[Candidate]] = []
     for one in candidates:
@@ -42,7 +42,7 @@ def by_worth(
         worths = [
             relevance.piece(i, PieceSpan(0, len(document.data))) for i, document in enumerate(documents)
         ]
-    sizes = [sum(one.tokens + _AROUND for one in group) for group in groups]
+    sizes = [sum(one.tokens + _OVERHEAD for one in group) for group in groups]
     kept = {i for i, group in enumerate(groups) if any(one.critical or one is question for one in group)}
     left = budget - sum(sizes[i] for i in kept)
     for i in sorted(range(len(groups)), key=lambda i: (-worths[i], -i)):
@@ -53,5 +53,5 @@ def by_worth(
 
 
 def _question(candidates: Sequence[Candidate]) -> Candidate | None:
-    asked = [one for one in candidates if one.role == "user"] or [one for one in candidates if one.critical]
-    return asked[-1] if asked else None
+    users = [one for one in candidates if one.role == "user"] or [one for one in candidates if one.critical]
+    return users[-1] if users else None

@@ -1,4 +1,4 @@
-"""Proof: what was decided, from what and why, as a value and as a bundle of bytes that anyone can check."""
+"""Proof of decisions: their inputs, steps and results, as evidence and as a bundle that anyone can verify."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Imported on use, so that a layout without proof costs no more."""
+    """Import ``evidence`` on first use, so that a layout without proof does not load it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from tokenbox.proof import evidence  # noqa: PLC0415

@@ -1,8 +1,8 @@
-"""A bundle as one file: a tar archive (POSIX ustar) in which nothing is left to chance.
+"""A bundle as one file: a deterministic tar archive (POSIX ustar).
 
-Every header follows from a name and a size: no time, no owner, one mode. So the same bundle gives the same
-archive, any tar program unpacks it into the folder of its id, and whoever reads it compares each header with
-the only one it can be.
+A header depends only on a name and a size: it has no time or owner, and a fixed mode. So equal bundles give
+equal archives, any tar program unpacks them into a folder named by the id, and the reader can compare each
+header with the only valid one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OCTAL = re.compile(rb"[0-7]{11}\0")
 
 
 def archived(bundle_id: str, files: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
-    """The archive of a bundle, in pieces, its files in the order in which they are given."""
+    """Yield the archive of a bundle in pieces, with its files in the given order."""
     for name, data in files:
         yield _header(bundle_id, name, len(data))
         yield data
@@ -39,9 +39,9 @@ def archived(bundle_id: str, files: Iterable[tuple[str, bytes]]) -> Iterator[byt
 
 
 class ArchiveFiles:
-    """The files of a bundle in an archive. ``stream`` can seek. Raises :class:`BundleInvalid`.
+    """The files of a bundle in an archive, a seekable ``stream``. Raises :class:`BundleInvalid`.
 
-    ``folder`` is the name of the folder they are in: the id that the bundle should have.
+    ``folder``: the name of their folder, which is the expected id of the bundle.
     """
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
@@ -88,7 +88,7 @@ class ArchiveFiles:
             header = self._stream.read(_BLOCK)
             if header == bytes(_BLOCK):
                 if header + self._stream.read(_BLOCK + 1) != _END:
-                    raise self._wrong("does not end as an archive of a bundle does.", place)
+                    raise self._wrong("does not end like a bundle archive.", place)
                 return
             name, size = self._entry(header, place)
             after = place + _BLOCK + size
@@ -97,21 +97,21 @@ class ArchiveFiles:
             self._stream.seek(after)
             padding = -size % _BLOCK
             if self._stream.read(padding) != bytes(padding):
-                raise self._wrong("has something between its files.", after)
+                raise self._wrong("has data between its files.", after)
             self._places[name] = (place + _BLOCK, size)
             place = after + padding
 
     def _entry(self, header: bytes, place: int) -> tuple[str, int]:
-        """Name and size of an entry whose header is as ours are."""
+        """Return the name and size of an entry. Its header must be the one that ``archived`` writes."""
         if len(header) < _BLOCK:
             raise self._wrong("ends too early.", place)
         name, folder = (header[part].rstrip(b"\0").decode("ascii", "replace") for part in (_NAME, _FOLDER))
         self.folder = self.folder or folder
         if not _OCTAL.fullmatch(header[_SIZE]) or not name or not name.isascii() or not folder.isascii():
-            raise self._wrong("is not an archive of a bundle.", place)
+            raise self._wrong("is not a bundle archive.", place)
         size = int(header[_SIZE][:-1], 8)
         if folder != self.folder or header != _header(folder, name, size) or name in self._places:
-            raise self._wrong("is not spelled as an archive of a bundle is.", place)
+            raise self._wrong("is not encoded like a bundle archive.", place)
         return name, size
 
     def _wrong(self, what: str, place: int) -> BundleInvalid:
@@ -126,7 +126,7 @@ def _header(folder: str, name: str, size: int) -> bytes:
         b"0000644\0" + 2 * b"0000000\0",
         f"{size:011o}\0".encode(),
         b"00000000000\0",
-        b" " * 8,  # in place of its own sum
+        b" " * 8,  # the checksum, computed below
         b"0" + bytes(100),
         b"ustar\x0000" + bytes(64),
         2 * b"0000000\0",
@@ -138,6 +138,6 @@ def _header(folder: str, name: str, size: int) -> bytes:
 
 
 def entries(files: BundleFiles) -> Iterator[tuple[str, bytes]]:
-    """The files of a verified bundle in the order of their names, one in memory at a time."""
+    """Yield the files of a verified bundle in the order of their names, holding one in memory."""
     for name in sorted(files.names()):
         yield name, files.read(name, _MAX_SIZE)

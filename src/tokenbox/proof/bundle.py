@@ -1,15 +1,15 @@
-"""A bundle: evidence as files of canonical bytes, and the id that covers all of them.
+"""A bundle: evidence as files of canonical bytes, and the id that covers them.
 
     manifest.json      an in-toto v1 Statement; its SHA-256 is the id of the bundle
-    inputs.jsonl       what was given, a line each: digests, sizes, where from
-    decisions.jsonl    what became of each, then every step
-    summaries/         what was summarized on the way, a record each
-    texts/             only if asked for: every text, so that the bundle replays offline
+    inputs.jsonl       a line per input: its digest, size and source
+    decisions.jsonl    a line per decision on an input, then a line per step
+    summaries/         a record per summary made during the call
+    texts/             optional: all texts, so that the bundle can be replayed offline
     envelope.json      only if signed: a DSSE envelope with the manifest and its signatures
-    volatile.json      when, where and on what it was made; not in the id, checked by a digest of its own
+    volatile.json      the time, host and environment; not covered by the id, but by its own digest
 
-The manifest has the digests of all others but the last two, so the id covers them. A file in ``summaries/``
-and ``texts/`` is named by the SHA-256 of its bytes.
+The manifest has the digests of all files except the last two. A file in ``summaries/`` or ``texts/`` is named
+by the SHA-256 of its bytes.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ ENVELOPE = "envelope.json"
 SUMMARIES, TEXTS = "summaries/", "texts/"
 EMITTED = "emitted"
 
-# No manifest that is written comes near it; of a larger one nothing is read.
+# The size limit of manifests, far above any that is written.
 MAX_MANIFEST = 1 << 20
-# Up to so many lines, volatile.json has a check sum of each line, to name one that differs.
+# The maximum number of lines per file with a checksum in volatile.json, which locates a damaged line.
 MAX_LINE_SUMS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Volatile:
-    """What is true of the making and not of what was made. ``time``: RFC 3339, in UTC."""
+    """The circumstances in which a bundle was made. ``time``: RFC 3339, in UTC."""
 
     time: str
     host: str
@@ -55,17 +55,17 @@ class Volatile:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """The files of a bundle by name, in the order they are written; without ``volatile.json``."""
+    """The files of a bundle by name, in the order of writing, without ``volatile.json``."""
 
     id: str
     manifest: Record
     files: Mapping[str, bytes]
 
     def volatile(self, made: Volatile) -> bytes:
-        """The bytes of ``volatile.json``.
+        """Return the bytes of ``volatile.json``.
 
-        ``digest`` is the SHA-256 of the file as it is with that value empty. A second copy of the manifest
-        and a check sum per line are there so that damage elsewhere can be named.
+        ``digest`` is the SHA-256 of the file with an empty digest. A copy of the manifest and a checksum per
+        line locate damage in the other files.
         """
         record = {
             "bundle": self.id,
@@ -82,10 +82,10 @@ class Bundle:
 
 
 def build(evidence: Evidence, *, texts: bool = False) -> Bundle:
-    """The bundle of ``evidence``: the same bytes and the same id for the same evidence, always.
+    """Return the bundle of ``evidence``. Equal evidence gives equal bytes and the same id.
 
-    ``texts``: put the texts in, which makes it another bundle of another id. Raises ``NotCanonical`` for
-    records that have no canonical JSON, and :class:`ProofTooLarge`.
+    ``texts``: include the texts, which changes the id. Raises ``NotCanonical`` for records without canonical
+    JSON, and :class:`ProofTooLarge`.
     """
     inputs = _lines(item.to_dict() for item in evidence.inputs)
     decisions = _lines(evidence.decisions)
@@ -103,8 +103,8 @@ def build(evidence: Evidence, *, texts: bool = False) -> Bundle:
     data = canonical(manifest)
     if len(data) > MAX_MANIFEST:
         raise ProofTooLarge(
-            f"the manifest of this proof would have {len(data):,} bytes; at most {MAX_MANIFEST:,} are read. "
-            "Put what is listed into the decisions.",
+            f"the manifest of this proof would have {len(data):,} bytes, over the limit of "
+            f"{MAX_MANIFEST:,}. Move long lists into the decisions.",
             bytes=len(data),
             limit=MAX_MANIFEST,
         )
@@ -115,12 +115,12 @@ def build(evidence: Evidence, *, texts: bool = False) -> Bundle:
 
 
 def file_record(data: bytes) -> dict[str, object]:
-    """What the manifest says of a file."""
+    """Return the manifest's record of a file."""
     return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
 def tree_record(files: Mapping[str, bytes]) -> dict[str, object]:
-    """What the manifest says of a folder whose files are named by their digests."""
+    """Return the manifest's record of a folder whose files are named by their digests."""
     return {
         "files": len(files),
         "bytes": sum(map(len, files.values())),
@@ -129,12 +129,12 @@ def tree_record(files: Mapping[str, bytes]) -> dict[str, object]:
 
 
 def tree_digest(names: Iterable[str]) -> str:
-    """SHA-256 (hex) over the sorted names, a line each: as each is the digest of a file, it covers all."""
+    """Return the SHA-256 (hex) over the sorted names. As they are digests, it covers the files."""
     return hashlib.sha256("".join(f"{name}\n" for name in sorted(names)).encode()).hexdigest()
 
 
 def volatile_start(bundle_id: str) -> bytes:
-    """How ``volatile.json`` begins, up to the digits of its digest."""
+    """Return the beginning of ``volatile.json``, up to the value of its digest."""
     return f'{{"bundle":"{bundle_id}","digest":"'.encode()
 
 
@@ -165,10 +165,10 @@ def _statement(evidence: Evidence, files: Record) -> dict[str, object]:
 
 
 def _subject(evidence: Evidence, files: Record) -> dict[str, object]:
-    """What the statement is about: the emitted bytes; of a refusal, which has none, the inputs."""
+    """Return the subject of the statement: the emitted bytes, or the inputs of a refusal."""
     if evidence.emitted is None:
         record = files[INPUTS]
-        assert isinstance(record, dict)  # noqa: S101  # as file_record made it
+        assert isinstance(record, dict)  # noqa: S101  # from ``file_record``
         return {"name": INPUTS, "digest": {"sha256": record["sha256"]}}
     digest = hashlib.sha256()
     for piece in _pieces(evidence.emitted):
@@ -181,7 +181,7 @@ def _lines(records: Iterable[Record]) -> bytes:
 
 
 def _tree(items: Iterable[bytes]) -> dict[str, bytes]:
-    """By digest, in the order of the names."""
+    """Return the items by their digests, in the order of the digests."""
     return dict(sorted((hashlib.sha256(item).hexdigest(), item) for item in items))
 
 
@@ -205,7 +205,7 @@ def _bytes(text: Text) -> bytes:
 
 
 def line_sum(line: bytes) -> str:
-    """A check sum that tells which line was damaged; that one was, a digest tells."""
+    """Return the checksum that locates a damaged line. The digest of the file detects the damage."""
     return f"{zlib.crc32(line):08x}"
 
 

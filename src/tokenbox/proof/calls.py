@@ -1,7 +1,7 @@
-"""A recorded call: a function by name, its arguments as data, and what came of it.
+"""Recorded calls: the name of a function, its arguments as data, and its result or error.
 
-Recording and replaying are one step. :func:`proven` calls a function and makes the evidence of what it
-returned or raised. A replay reads the arguments back from a bundle and calls :func:`proven` again.
+:func:`proven` calls a function and makes the evidence of its result or error. A replay reads the arguments
+from a bundle and calls :func:`proven` again.
 """
 
 from __future__ import annotations
@@ -39,26 +39,16 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 Arguments = Mapping[str, Any]
+# The key of an argument that is a function. The record has its name; no replay calls it.
 CODE = "code"
-"""The key of an argument that is a function. A record has its name; no replay calls it."""
 
 
-def given_budget(arguments: Arguments) -> Budget:
-    """A budget that was given as it is."""
+def _given_budget(arguments: Arguments) -> Budget:
     return Budget(Sourced(arguments["budget"], "given"))
 
 
-def counted_by(arguments: Arguments) -> TokenizerIdentity:
-    """The identity of what counts."""
+def _counter_identity(arguments: Arguments) -> TokenizerIdentity:
     return counter_of(next(arguments[name] for name in _COUNTERS if name in arguments)).identity
-
-
-def nothing(_: Arguments) -> Mapping[str, object]:
-    return {}
-
-
-def critical_sizes(_: Arguments, error: ContextCriticalOverflow) -> Iterable[tuple[str, int]]:
-    return error.critical
 
 
 _COUNTERS = ("tokenizer", "count", "counter")
@@ -66,14 +56,14 @@ _COUNTERS = ("tokenizer", "count", "counter")
 
 @dataclass(frozen=True, slots=True)
 class RecordedFunction(Generic[P, T]):
-    """A function whose calls are recorded, and how a bundle has its arguments and its result.
+    """A function whose calls are recorded, with the mapping of its arguments and result to a bundle.
 
-    ``apart``: the arguments that ``inputs``, ``budget`` and ``tokenizer`` record; all others are recorded as
-    they are. ``result``: the fields of :class:`Evidence` that a result is. ``read``: the arguments ``apart``
-    from a bundle, and those in place of a function that was given. ``also``: what else of an argument that is
-    ``apart`` is recorded among them. ``undecided``: errors that say that the question
-    was wrong; nothing was decided, so they leave no proof. ``critical``: what an overflow names. ``taken``:
-    the fields that a replay takes as they are recorded, each with what is below it.
+    ``apart``: the arguments that ``inputs``, ``budget`` and ``tokenizer`` record; all others are recorded
+    unchanged. ``result``: returns the fields of :class:`Evidence` for a result. ``read``: returns the
+    arguments ``apart`` from a bundle, and replacements for arguments that are functions. ``also``: returns
+    more arguments to record, named ``also_names``. ``undecided``: errors of invalid input, which decide
+    nothing and leave no proof. ``critical``: returns the critical inputs of an overflow and their sizes.
+    ``taken``: returns the fields, each with all below it, that a replay takes from the bundle.
     """
 
     name: str
@@ -84,21 +74,23 @@ class RecordedFunction(Generic[P, T]):
     inputs: Callable[[Arguments, Any], Iterable[Input]]
     result: Callable[[Arguments, Any], Mapping[str, Any]]
     read: Callable[[Recorded], dict[str, Any]]
-    budget: Callable[[Arguments], Budget] = given_budget
-    tokenizer: Callable[[Arguments], TokenizerIdentity] = counted_by
-    critical: Callable[[Arguments, ContextCriticalOverflow], Iterable[tuple[str, int]]] = critical_sizes
-    also: Callable[[Arguments], Mapping[str, object]] = nothing
+    budget: Callable[[Arguments], Budget] = _given_budget
+    tokenizer: Callable[[Arguments], TokenizerIdentity] = _counter_identity
+    critical: Callable[[Arguments, ContextCriticalOverflow], Iterable[tuple[str, int]]] = lambda _, error: (
+        error.critical
+    )
+    also: Callable[[Arguments], Mapping[str, object]] = lambda _: {}
     also_names: frozenset[str] = frozenset()
     undecided: tuple[type[TokenboxError], ...] = ()
     taken: Callable[[Recorded], AbstractSet[str]] = lambda _: frozenset()
 
     def parameters(self) -> AbstractSet[str]:
-        """The names of the arguments that are recorded as they are."""
+        """Return the names of the arguments that are recorded unchanged."""
         return inspect.signature(self.call).parameters.keys() - self.apart
 
     @property
     def counter(self) -> str | None:
-        """The name of the argument that counts."""
+        """The name of the argument that is a counter."""
         names = inspect.signature(self.call).parameters
         return next((name for name in _COUNTERS if name in names), None)
 
@@ -111,12 +103,12 @@ def recorded_decision(
     arguments: Iterable[str],
     taken: Callable[[Recorded], AbstractSet[str]],
 ) -> RecordedFunction[[Recorded], T]:
-    """A decision that was made in steps and not by one call: ``decide`` makes it again, from a bundle.
+    """Return the function for a decision made in several steps, which ``decide`` repeats from a bundle.
 
-    ``result`` has every field of the evidence; ``arguments`` are the names of those that it records.
+    ``result`` returns every field of the evidence; ``arguments`` are the names of those that it records.
     """
 
-    def in_result(*_: object) -> Any:  # noqa: ANN401  # whatever the field is
+    def in_result(*_: object) -> Any:  # noqa: ANN401  # a value of any field, which ``result`` replaces
         return ()
 
     return RecordedFunction(
@@ -144,10 +136,10 @@ def proven(
     model: str | None = None,
     template: str | None = None,
 ) -> Callable[P, T]:
-    """The function, which then calls ``proof`` with the evidence of what it returns or raises.
+    """Wrap the function so that it calls ``proof`` with the evidence of its result or error.
 
-    ``source``: where the inputs are from, where they do not say so themselves. An error of the function is
-    raised after its evidence was given away. Raises whatever ``proof`` raises.
+    ``source``: the default source of inputs. An error of the function is raised after ``proof`` was called.
+    Errors of ``proof`` are raised.
     """
     if proof is None:
         return function.call
@@ -168,7 +160,7 @@ def proven(
         except TokenboxError as error:
             try:
                 proof(evidence(error))
-            except Exception as problem:  # noqa: BLE001  # a sink is anybody's function; the error comes first
+            except Exception as problem:  # noqa: BLE001  # any error of the sink must not hide this one
                 error.add_note(f"There is no proof of this: {problem}")
             raise
         proof(evidence(result))
@@ -186,20 +178,22 @@ def evidence_of(
     model: str | None = None,
     template: str | None = None,
 ) -> Evidence:
-    """The evidence of a call that returned or raised ``outcome``."""
+    """Return the evidence of a call that returned or raised ``outcome``."""
     error = outcome if isinstance(outcome, TokenboxError) else None
     override = arguments.get("override")
     inputs = tuple(function.inputs(arguments, None if error is not None else outcome))
+    if source is not None:
+        inputs = tuple(replace(item, source=item.source or source) for item in inputs)
+    names = function.parameters()
+    recorded = {name: plain(value) for name, value in arguments.items() if name in names}
     fields: dict[str, Any] = {
         "kind": function.kind,
         "function": function.name,
         "algorithm": function.algorithm,
-        "arguments": {**_recorded(arguments, function.parameters()), **function.also(arguments)},
+        "arguments": {**recorded, **function.also(arguments)},
         "budget": function.budget(arguments),
         "tokenizer": function.tokenizer(arguments),
-        "inputs": inputs
-        if source is None
-        else tuple(replace(item, source=item.source or source) for item in inputs),
+        "inputs": inputs,
         "model": arguments.get("model", model),
         "template": template,
         "override": override.to_dict() if isinstance(override, Override) else None,
@@ -216,7 +210,7 @@ def evidence_of(
 
 
 def outcome_of(error: TokenboxError) -> EvidenceOutcome:
-    """Refused with the smallest change that would make it fit, or failed."""
+    """Return the outcome of an error: refused (with the smallest sufficient change) or failed."""
     if not isinstance(error, ContextCriticalOverflow):
         return EvidenceOutcome.of(error)
     refused = EvidenceOutcome.of(error, EvidenceStatus.REFUSED)
@@ -224,12 +218,8 @@ def outcome_of(error: TokenboxError) -> EvidenceOutcome:
     return EvidenceOutcome(refused.status, refused.code, {**refused.figures, "smallest_change": change})
 
 
-def _recorded(arguments: Arguments, names: AbstractSet[str]) -> dict[str, object]:
-    return {name: plain(value) for name, value in arguments.items() if name in names}
-
-
 def plain(value: object) -> object:  # noqa: PLR0911  # a table of types
-    """An argument as data: a fraction as an exact decimal or ratio, a function as its name."""
+    """Return an argument as JSON: a fraction as an exact decimal or ratio, a function as its name."""
     match value:
         case Enum():
             return plain(value.value)
@@ -249,6 +239,6 @@ def plain(value: object) -> object:  # noqa: PLR0911  # a table of types
 
 
 def name_of(code: object) -> str:
-    """``module:name`` of a function, or of the class of an object that is called."""
+    """Return ``module:name`` of a function, or of the class of a callable object."""
     named = code if hasattr(code, "__qualname__") else type(code)
     return f"{getattr(named, '__module__', '?')}:{getattr(named, '__qualname__', '?')}"

@@ -1,4 +1,4 @@
-"""Canonical JSON (RFC 8785) of whole numbers and text: one spelling for each value, checked both ways."""
+"""Canonical JSON (RFC 8785) of integers and text: encode it, and parse it strictly."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ MAX_INTEGER = 2**53 - 1
 MAX_DEPTH = 64
 _MAX_DIGITS = 17
 
-# For text, whole numbers and ASCII keys this is RFC 8785, five times as fast as the reference; the tests
-# compare the two.
+# For text, integers and ASCII keys this is RFC 8785, five times as fast as the reference implementation; the
+# tests compare the two.
 _encode = json.JSONEncoder(
     ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False, allow_nan=False
 ).encode
 
 
 class NotCanonical(TokenboxError):
-    """A value has no canonical JSON here, or bytes are not the canonical JSON of any value."""
+    """A value has no canonical JSON, or bytes are not canonical JSON."""
 
     code = "not_canonical"
 
 
 def canonical(value: object) -> bytes:
-    """``value`` as RFC 8785 JSON.
+    """Return ``value`` as RFC 8785 JSON.
 
-    Text, whole numbers within 2**53, booleans, None, and lists and dicts of those; a fraction is written as a
+    Takes text, integers within 2**53, booleans, None, and lists and dicts of those; write a fraction as a
     decimal string. Raises :class:`NotCanonical` for anything else.
     """
     plain_keys = _check(value, 0)
@@ -40,9 +40,9 @@ def canonical(value: object) -> bytes:
 
 
 def parse_canonical(data: bytes) -> object:
-    """The value that ``data`` is the canonical JSON of. Raises :class:`NotCanonical`.
+    """Parse canonical JSON. Raises :class:`NotCanonical` for any other JSON.
 
-    A key that comes twice, a space too many, another order or spelling: none is the canonical form.
+    Canonical JSON has no duplicate keys or extra spaces, and one order and spelling.
     """
     try:
         value = _decode(data.decode())
@@ -51,7 +51,7 @@ def parse_canonical(data: bytes) -> object:
     except ValueError:
         raise NotCanonical("this is not JSON in UTF-8.") from None
     try:
-        # Without a key beyond ASCII and without deep nesting, which few bytes can be ruled out by.
+        # A cheap test for ASCII keys and limited nesting.
         plain = data.isascii() and data.count(b"{") + data.count(b"[") <= MAX_DEPTH
         again = _encode(value).encode() if plain else canonical(value)
     except RecursionError:
@@ -59,12 +59,12 @@ def parse_canonical(data: bytes) -> object:
     except UnicodeEncodeError:
         raise _surrogate() from None
     if again != data:
-        raise NotCanonical("this is JSON, but not spelled canonically (RFC 8785).")
+        raise NotCanonical("this is JSON, but not canonical (RFC 8785).")
     return value
 
 
 def _check(value: object, depth: int) -> bool:
-    """Whether all keys are ASCII, so that their order is the same however it is defined."""
+    """Validate the value, and return whether all keys are ASCII, whose order does not depend on UTF-16."""
     kind = value.__class__
     if kind is str or value is None or kind is bool:
         return True
@@ -80,21 +80,21 @@ def _check(value: object, depth: int) -> bool:
         plain = True
         for key, item in value.items():
             if not isinstance(key, str):
-                raise NotCanonical(f"a key is text, not {type(key).__name__}.")
-            # Most values are texts, and a call for each would take as long as all the rest.
+                raise NotCanonical(f"a key must be text, not {type(key).__name__}.")
+            # Inlined for speed: most values are texts.
             known = item.__class__ is str or item is None
             plain = (known or _check(item, depth + 1)) & key.isascii() & plain
         return plain
     if isinstance(value, list | tuple):
         return min((_check(item, depth + 1) for item in value), default=True)
     raise NotCanonical(
-        f"{kind.__name__} is not written to a record. Give text, a whole number, a list or a dict; "
-        "a fraction is a decimal string."
+        f"{kind.__name__} cannot be in a record. Use text, an integer, a list or a dict; write a fraction "
+        "as a decimal string."
     )
 
 
 def _with_any_keys(value: object) -> bytes:
-    """RFC 8785 sorts keys by UTF-16, which for some characters is an order of its own."""
+    """Encode a value with keys beyond ASCII, which RFC 8785 sorts by UTF-16."""
     import rfc8785  # noqa: PLC0415  # only for keys beyond ASCII
 
     try:
@@ -104,7 +104,7 @@ def _with_any_keys(value: object) -> bytes:
 
 
 def _surrogate() -> NotCanonical:
-    return NotCanonical("a text has a lone surrogate, which is not Unicode. Remove it.")
+    return NotCanonical("a text has a lone surrogate, which is invalid Unicode. Remove it.")
 
 
 def _integer(text: str) -> int:

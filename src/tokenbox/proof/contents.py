@@ -1,4 +1,4 @@
-"""What a bundle says, read whole; and what two of them say differently, field by field."""
+"""Read the contents of a bundle, and compare two bundles field by field."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from tokenbox.proof.manifest import Manifest
     from tokenbox.proof.verify import BundleFiles
 
-# The digests of the files follow from what is in them, and that is compared.
+# The digests of the files: their contents are compared instead.
 _DERIVED = frozenset({"files"})
 _MAX_SUMMARY = 1 << 20
 _MAX_RECORDS = 256 << 20
 
 
 class _Absent:
-    """The value of a field that is not there."""
+    """The value of a missing field."""
 
     def __repr__(self) -> str:
         return "nothing"
@@ -34,7 +34,7 @@ ABSENT = _Absent()
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The records of a bundle that has been verified."""
+    """The records of a verified bundle."""
 
     manifest: Manifest
     inputs: Sequence[Record]
@@ -44,14 +44,14 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class FieldDifference:
-    """A field, such as ``inputs[notes].tokens``, and its two values; ABSENT where it is not there."""
+    """A field, such as ``inputs[notes].tokens``, and its two values, or ABSENT."""
 
     field: str
     left: object
     right: object
 
     def to_dict(self) -> dict[str, object]:
-        """Without ``left`` or ``right`` where the field is not there."""
+        """Return the difference as JSON, without ``left`` or ``right`` if the field is absent there."""
         sides = (("left", self.left), ("right", self.right))
         return {"field": self.field, **{name: value for name, value in sides if value is not ABSENT}}
 
@@ -60,7 +60,7 @@ class FieldDifference:
 
 
 def read_contents(files: BundleFiles, manifest: Manifest) -> Contents:
-    """What the files say. Raises ``BundleInvalid`` for lines that are not records."""
+    """Parse the files of a bundle. Raises ``BundleInvalid`` for invalid records."""
     records = {name: read_records(files.read(name, _MAX_RECORDS), name) for name in (INPUTS, DECISIONS)}
     summaries = []
     if manifest.tree(SUMMARIES) is not None:
@@ -70,19 +70,18 @@ def read_contents(files: BundleFiles, manifest: Manifest) -> Contents:
 
 
 def differences(left: Contents, right: Contents) -> list[FieldDifference]:
-    """The fields that differ, in their order."""
+    """Return the fields that differ, in order."""
     before, after = dict(fields_of(left)), dict(fields_of(right))
-    names = [*before, *(name for name in after if name not in before)]
-    pairs = ((name, before.get(name, ABSENT), after.get(name, ABSENT)) for name in names)
-    return [FieldDifference(*pair) for pair in pairs if _differ(pair[1], pair[2])]
-
-
-def _differ(one: object, other: object) -> bool:
-    return one.__class__ is not other.__class__ or one != other
+    found = []
+    for name in dict.fromkeys((*before, *after)):
+        old, new = before.get(name, ABSENT), after.get(name, ABSENT)
+        if old.__class__ is not new.__class__ or old != new:
+            found.append(FieldDifference(name, old, new))
+    return found
 
 
 def fields_of(contents: Contents) -> Iterator[tuple[str, object]]:
-    """Every field with its value. Records are named by their ids, so that one more moves no other."""
+    """Yield each field with its value. Records are named by id, so that an added one renames no other."""
     yield "emitted", contents.manifest.emitted
     for name, value in contents.manifest.predicate.items():
         if name not in _DERIVED:
@@ -101,8 +100,7 @@ def fields_of(contents: Contents) -> Iterator[tuple[str, object]]:
 def _named(group: str, records: Sequence[Record]) -> Iterator[tuple[str, object]]:
     seen = Counter[str]()
     for number, record in enumerate(records, 1):
-        # A decision about the whole has no id.
-        name = str(record.get("id", number))
+        name = str(record.get("id", number))  # a decision on the request has no id
         seen[name] += 1
         label = name if seen[name] == 1 else f"{name} #{seen[name]}"
         rest = {key: value for key, value in record.items() if key != "id"}

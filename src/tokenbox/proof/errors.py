@@ -1,17 +1,17 @@
-"""What can be wrong with proof.
+"""The errors of proofs.
 
     TokenboxError
     └── ProofError             proof_error
-        ├── ProofTooLarge      proof_too_large        what was decided does not go into a bundle
-        ├── BundleInvalid      bundle_invalid         a bundle is not what its id says
-        ├── SignatureInvalid   signature_invalid      a signature is missing, or does not fit
+        ├── ProofTooLarge      proof_too_large        a bundle would exceed the size limit
+        ├── BundleInvalid      bundle_invalid         a bundle does not match its id
+        ├── SignatureInvalid   signature_invalid      a signature is missing or invalid
         ├── KeyInvalid         key_invalid            a key cannot be read, or others may read it
         ├── LogInvalid         log_invalid            the log of a store was cut, reordered or forked
         ├── ReplayImpossible   replay_impossible      a text or the tokenizer is missing
-        ├── BundleNotFound     bundle_not_found       no bundle has that id, or several begin so
-        └── ProofNotWritten    proof_not_written      the disk is full, the folder may not be changed ...
+        ├── BundleNotFound     bundle_not_found       no bundle has the id, or the prefix is ambiguous
+        └── ProofNotWritten    proof_not_written      the disk is full, or the folder is read-only ...
 
-The last two are raised where bundles are kept, in ``tokenbox.store.bundles``.
+The last two are in ``tokenbox.store.bundles``.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from tokenbox.errors import TokenboxError
 
 
 class ProofError(TokenboxError):
-    """Something is wrong with a proof."""
+    """The base class of proof errors."""
 
     code = "proof_error"
 
 
 class ProofTooLarge(ProofError):
-    """A bundle would have a file that nobody reads."""
+    """A bundle would exceed the size that is read."""
 
     code = "proof_too_large"
 
 
 class BundleInvalid(ProofError):
-    """A bundle is damaged, or is none.
+    """A bundle is damaged or invalid.
 
-    ``file`` and ``field`` are the first place that differs; ``expected`` and ``found`` say how, where known.
+    ``file`` and ``field``: the first place that differs; ``expected`` and ``found``: the values, if known.
     """
 
     code = "bundle_invalid"
@@ -54,19 +54,19 @@ class BundleInvalid(ProofError):
 
 
 class SignatureInvalid(BundleInvalid):
-    """A bundle or a checkpoint has no signature of the keys that were given, or one that does not fit."""
+    """A bundle or a checkpoint has no valid signature of the given keys."""
 
     code = "signature_invalid"
 
 
 class LogInvalid(BundleInvalid):
-    """The log of a store is not the one that its checkpoints signed, or not that of its bundles."""
+    """The log of a store does not match its signed checkpoints or its bundles."""
 
     code = "log_invalid"
 
 
 class KeyInvalid(ProofError):
-    """A key cannot be read, is of another kind, or is readable for others."""
+    """A key cannot be read, has another type, or is readable by other users."""
 
     code = "key_invalid"
 
@@ -76,6 +76,6 @@ class KeyInvalid(ProofError):
 
 
 class ReplayImpossible(ProofError):
-    """A bundle cannot be replayed here: a text is missing, or the tokenizer."""
+    """A bundle cannot be replayed because a text or the tokenizer is missing."""
 
     code = "replay_impossible"

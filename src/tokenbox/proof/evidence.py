@@ -1,8 +1,7 @@
-"""Evidence: everything a proof bundle is made from, whatever was decided.
+"""Evidence: the content of a proof bundle, the same for layouts, plans, enforcements and the rest.
 
-A layout, a plan and an enforcement differ in what they decide, not in what proves it. Each makes one
-:class:`Evidence` of itself and gives it to whoever asked for proof: a :data:`Sink`. No text is copied or
-hashed twice for it, and none gets into a bundle unless texts are asked for.
+Each recorded call makes one :class:`Evidence` and passes it to a :data:`Sink`. Texts are neither copied nor
+hashed twice, and a bundle contains them only on request.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 Record = Mapping[str, object]
-"""One JSON object: text, whole numbers within 2**53, true, false, null, lists and objects of those."""
+"""A JSON object of text, integers within 2**53, true, false, null, lists and objects."""
 
 Text = str | bytes | Callable[[], bytes]
-"""A text as it is, or a function that makes its bytes: it is called only if the texts are to be kept."""
+"""A text, or a function that returns its bytes, which is called only if the bundle contains texts."""
 
 
 class EvidenceKind(StrEnum):
-    """What was decided."""
+    """The kind of a decision."""
 
     LAYOUT = "layout"
     BLOCKS = "blocks"
@@ -39,7 +38,7 @@ class EvidenceKind(StrEnum):
 
 
 class EvidenceStatus(StrEnum):
-    """How it ended."""
+    """The status of a call."""
 
     OK = "ok"
     REFUSED = "refused"
@@ -48,9 +47,9 @@ class EvidenceStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sourced:
-    """A value and where it is from: ``Sourced(8000, "--budget")``. An exact fraction is a decimal string.
+    """A value and its source: ``Sourced(8000, "--budget")``. A fraction is an exact decimal string.
 
-    None is unknown, as everywhere.
+    None is unknown.
     """
 
     value: int | str | None
@@ -62,7 +61,7 @@ class Sourced:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The input budget in tokens, and the figures it follows from. None: unknown, or there is none."""
+    """The input budget in tokens, and the figures that determine it. None: unknown or not set."""
 
     tokens: Sourced = Sourced(None)
     context_window: Sourced = Sourced(None)
@@ -76,12 +75,11 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One thing that was given: a section, a block, a message, a chunk, the tools of a request.
+    """An input: a section, a block, a message, a chunk, or the tools of a request.
 
     ``digest``: SHA-256 (hex) of everything in it that can change the result. ``size``: bytes of its texts.
-    ``tokens``: what it counts alone, None where it was not counted. ``source``: where it is from, such as a
-    file's name. ``fields``: what else it says, without its texts: those are named by their SHA-256.
-    ``texts``: the texts themselves, kept only where a bundle is asked for with texts.
+    ``tokens``: of the input alone; None if not counted. ``source``: such as the name of a file. ``fields``:
+    its other fields, with the SHA-256 of texts. ``texts``: the texts, for bundles that contain them.
     """
 
     id: str
@@ -94,7 +92,7 @@ class Input:
     texts: tuple[Text, ...] = field(default=(), repr=False, compare=False)
 
     def to_dict(self) -> dict[str, object]:
-        """The line of ``inputs.jsonl``."""
+        """Return the line of ``inputs.jsonl``."""
         return {
             "id": self.id,
             "kind": self.kind,
@@ -108,9 +106,9 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A summary that was made on the way, by a model or a function of the user's.
+    """A summary made during the call by a model or a user's function. ``of``: the ids of its inputs.
 
-    It is an input: replay takes it as it was and never makes it again. ``of``: the ids of what it stands for.
+    A replay uses the recorded summary and never makes it again.
     """
 
     of: tuple[str, ...]
@@ -119,7 +117,7 @@ class Summary:
     source: str | None = None
 
     def to_dict(self) -> dict[str, object]:
-        """The record in ``summaries/``; the text itself is only its digest."""
+        """Return the record in ``summaries/``, with the digest of the text."""
         data = utf8(self.text)
         return {
             "of": list(self.of),
@@ -132,7 +130,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceOutcome:
-    """How it ended; for a refusal or a failure with the error's code and figures."""
+    """The outcome of a call; a refusal or failure has the code and figures of the error."""
 
     status: EvidenceStatus = EvidenceStatus.OK
     code: str | None = None
@@ -140,7 +138,7 @@ class EvidenceOutcome:
 
     @classmethod
     def of(cls, error: TokenboxError, status: EvidenceStatus = EvidenceStatus.FAILED) -> EvidenceOutcome:
-        """The outcome that ``error`` is. Its message and texts are left out: they may quote an input."""
+        """Return the outcome for ``error``, without its message and texts, which may quote an input."""
         figures = {
             name: value
             for name, value in error.details.items()
@@ -154,14 +152,13 @@ class EvidenceOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """A call that decided something: the function and its arguments, and what came of it.
+    """A recorded call: the function, its arguments and its outcome.
 
-    ``function`` is the name under which a replay finds it, ``algorithm`` the version of its rules.
-    ``arguments``: those that are neither inputs nor budget nor tokenizer. ``digest`` is the result's own:
-    None for a refusal. ``figures``: its totals, in tokens. ``decisions``: what became of each input, then
-    every step, as records. ``emitted``: what would be sent, as text, bytes, or pieces; None for a refusal.
-    ``template``: SHA-256 of the chat template. ``override``: the explicit permission to go over the context,
-    as given. ``parent``: the id of the bundle that this follows from.
+    ``function``: the name by which a replay finds it; ``algorithm``: the version of its rules. ``arguments``:
+    those other than inputs, budget and tokenizer. ``digest``: of the result; None for a refusal. ``figures``:
+    totals in tokens. ``decisions``: a record for each input, then for each step. ``emitted``: the output as
+    text, bytes or pieces; None for a refusal. ``template``: SHA-256 of the chat template. ``override``: the
+    permission to exceed the context window. ``parent``: the id of the preceding bundle.
     """
 
     kind: EvidenceKind
@@ -184,4 +181,4 @@ class Evidence:
 
 
 Sink = Callable[[Evidence], object]
-"""Where evidence goes: what ``proof=`` takes."""
+"""A function that receives evidence: the type of ``proof=``."""

@@ -1,4 +1,4 @@
-"""What the files of a bundle must look like: the fields, a table; and reading them, trusting nothing."""
+"""The schemas of a bundle's files, as tables of fields, and reading the files as untrusted input."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
     from tokenbox.proof.evidence import Record
 
-HEADROOM = re.compile("[0-9]{1,400}(\\.[0-9]{1,400}|/[1-9][0-9]{0,399})?")
-_FAMILY = "tokenbox.proof/"
 HEX = re.compile("[0-9a-f]{64}")
-_MOST_SHOWN = 80
+_HEADROOM = re.compile("[0-9]{1,400}(\\.[0-9]{1,400}|/[1-9][0-9]{0,399})?")
+_FAMILY = "tokenbox.proof/"
+_MAX_SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """What the manifest says of a file."""
+    """The manifest's record of a file."""
 
     size: int
     sha256: str
@@ -45,7 +45,7 @@ class FileRecord:
 
 @dataclass(frozen=True, slots=True)
 class TreeRecord:
-    """What the manifest says of a folder of files that are named by their digests."""
+    """The manifest's record of a folder whose files are named by their digests."""
 
     files: int
     size: int
@@ -54,7 +54,7 @@ class TreeRecord:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The manifest of a bundle, read and checked. ``record`` is all of it, as plain data."""
+    """The validated manifest of a bundle. ``record`` is all of it, as JSON."""
 
     id: str
     record: Mapping[str, Any]
@@ -75,20 +75,20 @@ class Manifest:
         return str(subject["digest"]["sha256"]) if subject["name"] == EMITTED else None
 
     def file(self, name: str) -> FileRecord:
-        """What it says of ``inputs.jsonl`` or ``decisions.jsonl``."""
+        """Return the record of ``inputs.jsonl`` or ``decisions.jsonl``."""
         record = self.record["predicate"]["files"][name]
         return FileRecord(record["bytes"], record["sha256"])
 
     def tree(self, name: str) -> TreeRecord | None:
-        """What it says of ``summaries/`` or ``texts/``; None if there is no such folder."""
+        """Return the record of ``summaries/`` or ``texts/``; None if there is no such folder."""
         record = self.record["predicate"]["files"][name]
         return None if record is None else TreeRecord(record["files"], record["bytes"], record["sha256"])
 
 
 def read_manifest(data: bytes, bundle_id: str) -> Manifest:
-    """The manifest in ``data``, whose SHA-256 is ``bundle_id``. Raises :class:`BundleInvalid`."""
-    record = _as_written(data)
-    if record is None:  # something is wrong with it, or it has to be looked at more closely
+    """Parse the manifest in ``data``, whose SHA-256 is ``bundle_id``. Raises :class:`BundleInvalid`."""
+    record = _parse_fast(data)
+    if record is None:  # invalid, or beyond the fast path
         record = _parsed(data, MANIFEST)
         _check_schema(record)
         _check(record, _STATEMENT, MANIFEST)
@@ -103,7 +103,7 @@ def read_manifest(data: bytes, bundle_id: str) -> Manifest:
 
 
 def read_records(data: bytes, name: str) -> list[Record]:
-    """The lines of ``inputs.jsonl`` or ``decisions.jsonl``. Raises :class:`BundleInvalid`."""
+    """Parse the lines of ``inputs.jsonl`` or ``decisions.jsonl``. Raises :class:`BundleInvalid`."""
     shape = _INPUT if name == INPUTS else _TABLE
     if data and not data.endswith(b"\n"):
         raise BundleInvalid("does not end with a newline.", file=name)
@@ -116,36 +116,36 @@ def read_records(data: bytes, name: str) -> list[Record]:
 
 
 def read_summary(data: bytes, name: str) -> Record:
-    """A record of ``summaries/``. Raises :class:`BundleInvalid`."""
+    """Parse a record of ``summaries/``. Raises :class:`BundleInvalid`."""
     record = _parsed(data, name)
     _check(record, _SUMMARY, name)
     return cast("Record", record)
 
 
 def read_volatile(data: bytes) -> Record:
-    """What ``volatile.json`` says. Raises :class:`BundleInvalid`."""
+    """Parse ``volatile.json``. Raises :class:`BundleInvalid`."""
     record = _parsed(data, VOLATILE)
     _check(record, _VOLATILE, VOLATILE)
     return cast("Record", record)
 
 
 def shown(value: object) -> str:
-    """A value for a message: short, whatever it is."""
+    """Return a short form of any value for an error message."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):
         text = type(value).__name__
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
 def _check_schema(record: object) -> None:
-    """A bundle of another schema is refused as such, and never half read."""
+    """Raise for a bundle of another schema, before its fields are validated."""
     predicate = record.get("predicate") if isinstance(record, dict) else None
     schema = predicate.get("schema") if isinstance(predicate, dict) else None
     if isinstance(schema, str) and schema.startswith(_FAMILY) and schema != SCHEMA:
         raise BundleInvalid(
-            f"is {shown(schema)}: the bundle is of {'an older' if schema < SCHEMA else 'a newer'} schema. "
-            f"This release reads {SCHEMA!r}. Read it with the release that its engine.version names.",
+            f"is {shown(schema)}: the bundle has {'an older' if schema < SCHEMA else 'a newer'} schema. "
+            f"This release reads {SCHEMA!r}. Use the release that its engine.version names.",
             file=MANIFEST,
             field="predicate.schema",
             expected=SCHEMA,
@@ -157,32 +157,29 @@ def _check_budget(budget: Mapping[str, Record]) -> None:
     """``tokens = floor(context_window * (1 - headroom)) - output_reserve``, and at most ``max_input``."""
     tokens, window = budget["tokens"]["value"], budget["context_window"]["value"]
     reserve, headroom = budget["output_reserve"]["value"], budget["headroom"]["value"]
-    most = budget["max_input"]["value"]
-    if window is reserve is headroom is most is None and type(tokens) in (int, type(None)):
-        return  # it was given as it is
-    for name, value in (("context_window", window), ("output_reserve", reserve), ("max_input", most)):
+    limit = budget["max_input"]["value"]
+    if window is reserve is headroom is limit is None and type(tokens) in (int, type(None)):
+        return  # the caller gave the number of tokens
+    for name, value in (("context_window", window), ("output_reserve", reserve), ("max_input", limit)):
         if value is not None and (type(value) is not int or value < 0):
             raise _wrong_budget(name, value, "a number of tokens or null")
-    if headroom is not None and not (isinstance(headroom, str) and HEADROOM.fullmatch(headroom)):
+    if headroom is not None and not (isinstance(headroom, str) and _HEADROOM.fullmatch(headroom)):
         raise _wrong_budget("headroom", headroom, "a fraction of the window below 1")
     share = Fraction(0 if headroom is None else headroom)
     if share >= 1:
         raise _wrong_budget("headroom", headroom, "a fraction of the window below 1")
     if tokens is not None and type(tokens) is not int:
         raise _wrong_budget("tokens", tokens, "a number of tokens or null")
-    room = (
-        None
-        if window is None
-        else int(cast("int", window) * (1 - share)) - (cast("int | None", reserve) or 0)
-    )
-    bounds = [bound for bound in (room, cast("int | None", most)) if bound is not None]
+    bounds = [] if limit is None else [cast("int", limit)]
+    if window is not None:
+        bounds.append(int(cast("int", window) * (1 - share)) - (cast("int | None", reserve) or 0))
     if bounds and tokens != min(bounds):
-        raise _wrong_budget("tokens", tokens, f"{min(bounds)}, which is what the other figures leave")
+        raise _wrong_budget("tokens", tokens, f"{min(bounds)}, by the other figures")
 
 
 def _wrong_budget(name: str, value: object, wanted: str) -> BundleInvalid:
     field = f"predicate.budget.{name}.value"
-    return BundleInvalid(f"is {wanted}, not {shown(value)}.", file=MANIFEST, field=field, found=value)
+    return BundleInvalid(f"must be {wanted}, not {shown(value)}.", file=MANIFEST, field=field, found=value)
 
 
 def _parsed(data: bytes, file: str, field: str | None = None) -> object:
@@ -193,154 +190,152 @@ def _parsed(data: bytes, file: str, field: str | None = None) -> object:
 
 
 def _check(value: object, shape: object, file: str, place: str | None = None) -> None:
-    wrong = _wrong(value, shape)
-    if wrong is not None:
-        path, what = wrong
-        raise BundleInvalid(what, file=file, field=".".join([place, *path] if place else path) or None)
+    problem = _problem(value, shape)
+    if problem is not None:
+        path, message = problem
+        raise BundleInvalid(message, file=file, field=".".join([place, *path] if place else path) or None)
 
 
-def _as_written(data: bytes) -> object | None:
-    """The record of a manifest whose every byte a pattern shows to be canonical and of its shape, else None.
+def _parse_fast(data: bytes) -> object | None:
+    """Parse a manifest that one regular expression shows to be canonical and valid; None for any other.
 
-    That is as much as to parse it, to write it again and to look at each field, in a quarter of the time. The
-    tables that may have any fields are written again.
+    This is equivalent to parsing it, encoding it again and validating each field, in a quarter of the time.
+    Only tables with arbitrary fields are encoded again.
     """
     found = None
     if data.isascii() and data.count(b"{") + data.count(b"[") <= MAX_DEPTH:
-        found = _WRITTEN.fullmatch(data)
+        found = _CANONICAL_STATEMENT.fullmatch(data)
     if found is None:
         return None
     try:
         record, _ = _decode(data.decode("ascii"))
-        said = record["predicate"]
-        tables = canonical([said["arguments"], said["figures"], said["outcome"]["figures"], said["override"]])
+        predicate = record["predicate"]
+        tables = [predicate["arguments"], predicate["figures"], predicate["outcome"]["figures"]]
+        again = canonical([*tables, predicate["override"]])
     except (ValueError, NotCanonical):
         return None
-    return record if tables == b"[%b]" % b",".join(found.groups(b"null")) else None
+    return record if again == b"[%b]" % b",".join(found.groups(b"null")) else None
 
 
 _decode = json.JSONDecoder().raw_decode
 
 
-def _wrong(  # noqa: PLR0911  # one for each kind of shape
+def _problem(  # noqa: PLR0911  # one per type of shape
     value: object, shape: object
 ) -> tuple[list[str], str] | None:
-    """Where ``value`` is not of that shape, and what is wrong there; None if nothing is."""
-    if isinstance(shape, _Is):
-        return None if value.__class__ in shape.classes else ([], f"is {shape.words}, not {shown(value)}.")
-    if isinstance(shape, _Told):
-        what = shape.problem(value)
-        return None if what is None else ([], f"{what}, not {shown(value)}.")
+    """Return the path of the first field that does not have the shape, and a message; None if all have it."""
+    if isinstance(shape, _OfClass):
+        known = value.__class__ in shape.classes
+        return None if known else ([], f"must be {shape.description}, not {shown(value)}.")
+    if isinstance(shape, _Checked):
+        message = shape.check(value)
+        return None if message is None else ([], f"{message}, not {shown(value)}.")
     if not isinstance(value, dict):
-        return [], f"is a table, not {shown(value)}."
+        return [], f"must be a table, not {shown(value)}."
     fields = cast("dict[str, object]", shape)
     if value.keys() != fields.keys():
         for key in fields:
             if key not in value:
                 return [key], "is missing."
-        return [next(key for key in value if key not in fields)[:_MOST_SHOWN]], "is a key too many."
+        return [next(key for key in value if key not in fields)[:_MAX_SHOWN]], "is an unknown key."
     for key, inner in fields.items():
         item = value[key]
-        # Most fields are asked for their class only, and a call for each would take as long as all the rest.
-        if inner.__class__ is _Is and item.__class__ in inner.classes:
+        # Inlined for speed: for most fields only the class is checked.
+        if inner.__class__ is _OfClass and item.__class__ in inner.classes:
             continue
-        wrong = _wrong(item, inner)
-        if wrong is not None:
-            return [key, *wrong[0]], wrong[1]
+        problem = _problem(item, inner)
+        if problem is not None:
+            return [key, *problem[0]], problem[1]
     return None
 
 
-class _Is:
-    """A value of one of these classes."""
+class _OfClass:
+    """The shape of a value of one of these classes."""
 
-    __slots__ = ("classes", "words")
+    __slots__ = ("classes", "description")
 
-    def __init__(self, classes: tuple[type, ...], words: str) -> None:
-        self.classes, self.words = frozenset(classes), words
-
-
-class _Told(NamedTuple):
-    """A value of which a function says what is wrong, and how it is written where nothing is."""
-
-    problem: Callable[[object], str | None]
-    written: str
+    def __init__(self, classes: tuple[type, ...], description: str) -> None:
+        self.classes, self.description = frozenset(classes), description
 
 
-# RFC 8785 writes each character in one way.
+class _Checked(NamedTuple):
+    """The shape of a value: a function that returns an error message, and a pattern of the canonical JSON."""
+
+    check: Callable[[object], str | None]
+    pattern: str
+
+
+# RFC 8785 has one form for each character.
 _STRING = r'"[^"\\\x00-\x1f]*(?:\\(?:["\\bfnrt]|u00(?:0[0-7be-f]|1[0-9a-f]))[^"\\\x00-\x1f]*)*"'
-_WHOLE = "(?:0|[1-9][0-9]{0,14})"
-_SUM = '"[0-9a-f]{64}"'
+_NATURAL = "(?:0|[1-9][0-9]{0,14})"
 _CLASSES = {
     str: _STRING,
-    int: f"(?:{_WHOLE}|-[1-9][0-9]{{0,14}})",
+    int: f"(?:{_NATURAL}|-[1-9][0-9]{{0,14}})",
     bool: "true|false",
     type(None): "null",
     dict: r"(\{.*?\})",
 }
 
 
-def _written(shape: object) -> str:
-    """The pattern of a value of that shape in canonical JSON; what a table has is a group."""
-    if isinstance(shape, _Told):
-        return shape.written
-    if isinstance(shape, _Is):
-        return f"(?:{'|'.join(_CLASSES[one] for one in _CLASSES if one in shape.classes)})"
+def _pattern(shape: object) -> str:
+    """Return the pattern of the canonical JSON of a shape, with a group for each table of any fields."""
+    if isinstance(shape, _Checked):
+        return shape.pattern
+    if isinstance(shape, _OfClass):
+        return f"(?:{'|'.join(pattern for cls, pattern in _CLASSES.items() if cls in shape.classes)})"
     fields = cast("Mapping[str, object]", shape)
-    rows = [f'"{re.escape(key)}":{_written(fields[key])}' for key in sorted(fields)]
+    rows = [f'"{re.escape(key)}":{_pattern(fields[key])}' for key in sorted(fields)]
     return rf"\{{{','.join(rows)}\}}"
 
 
-def _one_of(*values: str) -> _Told:
+def _one_of(*values: str) -> _Checked:
     wanted = frozenset(map(str, values))
-    words = f"is {values[0]!r}" if len(values) == 1 else f"is one of {', '.join(values)}"
-    written = "|".join(re.escape(f'"{one}"') for one in sorted(wanted))
-    return _Told(
-        lambda value: None if isinstance(value, str) and value in wanted else words, f"(?:{written})"
+    message = f"must be {values[0]!r}" if len(values) == 1 else f"must be one of {', '.join(values)}"
+    pattern = "|".join(re.escape(f'"{value}"') for value in sorted(wanted))
+    return _Checked(
+        lambda value: None if isinstance(value, str) and value in wanted else message, f"(?:{pattern})"
     )
 
 
-def _or_none(shape: object) -> _Told:
+def _or_none(shape: object) -> _Checked:
     def check(value: object) -> str | None:
-        wrong = None if value is None else _wrong(value, shape)
-        if wrong is None:
+        problem = None if value is None else _problem(value, shape)
+        if problem is None:
             return None
-        return f"has a wrong {'.'.join(wrong[0])}" if wrong[0] else "is of this shape or null"
+        return f"has an invalid {'.'.join(problem[0])}" if problem[0] else "must have this shape or be null"
 
-    return _Told(check, f"(?:null|{_written(shape)})")
-
-
-def _no_digest(value: object) -> str | None:
-    return None if isinstance(value, str) and HEX.fullmatch(value) else "is a SHA-256 in hexadecimal"
+    return _Checked(check, f"(?:null|{_pattern(shape)})")
 
 
-def _no_size(value: object) -> str | None:
-    return (
-        None
-        if isinstance(value, int) and value.__class__ is int and value >= 0
-        else "is a whole number, 0 or more"
-    )
+def _check_digest(value: object) -> str | None:
+    return None if isinstance(value, str) and HEX.fullmatch(value) else "must be a SHA-256 in hexadecimal"
 
 
-def _no_subject(value: object) -> str | None:
+def _check_size(value: object) -> str | None:
+    is_size = isinstance(value, int) and value.__class__ is int and value >= 0
+    return None if is_size else "must be an integer of at least 0"
+
+
+def _check_subject(value: object) -> str | None:
     if not isinstance(value, list) or len(value) != 1:
-        return "is a list of one"
-    wrong = _wrong(value[0], _RESOURCE)
-    return None if wrong is None else f"has a wrong {'.'.join(wrong[0]) or 'item'}"
+        return "must be a list with one item"
+    problem = _problem(value[0], _RESOURCE)
+    return None if problem is None else f"has an invalid {'.'.join(problem[0]) or 'item'}"
 
 
-# What a value must be: a table of exactly these keys, or a function that says what is wrong.
-_TEXT = _Is((str,), "text")
-_TABLE = _Is((dict,), "a table")
-_LIST = _Is((list,), "a list")
-_FLAG = _Is((bool,), "true or false")
-_DIGEST, _SIZE = _Told(_no_digest, _SUM), _Told(_no_size, _WHOLE)
-_MAYBE_TEXT = _Is((str, type(None)), "text or null")
+# The shapes of values. A mapping is the shape of a table with exactly these keys.
+_TEXT = _OfClass((str,), "text")
+_TABLE = _OfClass((dict,), "a table")
+_LIST = _OfClass((list,), "a list")
+_FLAG = _OfClass((bool,), "true or false")
+_DIGEST, _SIZE = _Checked(_check_digest, '"[0-9a-f]{64}"'), _Checked(_check_size, _NATURAL)
+_MAYBE_TEXT = _OfClass((str, type(None)), "text or null")
 _MAYBE_SIZE = _or_none(_SIZE)
-_SOURCED = {"value": _Is((int, str, type(None)), "a whole number, text or null"), "source": _MAYBE_TEXT}
+_SOURCED = {"value": _OfClass((int, str, type(None)), "an integer, text or null"), "source": _MAYBE_TEXT}
 _FILE = {"bytes": _SIZE, "sha256": _DIGEST}
 _TREE = _or_none({"files": _SIZE, "bytes": _SIZE, "sha256": _DIGEST})
 _RESOURCE = {"name": _one_of(EMITTED, INPUTS), "digest": {"sha256": _DIGEST}}
-_SUBJECT = _Told(_no_subject, rf"\[{_written(_RESOURCE)}\]")
+_SUBJECT = _Checked(_check_subject, rf"\[{_pattern(_RESOURCE)}\]")
 _STATEMENT: Mapping[str, object] = {
     "_type": _one_of(STATEMENT),
     "subject": _SUBJECT,
@@ -363,14 +358,14 @@ _STATEMENT: Mapping[str, object] = {
         "tokenizer": {"name": _TEXT, "version": _TEXT, "fingerprint": _TEXT, "exact": _FLAG},
         "template": _MAYBE_TEXT,
         "model": _MAYBE_TEXT,
-        "override": _Is((dict, type(None)), "a table or null"),
+        "override": _OfClass((dict, type(None)), "a table or null"),
         "parent": _MAYBE_TEXT,
         "digest": _or_none(_DIGEST),
         "figures": _TABLE,
         "files": {INPUTS: _FILE, DECISIONS: _FILE, SUMMARIES: _TREE, TEXTS: _TREE},
     },
 }
-_WRITTEN = re.compile(_written(_STATEMENT).encode())
+_CANONICAL_STATEMENT = re.compile(_pattern(_STATEMENT).encode())
 _INPUT: Mapping[str, object] = {
     "id": _TEXT,
     "kind": _TEXT,
@@ -399,7 +394,7 @@ _VOLATILE: Mapping[str, object] = {
 
 
 def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """Every field of a record with its path, such as ``predicate.budget.tokens.value``."""
+    """Yield each field of a record with its path, such as ``predicate.budget.tokens.value``."""
     pairs: list[tuple[str, object]] = []
     if isinstance(value, dict):
         pairs = [(f"{path}.{key}" if path else str(key), item) for key, item in value.items()]

@@ -1,10 +1,10 @@
-"""A Merkle tree over the entries of a log, as in RFC 9162 (section 2.1): roots, and proofs of inclusion.
+"""A Merkle tree over the entries of a log, as in RFC 9162 (section 2.1): roots, and inclusion proofs.
 
-A hash chain would find a deletion too, but to show one entry it needs all entries after it. With a tree,
-the proof for one bundle among a million is 20 hashes, and the other bundles stay private.
+Unlike a hash chain, it proves one entry without all later ones: the proof for one bundle among a million is
+20 hashes, and the other bundles stay private.
 
-Hashes are stored as the log grows, each once and never changed: entry n adds its leaf, and then each inner
-node that it completes. So a node is found by its level and number, and a root needs O(log n) of them.
+The stored hashes are append-only: entry n adds its leaf, then each inner node that it completes. So a node is
+found by its level and number, and a root needs O(log n) of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HASH_SIZE: Final = 32
 EMPTY_ROOT: Final = hashlib.sha256().digest()
 
 Read = Callable[[int], bytes]
-"""``read(index)``: the stored hash at that place."""
+"""``read(index)`` returns the stored hash at that place."""
 
 
 def leaf_hash(entry: bytes) -> bytes:
@@ -32,34 +32,34 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 
 
 def stored(entries: int) -> int:
-    """How many hashes are stored for so many entries."""
+    """Return the number of stored hashes for a number of entries."""
     return 2 * entries - entries.bit_count()
 
 
 def new_hashes(number: int, leaf: bytes, read: Read) -> Iterator[bytes]:
-    """What is stored for entry ``number`` (from 0): its leaf, then each node that it completes."""
+    """Yield the hashes to store for entry ``number`` (from 0): its leaf, then each node that it completes."""
     yield leaf
     node, level = leaf, 0
     while number >> level & 1:
-        # Everything on the left is older, so it is stored.
+        # The left sibling is older, so it is stored.
         node = node_hash(read(place(level, (number >> level) - 1)), node)
         yield node
         level += 1
 
 
 def place(level: int, number: int) -> int:
-    """Where node ``number`` of ``level`` is stored: after those below it that the same entry completes."""
+    """Return the index of node ``number`` of ``level``: after the lower nodes of the same entry."""
     last = ((number + 1) << level) - 1
     return stored(last) + level
 
 
 def root(entries: int, read: Read) -> bytes:
-    """The root of the first ``entries`` entries."""
+    """Return the root of the first ``entries`` entries."""
     return _root(0, entries, read)
 
 
 def inclusion(number: int, entries: int, read: Read) -> list[bytes]:
-    """The audit path of entry ``number`` in the tree of ``entries`` entries (RFC 9162, 2.1.3.1)."""
+    """Return the audit path of entry ``number`` in the tree of ``entries`` entries (RFC 9162, 2.1.3.1)."""
     path: list[bytes] = []
     start, end = 0, entries
     while end - start > 1:
@@ -74,25 +74,25 @@ def inclusion(number: int, entries: int, read: Read) -> list[bytes]:
 
 
 def root_of_inclusion(entry: bytes, number: int, entries: int, path: Sequence[bytes]) -> bytes | None:
-    """The root that the path leads to; None if it is not a path of that tree (RFC 9162, 2.1.3.2)."""
+    """Return the root that the path leads to; None if the path is invalid (RFC 9162, 2.1.3.2)."""
     if not 0 <= number < entries:
         return None
-    place_in, last, found = number, entries - 1, leaf_hash(entry)
+    node, last, found = number, entries - 1, leaf_hash(entry)
     for sibling in path:
         if last == 0:
             return None
-        if place_in & 1 or place_in == last:
+        if node & 1 or node == last:
             found = node_hash(sibling, found)
-            while not place_in & 1 and place_in:
-                place_in, last = place_in >> 1, last >> 1
+            while not node & 1 and node:
+                node, last = node >> 1, last >> 1
         else:
             found = node_hash(found, sibling)
-        place_in, last = place_in >> 1, last >> 1
+        node, last = node >> 1, last >> 1
     return found if last == 0 else None
 
 
 class Growing:
-    """The root of a list that grows, in O(log n) memory: for whoever reads a log from its beginning."""
+    """The root of a growing list, in O(log n) memory."""
 
     def __init__(self) -> None:
         self.entries = 0
@@ -117,7 +117,7 @@ class Growing:
 
 
 def _root(start: int, end: int, read: Read) -> bytes:
-    """The root of the entries from ``start`` to ``end``; they are the right part of a tree that was split."""
+    """Return the root of the entries from ``start`` to ``end``, a subtree of the log."""
     size = end - start
     if size == 0:
         return EMPTY_ROOT
@@ -129,5 +129,5 @@ def _root(start: int, end: int, read: Read) -> bytes:
 
 
 def _split(size: int) -> int:
-    """The largest power of two below ``size``."""
+    """Return the largest power of two below ``size``."""
     return 1 << (size - 1).bit_length() - 1

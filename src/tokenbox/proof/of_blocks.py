@@ -1,4 +1,4 @@
-"""How a bundle has blocks that were rendered."""
+"""The records of rendered blocks in a bundle."""
 
 from __future__ import annotations
 
@@ -37,21 +37,19 @@ if TYPE_CHECKING:
     from tokenbox.proof.evidence import Record
     from tokenbox.proof.recorded import Recorded
 
+# The prefix of the ids for the options of a folder pack and for its files with their worth. No block has it.
+# A replay renders the blocks again, but does not choose them again, because it does not have the folder.
 CHOICE = "choice"
-"""Begins the ids of what a pack was asked for and of its files with their worth: no block is called so.
-
-A replay renders the blocks again. It does not choose them again, which would take the folder.
-"""
-# Places of blocks in a list with annotations between them; nobody annotates a block a hundred times.
+# The limit of a block's index, which counts the annotations between blocks.
 _MAX_INDEX = 5_000_000
-# Stands where something was that is not rendered: an annotation, or a block of a type that was not asked for.
+# A placeholder for what is not rendered: an annotation, or a block of an excluded type.
 _GAP = AnnotationBlock(0, AnnotationKind.TAG, b"")
 
 
 def block_names(blocks: Iterable[Block]) -> list[str]:
-    """What each block is called in a bundle: its label and path, title or name; numbered if not unique.
+    """Return the name of each block in a bundle: its label and path, title or name, numbered if not unique.
 
-    The alternative text of an image is a text that a model is told, so it is not a name.
+    The alternative text of an image is content, so it is not part of the name.
     """
     names = [
         block_label(block)
@@ -68,7 +66,7 @@ def block_names(blocks: Iterable[Block]) -> list[str]:
 
 
 def block_input(block: Block, name: str, index: int, priority: Priority, tokens: int | None) -> Input:
-    """``index``: its place in the list that was given, annotations counted."""
+    """Return the record of a block. ``index``: its place in the given list, including annotations."""
     return Input(
         id=name,
         kind="block",
@@ -82,9 +80,9 @@ def block_input(block: Block, name: str, index: int, priority: Priority, tokens:
 
 
 def recorded_blocks(recorded: Recorded) -> list[Block]:
-    """The blocks that the bundle names by digest, each in its place, then their priorities.
+    """Return the blocks that the bundle names by digest, each at its index, then their priorities.
 
-    Raises ``ReplayImpossible`` where one is missing.
+    Raises ``ReplayImpossible`` if one is missing.
     """
     found = {_index(record): recorded.texts.block(record["digest"]) for record in recorded.inputs}
     missing = [str(record["id"]) for record in recorded.inputs if found[_index(record)] is None]
@@ -99,7 +97,7 @@ def recorded_blocks(recorded: Recorded) -> list[Block]:
 
 
 def _size(block: Block) -> int:
-    """Bytes of content."""
+    """Return the size of the content in bytes."""
     if isinstance(block, PayloadBlock):
         return len(block.payload)
     if isinstance(block, DiffBlock):
@@ -110,7 +108,7 @@ def _size(block: Block) -> int:
 
 
 def _shown(arguments: Arguments, result: BlockLayout | None) -> tuple[list[int], list[str]]:
-    """The places of the blocks that are inputs, and their names."""
+    """Return the places of the blocks that are inputs, and their names."""
     blocks: Sequence[Block] = arguments["blocks"]
     places = (
         [place for place, block in enumerate(blocks) if not isinstance(block, AnnotationBlock)]
@@ -121,7 +119,7 @@ def _shown(arguments: Arguments, result: BlockLayout | None) -> tuple[list[int],
 
 
 def _inputs(arguments: Arguments, result: BlockLayout | None) -> Iterator[Input]:
-    """The blocks as they were given: a summary that was made on the way is apart."""
+    """Yield the blocks as they were given, without the summaries made during the call."""
     blocks = arguments["blocks"]
     priorities = resolve_priorities(blocks)
     sizes = {} if result is None else {found.index: found.base_size for found in result.blocks}
@@ -146,7 +144,7 @@ def _result(arguments: Arguments, result: BlockLayout) -> dict[str, Any]:
 
 
 def _decisions(result: BlockLayout, names: dict[int, str]) -> Iterator[Record]:
-    """What became of each block and each class that was merged, then the steps in their order."""
+    """Yield the decision on each block and each merged priority, then the steps in order."""
     for block in result.blocks:
         yield {
             "id": names[block.index],
@@ -167,7 +165,7 @@ def _decisions(result: BlockLayout, names: dict[int, str]) -> Iterator[Record]:
 
 
 def _critical(arguments: Arguments, error: ContextCriticalOverflow) -> Iterable[tuple[str, int]]:
-    """By our own names: those of the error may have a text."""
+    """Return the critical blocks by their names in the bundle: the names in the error may contain text."""
     places, names = _shown(arguments, None)
     priorities = resolve_priorities(arguments["blocks"])
     critical = [
@@ -177,7 +175,7 @@ def _critical(arguments: Arguments, error: ContextCriticalOverflow) -> Iterable[
 
 
 def _read(recorded: Recorded) -> dict[str, Any]:
-    """With the summaries that were made then, which nobody makes again."""
+    """Return the arguments, with the recorded summaries instead of a function that makes them."""
     blocks = recorded_blocks(recorded)
     made = {name: record["digest"] for record in recorded.contents.summaries for name in _names(record)}
     digests = {_index(record): made[name] for record in recorded.inputs if (name := record["id"]) in made}
@@ -217,9 +215,9 @@ def _priority(record: Record) -> Priority:
 
 
 def _chosen(recorded: Recorded) -> frozenset[str]:
-    """The records of what a pack was asked for, and of its files with their worth."""
+    """Return the fields with the options of a folder pack, and with its files and their worth."""
     ids = [str(record.get("id")) for record in recorded.contents.decisions]
-    return frozenset(f"decisions[{one}]" for one in ids if one == CHOICE or one.startswith(f"{CHOICE} "))
+    return frozenset(f"decisions[{id_}]" for id_ in ids if id_ == CHOICE or id_.startswith(f"{CHOICE} "))
 
 
 RENDER_BLOCKS = RecordedFunction(

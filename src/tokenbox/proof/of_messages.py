@@ -1,4 +1,4 @@
-"""How a bundle has messages that were fitted into a budget."""
+"""The records of fitted messages in a bundle."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TOOLS: Final = "tools"
 
 
 def message_input(message: Message | Item, name: str, tokens: int | None) -> Input:
-    """A message is its JSON: that has the digest, so it is all that a replay needs."""
+    """Return the record of a message. The digest is of its JSON, which is all that a replay needs."""
     calls = message.calls if isinstance(message, Item) else message.tool_calls
     fields = {"role": message.role.value, "calls": len(calls)}
     return _input(name, MESSAGE, as_given(message.to_dict()), tokens, fields)
@@ -43,14 +43,14 @@ def tools_input(tools: Iterable[Mapping[str, object]]) -> Input:
 
 
 def message_texts(messages: Iterable[Message], tools: Iterable[Mapping[str, object]]) -> Iterator[str]:
-    """The texts that a bundle of these messages and tools names by digest."""
+    """Yield the texts that a bundle of these messages and tools names by digest."""
     for message in messages:
         yield as_given(message.to_dict())
     yield as_given([dict(tool) for tool in tools])
 
 
 def recorded_messages(recorded: Recorded) -> tuple[list[Message], list[dict[str, object]] | None]:
-    """The messages and tools that the bundle names. Raises ``ReplayImpossible`` where a text is missing."""
+    """Return the messages and tools that the bundle names. Raises ``ReplayImpossible`` if one is missing."""
     wanted = [(str(record["id"]), record["digest"]) for record in recorded.inputs]
     texts = recorded.texts_of(wanted, "messages")
     values = [recorded.json(text, name) for text, (name, _) in zip(texts, wanted, strict=True)]
@@ -58,19 +58,19 @@ def recorded_messages(recorded: Recorded) -> tuple[list[Message], list[dict[str,
     messages = [value for value, kind in zip(values, kinds, strict=True) if kind == MESSAGE]
     tools = [value for value, kind in zip(values, kinds, strict=True) if kind == TOOLS]
     if len(messages) + len(tools) < len(values) or len(tools) > 1:
-        raise BundleInvalid("are not the messages and tools of a request.", file=INPUTS)
+        raise BundleInvalid("must be the messages and tools of a request.", file=INPUTS)
     if tools and not (isinstance(tools[0], list) and all(isinstance(tool, dict) for tool in tools[0])):
         raise BundleInvalid("is not a list of tools.", file=INPUTS, field=TOOLS)
     return check_messages(messages), tools[0] if tools else None
 
 
 def as_given(value: object) -> str:
-    """As JSON with the keys in their order, which what is sent has too."""
+    """Return the JSON with the keys in their given order, as in the request."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _name(place: int, message: Item) -> str:
-    """As the error for what does not fit names it."""
+    """Return the name of a message, the same as in errors."""
     return f"messages[{place}] ({message.role.value})"
 
 
@@ -101,7 +101,7 @@ def _result(_: Arguments, fitted: Fitted[Any]) -> dict[str, Any]:
 
 
 def _decisions(fitted: Fitted[Any]) -> Iterator[Record]:
-    """What became of each exchange, and of what is in none; then the steps in their order."""
+    """Yield the decision on each exchange and each system message, then the steps in order."""
     for number, exchange in enumerate(fitted.exchanges, 1):
         yield {"id": f"exchange {number}", **exchange.to_dict()}
     for place, message in enumerate(fitted.inputs):
@@ -123,7 +123,7 @@ def _read(recorded: Recorded) -> dict[str, Any]:
 
 
 def recorded_low_water(value: object) -> Any:  # noqa: ANN401  # any LowWater; fit checks it
-    """A ratio such as ``1/3``, a decimal, ``auto``, or the eagerness of an :class:`AutoLowWater`."""
+    """Parse a ratio such as ``1/3``, a decimal, ``auto``, or the eagerness of an :class:`AutoLowWater`."""
     if isinstance(value, dict):
         return AutoLowWater(ratio(value.get("eagerness")))
     return ratio(value)

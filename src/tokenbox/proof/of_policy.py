@@ -1,4 +1,4 @@
-"""How a bundle has an estimate, a plan and an enforcement."""
+"""The records of estimates, plans and enforcements in a bundle."""
 
 from __future__ import annotations
 
@@ -32,10 +32,9 @@ _ALSO: Final = frozenset({"separator"})
 
 
 def budget_of(limits: GuardLimits) -> Budget:
-    """The figures of the guard, each with its source."""
+    """Return the limits of the guard with their sources. ``tokens`` may be negative: then nothing passes."""
     sources = limits.sources
     return Budget(
-        # Below 0 nothing passes at all.
         tokens=Sourced(limits.input_limit, sources.get("max_input" if limits.max_input_binds else "max_ctx")),
         context_window=Sourced(limits.max_ctx, sources.get("max_ctx")),
         output_reserve=Sourced(limits.reserve_out, sources.get("reserve_out")),
@@ -48,16 +47,12 @@ def _limits(arguments: Arguments) -> Budget:
     return budget_of(arguments["limits"])
 
 
-def _no_limits(_: Arguments) -> Budget:
-    return Budget()
-
-
 def _separator(arguments: Arguments) -> dict[str, object]:
     return {"separator": arguments["request"].separator}
 
 
 def _inputs(request: Chunks, sizes: Mapping[int, int]) -> Iterator[Input]:
-    """Every chunk. ``sizes``: what each counts alone, where that was found out."""
+    """Yield every chunk. ``sizes``: the tokens of each chunk alone, if counted."""
     if request.kind is ChunkKind.SECTIONS:
         for i, section in enumerate(request.sections):
             yield section_input(section, sizes.get(i))
@@ -88,7 +83,7 @@ def _estimated_inputs(arguments: Arguments, found: Estimate | None) -> Iterator[
 
 
 def _plan(_: Arguments, plan: PackPlan) -> dict[str, Any]:
-    """What became of every chunk, and what would be sent."""
+    """Return the decision on every chunk, and the text to send."""
     chunks = sorted((*plan.packed, *plan.dropped), key=lambda chunk: chunk.index)
     return {
         "decisions": (
@@ -102,7 +97,7 @@ def _plan(_: Arguments, plan: PackPlan) -> dict[str, Any]:
 
 
 def _enforcement(_: Arguments, verdict: Enforcement) -> dict[str, Any]:
-    """The rule with its figures, and every remedy where it was denied. Nothing is emitted."""
+    """Return the rule with its figures, and the remedies of a denial. Nothing is emitted."""
     why = verdict.why
     refused = EvidenceOutcome(
         EvidenceStatus.REFUSED, OVER_CONTEXT, {"over": why.over, "input_limit": verdict.limits.input_limit}
@@ -117,7 +112,7 @@ def _enforcement(_: Arguments, verdict: Enforcement) -> dict[str, Any]:
             "tokens_in": why.tokens_in,
             "at_most": why.verdict.count.at_most,
             "counted_by": why.verdict.count.by.value,
-            # The figure that decided, and which one it is.
+            # The figure compared with the limit, and its kind.
             "decided_on": why.verdict.tokens,
             "basis": why.verdict.basis.value,
             "over": why.over,
@@ -148,7 +143,7 @@ def _read_plan(recorded: Recorded) -> dict[str, Any]:
 
 
 def _read_enforcement(recorded: Recorded) -> dict[str, Any]:
-    """Which larger models there were depends on catalog and settings: they are taken as recorded."""
+    """Return the arguments. Larger models depend on catalog and settings, so the bundle's are used."""
     remedies = [record["remedy"] for record in recorded.contents.decisions if "remedy" in record]
     models = next(
         (
@@ -158,7 +153,7 @@ def _read_enforcement(recorded: Recorded) -> dict[str, Any]:
         ),
         (),
     )
-    # Of a request that is let through nobody asks what a strategy would leave of it.
+    # An allowed request does not use the strategy.
     strategy = {} if remedies or isinstance(recorded.arguments.get("strategy"), str) else {"strategy": None}
     return {
         **_read_plan(recorded),
@@ -170,14 +165,14 @@ def _read_enforcement(recorded: Recorded) -> dict[str, Any]:
 
 
 def recorded_limits(recorded: Recorded) -> GuardLimits:
-    """The limits that the bundle has, checked as those of a caller are."""
+    """Return the limits in the bundle, validated like those of a caller."""
     names = ("context_window", "output_reserve", "headroom", "max_input")
-    window, reserve, headroom, most = map(recorded.figure, names)
-    return GuardLimits.of(window, reserve, ratio(headroom), most)
+    window, reserve, headroom, max_input = map(recorded.figure, names)
+    return GuardLimits.of(window, reserve, ratio(headroom), max_input)
 
 
 def _request(recorded: Recorded) -> Chunks:
-    """The recorded chunks. Raises ``ReplayImpossible`` where a text is missing."""
+    """Return the recorded chunks. Raises ``ReplayImpossible`` if a text is missing."""
     separator = recorded.arguments.get("separator")
     if not isinstance(separator, str):
         raise broken("arguments.separator", "is not text.")
@@ -189,7 +184,7 @@ def _request(recorded: Recorded) -> Chunks:
     if kinds <= {MESSAGE, TOOLS}:
         messages, tools = recorded_messages(recorded)
         return read_chunks(messages, separator, tools)
-    raise BundleInvalid("are of several kinds.", file=INPUTS)
+    raise BundleInvalid("has inputs of several kinds.", file=INPUTS)
 
 
 def _override(recorded: Recorded) -> Override | None:
@@ -210,7 +205,7 @@ ESTIMATE = RecordedFunction(
     inputs=_estimated_inputs,
     result=_estimate,
     read=_read,
-    budget=_no_limits,
+    budget=lambda _: Budget(),
     also=_separator,
     also_names=_ALSO,
 )

@@ -1,4 +1,4 @@
-"""How a bundle has a layout of sections."""
+"""The records of layouts in a bundle."""
 
 from __future__ import annotations
 
@@ -25,14 +25,25 @@ if TYPE_CHECKING:
     from tokenbox.proof.evidence import Record
     from tokenbox.proof.recorded import Recorded
 
+# The fields of a section that the record has unchanged.
 _PLAIN = (
-    *("priority", "min", "grow", "shrink", "strategy", "role", "keep"),
-    *("max", "group", "with", "cut", "marker"),
+    "priority",
+    "min",
+    "grow",
+    "shrink",
+    "strategy",
+    "role",
+    "keep",
+    "max",
+    "group",
+    "with",
+    "cut",
+    "marker",
 )
 
 
 def section_input(section: Section, tokens: int | None) -> Input:
-    """``tokens``: what its content counts, None where that was not found out."""
+    """Return the record of a section. ``tokens``: of its content; None if not counted."""
     own = [form.text for form in section.forms if isinstance(form, Text)]
     texts = (section.content, *section.extra, *own)
     return Input(
@@ -59,7 +70,7 @@ def section_input(section: Section, tokens: int | None) -> Input:
 
 
 def _degrading(section: Section) -> Record:
-    """The fields beside those of the model, where they say something; texts by their digests."""
+    """Return the fields for degrading, if set; texts by their digests."""
     fields = section.degrading()
     if section.forms:
         fields["forms"] = [
@@ -74,7 +85,7 @@ def _degrading(section: Section) -> Record:
 
 
 def recorded_sections(recorded: Recorded) -> list[Section]:
-    """The sections that the bundle names by digest. Raises ``ReplayImpossible`` where a text is missing."""
+    """Return the sections that the bundle names. Raises ``ReplayImpossible`` if a text is missing."""
     digests = [(str(record["id"]), digest) for record in recorded.inputs for digest in _digests(record)]
     texts = iter(recorded.texts_of(digests, "the texts of sections"))
     sections = []
@@ -95,7 +106,7 @@ def recorded_sections(recorded: Recorded) -> list[Section]:
 
 
 def _content(text: str, lengths: object) -> object:
-    """The content: a text, or its items by their lengths, one per line."""
+    """Return the content: a text, or a list of items, which are lines with the given lengths."""
     if not isinstance(lengths, list):
         return text
     starts = [0, *accumulate(length + 1 for length in lengths)]
@@ -107,7 +118,7 @@ def _digests(record: Record) -> list[object]:
 
 
 def _texts(record: Record) -> dict[str, list[object]]:
-    """The digests of a section's texts, by what they are."""
+    """Return the digests of a section's texts, by their use."""
     fields = cast("Record", record["fields"])
     extra = fields.get("extra")
     return {
@@ -120,7 +131,7 @@ def _texts(record: Record) -> dict[str, list[object]]:
 def _forms(fields: Record) -> list[dict[str, object]]:
     forms = fields.get("forms", [])
     if not isinstance(forms, list) or not all(isinstance(form, dict) for form in forms):
-        raise BundleInvalid("has forms that are none.", file=INPUTS, field="forms")
+        raise BundleInvalid("must be a list of tables.", file=INPUTS, field="forms")
     return forms
 
 
@@ -145,7 +156,7 @@ def _result(_: Arguments, layout: Layout) -> dict[str, Any]:
 
 
 def _decisions(layout: Layout) -> Iterator[Record]:
-    """What became of each section, then the steps in their order."""
+    """Yield the decision on each section, then the steps in order."""
     for section in layout.sections:
         yield {
             "id": section.id,
@@ -165,7 +176,7 @@ def _decisions(layout: Layout) -> Iterator[Record]:
 
 
 def _policy(arguments: Arguments) -> dict[str, object]:
-    """The policy and its groups, where that is not the default."""
+    """Return the policy and its groups, unless they are the default."""
     policy = str(arguments.get("policy", Policy.FACET))
     return {} if policy == Policy.FACET else {"policy": policy, "groups": arguments["groups"]}
 

@@ -1,4 +1,4 @@
-"""A layout that may leave proof: for ``tokenbox.layout`` and for documents."""
+"""Layouts with optional proof, for ``tokenbox.layout`` and for documents."""
 
 from __future__ import annotations
 
@@ -37,21 +37,20 @@ def layout(  # noqa: PLR0913  # the options of `compose_sections.layout`, and pr
     proof: Sink | None = None,
     source: str | None = None,
 ) -> Layout:
-    """Lay ``sections`` out into ``budget`` tokens (FACET Token Box Model; docs/layout.md has the rules).
+    """Lay out ``sections`` within ``budget`` tokens (FACET Token Box Model; docs/layout.md has the rules).
 
     ``sections``: :class:`Section` objects, or mappings with the same fields. ``tokenizer``: a name such as
-    ``"o200k_base"``, a tokenizer object, or any function from text to a count. ``separator`` stands between
-    sections that have text. ``policy``: ``"facet"``, the letter of the model, drops what cannot be kept;
-    ``"degrade"`` first gives every section a smaller form, then cuts each as far as its ``min``, then drops.
-    ``groups``: by name, what sections have in common (:class:`Group`, or mappings). ``reclaim`` gives back,
-    after cutting, what then fits again (``degrade`` always does). ``cache`` holds counts between layouts
-    (default: one for the process). ``proof`` is called with the ``Evidence`` of the
-    layout, of its refusal or of its failure (docs/proof.md); ``source`` says there where the sections are
-    from.
+    ``"o200k_base"``, a tokenizer object, or any function from text to a count. ``separator`` is put between
+    non-empty sections. ``policy``: ``"facet"``, the letter of the model, drops sections that cannot be kept;
+    ``"degrade"`` first gives every section a smaller form, then cuts each down to its ``min``, then drops.
+    ``groups``: settings that sections share, by name (:class:`Group`, or mappings). ``reclaim`` restores,
+    after cutting, what then fits again (``degrade`` always does). ``cache`` keeps counts between layouts
+    (default: one per process). ``proof`` receives the ``Evidence`` of the layout, refusal or failure
+    (docs/proof.md), with ``source`` as the source of the sections.
 
     Raises :class:`ContextCriticalOverflow` if the critical sections alone do not fit,
-    :class:`InvalidSection` and :class:`InvalidBudget` for bad input, a ``TokenizerError`` for text that
-    cannot be counted, and whatever ``proof`` raises.
+    :class:`InvalidSection` and :class:`InvalidBudget` for invalid input, a ``TokenizerError`` for text that
+    cannot be counted, and the errors of ``proof``.
     """
     if proof is None:
         return compose_sections.layout(

@@ -1,4 +1,4 @@
-"""What a bundle has of a call: the texts by digest, and the arguments read back from its records."""
+"""Read the arguments of a recorded call from a bundle, with its texts by digest."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from tokenbox.proof.contents import Contents
     from tokenbox.proof.evidence import Record
 
-_SHOWN = 3
+_MAX_SHOWN = 3
 _RATIO = re.compile("[0-9]{1,1001}/[1-9][0-9]{0,1000}")
 
 
 class Texts:
-    """Texts and blocks by digest, wherever they are from."""
+    """Texts and blocks by digest, from any source."""
 
     def __init__(self, texts: Iterable[bytes] = ()) -> None:
         self._texts: dict[str, bytes] = {}
@@ -38,7 +38,7 @@ class Texts:
             self.add(text)
 
     def add(self, text: bytes) -> None:
-        """A text; a pack (``.bcp``) is its blocks too, once one is asked for."""
+        """Add a text. If it is a pack (``.bcp``), its blocks are added when a block is requested."""
         self._texts[hashlib.sha256(text).hexdigest()] = text
         if text.startswith(MAGIC):
             self._packs.append(text)
@@ -57,8 +57,7 @@ class Texts:
 
     def block(self, digest: object) -> Block | None:
         for pack in self._packs:
-            # A text may only begin like a pack.
-            with suppress(LcpError):
+            with suppress(LcpError):  # a text that only begins like a pack
                 self.add_blocks(decode(pack).blocks)
         self._packs = []
         return self._blocks.get(digest) if isinstance(digest, str) else None
@@ -66,9 +65,9 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A verified bundle and its texts. Everything in it may be forged: whoever uses it checks it.
+    """A verified bundle and its texts. Its content may be forged, so that callers must validate it.
 
-    ``counter``: what counts in place of what the bundle names, if whoever replays gave it.
+    ``counter``: replaces the one that the bundle names; None if not given.
     """
 
     contents: Contents
@@ -89,15 +88,15 @@ class Recorded:
 
     @property
     def counts_here(self) -> bool:
-        """Whether what counts is here, and not a server."""
+        """Whether the counter runs locally, not on a server."""
         return self.counter is not None or bool(cast("Record", self.predicate["tokenizer"])["fingerprint"])
 
     def figure(self, name: str) -> Any:  # noqa: ANN401  # a number, a ratio as text, or None
-        """A figure of the budget; None where it is unknown."""
+        """Return a figure of the budget; None if unknown."""
         return cast("dict[str, Record]", self.predicate["budget"])[name]["value"]
 
     def texts_of(self, wanted: Sequence[tuple[str, object]], what: str) -> list[str]:
-        """The texts of these names and digests. Raises :class:`ReplayImpossible` where some are missing."""
+        """Return the texts by names and digests. Raises :class:`ReplayImpossible` if some are missing."""
         found = [self.texts.text(digest) for _, digest in wanted]
         missing = [name for (name, _), text in zip(wanted, found, strict=True) if text is None]
         if missing:
@@ -105,7 +104,7 @@ class Recorded:
         return cast("list[str]", found)
 
     def json(self, text: str, name: str) -> Any:  # noqa: ANN401  # JSON
-        """A text that is JSON. Raises :class:`BundleInvalid`."""
+        """Parse a text as JSON. Raises :class:`BundleInvalid`."""
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
@@ -113,20 +112,20 @@ class Recorded:
 
 
 def missing_texts(names: list[str], what: str) -> ReplayImpossible:
-    """The error for texts that are nowhere."""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    """Return the error for texts that were not found."""
+    more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
     return ReplayImpossible(
-        f"{what} are missing: {', '.join(names[:_SHOWN])}{more}. The bundle does not contain them; give them "
-        "again with --from, or make bundles with --proof-texts.",
+        f"{what} are missing: {', '.join(names[:_MAX_SHOWN])}{more}. The bundle does not contain them; name "
+        "their files with --from, or make bundles with --proof-texts.",
         missing=names,
     )
 
 
-def ratio(value: object) -> Any:  # noqa: ANN401  # what is not a ratio is for whoever takes it to refuse
-    """A ratio such as ``1/3`` as a fraction; anything else as it is."""
+def ratio(value: object) -> Any:  # noqa: ANN401  # the caller validates other values
+    """Parse a ratio such as ``1/3``; return anything else unchanged."""
     return Fraction(value) if isinstance(value, str) and _RATIO.fullmatch(value) else value
 
 
 def broken(field: str, what: str) -> BundleInvalid:
-    """The error for a field of the predicate that no recorded call has."""
+    """Return the error for an invalid field of the predicate."""
     return BundleInvalid(what, file=MANIFEST, field=f"predicate.{field}")

@@ -1,8 +1,8 @@
-"""Replaying a bundle: the recorded function is called again, and every field of the outcome is compared.
+"""Replay a bundle: call the recorded function again, and compare every field of the outcome.
 
-The texts come from the bundle, if it was made with texts, or are given again; each is known by its digest, so
-it does not matter where it was found. Whatever a bundle says is checked before it is used, and no function is
-called and no file opened because a bundle names it: FUNCTIONS are all that there are.
+The texts come from the bundle, if it contains them, or from the caller; they are identified by their digests.
+Everything in a bundle is validated before use. A bundle cannot make a replay open a file or call a function
+other than those in FUNCTIONS.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ if TYPE_CHECKING:
 FUNCTIONS: Final[Mapping[str, RecordedFunction[..., Any]]] = {
     function.name: function for function in (LAYOUT, RENDER_BLOCKS, FIT, ESTIMATE, PLAN, ENFORCE)
 }
-# One model of each way in which OpenAI's chats are counted.
+# One model for each of OpenAI's counting rules.
 _OPENAI: Final = ("gpt-4o", "gpt-4", "gpt-5")
-# What is said of a call and does not follow from it: only a signature vouches for it.
-_SAID: Final = frozenset({"engine", "template", "model", "override", "parent"})
-_SAID_OF: Final = re.compile(
+# Fields that a replay cannot derive: only a signature attests them.
+_UNDERIVED: Final = frozenset({"engine", "template", "model", "override", "parent"})
+_UNDERIVED_PATHS: Final = re.compile(
     r"budget\.\w+\.source|(inputs|summaries)\[.*\]\.from|decisions\[.*\]\.remedy\.models(\[\d+\])?", re.DOTALL
 )
-_NUMBER: Final = re.compile(r"\[\d+\]")
+_INDEX: Final = re.compile(r"\[\d+\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What came out otherwise: nothing, if the bundle holds. ``left`` is recorded, ``right`` came out now.
+    """The differences between a bundle (``left``) and its replay (``right``).
 
-    ``uncompared``: the fields that are recorded and follow from nothing, such as the name of the model.
+    ``uncompared``: the recorded fields that a replay cannot derive, such as the name of the model.
     """
 
     differences: tuple[FieldDifference, ...]
@@ -69,19 +69,19 @@ class Replay:
 def replay(
     contents: Contents,
     texts: Texts,
-    counter: Any = None,  # noqa: ANN401  # a tokenizer or a chat format; what is called checks it
+    counter: Any = None,  # noqa: ANN401  # a tokenizer or a chat format, validated by the call
     functions: Mapping[str, RecordedFunction[..., Any]] = FUNCTIONS,
 ) -> Replay:
-    """Call again what the bundle says was called, with the arguments that it has.
+    """Call the recorded function again with the recorded arguments.
 
-    ``counter``: in place of the one that the bundle names, such as one of your own. Raises
-    :class:`ReplayImpossible` where a text, the tokenizer or the function is missing, and ``BundleInvalid``.
+    ``counter``: replaces the one that the bundle names, such as one of your own. Raises
+    :class:`ReplayImpossible` if a text, the tokenizer or the function is missing, and ``BundleInvalid``.
     """
     recorded = Recorded(contents, texts, counter)
     name = str(recorded.predicate["function"])
     function = functions.get(name)
     if function is None:
-        raise ReplayImpossible(f"no function {name[:100]!r} is replayed here.", function=name[:100])
+        raise ReplayImpossible(f"the function {name[:100]!r} cannot be replayed here.", function=name[:100])
     arguments = _arguments(function, recorded)
     taken = frozenset(function.taken(recorded))
     if function.counter is not None:
@@ -93,31 +93,33 @@ def replay(
 
 
 def compared(contents: Contents, evidence: Evidence, taken: frozenset[str] = frozenset()) -> Replay:
-    """What a bundle says beside what a call gave. ``taken``: fields that the call took from the bundle."""
+    """Compare a bundle with new evidence. ``taken``: fields that the call took from the bundle."""
     bundle = build(evidence)
     again = read_contents(MemoryFiles(bundle.files), read_manifest(bundle.files[MANIFEST], bundle.id))
-    said = _said(contents, again, taken)
+    is_underived = _underived(contents, again, taken)
+    uncompared = [
+        _without_index(name)
+        for name, value in fields_of(contents)
+        if value is not None and is_underived(name)
+    ]
     return Replay(
-        tuple(one for one in differences(contents, again) if not said(one.field)),
-        tuple(
-            dict.fromkeys(
-                _collapsed(name) for name, value in fields_of(contents) if value is not None and said(name)
-            )
-        ),
+        tuple(found for found in differences(contents, again) if not is_underived(found.field)),
+        tuple(dict.fromkeys(uncompared)),
     )
 
 
-def _collapsed(field: str) -> str:
-    """One name for the same field of many records."""
+def _without_index(field: str) -> str:
+    """Return one name for the same field of many records."""
     if field.startswith("inputs["):
         return "inputs[].from"
-    return f"decisions[{CHOICE}]" if field.startswith(f"decisions[{CHOICE}") else _NUMBER.sub("[]", field)
+    return f"decisions[{CHOICE}]" if field.startswith(f"decisions[{CHOICE}") else _INDEX.sub("[]", field)
 
 
-def _said(contents: Contents, again: Contents, taken: frozenset[str]) -> Callable[[str], bool]:
-    """Whether a field does not follow from the call. Neither does an argument that is code of the caller,
-    nor a figure of the budget that the function is not given.
-    """  # noqa: D205  # one sentence
+def _underived(contents: Contents, again: Contents, taken: frozenset[str]) -> Callable[[str], bool]:
+    """Return a function that tells whether the call does not determine a field.
+
+    Such fields include arguments that are functions, and budget figures that the call does not receive.
+    """
     predicate, now = contents.manifest.predicate, again.manifest.predicate
     arguments = cast("Record", predicate["arguments"])
     code = {
@@ -128,19 +130,23 @@ def _said(contents: Contents, again: Contents, taken: frozenset[str]) -> Callabl
         "budget.tokens.value"
     }
 
-    single = taken | figures | code
+    underived = taken | figures | code
 
-    def said(field: str) -> bool:
+    def is_underived(field: str) -> bool:
         place = field.removesuffix(f".{CODE}")
-        above = {place[: at.start()] for at in re.finditer(r"\.", place)}
-        is_taken = place in single or not single.isdisjoint(above)
-        return field.partition(".")[0] in _SAID or is_taken or _SAID_OF.fullmatch(field) is not None
+        parents = {place[: dot.start()] for dot in re.finditer(r"\.", place)}
+        return (
+            place in underived
+            or not underived.isdisjoint(parents)
+            or field.partition(".")[0] in _UNDERIVED
+            or _UNDERIVED_PATHS.fullmatch(field) is not None
+        )
 
-    return said
+    return is_underived
 
 
 def _arguments(function: RecordedFunction[..., Any], recorded: Recorded) -> dict[str, Any]:
-    """The recorded arguments, and those that are elsewhere in the bundle."""
+    """Return the recorded arguments, including those in other parts of the bundle."""
     names = function.parameters()
     found = {name: value for name, value in recorded.arguments.items() if name in names}
     wrong = recorded.arguments.keys() - names - function.also_names
@@ -150,8 +156,8 @@ def _arguments(function: RecordedFunction[..., Any], recorded: Recorded) -> dict
     for name, value in found.items():
         if isinstance(value, dict) and CODE in value:
             raise ReplayImpossible(
-                f"the argument {name} is code of its caller, {str(value[CODE])[:100]!r}, which is not run "
-                "because a bundle says so.",
+                f"the argument {name} is a function of the caller, {str(value[CODE])[:100]!r}, which a "
+                "replay does not run.",
                 argument=name,
             )
     return found
@@ -164,32 +170,32 @@ def _called(function: RecordedFunction[..., Any], arguments: Mapping[str, Any]) 
     except (ReplayImpossible, BundleInvalid):
         raise
     except TokenboxError:
-        pass  # it is what was found
+        pass  # its evidence is in ``found``
     except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
-        raise broken("arguments", f"are not those of {function.name}: {str(error)[:200]}.") from None
+        raise broken("arguments", f"are invalid for {function.name}: {str(error)[:200]}.") from None
     if not found:
-        raise broken("arguments", f"are not those of {function.name}.")
+        raise broken("arguments", f"are invalid for {function.name}.")
     return found[0]
 
 
 def _recorded_counter(recorded: Recorded) -> Tokenizer | OpenAIFormat:
-    """The tokenizer or the published chat format that the bundle names."""
+    """Return the tokenizer or the published chat format that the bundle names."""
     identity = cast("Record", recorded.predicate["tokenizer"])
-    for one in map(ChatFormat.openai, _OPENAI):
-        if one.identity.to_dict() == identity:
-            return one
+    for chat_format in map(ChatFormat.openai, _OPENAI):
+        if chat_format.identity.to_dict() == identity:
+            return chat_format
     name = str(identity["name"])
     with suppress(UnknownTokenizer, InvalidTokenizer, CodeNotAllowed):
         if not name.startswith(FILE_PREFIX):
             return get(name)
     raise ReplayImpossible(
-        f"the tokenizer that counted is not known here: {name[:100]!r}. Give it with --tokenizer.",
+        f"the recorded tokenizer {name[:100]!r} is unknown here. Name it with --tokenizer.",
         tokenizer=name[:100],
     )
 
 
-def _as_exact_as_recorded(recorded: Recorded, counter: Any) -> Any:  # noqa: ANN401  # as it is given
-    """The tokenizer, an estimate where it was one: right for other models, not for the one in question."""
+def _as_exact_as_recorded(recorded: Recorded, counter: Any) -> Any:  # noqa: ANN401  # as given
+    """Return the tokenizer, marked as an estimate if the bundle used it as an estimate for another model."""
     identity = cast("Record", recorded.predicate["tokenizer"])
     same = counter.identity.fingerprint == identity["fingerprint"]
     estimate = same and identity["exact"] is False and counter.identity.exact

@@ -1,12 +1,12 @@
 """Signatures: a DSSE envelope with Ed25519 over the manifest of a bundle, which is an in-toto Statement.
 
-Rule 1: the payload of a bundle's envelope is ``manifest.json``, byte for byte. Whoever re-hashes a changed
-bundle still has the old statement in the envelope, so the field that was changed is named.
-Rule 2: an envelope takes several signatures. A verifier says which keys it takes, and how many must have
-signed; that is all there is to a rotation.
+Rule 1: the payload of a bundle's envelope is ``manifest.json``, byte for byte. If a changed bundle is hashed
+again, the envelope still has the original statement, so that the changed field can be named.
+Rule 2: an envelope may have several signatures. A verifier chooses the accepted keys and the threshold, which
+is all that key rotation needs.
 
-Keys are PEM: PKCS #8 for the private one, SubjectPublicKeyInfo for the public one. The id of a key is the one
-that securesystemslib gives it, which in-toto uses too.
+Keys are PEM: PKCS #8 for the private key, SubjectPublicKeyInfo for the public key. Key ids are those of
+securesystemslib and in-toto.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 STATEMENT_TYPE: Final = "application/vnd.in-toto+json"
 CHECKPOINT_TYPE: Final = "application/vnd.tokenbox.log.checkpoint+json"
-# An envelope has a manifest in base64, and a signature of 200 bytes for each key.
+# The size limit of envelopes: a manifest in base64, and about 200 bytes per signature.
 MAX_ENVELOPE: Final = 4 << 20
 
 
@@ -42,7 +42,7 @@ _SIGNATURE_KEYS = {"keyid", "sig"}
 
 
 def new_key() -> tuple[bytes, bytes]:
-    """A new Ed25519 key: the private and the public one as PEM."""
+    """Generate an Ed25519 key pair, and return the private and the public key as PEM."""
     signing = _signing()
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat  # noqa: PLC0415
@@ -53,7 +53,7 @@ def new_key() -> tuple[bytes, bytes]:
 
 
 def signer_of(pem: bytes, name: str) -> SigningKey:
-    """The private key in ``pem``. Raises :class:`KeyInvalid`."""
+    """Parse the private key in ``pem``. Raises :class:`KeyInvalid`."""
     signing = _signing()
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
@@ -68,7 +68,7 @@ def signer_of(pem: bytes, name: str) -> SigningKey:
 
 
 def public_key(pem: bytes, name: str) -> PublicKey:
-    """The public key in ``pem``. Raises :class:`KeyInvalid`."""
+    """Parse the public key in ``pem``. Raises :class:`KeyInvalid`."""
     signing = _signing()
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
     from cryptography.hazmat.primitives.serialization import load_pem_public_key  # noqa: PLC0415
@@ -76,7 +76,7 @@ def public_key(pem: bytes, name: str) -> PublicKey:
     try:
         key = load_pem_public_key(pem)
     except (ValueError, TypeError) as error:
-        hint = ". Give the file that ends in .pub" if b"PRIVATE" in pem else ""
+        hint = ". Use the file that ends in .pub" if b"PRIVATE" in pem else ""
         raise KeyInvalid.of(name, f"is not a public key in PEM: {error}{hint}") from None
     if not isinstance(key, Ed25519PublicKey):
         raise KeyInvalid.of(name, "is not an Ed25519 key")
@@ -84,7 +84,7 @@ def public_key(pem: bytes, name: str) -> PublicKey:
 
 
 def signed(payload: bytes, kind: str, signers: Sequence[SigningKey], before: bytes | None = None) -> bytes:
-    """The envelope of ``payload``, with the signatures that ``before`` has and one of each signer."""
+    """Return the envelope of ``payload``, with the signatures in ``before`` and one of each signer."""
     from securesystemslib.dsse import Envelope  # noqa: PLC0415  # only with signatures
 
     envelope = Envelope(payload, kind, {})
@@ -95,52 +95,52 @@ def signed(payload: bytes, kind: str, signers: Sequence[SigningKey], before: byt
     for signer in signers:
         envelope.sign(signer)
     record = envelope.to_dict()
-    record["signatures"] = sorted(record["signatures"], key=lambda one: one["keyid"])
-    return _spelled(record) + b"\n"
+    record["signatures"] = sorted(record["signatures"], key=lambda signature: signature["keyid"])
+    return _encoded(record) + b"\n"
 
 
-def _spelled(record: object) -> bytes:
+def _encoded(record: object) -> bytes:
     return json.dumps(record, sort_keys=True, separators=(",", ":")).encode()
 
 
 def payload_of(data: bytes, kind: str, file: str = ENVELOPE) -> bytes:
-    """What an envelope signs; its signatures are not looked at. Raises :class:`SignatureInvalid`."""
+    """Return the payload of an envelope, without verifying signatures. Raises :class:`SignatureInvalid`."""
     try:
         record: Any = json.loads(data)
         found, payload = record["payloadType"], base64.b64decode(record["payload"], validate=True)
         if not isinstance(record["signatures"], list):
-            raise TypeError("signatures")  # noqa: TRY301  # it is told below
+            raise TypeError("signatures")  # noqa: TRY301  # converted below
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise SignatureInvalid(f"is not a DSSE envelope: {error!r:.200}.", file=file) from None
     if found != kind:
         message = f"signs a payload of type {found!r:.100}, not {kind!r}."
         raise SignatureInvalid(message, file=file, field="payloadType")
-    _check_spelling(data, record, file)
+    _check_encoding(data, record, file)
     return payload
 
 
-def _check_spelling(data: bytes, record: dict[str, Any], file: str) -> None:
-    """That an envelope is spelled as it is written here, so that nothing unsigned can be put into it.
+def _check_encoding(data: bytes, record: dict[str, Any], file: str) -> None:
+    """Check that an envelope is encoded as tokenbox writes it, so that nothing unsigned can be added.
 
-    No id and no signature covers what else an envelope says.
+    No id and no signature covers other content of an envelope.
     """
     for key in record.keys() - _ENVELOPE_KEYS:
-        raise SignatureInvalid("is a key too many in an envelope.", file=file, field=key[:100])
+        raise SignatureInvalid("is an unknown key of an envelope.", file=file, field=key[:100])
     if not record["signatures"]:
         raise SignatureInvalid("has no signature.", file=file, field="signatures")
     for number, signature in enumerate(record["signatures"]):
         plain = isinstance(signature, dict) and signature.keys() == _SIGNATURE_KEYS
         if not (plain and all(isinstance(value, str) for value in signature.values())):
-            message = "is not a signature: a keyid and a sig, and no more."
+            message = "must be a signature with exactly a keyid and a sig."
             raise SignatureInvalid(message, file=file, field=f"signatures[{number}]")
     texts = [("payload", record["payload"])]
     texts += [(f"signatures[{i}].sig", signature["sig"]) for i, signature in enumerate(record["signatures"])]
     for field, text in texts:
         if not _is_base64(text):
-            raise SignatureInvalid("is not spelled as base64 is.", file=file, field=field)
-    if data.removesuffix(b"\n") != _spelled(record):
+            raise SignatureInvalid("is not valid base64.", file=file, field=field)
+    if data.removesuffix(b"\n") != _encoded(record):
         raise SignatureInvalid(
-            "is not spelled as tokenbox writes an envelope. Remove it, and sign again: tokenbox proof sign.",
+            "is not encoded as tokenbox writes an envelope. Remove it, and sign again: tokenbox proof sign.",
             file=file,
         )
 
@@ -153,9 +153,9 @@ def _is_base64(text: str) -> bool:
 
 
 def signers_in(files: BundleFiles, keys: Sequence[PublicKey] = ()) -> tuple[list[str], list[str]]:
-    """The ids of the keys whose signatures a bundle has: those of ``keys``, and those not checked.
+    """Return the ids of the keys that signed a bundle: those of ``keys``, and those not verified.
 
-    Raises :class:`SignatureInvalid` for a signature of ``keys`` that does not fit.
+    Raises :class:`SignatureInvalid` for an invalid signature of ``keys``.
     """
     if ENVELOPE not in files.names():
         return [], []
@@ -165,7 +165,7 @@ def signers_in(files: BundleFiles, keys: Sequence[PublicKey] = ()) -> tuple[list
 
 
 def read_envelope(data: bytes, kind: str, file: str = ENVELOPE) -> Envelope:
-    """The envelope in ``data``. Raises :class:`SignatureInvalid`."""
+    """Parse the envelope in ``data``. Raises :class:`SignatureInvalid`."""
     payload_of(data, kind, file)
     _signing()
     from securesystemslib.dsse import Envelope  # noqa: PLC0415
@@ -180,10 +180,10 @@ def read_envelope(data: bytes, kind: str, file: str = ENVELOPE) -> Envelope:
 def check_signatures(
     envelope: Envelope, keys: Sequence[PublicKey], threshold: int = 1, file: str = ENVELOPE
 ) -> list[str]:
-    """The ids of the keys that signed. Raises :class:`SignatureInvalid` if fewer than ``threshold`` did."""
+    """Return the ids of the keys that signed. Raises :class:`SignatureInvalid` if under ``threshold``."""
     from securesystemslib.exceptions import UnverifiedSignatureError  # noqa: PLC0415
 
-    pae, good = envelope.pae(), []
+    pae, verified = envelope.pae(), []
     for key in keys:
         signature = envelope.signatures.get(key.keyid)
         if signature is None:
@@ -192,27 +192,27 @@ def check_signatures(
             key.verify_signature(signature, pae)
         except UnverifiedSignatureError:
             raise SignatureInvalid(
-                f"has a signature of the key {key.keyid[:12]} that does not fit: the payload or the "
-                "signature was changed after signing.",
+                f"has an invalid signature of the key {key.keyid[:12]}: the payload or the signature was "
+                "changed after signing.",
                 file=file,
                 field=f"signatures[{key.keyid[:12]}]",
             ) from None
-        good.append(key.keyid)
-    if len(set(good)) < threshold:
+        verified.append(key.keyid)
+    if len(set(verified)) < threshold:
         others = ", ".join(sorted(name[:12] for name in envelope.signatures)) or "nobody"
         wanted = ", ".join(key.keyid[:12] for key in keys)
         raise SignatureInvalid(
-            f"has {len(set(good))} signatures of the given keys ({wanted}), and {threshold} are needed. "
+            f"has {len(set(verified))} signatures of the given keys ({wanted}), and {threshold} are needed. "
             f"It is signed by {others}.",
             file=file,
             field="signatures",
         )
-    return good
+    return verified
 
 
 def _signing() -> Any:  # noqa: ANN401  # a module
     try:
-        import cryptography  # noqa: F401, PLC0415  # which securesystemslib would miss only later
+        import cryptography  # noqa: F401, PLC0415  # securesystemslib imports it only later
         from securesystemslib import signer  # noqa: PLC0415  # an extra
     except ImportError:
         raise MissingExtra.of("signing", "sign") from None

@@ -1,4 +1,4 @@
-"""Verifying a bundle: that every byte of it is what its id says, naming the first place that is not."""
+"""Verify that each byte of a bundle matches its id, and locate the first one that does not."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ if TYPE_CHECKING:
     from tokenbox.proof.manifest import Manifest, TreeRecord
     from tokenbox.proof.signing import PublicKey
 
-# Larger than any that is written: a copy of the manifest, and check sums.
+# The size limit of volatile.json, far above a copy of the manifest and checksums.
 MAX_VOLATILE = 4 * MAX_MANIFEST
 _DIGITS = 64
-# In a larger file the line that differs is not looked for.
+# The maximum size of a file in which a damaged line is located.
 _MAX_LOCATED = 256 << 20
 _PLAIN = frozenset({MANIFEST, INPUTS, DECISIONS, VOLATILE})
 _SUFFIX = {SUMMARIES: ".json", TEXTS: ""}
 
 
 class BundleFiles(Protocol):
-    """The files of a bundle, wherever they are. Each method raises :class:`BundleInvalid`.
+    """The files of a bundle in any storage. Each method raises :class:`BundleInvalid`.
 
-    Names are relative, with ``/``. What is not a regular file is an error; an empty folder is a name that
-    ends in ``/``. Only the files that ``read`` is asked for are held in memory.
+    Names are relative, with ``/``; an empty folder is a name that ends in ``/``. Anything but a regular file
+    is an error. Only ``read`` holds a file in memory.
     """
 
     def names(self) -> Iterable[str]:
-        """The names of all files, in any order, as they are found."""
+        """Return the names of all files, in any order."""
         ...
 
     def read(self, name: str, limit: int) -> bytes:
-        """The bytes of a file that has at most ``limit``."""
+        """Return the bytes of a file. Raises if it has more than ``limit``."""
         ...
 
     def sha256(self, name: str, size: int | None = None) -> tuple[int, str]:
-        """The size and SHA-256 (hex) of a file; nothing is hashed if its size is not ``size``."""
+        """Return the size and SHA-256 (hex) of a file. Raises before hashing if its size is not ``size``."""
         ...
 
 
@@ -90,11 +90,11 @@ def verify(
     keys: Sequence[PublicKey] | None = None,
     threshold: int = 1,
 ) -> Manifest:
-    """The manifest of a bundle of which every byte is right; else :class:`BundleInvalid`.
+    """Verify every byte of a bundle, and return its manifest. Raises :class:`BundleInvalid`.
 
-    ``bundle_id`` is the id it should have; by default, the one that it says itself. ``keys``: public keys, of
-    which ``threshold`` must have signed; without them, a signature is not checked, but what it signs is.
-    Needs nothing but the files: no network, no tokenizer.
+    ``bundle_id``: the expected id; by default, the one in the bundle. ``keys``: public keys; at
+    least ``threshold`` of them must have signed. Without keys, signatures are not verified, but their payload
+    is. Only the files are needed: no network, no tokenizer.
     """
     if bundle_id is None:
         bundle_id = claimed_id(files)
@@ -117,12 +117,12 @@ def verify(
 
 
 def claimed_id(files: BundleFiles) -> str:
-    """The id that the bundle says it has, in ``volatile.json``."""
+    """Return the id in ``volatile.json``."""
     data = files.read(VOLATILE, MAX_VOLATILE)
     start = volatile_start("").index(b'","')
     claimed = data[start : start + _DIGITS].decode("ascii", "replace")
     if not HEX.fullmatch(claimed):
-        raise BundleInvalid("is not an id of a bundle.", file=VOLATILE, field="bundle", found=claimed)
+        raise BundleInvalid("is not a bundle id.", file=VOLATILE, field="bundle", found=claimed)
     return claimed
 
 
@@ -131,7 +131,7 @@ def missing(name: str) -> BundleInvalid:
 
 
 def too_large(name: str, size: int, limit: int) -> BundleInvalid:
-    return BundleInvalid(f"has {size:,} bytes; no bundle has more than {limit:,} there.", file=name)
+    return BundleInvalid(f"has {size:,} bytes, over the limit of {limit:,}.", file=name)
 
 
 def wrong_size(name: str, expected: int, found: int) -> BundleInvalid:
@@ -142,7 +142,7 @@ def wrong_size(name: str, expected: int, found: int) -> BundleInvalid:
 def _check_envelope(
     files: BundleFiles, manifest: bytes, keys: Sequence[PublicKey] | None, threshold: int
 ) -> None:
-    """That the envelope signs this manifest, and by whom."""
+    """Check that the envelope signs this manifest, with enough of the keys."""
     data = files.read(ENVELOPE, MAX_ENVELOPE)
     payload = payload_of(data, STATEMENT_TYPE)
     if keys is not None:
@@ -157,7 +157,7 @@ def _check_envelope(
 
 
 def _check_names(names: Iterable[str], manifest: Manifest) -> dict[str, list[str]]:
-    """That the files are those of the manifest; gives the names in each folder, without folder and suffix."""
+    """Check that the files are those of the manifest, and return the names in each folder, without suffix."""
     if names == _PLAIN and not any(map(manifest.tree, _SUFFIX)):
         return {}
     wanted = set(_PLAIN)
@@ -184,7 +184,7 @@ def _check_volatile(files: BundleFiles, bundle_id: str) -> None:
     data = files.read(VOLATILE, MAX_VOLATILE)
     start = volatile_start(bundle_id)
     if not data.startswith(start):
-        message = f"does not begin as that of bundle {bundle_id[:12]}."
+        message = f"does not belong to bundle {bundle_id[:12]}."
         raise BundleInvalid(message, file=VOLATILE, field="bundle", expected=bundle_id)
     place = len(start)
     recorded = data[place : place + _DIGITS]
@@ -236,7 +236,7 @@ def _check_tree(files: BundleFiles, manifest: Manifest, folder: str, found: list
 
 
 def _manifest_differs(files: BundleFiles, data: bytes, bundle_id: str) -> BundleInvalid:
-    """The error for a manifest of another digest; with its field, if ``volatile.json`` is whole."""
+    """Return the error for a manifest with another digest; with the field, if ``volatile.json`` is intact."""
     found = hashlib.sha256(data).hexdigest()
     copy = _copy(files, bundle_id)
     if copy is not None:
@@ -248,7 +248,7 @@ def _manifest_differs(files: BundleFiles, data: bytes, bundle_id: str) -> Bundle
 
 
 def _first_difference(copy: object, data: bytes) -> tuple[str, object, object]:
-    """The first field of the manifest that differs from its copy; a byte where it cannot be read."""
+    """Return the first field of the manifest that differs from its copy; a byte if it cannot be parsed."""
     original = canonical(copy)
     try:
         value = parse_canonical(data)
@@ -263,7 +263,7 @@ def _first_difference(copy: object, data: bytes) -> tuple[str, object, object]:
 
 
 def _copy(files: BundleFiles, bundle_id: str) -> object | None:
-    """The manifest as ``volatile.json`` has it, if that is as it was when the bundle was made."""
+    """Return the copy of the manifest in ``volatile.json``; None unless it is intact."""
     volatile = _volatile(files, bundle_id)
     copy = None if volatile is None else volatile.get("manifest")
     try:
@@ -273,7 +273,7 @@ def _copy(files: BundleFiles, bundle_id: str) -> object | None:
 
 
 def _first_line(files: BundleFiles, name: str, bundle_id: str) -> str | None:
-    """Which line of a file was changed, by the check sums in ``volatile.json``."""
+    """Return the first changed line of a file, by the checksums in ``volatile.json``."""
     volatile = _volatile(files, bundle_id)
     sums = None if volatile is None else cast("dict[str, str]", volatile.get("lines", {})).get(name)
     if not sums:
@@ -284,8 +284,8 @@ def _first_line(files: BundleFiles, name: str, bundle_id: str) -> str | None:
         return None
     expected = [sums[place : place + 8] for place in range(0, len(sums), 8)]
     lines = data.split(b"\n")
-    for number, (line, wanted) in enumerate(zip(lines, expected, strict=False), 1):
-        if line_sum(line) != wanted:
+    for number, (line, checksum) in enumerate(zip(lines, expected, strict=False), 1):
+        if line_sum(line) != checksum:
             return f"line {number}"
     return f"line {min(len(lines), len(expected) + 1)}"
 

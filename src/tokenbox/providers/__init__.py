@@ -1,10 +1,10 @@
-"""Clients of LLM servers: what they can hold, exact counts, chats, streams.
+"""Clients of LLM servers: context windows, exact counts, chats and streams.
 
     target = Target("http://127.0.0.1:8080", "qwen", use_tokenize_endpoint=True)
     BlockingProvider(target).token_count("hello world")      for any code
     await Provider(target).chat([{"role": "user", ...}])      for asynchronous code
 
-Needs the extra ``shell`` as soon as a server is asked.
+Requests to a server need the extra ``shell``.
 """
 
 from tokenbox.providers.blocking import BlockingProvider, BlockingStream

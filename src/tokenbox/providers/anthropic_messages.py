@@ -1,7 +1,7 @@
-"""The dialect of Anthropic's Messages API, translated from OpenAI's shapes and back.
+"""The dialect of Anthropic's Messages API, translated from and to OpenAI's chat format.
 
-System and developer messages become ``system``; tool calls become ``tool_use`` blocks; tool results become
-``tool_result`` blocks of a user message; neighbours of one role are joined, as the API has turns alternate.
+System and developer messages become ``system``, tool calls ``tool_use`` blocks, and tool results
+``tool_result`` blocks of a user message. Neighbours of the same role are joined: turns must alternate.
 """
 
 from __future__ import annotations
@@ -24,15 +24,21 @@ from tokenbox.providers.events import (
 )
 from tokenbox.providers.framing import ServerSentEvents
 from tokenbox.providers.kinds.kind import Dialect
-from tokenbox.providers.request import calls_of, function_of, is_parts, provider_blocks, text_of
+from tokenbox.providers.request import (
+    ChatRequest,
+    calls_of,
+    function_of,
+    is_parts,
+    json_arguments,
+    provider_blocks,
+    text_of,
+)
 from tokenbox.providers.shapes import at, count_at, items_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-from tokenbox.providers.request import ChatRequest
-
-# The API requires a bound of the answer. This is used where neither the caller nor the model's data has one.
+# The output limit, which the API requires, if the request has none.
 DEFAULT_MAX_TOKENS: Final = 4096
 
 _FINISHES: Final = {
@@ -47,7 +53,7 @@ _ROLES: Final = {"user": "user", "tool": "user", "assistant": "assistant"}
 
 
 def body(request: ChatRequest, max_tokens_field: str = "max_tokens") -> dict[str, Any]:
-    """The body of a messages request."""
+    """Return the body of a messages request."""
     made: dict[str, Any] = {
         "model": request.model,
         "messages": _turns(request),
@@ -68,7 +74,7 @@ def body(request: ChatRequest, max_tokens_field: str = "max_tokens") -> dict[str
 
 
 def _system(request: ChatRequest) -> str | list[dict[str, Any]]:
-    """The system prompt: one text, or blocks where a mark of the cache stands on one."""
+    """Return the system prompt: one text, or blocks if one of them has a cache mark."""
     messages = [message for message in request.messages if message["role"] in {"system", "developer"}]
     blocks = [block for message in messages for block in _marked(message, _content(message.get("content")))]
     if any("cache_control" in block for block in blocks):
@@ -77,7 +83,7 @@ def _system(request: ChatRequest) -> str | list[dict[str, Any]]:
 
 
 def _marked(message: Mapping[str, Any], blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A mark of the cache on a message is one on its last block."""
+    """Put the cache mark of a message on its last block."""
     if blocks and message.get("cache_control"):
         blocks[-1] = {**blocks[-1], "cache_control": message["cache_control"]}
     return blocks
@@ -85,7 +91,7 @@ def _marked(message: Mapping[str, Any], blocks: list[dict[str, Any]]) -> list[di
 
 def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     if "input_schema" in tool:
-        return dict(tool)  # of Anthropic's own shape
+        return dict(tool)  # in Anthropic's format already
     function = function_of(tool)
     made: dict[str, Any] = {
         "name": function["name"],
@@ -105,12 +111,12 @@ def _turns(request: ChatRequest) -> list[dict[str, Any]]:
         role = _ROLES.get(message["role"])
         if role is None:
             raise InvalidRequest(
-                f"message {number} has the role {message['role']!r}, which Anthropic does not know.",
+                f"message {number} has the role {message['role']!r}, which Anthropic does not support.",
                 index=number,
             )
         blocks = _blocks(message)
         if not blocks:
-            continue  # the API refuses empty text, and it says nothing
+            continue  # the API rejects empty text
         if turns and turns[-1]["role"] == role:
             turns[-1]["content"] += blocks
         else:
@@ -127,10 +133,15 @@ def _blocks(message: Mapping[str, Any]) -> list[dict[str, Any]]:
             "content": text_of(content),
         }
         return _marked(message, [result])
-    # A signed thought comes first, as it came.
+    # Signed thoughts must come first and unchanged.
     blocks = [dict(block) for block in provider_blocks(message) if _is_own(block)] + _content(content)
     blocks += [
-        {"type": "tool_use", "id": call_id, "name": name, "input": _input(name, arguments)}
+        {
+            "type": "tool_use",
+            "id": call_id,
+            "name": name,
+            "input": json_arguments(name, arguments, "Anthropic"),
+        }
         for call_id, name, arguments in calls_of(message)
     ]
     return _marked(message, blocks)
@@ -142,7 +153,7 @@ def _content(content: object) -> list[dict[str, Any]]:
 
 
 def _is_own(block: Mapping[str, Any]) -> bool:
-    """Whether a kept block is Anthropic's. A thought without its signature is refused by the API."""
+    """Return whether a kept block is Anthropic's. The API rejects a thought without its signature."""
     kind = block.get("type")
     return (
         (kind == "thinking" and bool(block.get("signature")))
@@ -151,12 +162,21 @@ def _is_own(block: Mapping[str, Any]) -> bool:
     )
 
 
-# Blocks that only Anthropic has stay as they are, marks and all.
+# Anthropic's own blocks, which are sent unchanged.
 _OWN_BLOCKS: Final = frozenset(
-    (
-        *("thinking", "redacted_thinking", "tool_use", "tool_result", "image", "document", "search_result"),
-        *("server_tool_use", "web_search_tool_result", "compaction", "container_upload"),
-    )
+    {
+        "thinking",
+        "redacted_thinking",
+        "tool_use",
+        "tool_result",
+        "image",
+        "document",
+        "search_result",
+        "server_tool_use",
+        "web_search_tool_result",
+        "compaction",
+        "container_upload",
+    }
 )
 
 
@@ -176,26 +196,14 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any] | None:
         text = part.get("text")
         return {"type": "text", "text": text, **mark} if isinstance(text, str) and text else None
     raise InvalidRequest(
-        f"a part of the type {kind!r} has no form in Anthropic's API here: text and image_url have."
+        f"a part of the type {kind!r} cannot be sent to Anthropic's API. Use text and image_url."
     )
 
 
-def _input(name: str, arguments: str) -> object:
-    try:
-        value = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise InvalidRequest(
-            f"the arguments of the call of {name} are not a JSON object, which Anthropic needs."
-        )
-    return value
-
-
 def events(answer: object) -> list[Event]:
-    """What a whole answer says. Raises :class:`BadAnswer`."""
+    """Return the events of a complete answer. Raises :class:`BadAnswer`."""
     if not isinstance(at(answer, "content"), list):
-        raise BadAnswer("the answer has no list of content, so it is not a message of Anthropic's API.")
+        raise BadAnswer("the answer has no content list, so it is not a message of Anthropic's API.")
     found: list[Event] = []
     calls = 0
     for block in items_at(answer, "content"):
@@ -214,18 +222,18 @@ def events(answer: object) -> list[Event]:
 
 
 class AnthropicReader:
-    """Reads a stream of named events. Its end is always said: ``message_stop``."""
+    """Reads a stream of named events, which must end with ``message_stop``."""
 
     may_end = False
 
     def __init__(self) -> None:
         self.done = False
-        self._calls: dict[int, int] = {}  # content block: its number among the tool calls
+        self._calls: dict[int, int] = {}  # the number of each tool call by its content block
         self._usage: dict[str, Any] = {}
-        self._open: dict[int, dict[str, Any]] = {}  # blocks to be kept, as they come
+        self._open: dict[int, dict[str, Any]] = {}  # unfinished blocks to keep
 
     def read(self, event: object) -> list[Event]:
-        """The events of one of the API's."""
+        """Return the events for one event of the API."""
         match text_at(event, "type"):
             case "message_start":
                 return self._used(at(event, "message.usage"))
@@ -239,7 +247,7 @@ class AnthropicReader:
                 return [*_finished(text_at(event, "delta.stop_reason")), *self._used(at(event, "usage"))]
             case "message_stop":
                 self.done = True
-        return []  # ping, and what may come to be
+        return []  # ping, and future types
 
     def _start(self, index: int | None, block: object) -> list[Event]:
         kind = text_at(block, "type")
@@ -274,25 +282,23 @@ class AnthropicReader:
         return []  # citations; signatures are kept with their block
 
     def _used(self, stated: object) -> list[Event]:
-        """The figures are cumulative; the start has the input's, the end has the output's."""
+        """Return the usage so far. Figures are cumulative: the start has input, the end has output."""
         if not isinstance(stated, dict):
             return []
         self._usage |= {name: value for name, value in stated.items() if value is not None}
         return [UsageReport(_usage(self._usage))]
 
 
-def _finished(said: str) -> list[Event]:
-    return [Finished(_FINISHES.get(said, FinishReason.OTHER), said)] if said else []
+def _finished(reason: str) -> list[Event]:
+    return [Finished(_FINISHES.get(reason, FinishReason.OTHER), reason)] if reason else []
 
 
 def _usage(stated: object) -> Usage:
-    """Anthropic's ``input_tokens`` are those that no cache had a part in; ours are all."""
+    """Return the usage with all input tokens: Anthropic's ``input_tokens`` exclude cached ones."""
     read, wrote = count_at(stated, "cache_read_input_tokens"), count_at(stated, "cache_creation_input_tokens")
-    fresh = count_at(stated, "input_tokens")
+    uncached = count_at(stated, "input_tokens")
     return Usage.reported(
-        input_tokens=None
-        if fresh is None
-        else fresh + sum(part for part in (read, wrote) if part is not None),
+        input_tokens=None if uncached is None else uncached + (read or 0) + (wrote or 0),
         output_tokens=count_at(stated, "output_tokens"),
         cached_input_tokens=read,
         cache_write_tokens=wrote,

@@ -1,8 +1,8 @@
-"""The same client for code that is not asynchronous: the shell, a closure that counts, a script.
+"""The client for synchronous code: the shell, counting functions, scripts.
 
-One background thread runs an event loop for all of them; each call hands its coroutine over and waits. So it
-can be called from any thread, also where another event loop runs, and needs no ``asyncio.run``. Ctrl-C while
-waiting cancels the call, which closes its connection, and is raised on.
+One background thread runs an event loop for all calls; each call submits a coroutine and waits. So it can be
+called from any thread, also inside another event loop. Ctrl-C while waiting cancels the call, which closes
+its connection, and is raised.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ _loop: asyncio.AbstractEventLoop | None = None
 _thread: int | None = None
 
 
-def _begin_anew() -> None:
-    """A forked process has the loop, but not the thread that runs it."""
+def _reset_after_fork() -> None:
+    """Forget the loop: a forked process does not have the thread that runs it."""
     global _lock, _loop, _thread  # one thread for the process
     _lock, _loop, _thread = threading.Lock(), None, None
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 def _background() -> asyncio.AbstractEventLoop:
-    """The loop of the background thread, which is started by the first call."""
+    """Return the loop of the background thread, which the first call starts."""
     global _loop, _thread  # noqa: PLW0603  # one thread for the process
     with _lock:
         if _loop is None:
@@ -59,18 +59,18 @@ def _background() -> asyncio.AbstractEventLoop:
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
-    """The result of ``work``, run in the background. Whatever interrupts the waiting cancels the work."""
+    """Run ``work`` in the background and return its result. An interrupt cancels the work."""
     future = asyncio.run_coroutine_threadsafe(work, _background())
     try:
         return future.result()
     finally:
-        future.cancel()  # nothing, if it is done
+        future.cancel()  # no effect if it is done
 
 
 class BlockingStream:
-    """A :class:`ChatStream` for a plain ``for``.
+    """A :class:`ChatStream` for a synchronous ``for`` loop.
 
-    Interrupted, it keeps what came; ``close`` stops the model.
+    After an interrupt ``answer`` has the events so far. ``close`` stops the model.
     """
 
     def __init__(self, stream: ChatStream) -> None:
@@ -106,7 +106,7 @@ class BlockingStream:
         return await anext(self._stream, None)
 
     async def _close(self) -> None:
-        # What waits for the next event may be on its way out still, if Ctrl-C was what stopped it.
+        # After Ctrl-C the task that waits for the next event may still be running.
         if self._waiting is not None and not self._waiting.done():
             self._waiting.cancel()
             await asyncio.wait([self._waiting])
@@ -114,10 +114,10 @@ class BlockingStream:
 
 
 class BlockingProvider:
-    """A :class:`Provider` whose methods wait. ``target`` may be changed at any time, as there.
+    """A :class:`Provider` with synchronous methods. ``target`` may be changed at any time.
 
-    ``token_count`` can be handed to whatever wants a counting function: it follows the target. Connections
-    are kept until ``close``, or until this is collected or the process ends.
+    ``token_count`` can be passed as a counting function, which follows the target. Connections are kept until
+    ``close``, garbage collection or the end of the process.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class BlockingProvider:
         return wait_for(self._connected(work))
 
     async def _connected(self, work: Coroutine[Any, Any, T]) -> T:
-        """``work``, with connections kept from here on."""
+        """Run ``work`` with connections kept from now on."""
         try:
             await self._transport.open()
         except BaseException:
@@ -180,12 +180,12 @@ class BlockingProvider:
         return self._wait(self._provider.models())
 
     def counted_text(self, text: str | None) -> TokenCount:
-        """See :meth:`Provider.counted_text`. Where no server is to be asked, nothing is started for it."""
+        """See :meth:`Provider.counted_text`. Local counts do not start the background thread."""
         if not self.target.counts_on_server:
             return local_count(as_text(text), self.target)
         try:
             return self._wait(self._provider.counted_text(text))
-        except Exception:  # noqa: BLE001  # httptools not installed; whatever it is, a count must not stop the flow
+        except Exception:  # noqa: BLE001  # such as httptools missing: a count never raises
             return local_count(as_text(text), self.target)
 
     def token_count(self, text: str | None) -> int:
@@ -205,11 +205,18 @@ class BlockingProvider:
         temperature: float | None = None,
         stop: Sequence[str] = (),
         extra: Mapping[str, Any] | None = None,
+        cache_marks: bool = False,
     ) -> ChatAnswer:
         """See :meth:`Provider.chat`."""
         return self._wait(
             self._provider.chat(
-                messages, tools, max_tokens=max_tokens, temperature=temperature, stop=stop, extra=extra
+                messages,
+                tools,
+                max_tokens=max_tokens,
+                temperature=temperature,
+                stop=stop,
+                extra=extra,
+                cache_marks=cache_marks,
             )
         )
 
@@ -222,20 +229,27 @@ class BlockingProvider:
         temperature: float | None = None,
         stop: Sequence[str] = (),
         extra: Mapping[str, Any] | None = None,
+        cache_marks: bool = False,
     ) -> BlockingStream:
         """See :meth:`Provider.stream`."""
         return BlockingStream(
             self._provider.stream(
-                messages, tools, max_tokens=max_tokens, temperature=temperature, stop=stop, extra=extra
+                messages,
+                tools,
+                max_tokens=max_tokens,
+                temperature=temperature,
+                stop=stop,
+                extra=extra,
+                cache_marks=cache_marks,
             )
         )
 
 
 def _close(transport: Transport) -> None:
-    """Close kept connections, if any: on request, when a provider is collected, at the end of the process."""
+    """Close kept connections: on request, at garbage collection, or at the end of the process."""
     if not transport.is_open:
         return
     future = asyncio.run_coroutine_threadsafe(transport.close(), _background())
-    if threading.get_ident() != _thread:  # the collector may run in the very thread that has to do it
+    if threading.get_ident() != _thread:  # garbage collection may run in the background thread itself
         with suppress(TimeoutError):
             future.result(timeout=1)

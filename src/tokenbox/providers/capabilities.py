@@ -1,4 +1,4 @@
-"""What a server says a model can hold: the window, the most input, the most output, each with its source."""
+"""The limits of a model on a server: context window, maximum input and output, each with its source."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ _OK: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What is known of a model on a server. A figure that nobody has is None: unknown, and never 0.
+    """The limits of a model on a server. An unknown figure is None, never 0.
 
-    ``kind`` is the name of the kind of server. ``context_window`` is what one request may hold: per slot, as
-    the model is loaded. ``trained_window`` is what the model was made for. ``discovered`` is what the server
-    itself said; the rest is the catalog's. ``complete`` is False if a question could not be asked now, so
-    that it will be asked again.
+    ``kind``: the name of the kind of server. ``context_window``: the limit of one request, per slot, as the
+    model is loaded. ``trained_window``: the limit of the model itself. ``discovered``: the server's own
+    figures, without the catalog's. ``complete``: False if a question failed for now and will be repeated.
     """
 
     kind: str
@@ -53,7 +52,7 @@ class Capabilities:
 
 
 async def discover(server: Server, kind: ServerKind) -> ProbeReply[Capabilities]:
-    """What the server says; NOT_NOW if a question could not be asked now."""
+    """Ask the server for its figures. The outcome is NOT_NOW if a question failed for now."""
     model = server.target.model
     found: dict[str, Any] = {}
     complete = True
@@ -65,10 +64,10 @@ async def discover(server: Server, kind: ServerKind) -> ProbeReply[Capabilities]
             complete = complete and not error.transient
             continue
         if answer.status == _OK:
-            said = question.read(answer.body, model)
-            found = {name: figure for name, figure in said.items() if figure is not None} | found
+            figures = question.read(answer.body, model)
+            found = {name: figure for name, figure in figures.items() if figure is not None} | found
         else:
-            # A model that is not there yet may come.
+            # A missing model may be installed later.
             missing = isinstance(server.refusal(answer, path), ModelNotFound)
             complete = complete and answer.status in _UNSUPPORTED and not missing
     trained, slots = found.pop("trained_window", None), found.pop("slots", None)
@@ -84,17 +83,17 @@ async def discover(server: Server, kind: ServerKind) -> ProbeReply[Capabilities]
 
 
 def settled(known: Capabilities, target: Target) -> Capabilities:
-    """The figures that count: the user's, else the server's, else the catalog's."""
-    model, said = target.model, known.discovered
+    """Return the figures by precedence: the user's, else the server's, else the catalog's."""
+    model, discovered = target.model, known.discovered
     stated = None if target.context_window is None else Figure(target.context_window, "configured")
     if not find_kind(known.kind).in_catalog:
         return replace(
             known,
-            context_window=said.context_window if stated is None else stated,
-            max_input_tokens=said.max_input_tokens,
-            max_output_tokens=said.max_output_tokens,
+            context_window=discovered.context_window if stated is None else stated,
+            max_input_tokens=discovered.max_input_tokens,
+            max_output_tokens=discovered.max_output_tokens,
         )
-    info = catalog_model(model, configured={model: ModelLimits(stated)}, discovered={model: said})
+    info = catalog_model(model, configured={model: ModelLimits(stated)}, discovered={model: discovered})
     if info is None:
         return known
     return replace(

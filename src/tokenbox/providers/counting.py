@@ -1,6 +1,6 @@
-"""Counts, and who made them: the server if it can and may be asked, a local tokenizer, or ``chars4``.
+"""Counts with their source: the server if it supports and permits them, a local tokenizer, or ``chars4``.
 
-Counting a text never fails and never stops the flow; a count that is not exact says so.
+Counting a text never raises; an estimate is marked as such.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TokenCount:
-    """A number of tokens. ``source`` says who counted; ``str`` has a ``~`` if it is an estimate."""
+    """A number of tokens and its ``source``. ``str`` marks an estimate with ``~``."""
 
     value: int
     exact: bool
@@ -40,17 +40,17 @@ NOTHING: Final = TokenCount(0, exact=True, source="empty text")
 
 
 def as_text(text: object) -> str:
-    """Whatever is given, as a text: None is nothing, and the rest is what it shows as."""
+    """Convert any object to text; None is empty."""
     if isinstance(text, str):
         return text
     try:
         return "" if text is None else str(text)
-    except Exception:  # noqa: BLE001  # it is somebody's object, and a count must not stop the flow
+    except Exception:  # noqa: BLE001  # any error of a foreign object: a count never raises
         return object.__repr__(text)
 
 
 def is_unicode(text: str) -> bool:
-    """Whether ``text`` can be sent: it has no lone surrogates."""
+    """Return whether ``text`` can be sent, without lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -59,7 +59,7 @@ def is_unicode(text: str) -> bool:
 
 
 def local_count(text: str, target: Target) -> TokenCount:
-    """The count of ``text`` without a server. Never raises."""
+    """Count ``text`` without a server. Never raises."""
     if not text:
         return NOTHING
     if target.tokenizer is not None:
@@ -68,27 +68,27 @@ def local_count(text: str, target: Target) -> TokenCount:
             return TokenCount(
                 tokenizer.count(text), tokenizer.identity.exact, f"tokenizer {target.tokenizer}"
             )
-        except Exception:  # noqa: BLE001, S110  # a missing vocabulary must not stop the flow
+        except Exception:  # noqa: BLE001, S110  # such as a missing vocabulary: fall back to chars4
             pass
     return chars4(text)
 
 
 def chars4(text: str) -> TokenCount:
-    """Characters / 4, as the tokenizer ``chars4`` has it; also for what is not valid Unicode."""
+    """Estimate the tokens like the tokenizer ``chars4``, also for invalid Unicode."""
     size = len(text.encode("utf-8", "surrogatepass"))
     return TokenCount(max(1, size // 4) if size else 0, exact=False, source="chars4")
 
 
 def local_request_count(request: ChatRequest, target: Target, counter: RequestCounter | None) -> TokenCount:
-    """The count of a whole request without a server. Never raises.
+    """Count a request without a server. Never raises.
 
-    ``counter`` counts, else what :mod:`tokenbox.models` resolves for the target, in its one order.
+    Uses ``counter``, or the one that :mod:`tokenbox.models` resolves for the target.
     """
     messages, tools = list(request.messages), list(request.tools) or None
     for named in (target.tokenizer, None):
-        with suppress(Exception):  # a template may refuse what the server takes; a vocabulary may be missing
-            who = counter or _counter(target.model, named)
-            found = who.count_request(read_request(messages, tools=tools, strict=False))
+        with suppress(Exception):  # a template may reject the request; a vocabulary may be missing
+            used = counter or _counter(target.model, named)
+            found = used.count_request(read_request(messages, tools=tools, strict=False))
             return TokenCount(found.total, found.exact, found.by.value)
         counter = None
     return chars4(json.dumps([messages, tools], ensure_ascii=False, default=str))
@@ -96,7 +96,4 @@ def local_request_count(request: ChatRequest, target: Target, counter: RequestCo
 
 @lru_cache(maxsize=64)
 def _counter(model: str, tokenizer: str | None) -> RequestCounter:
-    return counters_for(model or _UNNAMED, Counting(named=tokenizer)).counter
-
-
-_UNNAMED: Final = "unnamed"
+    return counters_for(model or "unnamed", Counting(named=tokenizer)).counter

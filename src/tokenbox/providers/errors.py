@@ -1,26 +1,25 @@
-"""Every error of talking to an LLM server.
+"""The errors of requests to LLM servers.
 
     ProviderError                    provider_error
-    ├── InvalidTarget                invalid_target           endpoint, key or model that cannot be used
-    ├── InvalidRequest               invalid_request          messages, tools or options that cannot be sent
-    ├── ServerUnreachable            server_unreachable       no name, no route, TLS
+    ├── InvalidTarget                invalid_target           an invalid endpoint, key or model
+    ├── InvalidRequest               invalid_request          invalid messages, tools or options
+    ├── ServerUnreachable            server_unreachable       no address, no route, TLS
     │   ├── ConnectionRefused        connection_refused
-    │   └── ConnectionLost           connection_lost          reset before the answer was whole
-    ├── ServerTimeout                server_timeout           no connection, silence, or too long in all
+    │   └── ConnectionLost           connection_lost          reset during the answer
+    ├── ServerTimeout                server_timeout           no connection, silence, or too long in total
     ├── ServerFailed                 server_failed            5xx
-    ├── RateLimited                  rate_limited             429; ``retry_after`` in seconds where given
+    ├── RateLimited                  rate_limited             429; ``retry_after`` in seconds if given
     ├── AuthenticationFailed         authentication_failed    401, 403
     ├── RequestRejected              request_rejected         any other 4xx, and redirects
     │   ├── ModelNotFound            model_not_found
-    │   └── ContextExceeded          context_exceeded         with the figures the server gave
-    ├── BadAnswer                    bad_answer               no JSON, or JSON of another shape
+    │   └── ContextExceeded          context_exceeded         with the server's figures
+    ├── BadAnswer                    bad_answer               not JSON, or JSON of another shape
     │   └── AnswerTooLarge           answer_too_large
-    └── StreamCut                    stream_cut               a stream that ended before its end
+    └── StreamCut                    stream_cut               an incomplete stream
 
-``partial`` is what had come of an answer when the error struck, a
-:class:`~tokenbox.providers.events.ChatAnswer`, or None outside streams. ``transient`` says that the same
-request may succeed later. No message, detail or representation holds a key: texts of servers are shown
-without it.
+``partial``: the answer so far, a :class:`~tokenbox.providers.events.ChatAnswer`, or None outside streams.
+``transient``: whether the same request may succeed later. No message, detail or representation contains a
+key: it is removed from the texts of servers.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ProviderError(TokenboxError):
-    """An LLM server could not be asked, or did not answer as it should."""
+    """A request to an LLM server failed."""
 
     code = "provider_error"
     transient: ClassVar[bool] = False
@@ -45,13 +44,13 @@ class ProviderError(TokenboxError):
 
 
 class InvalidTarget(ProviderError):
-    """An endpoint, key or model that no request can be made with. Nothing was sent."""
+    """The endpoint, key or model is invalid. Nothing was sent."""
 
     code = "invalid_target"
 
 
 class InvalidRequest(ProviderError):
-    """Messages, tools or options that have no form on the wire. Nothing was sent."""
+    """Messages, tools or options cannot be sent. Nothing was sent."""
 
     code = "invalid_request"
 
@@ -70,22 +69,22 @@ class ConnectionRefused(ServerUnreachable):
 
 
 class ConnectionLost(ServerUnreachable):
-    """The connection broke before the answer was whole."""
+    """The connection was lost before the answer was complete."""
 
     code = "connection_lost"
 
 
 class ServerTimeout(ProviderError):
-    """The server took too long. ``details["seconds"]`` is the limit that was reached."""
+    """The server took too long. ``details["seconds"]``: the limit."""
 
     code = "server_timeout"
     transient = True
 
 
 class ServerFailed(ProviderError):
-    """The server says that the fault is its own (5xx, or an error inside a stream).
+    """The server reports an error of its own (5xx, or an error inside a stream).
 
-    ``retry_after`` is how long it asks to wait, in seconds, where it says.
+    ``retry_after``: the seconds to wait before a retry; None if the server does not say.
     """
 
     code = "server_failed"
@@ -97,7 +96,7 @@ class ServerFailed(ProviderError):
 
 
 class RateLimited(ProviderError):
-    """Too many requests. ``retry_after`` is how long the server asks to wait, in seconds, where it says."""
+    """Too many requests. ``retry_after``: the seconds to wait; None if the server does not say."""
 
     code = "rate_limited"
     transient = True
@@ -108,13 +107,13 @@ class RateLimited(ProviderError):
 
 
 class AuthenticationFailed(ProviderError):
-    """The key is missing, wrong, or may not do this."""
+    """The key is missing, invalid, or not permitted to make the request."""
 
     code = "authentication_failed"
 
 
 class RequestRejected(ProviderError):
-    """The server will not do this request. ``details`` has ``status``."""
+    """The server rejected the request. ``details`` has ``status``."""
 
     code = "request_rejected"
 
@@ -126,9 +125,9 @@ class ModelNotFound(RequestRejected):
 
 
 class ContextExceeded(RequestRejected):
-    """The request does not fit the context window. What the server did not say is None; all are tokens.
+    """The request does not fit the context window. Figures are tokens; None if the server does not say.
 
-    ``input_tokens`` is the prompt, ``output_tokens`` the room asked for the answer.
+    ``input_tokens``: of the prompt. ``output_tokens``: the requested output limit.
     """
 
     code = "context_exceeded"
@@ -155,19 +154,19 @@ class ContextExceeded(RequestRejected):
 
 
 class BadAnswer(ProviderError):
-    """The answer is not JSON, or not of the shape that this kind of server documents."""
+    """The answer is not JSON, or has another shape than this kind of server documents."""
 
     code = "bad_answer"
 
 
 class AnswerTooLarge(BadAnswer):
-    """The answer is larger than the limit. ``details["limit"]`` is bytes."""
+    """The answer exceeds the limit. ``details["limit"]``: bytes."""
 
     code = "answer_too_large"
 
 
 class StreamCut(ProviderError):
-    """A streamed answer stopped before its end. ``partial`` is what came."""
+    """A streamed answer is incomplete. ``partial``: the answer so far."""
 
     code = "stream_cut"
     transient = True

@@ -1,4 +1,4 @@
-"""What comes back from a server: the events of a stream, and the answer they add up to."""
+"""The events of a chat answer, streamed or complete, and the answer that they add up to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class FinishReason(Enum):
-    """Why an answer ended."""
+    """The reason why an answer ended."""
 
     STOP = "stop"
     LENGTH = "length"
@@ -34,14 +34,14 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningDelta:
-    """A piece of the model's reasoning, where the server shows it. It is not part of the answer's text."""
+    """A piece of the model's reasoning, which is not part of the answer's text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallDelta:
-    """A piece of a tool call. ``index`` says of which; ``arguments`` adds up to JSON text."""
+    """A piece of the tool call ``index``. Its ``arguments`` add up to JSON text."""
 
     index: int
     id: str | None = None
@@ -51,9 +51,9 @@ class ToolCallDelta:
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """What llama.cpp says of its prompt cache. Tokens; None where it does not say.
+    """The token counts of llama.cpp's prompt cache; None if unknown.
 
-    ``prompt_n`` were processed for this request, ``cache_n`` were there from the one before.
+    ``prompt_n``: processed for this request. ``cache_n``: cache hits from the previous request.
     """
 
     prompt_n: int | None
@@ -63,7 +63,7 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """What the call used. A later report of a stream takes the place of an earlier one."""
+    """The usage of the call. A later report in a stream replaces an earlier one."""
 
     usage: Usage
     timings: Timings | None = None
@@ -71,7 +71,7 @@ class UsageReport:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The model has ended its answer. ``said`` is the server's own word for the reason."""
+    """The end of the answer. ``said``: the reason in the server's terms."""
 
     reason: FinishReason
     said: str
@@ -79,7 +79,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class KeptBlock:
-    """A block that goes back to its provider unchanged: a signed thought, what was compacted."""
+    """A block to send back to its provider unchanged, such as a signed thought."""
 
     block: Mapping[str, Any]
 
@@ -89,10 +89,10 @@ Event = KeptBlock | TextDelta | ReasoningDelta | ToolCallDelta | UsageReport | F
 
 @dataclass(frozen=True, slots=True)
 class ChatAnswer:
-    """An answer, or as much of it as came. ``finish`` is None if its end did not come.
+    """An answer, complete or partial. ``finish`` is None if it has not ended.
 
-    ``kept``: blocks that the provider wants back unchanged. ``message`` has them as ``provider_blocks``,
-    which only the dialect they came from sends.
+    ``kept``: blocks to send back to the provider unchanged. ``message`` has them as ``provider_blocks``,
+    which only their own dialect sends.
     """
 
     text: str = ""
@@ -105,10 +105,10 @@ class ChatAnswer:
 
     @property
     def message(self) -> dict[str, Any]:
-        """The assistant message to put into the conversation, as OpenAI shapes it."""
+        """The assistant message for the conversation, in OpenAI's format."""
         message: dict[str, Any] = {"role": "assistant", "content": self.text}
         if self.tool_calls:
-            # Content beside tool calls is null where there is none: that is how OpenAI writes it.
+            # In OpenAI's format, empty content beside tool calls is null.
             message["content"] = self.text or None
             message["tool_calls"] = [
                 {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments}}
@@ -121,7 +121,7 @@ class ChatAnswer:
 
 @dataclass(slots=True)
 class Gathering:
-    """Adds events up to an answer."""
+    """Accumulates events into an answer."""
 
     _text: list[str] = field(default_factory=list)
     _reasoning: list[str] = field(default_factory=list)
@@ -156,7 +156,7 @@ class Gathering:
             "".join(self._text),
             "".join(self._reasoning),
             tuple(
-                # Ollama once gave calls no id, and a result must name its call.
+                # Older versions of Ollama give no id, but a result must name its call.
                 ToolCall("".join(ids) or f"call_{index}", "".join(names), "".join(pieces))
                 for index, (ids, names, pieces) in sorted(self._calls.items())
             ),
@@ -168,7 +168,7 @@ class Gathering:
 
 
 def gathered(events: Iterable[Event]) -> ChatAnswer:
-    """The answer that ``events`` add up to."""
+    """Return the answer that ``events`` add up to."""
     gathering = Gathering()
     for event in events:
         gathering.add(event)

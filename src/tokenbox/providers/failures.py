@@ -23,11 +23,11 @@ from tokenbox.providers.shapes import at, count_at, is_html, text_at
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_SHOWN: Final = 400  # characters of a server's text in a message
-_READ: Final = 4_000  # characters of it that are searched
+_MAX_SHOWN: Final = 400  # characters of a server's text in a message
+_MAX_SEARCHED: Final = 4_000  # characters of it that are searched
 
-# How servers say that a request does not fit, the most telling first. {I}, {O}, {T} and {W} stand for the
-# figures: input, output, both together, window.
+# The messages of servers for a request that does not fit, the most specific first. {I}, {O}, {T} and {W} are
+# the figures: input, output, their sum, window.
 _CONTEXT_TEXTS: Final = r"""
 # llama.cpp
 request \({I} tokens\) exceeds the available context size \({W} tokens\)
@@ -78,7 +78,7 @@ CONTEXT_TEXTS: Final = tuple(
 )
 CONTEXT_CODES: Final = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 
-# What a server calls its error, where there is no status to go by: in a stream, or beside a status of 200.
+# The status for an error's type, for errors without a status: in a stream, or with status 200.
 STATUS_OF_TYPE: Final = {
     "authentication_error": 401,
     "permission_error": 403,
@@ -102,19 +102,19 @@ def failure(
     headers: Mapping[str, str] | None = None,
     window: int | None = None,
 ) -> ProviderError:
-    """The error for a refusal. ``place`` names the server; ``hide`` takes the key out of a text.
+    """Return the error for a refusal. ``place`` names the server; ``hide`` removes the key from a text.
 
-    ``body`` is parsed JSON or text. ``status`` None: the refusal came inside a stream. ``window`` is the
-    context window where the request itself stated it (Ollama's ``num_ctx``).
+    ``body``: parsed JSON or text. ``status``: None for an error inside a stream. ``window``: the context
+    window, if the request stated it (Ollama's ``num_ctx``).
     """
     names = {text_at(body, path) for path in ("error.type", "error.code", "type", "code", "error_type")}
     if status is None:
         status = _status_inside(body, names)
-    said = hide(_said(body))[:_READ]
-    shown = said[:_SHOWN] + ("…" if len(said) > _SHOWN else "")
-    says = f"{place} says: {shown}" if shown else f"{place} says nothing more"
+    message = hide(_message(body))[:_MAX_SEARCHED]
+    shown = message[:_MAX_SHOWN] + ("…" if len(message) > _MAX_SHOWN else "")
+    says = f"{place} says: {shown}" if shown else f"{place} gives no reason"
     if status not in {401, 403, 429}:
-        figures = _context_figures(body, said, names, window)
+        figures = _context_figures(body, message, names, window)
         if figures is not None:
             return ContextExceeded(f"the request does not fit. {says}", status=status, **figures)
     match status:
@@ -124,7 +124,7 @@ def failure(
             )
         case 429:
             return RateLimited(f"too many requests. {says}", retry_after=_retry_after(headers), status=429)
-        case 404 if "model_not_found" in names or "model" in said.lower():
+        case 404 if "model_not_found" in names or "model" in message.lower():
             return ModelNotFound(f"no such model. {says}", status=404)
         case int() if status < 500:  # noqa: PLR2004  # HTTP
             return RequestRejected(f"status {status}. {says}", status=status)
@@ -132,8 +132,8 @@ def failure(
             return ServerFailed(f"status {status}. {says}", retry_after=_retry_after(headers), status=status)
 
 
-def _said(body: object) -> str:
-    """The server's own words, in one line."""
+def _message(body: object) -> str:
+    """Return the server's error message on one line."""
     if isinstance(body, str):
         words = "an HTML page" if is_html(body) else body
     else:
@@ -151,10 +151,10 @@ def _status_inside(body: object, names: set[str]) -> int:
 
 
 def _context_figures(
-    body: object, said: str, names: set[str], window: int | None
+    body: object, message: str, names: set[str], window: int | None
 ) -> dict[str, int | None] | None:
-    """What is known of a request that does not fit; None if that is not what is wrong."""
-    found = next((match for text in CONTEXT_TEXTS if (match := text.search(said))), None)
+    """Return the figures of a request that does not fit; None for another error."""
+    found = next((match for text in CONTEXT_TEXTS if (match := text.search(message))), None)
     if found is None and not names & CONTEXT_CODES:
         return None
     groups = {} if found is None else found.groupdict()
@@ -168,12 +168,12 @@ def _context_figures(
     if "over" in stated and limit is not None:
         size = limit + stated["over"]
     if size is None and "output" not in stated:
-        size = stated.get("total")  # nothing was said of an output
+        size = stated.get("total")  # the message does not mention output
     return {"input_tokens": size, "output_tokens": stated.get("output"), "context_window": limit}
 
 
 def _retry_after(headers: Mapping[str, str] | None) -> int | None:
-    """Whole seconds, rounded up. A date counts from the server's own ``date``, so no clock is asked."""
+    """Return the wait in seconds, rounded up. A date is relative to the server's ``date``, not our clock."""
     if headers is None:
         return None
     stated = headers.get("retry-after", "").strip()

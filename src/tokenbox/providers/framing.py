@@ -1,8 +1,8 @@
-"""Streams cut into messages, sans-I/O: bytes in, in pieces of any size; messages out.
+"""Split byte streams into messages, sans-I/O: the input may come in pieces of any size.
 
-:class:`Frames` cuts a stream of server-sent events (HTML standard, 9.2) into frames and keeps every byte, for
-callers that pass them on. What a frame says, :func:`message_of` reads. :class:`ServerSentEvents` and
-:class:`JsonLines` give the messages of a whole stream. No character is decoded before it is whole.
+:class:`Frames` splits server-sent events (HTML standard, 9.2) into frames and keeps every byte, for callers
+that forward them; :func:`message_of` parses a frame. :class:`ServerSentEvents` and :class:`JsonLines` return
+the messages of a stream. Characters that span pieces are decoded correctly.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from tokenbox.providers.errors import AnswerTooLarge
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# A frame ends with an empty line; a line ends with LF, CRLF or CR. Atomic, or a CRLF would be two line ends.
+# A frame ends with an empty line; a line ends with LF, CRLF or CR. Atomic, so that CRLF is one line end.
 _END: Final = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 _LINE: Final = re.compile(rb"\r\n|\n|\r")
-_MARK: Final = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
 class StreamMessage:
-    """One message of a stream. ``event`` is its name, empty where it has none."""
+    """A message of a stream. ``event``: its name, or empty."""
 
     event: str
     data: str
@@ -32,60 +32,58 @@ class StreamMessage:
 
 class Framing(Protocol):
     def feed(self, piece: bytes) -> Iterator[StreamMessage]:
-        """The messages that ``piece`` completes, all to be taken. Raises :class:`AnswerTooLarge`."""
+        """Yield the messages that ``piece`` completes; consume all. Raises :class:`AnswerTooLarge`."""
         ...
 
     def close(self) -> list[StreamMessage]:
-        """What is left when the stream has ended: a message without its end, which may be torn."""
+        """Return the rest at the end of the stream: a message without its end, perhaps incomplete."""
         ...
 
 
 class Frames:
-    """Cuts a stream into frames, each with its empty line. ``limit`` is bytes of one frame."""
+    """Splits a stream into frames, each with its empty line. ``limit``: bytes per frame."""
 
     def __init__(self, limit: int = 16 << 20) -> None:
         self._limit = limit
         self._rest = b""
-        self._looked = 0
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing of a frame is waiting for its end."""
+        """Whether there is no incomplete frame."""
         return not self._rest
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The frames that ``data`` completes, all to be taken. Raises :class:`AnswerTooLarge`."""
+        """Yield the frames that ``data`` completes; consume all. Raises :class:`AnswerTooLarge`."""
         text = self._rest + data if self._rest else data
         start = 0
-        # The end may straddle what came before, by up to three bytes.
-        found = [match.end() for match in _END.finditer(text, max(0, self._looked - 3))]
+        # The end of a frame may begin up to three bytes before ``data``.
+        found = [match.end() for match in _END.finditer(text, max(0, len(self._rest) - 3))]
         self._rest = text[found[-1] :] if found else text
-        self._looked = len(self._rest)
-        for end in found:  # these came before what may be too large
+        for end in found:
             yield text[start:end]
             start = end
-        check_size(self._looked, self._limit)
+        check_size(len(self._rest), self._limit)
 
     def rest(self) -> bytes:
-        """What came after the last whole frame; it is handed out once."""
-        rest, self._rest, self._looked = self._rest, b"", 0
+        """Return the bytes after the last complete frame, and forget them."""
+        rest, self._rest = self._rest, b""
         return rest
 
 
 def check_size(size: int, limit: int) -> None:
-    """Raises :class:`AnswerTooLarge`."""
+    """Raise :class:`AnswerTooLarge` if a message is over the limit."""
     if size > limit:
         raise AnswerTooLarge(
-            f"one message of the stream is larger than {limit:,} bytes. No model writes that.", limit=limit
+            f"a message of the stream exceeds {limit:,} bytes, more than any model writes.", limit=limit
         )
 
 
 def message_of(frame: bytes) -> StreamMessage | None:
-    """What a frame says; None for a comment or a frame without data."""
+    """Parse a frame; None for a comment or a frame without data."""
     event, data = b"", []
     for line in _LINE.split(frame):
         name, _, value = line.partition(b":")
-        if name == b"error":  # llama.cpp, before it wrote errors as data
+        if name == b"error":  # older versions of llama.cpp
             event, name = b"error", b"data"
         if name == b"data":
             data.append(value.removeprefix(b" "))
@@ -97,7 +95,7 @@ def message_of(frame: bytes) -> StreamMessage | None:
 
 
 def data_of(frame: bytes) -> bytes | None:
-    """The data of a frame as bytes, its lines joined by LF; None where :func:`message_of` has none."""
+    """Return the data of a frame as bytes, with lines joined by LF; None if it has none."""
     lines = [
         line[6:] if line.startswith(b"data: ") else line[5:]
         for line in _LINE.split(frame)
@@ -107,7 +105,7 @@ def data_of(frame: bytes) -> bytes | None:
 
 
 def frame(value: bytes, event: bytes | None = None) -> bytes:
-    """A frame with that data."""
+    """Return a frame with that data."""
     start = b"" if event is None else b"event: " + event + b"\n"
     return start + b"data: " + value + b"\n\n"
 
@@ -131,12 +129,12 @@ class ServerSentEvents:
 
     def _read(self, whole: bytes) -> StreamMessage | None:
         if self._is_first:
-            self._is_first, whole = False, whole.removeprefix(_MARK)
+            self._is_first, whole = False, whole.removeprefix(_BYTE_ORDER_MARK)
         return message_of(whole)
 
 
 class JsonLines:
-    """``application/x-ndjson``: a JSON value in each line."""
+    """``application/x-ndjson``: a JSON value per line."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

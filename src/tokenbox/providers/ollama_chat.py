@@ -1,8 +1,8 @@
 """The dialect of Ollama's own ``/api/chat``.
 
-Not its OpenAI form, because that cannot be told a context window. A request that does not fit Ollama's window
-loses its oldest messages, silently; so every request says how large the window is (``options.num_ctx``) and
-that nothing may be dropped (``truncate``, ``shift``: newer versions then refuse, older ones ignore it).
+Its OpenAI-compatible API has no parameter for the context window. A request that exceeds Ollama's window
+silently loses its oldest messages; so every request states the window (``options.num_ctx``) and forbids
+truncation (``truncate``, ``shift``: newer versions then reject the request, older ones ignore the fields).
 """
 
 from __future__ import annotations
@@ -23,19 +23,17 @@ from tokenbox.providers.events import (
 )
 from tokenbox.providers.framing import JsonLines
 from tokenbox.providers.kinds.kind import Dialect
-from tokenbox.providers.request import calls_of, is_parts, text_of
+from tokenbox.providers.request import ChatRequest, calls_of, is_parts, json_arguments, text_of
 from tokenbox.providers.shapes import at, count_at, items_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-from tokenbox.providers.request import ChatRequest
-
 _FINISHES: Final = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
 
 
 def body(request: ChatRequest, _max_tokens_field: str = "") -> dict[str, Any]:
-    """The body of a chat request. Its limit of the answer is always ``num_predict``."""
+    """Return the body of a chat request. The output limit is always ``num_predict``."""
     stated = {
         "num_ctx": request.window,
         "num_predict": request.max_tokens,
@@ -60,7 +58,7 @@ def body(request: ChatRequest, _max_tokens_field: str = "") -> dict[str, Any]:
 
 
 def _message(message: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """One message. Ollama has arguments as an object, images beside the text, and names for results."""
+    """Return one message: arguments as an object, images beside the text, and tool names for results."""
     content = message.get("content")
     role = message["role"]
     made: dict[str, Any] = {"role": "system" if role == "developer" else role, "content": text_of(content)}
@@ -72,7 +70,10 @@ def _message(message: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, 
     calls = calls_of(message)
     if calls:
         made["tool_calls"] = [
-            {"id": call_id, "function": {"name": name, "arguments": _arguments(name, arguments)}}
+            {
+                "id": call_id,
+                "function": {"name": name, "arguments": json_arguments(name, arguments, "Ollama")},
+            }
             for call_id, name, arguments in calls
         ]
     if role == "tool":
@@ -85,34 +86,26 @@ def _image(part: Mapping[str, Any]) -> str:
     url = text_at(part, "image_url.url")
     kind, _, data = url.partition(";base64,")
     if not kind.startswith("data:"):
-        raise InvalidRequest("Ollama takes images as data: URLs in base64 only, not by address.")
+        raise InvalidRequest("Ollama takes images only as base64 data: URLs, not by address.")
     return data
 
 
-def _arguments(name: str, text: str) -> object:
-    try:
-        value = json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise InvalidRequest(
-            f"the arguments of the call of {name} are not a JSON object, which Ollama needs."
-        )
-    return value
-
-
 def events(answer: object) -> list[Event]:
-    """What an answer, or a line of a streamed one, says. Raises :class:`BadAnswer`."""
-    return _Lines().events(answer)
+    """Return the events of a complete answer. Raises :class:`BadAnswer`."""
+    return OllamaReader().read(answer)
 
 
-class _Lines:
-    """Numbers the tool calls, which come whole, over the lines of an answer."""
+class OllamaReader:
+    """Reads a stream of JSON lines, which must end with ``done``. Each tool call is on one line."""
+
+    may_end = False
 
     def __init__(self) -> None:
+        self.done = False
         self._calls = 0
 
-    def events(self, line: object) -> list[Event]:
+    def read(self, line: object) -> list[Event]:
+        """Return the events of a line. Raises :class:`BadAnswer`."""
         if not isinstance(at(line, "message"), dict) and at(line, "done") is not True:
             raise BadAnswer("the answer has no message, so it is not a chat answer of Ollama.")
         found: list[Event] = []
@@ -132,36 +125,21 @@ class _Lines:
                 )
             )
             self._calls += 1
-        if at(line, "done") is True:
+        self.done = at(line, "done") is True
+        if self.done:
             found += self._end(line)
         return found
 
     def _end(self, line: object) -> list[Event]:
-        said = text_at(line, "done_reason") or "stop"
-        reason = _FINISHES.get(said, FinishReason.OTHER)
+        word = text_at(line, "done_reason") or "stop"
+        reason = _FINISHES.get(word, FinishReason.OTHER)
         if self._calls and reason is FinishReason.STOP:
             reason = FinishReason.TOOL_CALLS
-        # Without a prompt_eval_count the whole prompt came from the cache: how much that was is not said.
+        # Without a prompt_eval_count the prompt was cached, and its size is unknown.
         usage = Usage.reported(
             input_tokens=count_at(line, "prompt_eval_count"), output_tokens=count_at(line, "eval_count")
         )
-        return [Finished(reason, said), UsageReport(usage)]
-
-
-class OllamaReader:
-    """Reads a stream of JSON lines. Its end is always said."""
-
-    may_end = False
-
-    def __init__(self) -> None:
-        self.done = False
-        self._lines = _Lines()
-
-    def read(self, line: object) -> list[Event]:
-        """The events of a line. Raises :class:`BadAnswer`."""
-        found = self._lines.events(line)
-        self.done = any(isinstance(event, Finished) for event in found)
-        return found
+        return [Finished(reason, word), UsageReport(usage)]
 
 
 DIALECT: Final = Dialect(None, body, events, OllamaReader, JsonLines, asks_window=True)

@@ -1,6 +1,6 @@
-"""The dialect of OpenAI's chat completions: requests out, answers and streams in.
+"""The dialect of OpenAI's chat completions: request bodies, answers and streams.
 
-It is spoken by llama.cpp, vLLM, SGLang, TGI, LM Studio, OpenAI and most others.
+llama.cpp, vLLM, SGLang, TGI, LM Studio, OpenAI and most other servers support it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tokenbox.providers.framing import ServerSentEvents
 from tokenbox.providers.kinds.kind import Dialect
 from tokenbox.providers.request import (
     PROVIDER_BLOCKS,
+    ChatRequest,
     calls_of,
     function_of,
     is_parts,
@@ -34,8 +35,6 @@ from tokenbox.providers.shapes import at, count_at, items_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-from tokenbox.providers.request import ChatRequest
 
 FINISHES: Final = {
     "stop": FinishReason.STOP,
@@ -49,8 +48,9 @@ FINISHES: Final = {
 
 
 def body(request: ChatRequest, max_tokens_field: str = "max_tokens") -> dict[str, Any]:
-    """The body of a chat request."""
-    made: dict[str, Any] = {"model": request.model, "messages": [_sent(m) for m in request.messages]}
+    """Return the body of a chat request."""
+    messages = [_without_provider_blocks(message) for message in request.messages]
+    made: dict[str, Any] = {"model": request.model, "messages": messages}
     if request.tools:
         made["tools"] = list(request.tools)
     if request.max_tokens is not None:
@@ -64,23 +64,22 @@ def body(request: ChatRequest, max_tokens_field: str = "max_tokens") -> dict[str
     return {**made, **request.extra}
 
 
-def _sent(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Without the blocks of another provider, which only that one takes."""
+def _without_provider_blocks(message: Mapping[str, Any]) -> Mapping[str, Any]:
     if PROVIDER_BLOCKS not in message:
         return message
     return {key: value for key, value in message.items() if key != PROVIDER_BLOCKS}
 
 
 def events(answer: object) -> list[Event]:
-    """What a whole answer says. Raises :class:`BadAnswer`."""
+    """Return the events of a complete answer. Raises :class:`BadAnswer`."""
     choice = at(answer, "choices.0")
     if not isinstance(at(choice, "message"), dict):
         raise BadAnswer("the answer has no choices[0].message, so it is not a chat completion.")
-    return [*_said(choice, "message"), *_report(answer)]
+    return [*_choice_events(choice, "message"), *_report(answer)]
 
 
 class ChatReader:
-    """Reads a stream of chunks. ``may_end``: it may end here, though it does not say so with ``[DONE]``."""
+    """Reads a stream of chunks. ``may_end``: whether it may end here without ``[DONE]``."""
 
     done = False
 
@@ -88,20 +87,20 @@ class ChatReader:
         self.may_end = False
 
     def read(self, chunk: object) -> list[Event]:
-        """The events of a chunk. Raises :class:`BadAnswer`."""
+        """Return the events of a chunk. Raises :class:`BadAnswer`."""
         if not isinstance(chunk, dict):
             raise BadAnswer("a chunk of the stream is not an object.")
         found: list[Event] = []
         for choice in items_at(chunk, "choices")[:1]:
-            found += _said(choice, "delta")
+            found += _choice_events(choice, "delta")
         self.may_end = self.may_end or any(isinstance(event, Finished) for event in found)
         return [*found, *_report(chunk)]
 
 
-def _said(choice: object, where: str) -> list[Event]:
-    """What one choice says: in ``message`` of an answer, in ``delta`` of a chunk."""
+def _choice_events(choice: object, where: str) -> list[Event]:
+    """Return the events of a choice: in the ``message`` of an answer, or the ``delta`` of a chunk."""
     found: list[Event] = []
-    # vLLM, SGLang and llama.cpp say reasoning_content; newer vLLM and OpenRouter say reasoning.
+    # vLLM, SGLang and llama.cpp use reasoning_content; newer vLLM and OpenRouter use reasoning.
     reasoning = text_at(choice, f"{where}.reasoning_content") or text_at(choice, f"{where}.reasoning")
     if reasoning:
         found.append(ReasoningDelta(reasoning))
@@ -118,14 +117,14 @@ def _said(choice: object, where: str) -> list[Event]:
                 text_at(call, "function.arguments"),
             )
         )
-    said = text_at(choice, "finish_reason")
-    if said:
-        found.append(Finished(FINISHES.get(said, FinishReason.OTHER), said))
+    reason = text_at(choice, "finish_reason")
+    if reason:
+        found.append(Finished(FINISHES.get(reason, FinishReason.OTHER), reason))
     return found
 
 
 def _report(answer: object) -> list[Event]:
-    """What the call used, where the answer says so."""
+    """Return the usage, if the answer has it."""
     stated = at(answer, "usage")
     timings = at(answer, "timings")
     if not isinstance(stated, dict) and not isinstance(timings, dict):
@@ -149,7 +148,7 @@ def _report(answer: object) -> list[Event]:
 
 
 def responses_input(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A chat request in the shape of OpenAI's Responses API, which is what OpenAI counts."""
+    """Convert a chat request to OpenAI's Responses API, the one that OpenAI counts."""
     items: list[dict[str, Any]] = []
     for message in body.get("messages", ()):
         role = message["role"]

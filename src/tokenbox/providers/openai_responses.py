@@ -1,7 +1,7 @@
-"""The dialect of OpenAI's Responses API: a chat goes out as items, and comes back as items or events.
+"""The dialect of OpenAI's Responses API, whose requests and answers are lists of items.
 
-Nothing is left on the server (``store`` is false): what the model thought comes back encrypted, is kept with
-the answer, and is sent again, so that the next request reads the same prompt.
+Nothing is stored on the server (``store`` is false): the model's reasoning is returned encrypted, kept with
+the answer, and sent back, so that the next request has the same prompt.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from tokenbox.providers.shapes import at, count_at, items_at, text_at
 if TYPE_CHECKING:
     from tokenbox.providers.request import ChatRequest
 
-_REASONS: Final = re.compile(r"(^|/)(gpt-5|o\d)")
-_CUT: Final = {
+_REASONING_MODELS: Final = re.compile(r"(^|/)(gpt-5|o\d)")
+_INCOMPLETE: Final = {
     "max_output_tokens": FinishReason.LENGTH,
     "content_filter": FinishReason.CONTENT_FILTER,
 }
 
 
 def body(request: ChatRequest, max_tokens_field: str = "max_output_tokens") -> dict[str, Any]:
-    """The body of a request."""
+    """Return the body of a request."""
     made = responses_input(
         {"model": request.model, "messages": request.messages, "tools": list(request.tools)}
     )
     made["store"] = False
-    if _REASONS.search(request.model):
+    if _REASONING_MODELS.search(request.model):
         made["include"] = ["reasoning.encrypted_content"]
     if request.max_tokens is not None:
         made[max_tokens_field] = request.max_tokens
@@ -55,17 +55,17 @@ def body(request: ChatRequest, max_tokens_field: str = "max_output_tokens") -> d
 
 
 def events(answer: object) -> list[Event]:
-    """What a whole answer says. Raises :class:`BadAnswer` and :class:`ServerFailed`."""
+    """Return the events of a complete answer. Raises :class:`BadAnswer` and :class:`ServerFailed`."""
     if not isinstance(at(answer, "output"), list):
-        raise BadAnswer("the answer has no list of output, so it is not an answer of the Responses API.")
+        raise BadAnswer("the answer has no output list, so it is not an answer of the Responses API.")
     found: list[Event] = []
     for number, item in enumerate(items_at(answer, "output")):
-        found += _said(item, number)
-    return [*found, *_ended(answer, found)]
+        found += _item_events(item, number)
+    return [*found, *_end_events(answer, found)]
 
 
-def _said(item: object, number: int) -> list[Event]:
-    """What one item of the output says."""
+def _item_events(item: object, number: int) -> list[Event]:
+    """Return the events of an output item."""
     match text_at(item, "type"):
         case "message":
             parts = items_at(item, "content")
@@ -80,14 +80,14 @@ def _said(item: object, number: int) -> list[Event]:
 
 
 def _kept(item: object) -> list[Event]:
-    """An item to send back, if the server can read it again: without the encrypted text, it cannot."""
+    """Return an item to send back. The server accepts it only with its encrypted text."""
     if isinstance(item, dict) and is_responses_item(item) and item.get("encrypted_content"):
         return [KeptBlock({key: value for key, value in item.items() if key != "status"})]
     return []
 
 
-def _ended(answer: object, said: list[Event]) -> list[Event]:
-    """How it ended, and what it used."""
+def _end_events(answer: object, found: list[Event]) -> list[Event]:
+    """Return the finish reason and the usage."""
     status = text_at(answer, "status")
     if status == "failed":
         code = text_at(answer, "error.code") or "no code"
@@ -96,13 +96,13 @@ def _ended(answer: object, said: list[Event]) -> list[Event]:
     report = [UsageReport(_usage(usage))] if isinstance(usage, dict) else []
     if status == "incomplete":
         reason = text_at(answer, "incomplete_details.reason")
-        return [Finished(_CUT.get(reason, FinishReason.OTHER), reason), *report]
-    calls = any(isinstance(event, ToolCallDelta) for event in said)
+        return [Finished(_INCOMPLETE.get(reason, FinishReason.OTHER), reason), *report]
+    calls = any(isinstance(event, ToolCallDelta) for event in found)
     return [Finished(FinishReason.TOOL_CALLS if calls else FinishReason.STOP, status), *report]
 
 
 class ResponsesReader:
-    """Reads a stream of typed events. Its end is always said."""
+    """Reads a stream of typed events, which must end with a final event."""
 
     may_end = False
 
@@ -111,7 +111,7 @@ class ResponsesReader:
         self._calls: list[Event] = []
 
     def read(self, event: object) -> list[Event]:
-        """The events of one of the API's. Raises :class:`ServerFailed`."""
+        """Return the events for one event of the API. Raises :class:`ServerFailed`."""
         index = count_at(event, "output_index")
         found: list[Event] = []
         match text_at(event, "type"):
@@ -129,7 +129,7 @@ class ResponsesReader:
                 found = _kept(at(event, "item"))
             case "response.completed" | "response.incomplete" | "response.failed":
                 self.done = True
-                found = _ended(at(event, "response"), self._calls)
+                found = _end_events(at(event, "response"), self._calls)
         return found
 
 

@@ -1,6 +1,6 @@
-"""A client of one model on one server: capabilities, counts, chats.
+"""An asynchronous client of one model on one server: capabilities, counts and chats.
 
-Asynchronous. For code that is not, :class:`tokenbox.providers.BlockingProvider` has the same methods.
+For synchronous code, :class:`tokenbox.providers.BlockingProvider` has the same methods.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from tokenbox.caching import with_breakpoints
+from tokenbox.content.request import Api
 from tokenbox.errors import TokenboxError
 from tokenbox.providers.capabilities import Capabilities, discover, settled
 from tokenbox.providers.counting import (
@@ -41,11 +43,11 @@ if TYPE_CHECKING:
 
 
 class Provider:
-    """A model on a server. ``target`` may be changed at any time; the next call is for the new one.
+    """A model on a server. ``target`` may be changed at any time, for the next call.
 
-    Nothing has to be opened or closed; ``async with provider:`` keeps connections between calls. ``counter``
-    counts whole requests here when the server does not. ``memory`` is what is known of endpoints, by default
-    that of the whole process; ``transport`` is what keeps connections, one for each provider by default.
+    A provider need not be opened or closed; ``async with provider:`` keeps connections between calls.
+    ``counter`` counts requests locally if the server does not. ``memory`` caches what endpoints support
+    (default: one per process). ``transport`` keeps the connections (default: one per provider).
     """
 
     def __init__(
@@ -78,23 +80,23 @@ class Provider:
         return Server(self.target, self._transport, self._memory)
 
     async def kind(self) -> str:
-        """The name of the kind of server; for ``auto`` it is found out once per endpoint.
+        """Return the name of the kind of server; ``auto`` is detected once per endpoint.
 
         Raises :class:`InvalidTarget`.
         """
         return (await self._server().kind()).name
 
     async def capabilities(self) -> Capabilities:
-        """What the model can hold: by the user, else the server, else the catalog.
+        """Return the limits of the model: the user's, else the server's, else the catalog's.
 
-        The server is asked once. Raises :class:`InvalidTarget`; if the server cannot be asked now,
-        ``complete`` is False and the next call asks again.
+        The server is asked once. If it does not answer now, ``complete`` is False and the next call asks
+        again. Raises :class:`InvalidTarget`.
         """
         server = self._server()
         return await _capabilities(server, await server.kind())
 
     async def models(self) -> tuple[str, ...]:
-        """The names of the models that the server lists. Raises :class:`ProviderError`."""
+        """Return the names of the models that the server lists. Raises :class:`ProviderError`."""
         server = self._server()
         kind = await server.kind()
         path = kind.models_path
@@ -107,7 +109,7 @@ class Provider:
         return tuple(name for item in listed if (name := text_at(item, "id") or text_at(item, "name")))
 
     async def counted_text(self, text: str | None) -> TokenCount:
-        """The tokens of ``text``, and who counted them. Never raises."""
+        """Count the tokens of ``text``, on the server if possible. Never raises."""
         text, server = as_text(text), self._server()
         if not text:
             return NOTHING
@@ -115,18 +117,18 @@ class Provider:
         if server.target.counts_on_server and is_unicode(text):
             try:
                 counted = await _text_count(server, text)
-            except Exception:  # noqa: BLE001  # whatever it is, a count must not stop the flow
+            except Exception:  # noqa: BLE001  # a count never raises: the fallback is local
                 counted = None
         return local_count(text, server.target) if counted is None else counted
 
     async def token_count(self, text: str | None) -> int:
-        """The number of tokens of ``text``: 0 or more. Never raises."""
+        """Return the number of tokens of ``text``. Never raises."""
         return (await self.counted_text(text)).value
 
     async def count(
         self, messages: Sequence[Any], tools: Sequence[Mapping[str, Any]] | None = None
     ) -> TokenCount:
-        """The tokens of a whole request, template and tools included. Raises only :class:`InvalidRequest`."""
+        """Count the tokens of a request, with template and tools. Raises only :class:`InvalidRequest`."""
         server = self._server()
         request = ChatRequest(server.target.model, plain_messages(messages), tuple(tools or ()))
         counted = None
@@ -148,10 +150,16 @@ class Provider:
         temperature: float | None = None,
         stop: Sequence[str] = (),
         extra: Mapping[str, Any] | None = None,
+        cache_marks: bool = False,
     ) -> ChatAnswer:
-        """One answer, whole. ``extra`` is sent as it is. Raises :class:`ProviderError`."""
+        """Return a complete answer.
+
+        ``extra``: more fields of the body. ``cache_marks``: place the cache breakpoints that Claude models
+        need (:func:`tokenbox.caching.with_breakpoints`). Raises :class:`ProviderError`.
+        """
         server = self._server()
         request = _request(server.target, messages, tools, max_tokens, temperature, stop, extra)
+        request = replace(request, cache_marks=cache_marks)
         kind, request = await _windowed(server, request)
         call = _call(server, kind, request)
         answer = await server.transport.json(call)
@@ -170,14 +178,16 @@ class Provider:
         temperature: float | None = None,
         stop: Sequence[str] = (),
         extra: Mapping[str, Any] | None = None,
+        cache_marks: bool = False,
     ) -> ChatStream:
-        """One answer as it comes. Iterating raises :class:`ProviderError`, with what came as ``partial``."""
+        """Return a streamed answer. Iterating it raises :class:`ProviderError`, with ``partial`` results."""
         server = self._server()
         request = _request(server.target, messages, tools, max_tokens, temperature, stop, extra)
+        request = replace(request, cache_marks=cache_marks)
         return ChatStream(_events(server, replace(request, stream=True)))
 
 
-def _request(  # as chat() has them
+def _request(  # the parameters of chat()
     target: Target,
     messages: Sequence[Any],
     tools: Sequence[Mapping[str, Any]] | None,
@@ -205,11 +215,11 @@ async def _events(server: Server, request: ChatRequest) -> AsyncGenerator[Event]
         async for event in events:
             yield event
     finally:
-        await events.aclose()  # at once, and not when it is collected
+        await events.aclose()  # at once, not when it is garbage collected
 
 
 async def _windowed(server: Server, request: ChatRequest) -> tuple[ServerKind, ChatRequest]:
-    """The kind, and the request with the window that such a server has to be told: Ollama's."""
+    """Return the kind, and the request with the context window if such a server requires it (Ollama)."""
     kind = await server.kind()
     if not kind.dialect.asks_window:
         return kind, request
@@ -228,15 +238,18 @@ async def _capabilities(server: Server, kind: ServerKind) -> Capabilities:
 
 
 def _call(server: Server, kind: ServerKind, request: ChatRequest) -> HttpCall:
-    return server.call(kind, kind.chat_path, kind.dialect.body(request, kind.max_tokens_field))
+    body: Mapping[str, Any] = kind.dialect.body(request, kind.max_tokens_field)
+    if request.cache_marks and kind.dialect.api is Api.MESSAGES:
+        body = with_breakpoints(body, request.model)
+    return server.call(kind, kind.chat_path, body)
 
 
-# By the field that has the text: two forms of one path are two capabilities.
+# The fields of a text in tokenize requests. Each is a capability of its own, though the path is the same.
 _TEXT_FIELDS: Final = ("content", "prompt", "inputs")
 
 
 def tokenize_supported(endpoint: str, memory: EndpointMemory = SESSION) -> bool | None:
-    """Whether the server at ``endpoint`` counts texts; None as long as that is not known. Asks nothing.
+    """Return whether the server at ``endpoint`` counts texts; None if unknown. Makes no request.
 
     Raises :class:`InvalidTarget`.
     """
@@ -245,9 +258,9 @@ def tokenize_supported(endpoint: str, memory: EndpointMemory = SESSION) -> bool 
 
 
 async def _text_count(server: Server, text: str) -> TokenCount | None:
-    """The count of ``text``, None if the server does not make it. Raises :class:`ProviderError`.
+    """Return the server's count of ``text``; None if it has none. Raises :class:`ProviderError`.
 
-    A text is not worth finding out the kind for: as long as that is not known, the form is llama.cpp's.
+    The kind is not detected for a text: while it is unknown, llama.cpp's form is used.
     """
     shape = (server.kind_as_known() or find_kind(UNKNOWN)).text_count
     if shape is None:
@@ -259,12 +272,12 @@ async def _text_count(server: Server, text: str) -> TokenCount | None:
 
 
 async def _request_count(server: Server, request: ChatRequest) -> TokenCount | None:
-    """The count of a request as the server will render it, None if it does not make it.
+    """Return the server's count of the rendered request; None if it has none.
 
-    A refusal is taken to be about the request, so it is not remembered. Raises :class:`ProviderError`.
+    A refusal may be specific to the request, so it is not cached. Raises :class:`ProviderError`.
     """
     if server.memory.resting(server.target.root):
-        return None  # not even to find out the kind
+        return None  # do not detect the kind either
     kind = await server.kind()
     if kind.dialect.api is None:
         return None

@@ -1,4 +1,4 @@
-"""One server: what kind it is, what it counts, what it says of a model; answers are remembered."""
+"""Ask one server for its kind, counts and figures of a model, and cache what it supports."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from tokenbox.content.request import Api
-    from tokenbox.providers.kinds.kind import RequestCount
+    from tokenbox.providers.kinds.kind import RequestCount, Sign
     from tokenbox.providers.target import Target
     from tokenbox.providers.transport import Transport
 
 T = TypeVar("T")
 
-# What a status says of a question; 200 is for the reader of the answer to say.
+# HTTP statuses by their meaning for a question.
 _MISSING_ROUTE: Final = {404, 405, 501}
 _NOT_NOW: Final = {408, 425, 429}
 _NO_KEY: Final = {401, 403}
@@ -37,7 +37,7 @@ _SERVER_ERROR: Final = 500
 
 
 class Ask(Protocol):
-    """Asks a server for a figure: a path, a body, and where the figure is in the answer."""
+    """Asks a server for a figure: a path, a body, and a function that reads the figure from the answer."""
 
     def __call__(
         self, path: str, body: object, read: Callable[[object], T | None]
@@ -46,7 +46,7 @@ class Ask(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServerCount:
-    """A count that a server made: of the tokens, by what path of its kind."""
+    """A count by a server, and the path that made it."""
 
     tokens: int
     way: RequestCount
@@ -55,11 +55,10 @@ class ServerCount:
 async def count_request(
     ask: Ask, kind: ServerKind, api: Api, body: Mapping[str, Any], *, translated: bool = True
 ) -> ProbeReply[ServerCount]:
-    """The count of a request of ``api``, by the first of the kind's paths that the server has.
+    """Count a request of ``api`` by the first of the kind's paths that the server supports.
 
-    ``translated``: also by the count of another API. UNSUPPORTED only if it has none of them.
+    ``translated``: also by paths that count the request of another API.
     """
-    last: ProbeReply[ServerCount] = ProbeReply(ProbeOutcome.UNSUPPORTED)
     for way in kind.counts.get(api, ()):
         if way.is_translated and not translated:
             continue
@@ -71,13 +70,13 @@ async def count_request(
             return ProbeReply(ProbeOutcome.ANSWERED, ServerCount(found.value, way))
         if found.outcome is not ProbeOutcome.UNSUPPORTED:
             return ProbeReply(found.outcome)
-    return last
+    return ProbeReply(ProbeOutcome.UNSUPPORTED)
 
 
 def outcome_of(status: int, body: object) -> ProbeOutcome:
-    """What a refusal means for the question.
+    """Return the meaning of a refusal for the question.
 
-    A missing model is not a missing route: another model of this server may do.
+    A missing model is not a missing route: the server may support the question for another model.
     """
     if status in _MISSING_ROUTE:
         error = failure(status, body, place="", hide=str)
@@ -87,16 +86,16 @@ def outcome_of(status: int, body: object) -> ProbeOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A target, and the means to ask it."""
+    """A target, with the transport to ask it and the memory of its answers."""
 
     target: Target
     transport: Transport
     memory: EndpointMemory
 
     async def kind(self) -> ServerKind:
-        """The kind of server; for ``auto`` it is found out once per endpoint.
+        """Return the kind of server; ``auto`` is detected once per endpoint.
 
-        Raises :class:`InvalidTarget` for a kind that there is not.
+        Raises :class:`InvalidTarget` for an unknown kind.
         """
         if self.target.kind != AUTO:
             return find_kind(self.target.kind)
@@ -108,14 +107,14 @@ class Server:
         return find_kind(UNKNOWN) if found is None else found
 
     def kind_as_known(self) -> ServerKind | None:
-        """The kind, without asking; None if it is not known."""
+        """Return the kind without a request; None if it is not known yet."""
         if self.target.kind != AUTO:
             return find_kind(self.target.kind)
         known = self.memory.fact(self.target.root, "kind")
         return known if isinstance(known, ServerKind) else None
 
     def call(self, kind: ServerKind, path: str, body: object = None, seconds: float = 0.0) -> HttpCall:
-        """A call with the headers of that kind. Raises :class:`InvalidTarget`."""
+        """Return a call with the headers of that kind. Raises :class:`InvalidTarget`."""
         headers = dict(kind.headers)
         if self.target.key is not None:
             name, scheme = kind.key_header
@@ -123,15 +122,15 @@ class Server:
         return HttpCall(self.target.root, path, headers, self.target.bounds, body, seconds)
 
     async def probe(self, kind: ServerKind, path: str, body: object = None) -> Answered:
-        """The answer to a small question, within the time for those. Raises :class:`ProviderError`."""
+        """Ask a small question within the time limit for probes. Raises :class:`ProviderError`."""
         return await self.transport.json(self.call(kind, path, body, self.target.bounds.probe_seconds))
 
     async def ask(
         self, path: str, body: object, read: Callable[[object], T | None], *, what: str | None = None
     ) -> ProbeReply[T]:
-        """What ``read`` finds in the answer, under the rules of :class:`EndpointMemory`.
+        """Ask a question by the rules of :class:`EndpointMemory`, and return the value that ``read`` finds.
 
-        ``what`` names the capability, where a path has several. Raises only :class:`InvalidRequest`.
+        ``what``: the name of the capability, if a path has several. Raises only :class:`InvalidRequest`.
         """
         kind = self.kind_as_known() or find_kind(UNKNOWN)
 
@@ -148,24 +147,18 @@ class Server:
                 return ProbeReply(ProbeOutcome.NOT_NOW if error.transient else ProbeOutcome.UNSUPPORTED)
             if answer.status >= FIRST_REFUSAL:
                 outcome = outcome_of(answer.status, answer.body)
-                if (
-                    outcome is ProbeOutcome.NOT_THIS
-                    and what is not None
-                    and answer.status not in _OF_THIS_TEXT
-                ):
+                is_general = what is not None and answer.status not in _SPECIFIC_TO_TEXT
+                if outcome is ProbeOutcome.NOT_THIS and is_general:
                     return ProbeReply(ProbeOutcome.UNSUPPORTED)
                 return ProbeReply(outcome)
             value = read(answer.body)
-            return (
-                ProbeReply(ProbeOutcome.UNSUPPORTED)
-                if value is None
-                else ProbeReply(ProbeOutcome.ANSWERED, value)
-            )
+            outcome = ProbeOutcome.UNSUPPORTED if value is None else ProbeOutcome.ANSWERED
+            return ProbeReply(outcome, value)
 
         return await self.memory.ask(self.target.root, path if what is None else what, question)
 
     def refusal(self, answer: Answered, path: str, window: int | None = None) -> ProviderError:
-        """The error that a refusal is."""
+        """Return the error for a refusal."""
         return self.error(answer.status, answer.body, path, answer.headers, window)
 
     def error(
@@ -176,7 +169,7 @@ class Server:
         headers: Mapping[str, str] | None = None,
         window: int | None = None,
     ) -> ProviderError:
-        """See :func:`failure`; the key is hidden in whatever the server says."""
+        """Return the error of :func:`failure`, with the key hidden in the server's text."""
         return failure(
             status,
             body,
@@ -187,18 +180,16 @@ class Server:
         )
 
 
-# A text that is too large, or a model that is not there. Whatever else is refused of one text is refused of
-# the next.
-_OF_THIS_TEXT: Final = {404, 413}
+# A missing model, and a text that is too large. Any other refusal would recur for the next text.
+_SPECIFIC_TO_TEXT: Final = {404, 413}
 
 
 async def detect(root: str, get: Callable[[str], Awaitable[Answered]]) -> ProbeReply[ServerKind]:
-    """The kind of the server at ``root``, by the signs that kinds have. ``get`` asks for a path.
+    """Detect the kind of the server at ``root`` by the signs of kinds. ``get`` requests a path.
 
-    Hosts that are known by name are not asked. Then ``/v1/models`` says who owns the models it lists; where
-    it does not, the servers with an API of their own are asked for it. Whatever shows none of that is
-    OpenAI-compatible, as nearly everything is. Where a question could not be asked, so it is for now, and
-    the outcome is not ANSWERED.
+    Known hosts need no request. Otherwise ``/v1/models`` may name the owner of its models; if not, the paths
+    of the kinds' own APIs are tried. A server without any sign is OpenAI-compatible. If a question fails for
+    now, the kind is too, and the outcome is not ANSWERED.
     """
     host = urlsplit(root).hostname or ""
     unknown = find_kind(UNKNOWN)
@@ -206,18 +197,18 @@ async def detect(root: str, get: Callable[[str], Awaitable[Answered]]) -> ProbeR
     if named is not None:
         return ProbeReply(ProbeOutcome.ANSWERED, named)
     try:
-        kind = await _asked(get)
+        kind = await _detect_by_answers(get)
     except ServerTimeout:
         return ProbeReply(ProbeOutcome.TIMED_OUT, unknown)
     except ProviderError as error:
         return ProbeReply(ProbeOutcome.NOT_NOW if error.transient else ProbeOutcome.ANSWERED, unknown)
-    return (
-        ProbeReply(ProbeOutcome.NOT_NOW, unknown) if kind is None else ProbeReply(ProbeOutcome.ANSWERED, kind)
-    )
+    if kind is None:
+        return ProbeReply(ProbeOutcome.NOT_NOW, unknown)
+    return ProbeReply(ProbeOutcome.ANSWERED, kind)
 
 
-async def _asked(get: Callable[[str], Awaitable[Answered]]) -> ServerKind | None:
-    """The kind by what the server answers; None if it will not say now."""
+async def _detect_by_answers(get: Callable[[str], Awaitable[Answered]]) -> ServerKind | None:
+    """Return the kind by the server's answers; None if it does not answer now."""
     models = await get("/v1/models")
     if models.status in _NOT_NOW | _NO_KEY or (
         models.status >= _SERVER_ERROR and models.status not in _MISSING_ROUTE
@@ -243,5 +234,5 @@ async def _asked(get: Callable[[str], Awaitable[Answered]]) -> ServerKind | None
     return find_kind(UNKNOWN)
 
 
-def _by_sign(is_it: Callable[[Any], bool]) -> ServerKind | None:
-    return next((kind for kind in all_kinds() if any(map(is_it, kind.signs))), None)
+def _by_sign(matches: Callable[[Sign], bool]) -> ServerKind | None:
+    return next((kind for kind in all_kinds() if any(map(matches, kind.signs))), None)

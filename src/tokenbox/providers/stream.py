@@ -1,4 +1,4 @@
-"""A streamed answer: events as they come, and what has come so far at any time."""
+"""A streamed answer: its events, and the answer so far at any time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DONE: Final = "[DONE]"
 
 
 class ChatStream:
-    """The events of an answer. ``answer`` is what came so far, also after an error or a stop.
+    """The events of an answer. ``answer``: the answer so far, also after an error.
 
     ``aclose``, or leaving ``async with``, closes the connection, which stops the model.
     """
@@ -60,25 +60,25 @@ class ChatStream:
 
 
 def error_inside(body: object) -> bool:
-    """Whether a body is an error, whatever its status was."""
+    """Return whether a body is an error, independent of its status."""
     if not isinstance(body, dict):
         return False
     return body.get("error") is not None or "error" in (body.get("object"), body.get("type"))
 
 
-async def events_of(  # noqa: C901  # the forms an answer may have, one after the other
+async def events_of(  # noqa: C901  # one branch per form of an answer
     server: Server, dialect: Dialect, call: HttpCall, window: int | None
 ) -> AsyncGenerator[Event]:
-    """The events of the answer to ``call``. Raises :class:`ProviderError`."""
+    """Yield the events of the answer to ``call``. Raises :class:`ProviderError`."""
     async with server.transport.response(call) as response:
         if response.status >= FIRST_REFUSAL:
             raise server.refusal(await whole(response, call), call.path, window)
         if response.content_type == "text/html":
             raise BadAnswer(
-                f"{call.place} answers with an HTML page. Does the endpoint lead to an LLM server?"
+                f"{call.place} answers with an HTML page. Check that the endpoint is an LLM server."
             )
         if response.content_type == "application/json":
-            # Asked for a stream, answered whole: some proxies do. Errors come so, too.
+            # Some proxies answer a stream request with a complete answer. Errors have this form too.
             body = (await whole(response, call)).body
             if error_inside(body):
                 raise server.error(None, body, call.path, window=window)
@@ -98,7 +98,7 @@ async def events_of(  # noqa: C901  # the forms an answer may have, one after th
 
 
 async def _bodies(response: Response, framing: Framing, call: HttpCall) -> AsyncGenerator[object]:
-    """The JSON values of a stream, until it says ``[DONE]`` or ends."""
+    """Yield the JSON values of a stream, up to ``[DONE]`` or its end."""
     size = 0
     try:
         async for piece in response.pieces():
@@ -109,7 +109,7 @@ async def _bodies(response: Response, framing: Framing, call: HttpCall) -> Async
             size += len(piece)
             if size > call.bounds.stream_bytes:
                 raise AnswerTooLarge(
-                    f"the stream of {call.place} is larger than {call.bounds.stream_bytes:,} bytes.",
+                    f"the stream of {call.place} exceeds {call.bounds.stream_bytes:,} bytes.",
                     limit=call.bounds.stream_bytes,
                 )
     except ConnectionLost:
@@ -120,17 +120,17 @@ async def _bodies(response: Response, framing: Framing, call: HttpCall) -> Async
         try:
             body = _body(message, call)
         except BadAnswer:
-            raise _cut(call) from None  # torn in the middle of a message
+            raise _cut(call) from None  # an incomplete message
         yield body
 
 
 def _body(message: StreamMessage, call: HttpCall) -> object:
     body = parsed(message.data, f"a message of the stream of {call.place}")
-    # What llama.cpp once called an error was the error itself, not an object that has one.
+    # Older versions of llama.cpp send the error itself, not an object with an "error" key.
     return {"error": body} if message.event == "error" and not error_inside(body) else body
 
 
 def _cut(call: HttpCall) -> StreamCut:
     return StreamCut(
-        f"the answer of {call.root} stopped before its end. What came is kept; ask again for the rest."
+        f"the answer of {call.root} is incomplete. The part so far is kept; ask again for the rest."
     )

@@ -1,4 +1,4 @@
-"""Which model on which server: the endpoint, as it was given and as it is used, and the key."""
+"""The target of requests: a model on a server, with its endpoint and key."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from urllib.parse import urlsplit
 from tokenbox.providers.errors import InvalidTarget
 
 _KEY: Final = re.compile(r"[\x21-\x7e]+")
-_SHORTEST_TO_HIDE: Final = 4  # hiding every "a" in a server's text would hide nothing but its sense
+_MIN_HIDDEN: Final = 4  # replacing a shorter key would make texts unreadable
 
 
 class ApiKey:
-    """A secret. It shows as ``***``, everywhere, and leaves only by :meth:`reveal`.
+    """A secret. It is shown as ``***``; only :meth:`reveal` returns it.
 
-    Blanks at the ends are dropped, as a file or variable often has a final newline. Raises
-    :class:`InvalidTarget` for what cannot stand in a header.
+    Surrounding white space is removed, because a file or variable often has a final newline. Raises
+    :class:`InvalidTarget` for a key that cannot be in a header.
     """
 
     __slots__ = ("__value",)
@@ -25,10 +25,9 @@ class ApiKey:
     def __init__(self, value: str) -> None:
         value = value.strip()
         if not _KEY.fullmatch(value):
+            reason = "is not printable ASCII" if value else "is empty"
             raise InvalidTarget(
-                f"the key cannot be sent: {len(value)} characters, "
-                + ("none at all." if not value else "and not all of them printable ASCII.")
-                + " Check the variable or keyring entry it comes from."
+                f"the key ({len(value)} characters) {reason}. Check its variable or keyring entry."
             )
         self.__value = value
 
@@ -36,8 +35,8 @@ class ApiKey:
         return self.__value
 
     def hidden_in(self, text: str) -> str:
-        """``text`` without the key: servers like to repeat it in their messages."""
-        return text.replace(self.__value, "***") if len(self.__value) >= _SHORTEST_TO_HIDE else text
+        """Return ``text`` without the key, which servers may repeat in messages."""
+        return text.replace(self.__value, "***") if len(self.__value) >= _MIN_HIDDEN else text
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ApiKey) and self.__value == other.reveal()
@@ -51,29 +50,31 @@ class ApiKey:
     __str__ = __repr__
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("a key is not written anywhere: give the name of its variable or keyring entry")
+        raise TypeError("a key cannot be pickled: use the name of its variable or keyring entry")
 
 
 def root_of(endpoint: str) -> str:
-    """The server's root: no trailing slash, no final ``/v1``. Raises :class:`InvalidTarget`.
+    """Return the server's root, without a trailing slash or ``/v1``. Raises :class:`InvalidTarget`.
 
-    ``http://host:8080/``, ``http://host:8080/v1`` and ``http://host:8080`` are one endpoint. What is
-    OpenAI's lives under ``/v1``; what is a server's own (``/tokenize``, ``/props``, ``/info``) does not:
-    llama.cpp answers 404 to ``/v1/tokenize``.
+    ``http://host:8080/``, ``http://host:8080/v1`` and ``http://host:8080`` are the same endpoint. OpenAI's
+    API is under ``/v1``; a server's own paths (``/tokenize``, ``/props``, ``/info``) are not: llama.cpp
+    answers 404 to ``/v1/tokenize``.
     """
     try:
         parts = urlsplit(endpoint.strip())
         host, port = parts.hostname, parts.port
-        (host or "").encode("idna")  # as the resolver will have it
+        (host or "").encode("idna")  # as for the resolver
     except ValueError:
         host, port, parts = None, None, urlsplit("")
     if parts.scheme not in {"http", "https"} or not host or re.search(r"[\s\x00-\x1f]", endpoint.strip()):
-        # The text is not shown: a misplaced key may be in it.
-        raise InvalidTarget("the endpoint is not a URL like http://127.0.0.1:8080 or https://api.openai.com.")
+        # The text is not shown, because it may be a misplaced key.
+        raise InvalidTarget(
+            "the endpoint must be a URL like http://127.0.0.1:8080 or https://api.openai.com."
+        )
     if parts.username is not None or parts.query or parts.fragment:
         raise InvalidTarget(
-            f"the endpoint at {host} has a user, password, query or fragment in it. "
-            "Give scheme, host, port and path only; a key has a setting of its own."
+            f"the endpoint at {host} has a user, password, query or fragment. "
+            "Use scheme, host, port and path only; the key is a separate setting."
         )
     name = f"[{host}]" if ":" in host else host
     path = parts.path.rstrip("/").removesuffix("/v1").rstrip("/")
@@ -82,27 +83,26 @@ def root_of(endpoint: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Bounds on time and size. Seconds and bytes."""
+    """Limits of time (seconds) and size (bytes)."""
 
     probe_seconds: float = 2.0  # for a count, or a question about the server
     connect_seconds: float = 10.0
-    idle_seconds: float = 300.0  # between two pieces of an answer; the first may wait for a long prompt
+    idle_seconds: float = 300.0  # between pieces of an answer, and before the first (a long prompt)
     total_seconds: float = 3600.0
     answer_bytes: int = 32 * 1024 * 1024
-    event_bytes: int = 8 * 1024 * 1024  # one event of a stream
+    event_bytes: int = 8 * 1024 * 1024  # per event of a stream
     stream_bytes: int = 256 * 1024 * 1024
     error_bytes: int = 64 * 1024  # of an error's body; the rest is not read
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A model on a server, and how it is to be counted. Nothing here asks the server anything.
+    """A model on a server, and how to count its tokens. A value: it makes no requests.
 
-    ``endpoint`` None: there is no server, and counts are local. ``kind`` is the name of the kind of server;
-    ``auto`` is found out. ``tokenizer`` is the local tokenizer that
-    counts when the server does not; without one, ``chars4``. ``use_tokenize_endpoint`` allows the server to
-    be asked for counts; without it no count makes a request. ``context_window`` is what the user states; it
-    is required of no server but is what Ollama is told as ``num_ctx``.
+    ``endpoint``: None for local counts only. ``kind``: the name of the kind of server; ``auto`` is detected.
+    ``tokenizer``: the local tokenizer for when the server does not count (default: ``chars4``).
+    ``use_tokenize_endpoint``: ask the server for counts; otherwise no count makes a request.
+    ``context_window``: set by the user; Ollama receives it as ``num_ctx``.
     """
 
     endpoint: str | None
@@ -123,9 +123,9 @@ class Target:
 
     @property
     def counts_on_server(self) -> bool:
-        """Whether the server may be asked for counts. Without an endpoint there is none to ask."""
+        """Whether the server may be asked for counts."""
         return self.use_tokenize_endpoint and self.endpoint is not None
 
     def hide(self, text: str) -> str:
-        """``text`` without the key."""
+        """Return ``text`` without the key."""
         return text if self.key is None else self.key.hidden_in(text)

@@ -1,7 +1,7 @@
-"""Requests out, bounded bytes in, and every failure one of our errors. HTTP itself is :mod:`.wire`.
+"""Send requests, read bounded answers, and convert every failure to our errors. HTTP itself is :mod:`.wire`.
 
-A redirect is followed only to the same scheme, host and port, so a key never travels on. Bodies are read up
-to a bound. Nothing is retried. Cancelling a call closes its connection at once.
+Redirects are followed only to the same scheme, host and port, so that a key never reaches another server.
+Bodies are bounded. Nothing is retried. Cancelling a call closes its connection at once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tokenbox.providers.target import Bounds
     from tokenbox.providers.wire import WireConnection
 
-FIRST_REFUSAL: Final = 300  # of HTTP's statuses: 3xx that is not followed, 4xx, 5xx
+FIRST_REFUSAL: Final = 300  # the lowest status that is no success: unfollowed 3xx, 4xx, 5xx
 _REDIRECTS: Final = 3
 _KEEPS_METHOD: Final = {307, 308}
 _REDIRECTING: Final = {301, 302, 303, 307, 308}
@@ -44,7 +44,7 @@ _REDIRECTING: Final = {301, 302, 303, 307, 308}
 
 @dataclass(frozen=True, slots=True)
 class HttpCall:
-    """One request. ``body`` None: a GET. ``seconds``, where not 0, bounds all of it more narrowly."""
+    """A request. Without a ``body`` it is a GET. ``seconds``: a time limit for all of it, unless 0."""
 
     root: str
     path: str
@@ -60,7 +60,7 @@ class HttpCall:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """The head of an answer, and its body as it comes."""
+    """The head of an answer, and its body in pieces."""
 
     status: int
     headers: Mapping[str, str]
@@ -73,7 +73,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A whole answer. ``body`` is parsed JSON, or text where it is none and is no success either."""
+    """A complete answer. ``body`` is parsed JSON; for an error status it may be text."""
 
     status: int
     headers: Mapping[str, str]
@@ -197,10 +197,8 @@ async def whole(response: Response, call: HttpCall) -> Answered:
         data += piece
         if len(data) > limit:
             if not good:
-                break  # what an error begins with is enough
-            raise AnswerTooLarge(
-                f"the answer of {call.place} is larger than {limit:,} bytes; it was not read on.", limit=limit
-            )
+                break  # the beginning of an error is enough
+            raise AnswerTooLarge(f"the answer of {call.place} exceeds {limit:,} bytes.", limit=limit)
     try:
         body = parsed(bytes(data), f"the answer of {call.place}")
     except BadAnswer:
@@ -219,7 +217,7 @@ def _host(url: str) -> str:
 
 
 def _followed(url: str, location: str, status: int, *, posts: bool) -> str:
-    """Where a redirect leads. Raises :class:`RequestRejected` if nothing of ours may go there."""
+    """Return the target of a redirect. Raises :class:`RequestRejected` if it must not be followed."""
     try:
         target = urljoin(url, location)
         same = urlsplit(target)[:2] == urlsplit(url)[:2]
@@ -227,7 +225,7 @@ def _followed(url: str, location: str, status: int, *, posts: bool) -> str:
         target, same = "", False
     if not same or (posts and status not in _KEEPS_METHOD):
         raise RequestRejected(
-            f"{url} redirects ({status}) to {_host(target)}. Neither key nor request is sent on; "
+            f"{url} redirects ({status}) to {_host(target)}. The key and the request are not forwarded; "
             "if that is the right server, make it the endpoint.",
             status=status,
         )
@@ -235,7 +233,7 @@ def _followed(url: str, location: str, status: int, *, posts: bool) -> str:
 
 
 def _error(error: BrokenAnswer, call: HttpCall, *, answering: bool) -> ProviderError:
-    """Our error for a failure of the connection."""
+    """Return our error for a failure of the connection."""
     root = call.root
     match error.how:
         case Failure.UNREACHABLE:
@@ -245,14 +243,14 @@ def _error(error: BrokenAnswer, call: HttpCall, *, answering: bool) -> ProviderE
             what = f"{root} has been silent" if is_idle else f"{call.place} has not finished"
             return _too_slow(what, error.seconds)
         case Failure.GARBLED:
-            return BadAnswer(f"what {root} answers is not HTTP as it should be. Is it an LLM server?")
+            return BadAnswer(f"{root} does not answer with valid HTTP. Check that it is an LLM server.")
     when = "in the middle of its answer" if answering else "before it answered"
-    return ConnectionLost(f"{root} broke the connection {when}.")
+    return ConnectionLost(f"{root} closed the connection {when}.")
 
 
 def _too_slow(what: str, seconds: float | None) -> ServerTimeout:
     shown = "" if seconds is None else f" after {seconds:g} s"
-    return ServerTimeout(f"{what}{shown}. Is it busy, or is the limit too short?", seconds=seconds)
+    return ServerTimeout(f"{what}{shown}. It may be busy, or the limit too short.", seconds=seconds)
 
 
 def _no_connection(error: BrokenAnswer, root: str) -> ServerUnreachable | ServerTimeout:
@@ -260,18 +258,18 @@ def _no_connection(error: BrokenAnswer, root: str) -> ServerUnreachable | Server
         case TimeoutError():
             return _too_slow(f"no connection to {root}", error.seconds)
         case socket.gaierror() | UnicodeError():
-            return ServerUnreachable(f"{_host(root)} has no address. Check the name, and the network.")
+            return ServerUnreachable(f"{_host(root)} has no address. Check the name and the network.")
         case ssl.SSLError() | ssl.CertificateError():
             return ServerUnreachable(
-                f"TLS with {root} failed. Does it speak https, and is its certificate good?"
+                f"TLS with {root} failed. Check that it supports https with a valid certificate."
             )
         case OSError() as cause if _refused(cause):
-            return ConnectionRefused(f"{root} refuses connections. Is the server running, and on this port?")
+            return ConnectionRefused(f"{root} refuses connections. Check that the server runs on this port.")
     return ServerUnreachable(f"no connection to {root}: {' '.join(str(error.cause).split())[:200]}.")
 
 
 def _refused(error: OSError) -> bool:
-    """Whether every address of the host refused: with several, the numbers are in the text only."""
+    """Return whether every address of the host refused. With several, only the text has the numbers."""
     if error.errno is not None:
         return error.errno == errno.ECONNREFUSED
     numbers = set(re.findall(r"\[Errno (\d+)\]", str(error)))

@@ -1,8 +1,8 @@
-"""HTTP/1.1 to a server: connections that are kept, an answer piece by piece as it comes.
+"""A minimal HTTP/1.1 client: keep-alive connections, and response bodies as they arrive.
 
-The parser is httptools', as in uvicorn. What a general client does beside this (cookies, compression,
-proxies) neither a gateway nor a client of an LLM server needs, and it takes more time than all else on a
-request's way. Redirects are followed, or not, by :mod:`tokenbox.providers.transport`.
+It uses httptools' parser, like uvicorn. Cookies, compression and proxies are left out: neither a gateway nor
+a client of an LLM server needs them, and they would take most of the time of a request.
+:mod:`tokenbox.providers.transport` handles redirects.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tokenbox.errors import MissingExtra
 
 try:
     import httptools
-except ImportError:  # said when somebody talks to a server
+except ImportError:  # ``Wire`` raises MissingExtra
     httptools: Any = None  # type: ignore[no-redef]
 
 if TYPE_CHECKING:
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
     from tokenbox.providers.target import Bounds
 
-# Servers close idle connections after 5 seconds or more; a request sent into a closing one fails.
+# How long an idle connection is kept. Servers close them after 5 seconds or more, and a request on a closing
+# connection fails.
 KEEP_SECONDS = 3.0
-# Where the addresses of a host are tried side by side (RFC 8305).
+# The delay before the next address of a host is tried in parallel (RFC 8305).
 _NEXT_ADDRESS_SECONDS = 0.25
-# Bytes of a head, and bytes of a body that may wait for their reader before no more are read.
+# The size limit of a response head, and the unread bytes of a body at which reading pauses.
 _MAX_HEAD = 256 << 10
 _HIGH_WATER = 256 << 10
 _CONTINUE = range(100, 200)
@@ -39,7 +40,7 @@ _FORBIDDEN = re.compile(rb"[\r\n\0]")
 
 
 class Failure(StrEnum):
-    """How a server failed."""
+    """The kind of a connection failure."""
 
     UNREACHABLE = "unreachable"
     TIMEOUT = "timeout"
@@ -48,9 +49,9 @@ class Failure(StrEnum):
 
 
 class BrokenAnswer(Exception):
-    """No answer, or not all of it.
+    """A response is missing or incomplete.
 
-    ``cause``: why there is no connection. ``seconds``: the limit that was reached, where it was one.
+    ``cause``: the error of the connection attempt. ``seconds``: the limit of a timeout.
     """
 
     def __init__(self, how: Failure, cause: Exception | None = None, seconds: float | None = None) -> None:
@@ -61,13 +62,13 @@ class BrokenAnswer(Exception):
 
 
 class BadHeader(ValueError):
-    """A header that would end the line it is in."""
+    """A header value contains a line break or NUL."""
 
 
 class Wire:
-    """The connections to one server. ``url`` may have a path, which goes before that of each request.
+    """The connections to one server, for one event loop. The path of ``url`` is a prefix for all requests.
 
-    Of one event loop. Raises :class:`MissingExtra` where httptools is not installed.
+    Raises :class:`MissingExtra` if httptools is not installed.
     """
 
     def __init__(self, url: str, bounds: Bounds) -> None:
@@ -78,9 +79,8 @@ class Wire:
         self._port = parts.port or (443 if parts.scheme == "https" else 80)
         self._is_tls = parts.scheme == "https"
         self._tls: ssl.SSLContext | None = None
-        self._named = parts.netloc.rpartition("@")[2].encode(
-            "idna" if not parts.netloc.isascii() else "ascii"
-        )
+        authority = parts.netloc.rpartition("@")[2]
+        self._host_header = authority.encode("ascii" if authority.isascii() else "idna")
         self._path = quote(parts.path.rstrip("/"), safe="/:@!$&'()*+,;=~%").encode()
         self.bounds = bounds
         self._idle: list[WireConnection] = []
@@ -94,13 +94,14 @@ class Wire:
         body: bytes,
         bounds: Bounds | None = None,
     ) -> WireConnection:
-        """The connection on which the head of the answer has come: to be read, then released or closed.
+        """Send a request, wait for the response head, and return the connection.
 
-        Raises :class:`BrokenAnswer` and :class:`BadHeader`.
+        The caller reads the body, then releases or closes the connection. Raises :class:`BrokenAnswer` and
+        :class:`BadHeader`.
         """
         bounds = self.bounds if bounds is None else bounds
         head = self._head(method, target, headers, len(body))
-        connection = self._kept() or await self._connected(bounds)
+        connection = self._idle_connection() or await self._connect(bounds)
         try:
             await connection.ask(head, body, bounds)
         except BaseException:
@@ -109,18 +110,18 @@ class Wire:
         return connection
 
     def keep(self, connection: WireConnection) -> None:
-        """A connection whose answer was read to its end, for the next request."""
+        """Keep a connection whose response was read to its end, for the next request."""
         self._idle.append(connection)
         if self._sweeping is None:
             self._sweeping = asyncio.get_running_loop().call_later(KEEP_SECONDS, self._sweep)
 
     def forget(self, connection: WireConnection) -> None:
-        """A kept connection that was closed."""
+        """Forget a kept connection that was closed."""
         with suppress(ValueError):
             self._idle.remove(connection)
 
     def close(self) -> None:
-        """Close what is idle; what is in use closes with its answer."""
+        """Close idle connections. Those in use close after their response."""
         for connection in tuple(self._idle):
             connection.close()
         if self._sweeping is not None:
@@ -128,16 +129,16 @@ class Wire:
             self._sweeping = None
 
     def _sweep(self) -> None:
-        """Close what nobody has used for so long. One timer for all: the oldest stand first."""
+        """Close expired connections. One timer serves all, because the oldest come first."""
         loop, self._sweeping = asyncio.get_running_loop(), None
-        over = loop.time() - KEEP_SECONDS
-        for connection in [connection for connection in self._idle if connection.kept_at <= over]:
+        expired = loop.time() - KEEP_SECONDS
+        for connection in [connection for connection in self._idle if connection.kept_at <= expired]:
             connection.close()
         if self._idle:
             self._sweeping = loop.call_at(self._idle[0].kept_at + KEEP_SECONDS, self._sweep)
 
-    def _kept(self) -> WireConnection | None:
-        """The connection used last, if there is one that is still good."""
+    def _idle_connection(self) -> WireConnection | None:
+        """Return the connection used last that is still open; None if there is none."""
         now = asyncio.get_running_loop().time()
         while self._idle:
             connection = self._idle.pop()
@@ -146,23 +147,26 @@ class Wire:
             connection.close()
         return None
 
-    async def _connected(self, bounds: Bounds) -> WireConnection:
+    async def _connect(self, bounds: Bounds) -> WireConnection:
         loop = asyncio.get_running_loop()
+        options: dict[str, Any] = {}
+        if isinstance(loop, asyncio.BaseEventLoop):  # not uvloop, which tries addresses one by one
+            options["happy_eyeballs_delay"] = _NEXT_ADDRESS_SECONDS
         try:
             if self._is_tls and self._tls is None:
                 self._tls = ssl.create_default_context()
             async with asyncio.timeout(bounds.connect_seconds):
                 _, connection = await loop.create_connection(
-                    lambda: WireConnection(self), self._host, self._port, ssl=self._tls, **_side_by_side(loop)
+                    lambda: WireConnection(self), self._host, self._port, ssl=self._tls, **options
                 )
         except TimeoutError as error:
             raise BrokenAnswer(Failure.UNREACHABLE, error, bounds.connect_seconds) from None
-        except (OSError, ValueError) as error:  # a name that is none is a ValueError
+        except (OSError, ValueError) as error:  # an invalid host name is a ValueError
             raise BrokenAnswer(Failure.UNREACHABLE, error) from None
         return connection
 
     def _head(self, method: str, target: bytes, headers: Iterable[tuple[bytes, bytes]], length: int) -> bytes:
-        lines = [b"%b %b%b HTTP/1.1\r\nhost: %b" % (method.encode(), self._path, target, self._named)]
+        lines = [b"%b %b%b HTTP/1.1\r\nhost: %b" % (method.encode(), self._path, target, self._host_header)]
         for name, value in headers:
             if _FORBIDDEN.search(value) is not None:
                 raise BadHeader(name)
@@ -173,15 +177,8 @@ class Wire:
         return b"\r\n".join(lines)
 
 
-def _side_by_side(loop: asyncio.AbstractEventLoop) -> dict[str, Any]:
-    """The addresses of a host side by side, where the loop can: uvloop tries them one by one."""
-    if isinstance(loop, asyncio.BaseEventLoop):
-        return {"happy_eyeballs_delay": _NEXT_ADDRESS_SECONDS}
-    return {}
-
-
 class WireConnection(asyncio.Protocol):
-    """One connection, and the answer that is on it: ``status``, ``raw_headers``, then pieces of the body."""
+    """A connection and the response on it: ``status``, ``raw_headers``, then pieces of the body."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -211,10 +208,10 @@ class WireConnection(asyncio.Protocol):
         self._late: float | None = None
         self._waiter: asyncio.Future[None] | None = None
 
-    # What its user does.
+    # The methods of the caller.
 
     async def ask(self, head: bytes, body: bytes, bounds: Bounds) -> None:
-        """Send a request, and wait for the head of its answer."""
+        """Send a request, and wait for the response head."""
         self._reset()
         self._is_kept = False
         self._bounds = bounds
@@ -233,7 +230,7 @@ class WireConnection(asyncio.Protocol):
             raise self._error()
 
     async def piece(self) -> bytes:
-        """What has come of the body since the last time; nothing at its end. Raises :class:`BrokenAnswer`."""
+        """Return the new bytes of the body, or ``b""`` at its end. Raises :class:`BrokenAnswer`."""
         while not self._pieces:
             if self._is_whole:
                 return b""
@@ -250,7 +247,7 @@ class WireConnection(asyncio.Protocol):
         return data
 
     async def read(self, limit: int) -> bytes:
-        """The whole body. Raises :class:`BrokenAnswer`, also where there is more than ``limit`` bytes."""
+        """Return all of the body. Raises :class:`BrokenAnswer`, also if it exceeds ``limit`` bytes."""
         pieces: list[bytes] = []
         size = 0
         while piece := await self.piece():
@@ -261,11 +258,11 @@ class WireConnection(asyncio.Protocol):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def header(self, name: bytes) -> bytes | None:
-        """The value of the first header of that lower-case name."""
+        """Return the value of the first header with that lower-case name."""
         return next((value for key, value in self.raw_headers if key.lower() == name), None)
 
     def release(self) -> None:
-        """The answer was read: keep the connection, if both sides can."""
+        """Keep the connection after its response was read, or close it if it cannot be reused."""
         if not (self._is_whole and self._may_keep and self.is_open):
             self.close()
             return
@@ -273,7 +270,7 @@ class WireConnection(asyncio.Protocol):
         self._wire.keep(self)
 
     def close(self) -> None:
-        """Close it, whatever is on its way; the server sees that nobody waits."""
+        """Close the connection at once, also during a response."""
         self._stop_timer()
         if self._is_kept:
             self._wire.forget(self)
@@ -281,15 +278,15 @@ class WireConnection(asyncio.Protocol):
             self.is_open = False
             self._transport.abort()
 
-    # What the event loop does.
+    # Callbacks of the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # of a stream
+        self._transport = cast("asyncio.Transport", transport)
         self.is_open = True
 
     def data_received(self, data: bytes) -> None:
         if self._is_whole or not self._end:
-            self.close()  # nobody asked
+            self.close()  # unsolicited data
         if not self.is_open:
             return
         self._deadline = self._loop.time() + self._bounds.idle_seconds
@@ -312,14 +309,14 @@ class WireConnection(asyncio.Protocol):
         elif not self._is_whole:
             self._fail(Failure.BROKE)
 
-    # What the parser finds.
+    # Callbacks of the parser.
 
     def on_message_begin(self) -> None:
         if self._is_whole:
-            self._may_keep = False  # a second answer, for which nobody asked
+            self._may_keep = False  # an unsolicited second response
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._has_head:  # not the trailers
+        if not self._has_head:  # ignore trailers
             self.raw_headers.append((name, value))
 
     def on_headers_complete(self) -> None:
@@ -348,7 +345,7 @@ class WireConnection(asyncio.Protocol):
             self._is_whole = True
             self._wake()
 
-    # The rest.
+    # Waiting and timeouts.
 
     def _ends_with_connection(self) -> bool:
         return self._has_head and not any(
@@ -376,12 +373,12 @@ class WireConnection(asyncio.Protocol):
         self.close()
 
     def _tick(self) -> None:
-        """One timer for all deadlines: it looks when the nearest may have come."""
+        """Check all deadlines. One timer serves them, set to the earliest."""
         self._timer = None
         if self._is_kept:
-            return  # the wire looks after it
+            return  # ``Wire._sweep`` closes it
         now = self._loop.time()
-        if self._is_paused:  # the client is who is slow, and has a limit of its own
+        if self._is_paused:  # the reader is slow, not the server
             self._deadline = max(self._deadline, now + 1.0)
         due = min(self._deadline, self._end)
         if now < due:

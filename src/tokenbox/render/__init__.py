@@ -1,1 +1,1 @@
-"""Decisions made visible. It takes decisions, and never makes one."""
+"""Rendering of blocks, layouts and comparisons. A renderer never makes decisions."""

@@ -1,8 +1,7 @@
-"""A layout as a picture: what fills the budget, what became of each section, and why.
+"""A plain-text picture of a layout: the use of the budget, and the decision for each section with reasons.
 
-The upper part is the waterfall budget - critical - flexible = free. Below, each section is a bar where it
-stands in what is emitted, on the same scale: the bars are the steps of one staircase, and the wall on the
-right is the budget.
+The upper part is the waterfall budget - critical - flexible = free. Below it, each section has a bar at its
+position in the emitted text, on the same scale. The wall on the right is the budget.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from tokenbox.errors import ContextCriticalOverflow
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
-# More rows than this are not looked at one by one, so the rest is told in one line.
+# The maximum number of rows; one more line sums up the rest.
 MAX_ROWS = 40
 MIN_WIDTH = 20
 MIN_BAR = 8
@@ -60,7 +59,7 @@ _PAST = {
 
 
 class SectionRead(Protocol):
-    """What a layout, or a record of one, says of a section."""
+    """The decision for a section, in a layout or in a record of one."""
 
     @property
     def id(self) -> str: ...
@@ -85,7 +84,7 @@ class WarningShown(Protocol):
 
 
 class LayoutShown(Protocol):
-    """What a picture shows of a layout."""
+    """The attributes of a layout that a picture shows."""
 
     @property
     def inputs(self) -> tuple[Section, ...]: ...
@@ -106,17 +105,17 @@ class LayoutShown(Protocol):
 
 
 def explain(layout: LayoutShown, width: int = 80, charset: Charset = UNICODE) -> str:
-    """The picture as plain text. No line is wider than ``width`` cells (20 or more)."""
+    """Return the picture as plain text. No line is wider than ``width`` cells (20 or more)."""
     return plain(picture(layout, width, charset))
 
 
 def explain_overflow(error: ContextCriticalOverflow, width: int = 80, charset: Charset = UNICODE) -> str:
-    """Why nothing was laid out, as plain text: the critical sections against the budget."""
+    """Return a plain-text picture of the critical sections that exceed the budget."""
     return plain(overflow_picture(error, width, charset))
 
 
 def picture(layout: LayoutShown, width: int = 80, charset: Charset = UNICODE) -> list[Line]:
-    """The picture as lines of styled text."""
+    """Return the picture as lines of styled text."""
     rows = shown_rows([row_of(i, layout) for i in range(len(layout.inputs))])
     grid = Grid.of(rows, layout, max(width, MIN_WIDTH), charset)
     lines: list[Line] = [
@@ -130,7 +129,7 @@ def picture(layout: LayoutShown, width: int = 80, charset: Charset = UNICODE) ->
 
 
 class SectionRow(NamedTuple):
-    """One section, and where it stands: ``start`` tokens into what is emitted."""
+    """One section of the picture."""
 
     id: str
     decision: Decision
@@ -156,20 +155,20 @@ def row_of(i: int, layout: LayoutShown) -> SectionRow:
 
 @dataclass(frozen=True, slots=True)
 class ShownRows:
-    """The rows a picture has room for, with the place of each, and the rows left out."""
+    """The rows to show, each with its start in the emitted text in tokens, and the omitted rows."""
 
     rows: list[tuple[SectionRow, int]]
-    left_out: list[SectionRow]
+    omitted: list[SectionRow]
 
 
-def shown_rows(rows: Sequence[SectionRow], most: int = MAX_ROWS) -> ShownRows:
-    """All of them, or the ``most`` telling in their order: changed in part, critical, then the largest."""
+def shown_rows(rows: Sequence[SectionRow], limit: int = MAX_ROWS) -> ShownRows:
+    """Choose at most ``limit`` rows, in order: changed ones first, then critical ones, then the largest."""
     starts = [0, *accumulate(row.size for row in rows)]
     by_interest = sorted(
         range(len(rows)),
         key=lambda i: (rows[i].decision not in _IN_PART, not rows[i].critical, -rows[i].base_size, i),
     )
-    chosen = set(by_interest[:most])
+    chosen = set(by_interest[:limit])
     return ShownRows(
         [(row, start) for i, (row, start) in enumerate(zip(rows, starts, strict=False)) if i in chosen],
         [row for i, row in enumerate(rows) if i not in chosen],
@@ -178,7 +177,7 @@ def shown_rows(rows: Sequence[SectionRow], most: int = MAX_ROWS) -> ShownRows:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Widths of the columns, in cells, and the scale of the bars. The upper and the lower part share them."""
+    """The widths of the columns in cells, and the scale of the bars, for both parts of the picture."""
 
     width: int
     name: int
@@ -193,11 +192,11 @@ class Grid:
         about = "" if layout.tokenizer.exact else "~"
         rows = [row for row, _ in shown.rows]
         sizes = [row.base_size for row in rows] + [row.size for row in rows]
-        sums = [sum(r.base_size for r in shown.left_out), sum(r.size for r in shown.left_out)]
+        sums = [sum(r.base_size for r in shown.omitted), sum(r.size for r in shown.omitted)]
         figure = len(f"{about}{max([layout.budget, layout.total, *sizes, *sums, 1_000]):,}")
         # mark, name, gap, base, arrow, size, gap, decision, gap, wall ... wall
         fixed = 2 + 2 + figure + 2 + len(charset.arrow) + figure + 2 + 10 + 2 + 2
-        names = max([cells(printable(row.id, charset)) for row in rows] + [cells(_more(shown.left_out)), 11])
+        names = max([cells(printable(row.id, charset)) for row in rows] + [cells(_more(shown.omitted)), 11])
         name = max(min(names, (width - fixed) // 2, max(width // 4, 16)), 8)
         bar = min(width - fixed - name, MAX_BAR)
         return cls(width, name, figure, bar if bar >= MIN_BAR else 0, layout.budget, about, charset)
@@ -213,7 +212,7 @@ class Grid:
         )
 
     def waterfall(self, layout: LayoutShown) -> Iterable[Line]:
-        """Budget - critical - flexible = free. What critical sections took in by growing is flexible."""
+        """Yield budget - critical - flexible = free. The growth of critical sections counts as flexible."""
         critical, end, budget = layout.fixed_load, layout.total, layout.budget
         parts = [critical, end - critical, budget - end]
         shares = _percentages(parts)
@@ -233,8 +232,8 @@ class Grid:
         for row, start in shown.rows:
             yield self._section(row, start)
             yield from self._reasons(row)
-        if shown.left_out:
-            yield self._left_out(shown.left_out)
+        if shown.omitted:
+            yield self._omitted(shown.omitted)
         if layout.joins:
             sign = "+" if layout.joins > 0 else self.charset.minus
             label = pad("(joins)", self.name, self.charset)
@@ -248,7 +247,7 @@ class Grid:
     # The parts of a line.
 
     def _counted(self, tokens: int) -> str:
-        """A figure that a tokenizer made; an estimate is marked."""
+        """Format a token count; an estimate is marked."""
         return f"{self.about}{tokens:,}"
 
     def _amount(self, label: str, figure: str, share: str, style: Style, start: int, end: int) -> Line:
@@ -282,7 +281,7 @@ class Grid:
         )
 
     def _bar(self, start: int, end: int, style: Style) -> Line:
-        """The tokens from ``start`` to ``end`` on the scale of the budget, between its walls."""
+        """Return a bar for the tokens from ``start`` to ``end``, on the scale of the budget."""
         if not self.bar:
             return ()
         wall = Span(self.charset.wall, Style.FAINT)
@@ -299,7 +298,7 @@ class Grid:
         return (wall, Span(" " * left), Span(body, style), Span(" " * (self.bar - left - len(body))), wall)
 
     def _reasons(self, row: SectionRow) -> Iterable[Line]:
-        """Why each step was taken; what it changed too, where there were several."""
+        """Yield the reason of each step, and its change of size if there are several steps."""
         lead = f"  {self.charset.because} "
         texts = [] if row.form is None else [f"in the form {printable(row.form, self.charset)}"]
         for step in row.steps:
@@ -312,7 +311,7 @@ class Grid:
             for i, part in enumerate(wrap(text, self.width - len(lead))):
                 yield (Span((lead if not i else " " * len(lead)) + part, Style.FAINT),)
 
-    def _left_out(self, rows: Sequence[SectionRow]) -> Line:
+    def _omitted(self, rows: Sequence[SectionRow]) -> Line:
         base, size = sum(row.base_size for row in rows), sum(row.size for row in rows)
         label = pad(_more(rows), self.name, self.charset)
         before, after = (self._counted(tokens).rjust(self.figure) for tokens in (base, size))
@@ -336,7 +335,7 @@ class Grid:
 
 
 def why(step: Step, about: str) -> str:
-    """The reason of a step as a sentence; ``about`` stands before every counted figure."""
+    """Return the reason of a step as a sentence. ``about`` is the prefix of token counts."""
     items = f"{step.items} item{'' if step.items == 1 else 's'}"
     return step.reason.value.format(over=f"{about}{step.over:,}", limit=f"{about}{step.limit:,}", items=items)
 
@@ -344,14 +343,14 @@ def why(step: Step, about: str) -> str:
 def overflow_picture(
     error: ContextCriticalOverflow, width: int = 80, charset: Charset = UNICODE
 ) -> list[Line]:
-    """The critical sections, largest first, each against the budget that they do not fit into together."""
+    """Return a picture of the critical sections, largest first, compared with the budget."""
     about = "" if error.details.get("exact") else "~"
     width = max(width, MIN_WIDTH)
     largest = sorted(error.critical, key=lambda item: -item[1])
-    shown, left_out = largest[:MAX_ROWS], largest[MAX_ROWS:]
+    shown, omitted = largest[:MAX_ROWS], largest[MAX_ROWS:]
     rows = [(printable(name, charset), size, Style.CRITICAL) for name, size in shown]
-    if left_out:
-        rows.append((f"and {len(left_out):,} more", sum(size for _, size in left_out), Style.FAINT))
+    if omitted:
+        rows.append((f"and {len(omitted):,} more", sum(size for _, size in omitted), Style.FAINT))
     rows += [("needed together", error.fixed_load, Style.STRONG), ("budget", error.budget, Style.FREE)]
     scale = max([size for _, size, _ in rows] + [1])
     figure = len(f"{about}{scale:,}")
@@ -367,12 +366,12 @@ def overflow_picture(
 
 
 def _cells_at(tokens: int, scale: int, bar: int) -> int:
-    """The nearest border between cells; what lies beyond the scale ends at the wall."""
+    """Round a number of tokens to cells, at most the width of the bar."""
     return min(max((2 * tokens * bar + scale) // (2 * scale), 0), bar) if scale else 0
 
 
 def _percentages(parts: Sequence[int]) -> list[str]:
-    """Shares of the sum with one decimal, which add up to 100.0; none where there is nothing to share out."""
+    """Return percentages with one decimal that add up to 100.0; empty texts if the sum is 0."""
     if min(parts) < 0 or not sum(parts):
         return [""] * len(parts)
     return [f"{tenths // 10}.{tenths % 10} %" for tenths in largest_remainder(1_000, parts)]
@@ -383,6 +382,6 @@ def _more(rows: Sequence[SectionRow]) -> str:
 
 
 def _decisions(rows: Iterable[SectionRow | SectionShown]) -> str:
-    """How many met which fate: ``8 kept, 1 truncated, 3 dropped``."""
+    """Return the number of each decision: ``8 kept, 1 truncated, 3 dropped``."""
     numbers = Counter(row.decision for row in rows)
     return ", ".join(f"{numbers[decision]:,} {decision.value}" for decision in Decision if numbers[decision])

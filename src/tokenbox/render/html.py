@@ -1,7 +1,7 @@
-"""A result as a small picture in HTML, for notebooks: a strip of what is sent, and a row for each part.
+"""A small HTML picture of a result, for notebooks: a bar of the emitted parts, and a row for each part.
 
-Everything is in the elements themselves, in colours that stand on light and dark paper: a notebook shows it
-without a program, offline, and after it was saved.
+All styles are inline, with colours for light and dark backgrounds, so a saved notebook shows it offline and
+without scripts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tokenbox.render.lines import UNICODE, printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-# More rows than these are told in one line. The strip has them all, the smallest put together.
+# The maximum number of rows. The bar has all parts; adjacent parts that are too small are merged.
 MOST_ROWS: Final = 40
 _MOST_SEGMENTS: Final = 400
 _COLOURS: Final = {
@@ -34,13 +34,13 @@ _COLOURS: Final = {
     "beside": "#8a8175",
     "refused": "#b8473d",
 }
-_GONE: Final = "#b8473d"
+_DROPPED: Final = "#b8473d"
 _PLAIN: Final = "#4a7fb0"
 _FAINT: Final = "color:#808080"
 
 
 class FigureRow(NamedTuple):
-    """One part of what is shown: its name, what became of it, its tokens before and now, and why."""
+    """One part: its name, the decision, its tokens before and after, and the reasons."""
 
     name: str
     decision: str
@@ -58,14 +58,14 @@ def figure(
     exact: bool,
     notes: Iterable[str] = (),
 ) -> str:
-    """The picture. ``notes`` are lines below it. An estimate has a ``~`` before each counted figure."""
+    """Return the picture as HTML. ``notes``: lines below it. Estimated counts have the prefix ``~``."""
     about = "" if exact else "~"
     scale = max(budget or 0, total or 0, sum(part.size for part in parts), 1)
-    said = "" if total is None else f"{about}{total:,}{'' if budget is None else f' of {budget:,}'} tokens"
+    used = "" if total is None else f"{about}{total:,}{'' if budget is None else f' of {budget:,}'} tokens"
     free = "" if total is None or budget is None else _free(budget - total, about)
     lines = [
         '<div style="font:13px/1.5 system-ui,sans-serif;max-width:56em">',
-        f"<div><b>{escape(head)}</b> {said}{free}</div>",
+        f"<div><b>{escape(head)}</b> {used}{free}</div>",
         _strip(parts, scale),
         f'<div style="{_FAINT}">{escape(tally(part.decision for part in parts))}</div>',
         *(f"<div>{escape(note)}</div>" for note in notes),
@@ -88,7 +88,7 @@ def figure(
 
 
 def tally(decisions: Iterable[str]) -> str:
-    """How many met which fate: ``8 kept, 1 truncated, 3 dropped``."""
+    """Return the number of each decision: ``8 kept, 1 truncated, 3 dropped``."""
     numbers = Counter(decisions)
     order = {name: place for place, name in enumerate(_COLOURS)}
     named = sorted(numbers, key=lambda name: (order.get(name, len(order)), name))
@@ -98,11 +98,11 @@ def tally(decisions: Iterable[str]) -> str:
 def in_words(
     kind: str, total: int, budget: int | None, by: str, decisions: Iterable[str], *, exact: bool
 ) -> str:
-    """A result on one line, for ``repr``."""
+    """Return a result as one line, for ``repr``."""
     about = "" if exact else "~"
     of = "" if budget is None else f" of {budget:,}"
-    told = tally(decisions)
-    return f"<{kind}: {about}{total:,}{of} tokens ({by}){f'; {told}' if told else ''}>"
+    counts = tally(decisions)
+    return f"<{kind}: {about}{total:,}{of} tokens ({by}){f'; {counts}' if counts else ''}>"
 
 
 def _free(tokens: int, about: str) -> str:
@@ -111,7 +111,7 @@ def _free(tokens: int, about: str) -> str:
 
 
 def _strip(parts: Sequence[FigureRow], scale: int) -> str:
-    """Widths are true to scale; parts too small to be seen are put together."""
+    """Return a bar of all parts, true to scale. Adjacent parts too small to see are merged."""
     segments: list[tuple[str, int, str]] = []
     for part in parts:
         if not part.size:
@@ -135,7 +135,7 @@ def _strip(parts: Sequence[FigureRow], scale: int) -> str:
 def _row(part: FigureRow, about: str) -> str:
     cell = 'style="text-align:left;padding:1px 14px 1px 0;vertical-align:top;{}"'
     base = "" if part.base is None or part.base == part.size else f"{about}{part.base:,} → "
-    colour = _COLOURS.get(part.decision, _GONE if not part.size else _PLAIN)
+    colour = _COLOURS.get(part.decision, _DROPPED if not part.size else _PLAIN)
     why = "<br>".join(_plain(sentence) for sentence in part.why)
     return (
         f"<tr><td {cell.format('')}><bdi>{_plain(part.name)}</bdi></td>"

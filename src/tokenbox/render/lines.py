@@ -1,7 +1,6 @@
-"""Lines of styled text for a screen of fixed-width cells.
+"""Lines of styled text for a terminal with fixed-width cells.
 
-A picture is drawn once, as lines of spans. Without its styles it is plain text; a terminal gives the
-styles colours. Nothing here knows what is drawn.
+A picture consists of lines of spans. Without styles it is plain text; a terminal maps styles to colours.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from typing import NamedTuple
 
 from tokenbox.characters import category
 
-# Newest table of character widths, whatever the environment says: a picture is a function of its arguments.
+# The newest table of character widths, independent of the environment.
 _WIDTHS = "latest"
 _ZERO_WIDTH_JOINER = "\u200d"
 _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 
 
 class Style(StrEnum):
-    """What a span is; a terminal decides how that looks."""
+    """The meaning of a span. A terminal chooses the colour."""
 
     PLAIN = "plain"
     STRONG = "strong"
@@ -44,7 +43,7 @@ Line = Sequence[Span]
 
 @dataclass(frozen=True, slots=True)
 class Charset:
-    """The characters a picture is drawn with."""
+    """The characters of a picture."""
 
     ascii: bool
     bars: dict[Style, str]
@@ -105,16 +104,16 @@ ASCII = Charset(
 
 
 def cells(text: str) -> int:
-    """How many cells of a terminal ``text`` takes."""
+    """Return the number of terminal cells of ``text``."""
     if text.isascii():
         return len(text)
-    from rich.cells import cell_len  # noqa: PLC0415  # only text beyond ASCII pays for it
+    from rich.cells import cell_len  # noqa: PLC0415  # only for text beyond ASCII
 
     return cell_len(text, _WIDTHS)
 
 
 def printable(text: str, charset: Charset = UNICODE) -> str:
-    """``text`` on one line, with every character that could move, reorder or hide others escaped."""
+    """Return ``text`` on one line. Characters that could move, reorder or hide others are escaped."""
     if text.isascii() and text.isprintable():
         return text
     shown = []
@@ -125,7 +124,7 @@ def printable(text: str, charset: Charset = UNICODE) -> str:
 
 
 def clip(text: str, width: int, charset: Charset = UNICODE) -> str:
-    """``text`` cut to at most ``width`` cells, with a mark where something was cut off."""
+    """Cut ``text`` to at most ``width`` cells, with an ellipsis if it is longer."""
     if cells(text) <= width:
         return text
     if width < 1:
@@ -134,13 +133,13 @@ def clip(text: str, width: int, charset: Charset = UNICODE) -> str:
 
 
 def pad(text: str, width: int, charset: Charset = UNICODE) -> str:
-    """``text`` in exactly ``width`` cells."""
+    """Cut or pad ``text`` to exactly ``width`` cells."""
     text = clip(text, width, charset)
     return text + " " * (width - cells(text))
 
 
 def cut_cells(text: str, width: int) -> str:
-    """The longest prefix of at most ``width`` cells; a wide character is not halved."""
+    """Return the longest prefix of at most ``width`` cells. A wide character is not split."""
     if text.isascii():
         return text[:width]
     from rich.cells import split_graphemes  # noqa: PLC0415
@@ -154,7 +153,7 @@ def cut_cells(text: str, width: int) -> str:
 
 
 def fit_line(line: Line, width: int, charset: Charset = UNICODE) -> Line:
-    """The line without trailing blanks, cut to at most ``width`` cells."""
+    """Remove trailing blanks and cut the line to at most ``width`` cells."""
     spans = list(line)
     while spans and not spans[-1].text.strip(" "):
         spans.pop()
@@ -166,7 +165,7 @@ def fit_line(line: Line, width: int, charset: Charset = UNICODE) -> Line:
     for span in spans:
         room = width - sum(cells(done.text) for done in fitted)
         if cells(span.text) >= room:
-            # Something is cut off here or behind here, so the mark is due in either case.
+            # This span or one after it is cut, so the ellipsis goes here.
             fitted.append(Span(cut_cells(span.text, room - 1) + charset.ellipsis, span.style))
             break
         fitted.append(span)
@@ -174,7 +173,7 @@ def fit_line(line: Line, width: int, charset: Charset = UNICODE) -> Line:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """``text`` in lines of at most ``width`` cells, broken at blanks; a longer word is broken inside."""
+    """Wrap ``text`` at blanks to lines of at most ``width`` cells. A longer word is split."""
     lines: list[str] = []
     line = ""
     for given in text.split(" "):
@@ -194,12 +193,12 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def plain(lines: Iterable[Line]) -> str:
-    """The lines as text, each with its end."""
+    """Return the lines as text, each with a line end."""
     return "".join(f"{''.join(span.text for span in line)}\n" for line in lines)
 
 
 def _joins_emoji(text: str, i: int) -> bool:
-    """Whether the character is a joiner inside a joined emoji, where it takes no cell of its own."""
+    """Return whether the character is a joiner inside an emoji sequence, where it takes no cell."""
     if text[i] != _ZERO_WIDTH_JOINER or not 0 < i < len(text) - 1:
         return False
     before = text[i - 2] if text[i - 1] == "\ufe0f" and i > 1 else text[i - 1]

@@ -1,10 +1,10 @@
 """Markdown mode: a heading or a bold role per block.
 
-Contents are always printed byte for byte. Code, data, trees and diffs stand in a fence that is longer than
-any run of backticks inside. Other contents stand bare, as in the LCP reference, unless one of their lines
-could be taken for the beginning of a block of ours: a role such as ``**System**:``, one of our headings,
-an omission, a data fence, ``## name`` followed by a fence. Then they too stand in a fence, without a
-language. A content that begins with such a bare fence stands in one as well, so nothing is ambiguous.
+Contents are always printed byte for byte. Code, data, trees and diffs are in a fence that is longer than any
+run of backticks inside. Other contents have no fence, as in the LCP reference, unless one of their lines
+looks like the beginning of a rendered block: a role such as ``**System**:``, a heading of this mode, an
+omission, a data fence, ``## name`` followed by a fence. Then they get a fence without a language. A content
+that begins with such a fence gets one too, so the result is unambiguous.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _OURS = (
     r"|### (?:File Tree: |Tool: |Document: |Diff: |Image \(|Extension: |Data \[)"
     r"|\*\[Embedding ref: |_\[Omitted: |<!-- unknown block type 0x"
 )
-# ``## name``, as a heading is in most documents, is ours only with a code fence or a summary.
+# ``## name`` is a common heading, so it counts as ours only before a code fence or with a summary mark.
 _CODE = r"## [^\n]*(?:\n\n```|\(summary\)|\n*\Z)"
 _DATA = rf"```+(?:{_FORMATS})(?:\n|\Z)"
 _BREAK = f"[{LINE_BREAKS}]"
 _SUSPECT = re.compile(
     rf"(?:\A|{_BREAK})[ \t]*(?:{_OURS}|{_CODE})|(?:\A|\n\n){_DATA}|\A`{{3,}}(?:\n|\Z)", re.IGNORECASE
 )
-# A line of ours cannot do without one of these.
+# Every line of our markup contains one of these.
 _MARKS = ("**", "##", "*[", "_[", "<!--", _FENCE)
 
 _HEAD = re.compile(
@@ -52,7 +52,7 @@ _NEXT = re.compile(rf"\n\n(?={_OURS}|{_CODE}|{_DATA})", re.IGNORECASE)
 
 
 def guard(body: str, kind: BlockType | None) -> tuple[str, Mapping[str, str]]:  # noqa: ARG001  # as in all modes
-    """``body`` unchanged, and the fence it stands in, if any."""
+    """Return ``body`` unchanged, and the fence around it, if it needs one."""
     longest = max(map(len, _BACKTICKS.findall(body)), default=0) if "`" in body else 0
     fence = "`" * max(len(_FENCE), longest + 1)
     bare = {"fence": fence, "open": "", "inline": " ", "close": ""}
@@ -62,7 +62,7 @@ def guard(body: str, kind: BlockType | None) -> tuple[str, Mapping[str, str]]:  
 
 
 def bodies(text: str) -> list[str]:
-    """The body of each piece of a rendering, in order; ``""`` for one that has none."""
+    """Return the body of each piece of a rendering, in order; ``""`` for a piece without a body."""
     found, at = [], 0
     while at < len(text):
         head = _HEAD.match(text, at)

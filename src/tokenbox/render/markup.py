@@ -1,4 +1,4 @@
-"""What all renderers have in common: how a block's form becomes text that only it can have written."""
+"""The base of all renderers: how the form of a block becomes unambiguous text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 
 class Framed(NamedTuple):
-    """A form as it is printed: markup, content, markup."""
+    """A printed form: markup, content, markup."""
 
     before: str
     body: str
@@ -32,19 +32,19 @@ class Framed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """One renderer. A whole is ``start``, the pieces with ``separator`` between them, ``end``.
+    """A renderer. Its output is ``start``, the pieces with ``separator`` between them, and ``end``.
 
-    Each piece is a form between ``before_piece`` and ``after_piece``. ``escape`` makes a name safe;
-    ``guard`` gives a body as it may be printed inside this type of block, and what the templates need
-    for it; ``bodies`` reads the bodies back from a whole.
+    Each piece is a form between ``before_piece`` and ``after_piece``. ``escape`` escapes a name. ``guard``
+    returns a body that is safe inside this type of block, and the template fields for it. ``bodies`` parses
+    the bodies from the output.
     """
 
     name: str
     templates: Mapping[BlockType | None, BlockTemplate]
     omitted: str
-    """The line for one that is not shown: ``{label}``, ``{attribute}``, ``{description}``, ``{tokens}``."""
+    """The line for an omitted block: ``{label}``, ``{attribute}``, ``{description}``, ``{tokens}``."""
     omitted_many: str
-    """The line for many: ``{priority}``, ``{blocks}``, ``{noun}``, ``{tokens}``."""
+    """The line for several omitted blocks: ``{priority}``, ``{blocks}``, ``{noun}``, ``{tokens}``."""
     start: str
     end: str
     separator: str
@@ -55,21 +55,21 @@ class Markup:
     bodies: Callable[[str], list[str]]
 
     def piece(self, framed: Framed) -> Framed:
-        """A form as a piece of the whole."""
+        """Return a form as a piece of the output."""
         return Framed(self.before_piece + framed.before, framed.body, framed.after + self.after_piece)
 
     def full(self, block: Block) -> Framed:
-        """The block with its whole content. A content that is not UTF-8 is shown with U+FFFD."""
+        """Return the block with its full content. Invalid UTF-8 is shown as U+FFFD."""
         template = self.templates[block.type]
         return self._framed(block, block_body(block, one_line), template.before, template.after)
 
     def summary(self, block: Block, summary: str) -> Framed:
-        """The block with ``summary`` in place of its content."""
+        """Return the block with ``summary`` in place of its content."""
         template = self.templates[block.type]
         return self._framed(block, summary, template.before_summary, template.after_summary)
 
     def placeholder(self, block: Block, tokens: int) -> Framed:
-        """The line that stands for the block, whose content counts ``tokens``."""
+        """Return the line that replaces the block, whose content has ``tokens`` tokens."""
         return Framed(placeholder(block, tokens, self.omitted, self.escape), "", "")
 
     def _framed(self, block: Block, body: str, before: str, after: str) -> Framed:

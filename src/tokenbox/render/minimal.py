@@ -1,8 +1,8 @@
 r"""Minimal mode: a line ``--- name ---`` or a word ``[role]`` per block, the least markup.
 
-Contents stand bare. A line of a content that could be taken for one of these, or for an omission, gets a
-backslash before it (after its indent), and one that has such backslashes already gets one more; so nothing
-is lost, and :func:`bodies` gives the contents back.
+Contents have no markup around them. A content line that looks like such a line, or like an omission, gets a
+backslash after its indent; a line that already has such backslashes gets one more. So :func:`bodies` can
+restore the contents exactly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OURS = (
     rf"|\[(?:(?:{_ROLES})(?:, summary)?\]|omitted: |embed-ref: )"
 )
 _SUSPECT = re.compile(rf"((?:\A|[{LINE_BREAKS}])[ \t]*)(\\*)(?={_OURS})", re.IGNORECASE)
-# A line of ours cannot do without one of these.
+# Every line of our markup contains one of these.
 _HINT = re.compile(rf"--- |\[(?:{_ROLES}|omitted: |embed-ref: )", re.IGNORECASE)
 _PIECE = re.compile(
     rf"(?:\A|\n\n)(?:(?P<whole>\[(?:omitted|embed-ref): {_NO_BREAK}*\](?=\n\n|\Z))"
@@ -34,21 +34,21 @@ _PIECE = re.compile(
 
 
 def guard(body: str, kind: BlockType | None) -> tuple[str, Mapping[str, str]]:  # noqa: ARG001  # as in all modes
-    """``body`` with a backslash before each line that could be one of ours."""
+    """Return ``body`` with a backslash before each line that looks like our markup."""
     if _HINT.search(body) is None:
         return body, {}
     return _SUSPECT.sub(r"\1\2\\", body), {}
 
 
 def unguard(body: str) -> str:
-    """The body that :func:`guard` was given."""
+    """Undo :func:`guard`."""
     if _HINT.search(body) is None:
         return body
     return _SUSPECT.sub(lambda match: match[1] + match[2][1:], body)
 
 
 def bodies(text: str) -> list[str]:
-    """The body of each piece of a rendering, in order; ``""`` for one that has none."""
+    """Return the body of each piece of a rendering, in order; ``""`` for a piece without a body."""
     heads = list(_PIECE.finditer(text))
     ends = [*[head.start() for head in heads[1:]], len(text)]
     return [

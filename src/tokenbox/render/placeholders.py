@@ -1,4 +1,4 @@
-"""The lines that stand for what is not shown: one block, or many of a class."""
+"""The lines that replace omitted blocks: one block, or several of a priority class."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
     from tokenbox.content.blocks import Block
 
-# Type of block: its label, its description, and the attribute that XML gives the description (lcp-wire 8.6;
-# ``path`` where the block has one).
+# The label and description of each block type, and the XML attribute for the description (lcp-wire 8.6).
 _DESCRIPTIONS: Mapping[BlockType | None, tuple[str, str, str]] = {
     BlockType.CODE: ("code", "{path}", "path"),
     BlockType.CONVERSATION: ("conversation", "{role} turn", "desc"),
@@ -30,19 +29,19 @@ _DESCRIPTIONS: Mapping[BlockType | None, tuple[str, str, str]] = {
 
 
 def block_label(block: Block) -> str:
-    """What kind of block it is, for people: ``code``, ``tool-result``, ..."""
+    """Return the printed type of a block: ``code``, ``tool-result``, ..."""
     return _DESCRIPTIONS[block.type][0]
 
 
 def block_description(block: Block) -> str:
-    """Which block it is, for people: its path, title, role, ... as it came."""
+    """Return the printed identification of a block: its path, title, role, ..., not escaped."""
     return _DESCRIPTIONS[block.type][1].format(**block_names(block))
 
 
 def placeholder(block: Block, tokens: int, line: str, escape: Callable[[str], str]) -> str:
-    """The line for one block that counts ``tokens``, by the template ``line``.
+    """Return the line for a block of ``tokens`` tokens, from the template ``line``.
 
-    ``escape`` makes its description safe in this markup.
+    ``escape`` escapes its description for the markup.
     """
     label, _, attribute = _DESCRIPTIONS[block.type]
     description = escape(one_line(block_description(block)))
@@ -50,7 +49,7 @@ def placeholder(block: Block, tokens: int, line: str, escape: Callable[[str], st
 
 
 def merged_placeholder(priority: str, blocks: int, tokens: int, line: str) -> str:
-    """The line for ``blocks`` blocks of a priority class that count ``tokens`` together."""
+    """Return the line for ``blocks`` blocks of a priority class, with ``tokens`` tokens in all."""
     return line.format(
         priority=priority, blocks=blocks, noun="block" if blocks == 1 else "blocks", tokens=tokens
     )

@@ -1,19 +1,18 @@
-"""The renderers by name. A renderer is one file that registers itself, here or in somebody's package.
+"""The registry of renderers. A renderer is one module that registers itself, here or in another package.
 
-A package offers one by an entry point of the group ``tokenbox.renderers``, whose name is the renderer's and
-whose module calls :func:`register_renderer`.
+Another package provides a renderer by an entry point of the group ``tokenbox.renderers`` with the renderer's
+name. Its module calls :func:`register_renderer`.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.errors import RenderError
+from tokenbox.named_code import entry_points_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from importlib.metadata import EntryPoint
 
     from tokenbox.render.markup import Markup
@@ -25,24 +24,24 @@ RENDERERS: Final[dict[str, Markup]] = {}
 
 
 def register_renderer(markup: Markup) -> None:
-    """Make a renderer known by its name. Raises :class:`RenderError` if another one has it."""
+    """Register a renderer. Raises :class:`RenderError` if another one has the same name."""
     if RENDERERS.setdefault(markup.name, markup) is not markup:
-        raise RenderError(f"there is a renderer {markup.name!r} already. Give this one another name.")
+        raise RenderError(f"there is already a renderer {markup.name!r}. Choose another name.")
 
 
 def renderer_names() -> tuple[str, ...]:
-    """The names of all renderers: those of this package, then of others, sorted."""
-    others = {*RENDERERS, *_offered()}.difference(BUILTIN)
+    """Return the names of all renderers: the built-in ones, then the others, sorted."""
+    others = {*RENDERERS, *entry_points_of(ENTRY_POINTS)}.difference(BUILTIN)
     return (*BUILTIN, *sorted(others))
 
 
 def find_renderer(name: str) -> Markup:
-    """The renderer of that name. Raises :class:`RenderError`."""
+    """Return the renderer of that name. Raises :class:`RenderError` if there is none."""
     if name not in RENDERERS:
         if name in BUILTIN:
             import_module(f"tokenbox.render.{name}")
-        elif name in _offered():
-            _load(_offered()[name])
+        elif name in entry_points_of(ENTRY_POINTS):
+            _load(entry_points_of(ENTRY_POINTS)[name])
     markup = RENDERERS.get(name)
     if markup is None:
         raise RenderError(f"mode is one of {', '.join(renderer_names())}, not {name!r}.")
@@ -55,13 +54,5 @@ def _load(point: EntryPoint) -> None:
     except Exception as error:
         raise RenderError(
             f"the renderer {point.name!r} of {point.value} cannot be loaded "
-            f"({type(error).__name__}: {error}). Update or remove the package that offers it."
+            f"({type(error).__name__}: {error}). Update or remove the package that provides it."
         ) from error
-
-
-@cache
-def _offered() -> Mapping[str, EntryPoint]:
-    """The renderers that installed packages offer."""
-    from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, for a name that is not built in
-
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}

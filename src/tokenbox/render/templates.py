@@ -1,7 +1,7 @@
-"""How a type of block is written: the form of a template, and what goes into it.
+"""Templates of block types, and the values that they contain.
 
-The full forms are, byte for byte, those of the LCP reference (lcp-wire 8.3): a model sees the same text
-whichever program rendered the pack. The summary forms follow its summary of a code block.
+The full forms are byte for byte those of the LCP reference (lcp-wire 8.3), so a model sees the same text from
+any implementation. The summary forms follow the reference's summary of a code block.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class BlockTemplate(NamedTuple):
-    """What stands before and after a block's content, and before and after its summary."""
+    """The markup before and after a block's content, and before and after its summary."""
 
     before: str
     after: str
@@ -36,7 +36,7 @@ class BlockTemplate(NamedTuple):
     after_summary: str = ""
 
 
-# What the templates call ``{path}``, ``{role}`` and so on.
+# The values of ``{path}``, ``{role}`` and so on in templates.
 _NAMES: Mapping[BlockType | None, Mapping[str, Callable[[Any], str]]] = {
     BlockType.CODE: {"lang": attrgetter("lang.display"), "path": attrgetter("path")},
     BlockType.CONVERSATION: {
@@ -56,14 +56,14 @@ _NAMES: Mapping[BlockType | None, Mapping[str, Callable[[Any], str]]] = {
 
 
 def block_names(block: Block) -> dict[str, str]:
-    """The names of a block that its markup shows, not yet made safe for a mode."""
+    """Return the template values of a block, not escaped."""
     return {name: value(block) for name, value in _NAMES[block.type].items()}
 
 
 def block_body(block: Block, escape: Callable[[str], str] = str) -> str:
-    """The text a full form holds between its markup; bad UTF-8 as U+FFFD.
+    """Return the content of a full form, with U+FFFD for invalid UTF-8.
 
-    ``escape`` is applied to the names of a file tree: each must stay on its line.
+    ``escape`` is applied to the names of a file tree, because each must stay on its line.
     """
     match block:
         case FileTreeBlock():
@@ -76,7 +76,7 @@ def block_body(block: Block, escape: Callable[[str], str] = str) -> str:
 
 
 def tree_lines(entries: Sequence[TreeEntry], escape: Callable[[str], str] = str) -> str:
-    """A line per entry, two spaces of indent per level (lcp-wire 8.4). Any depth."""
+    """Return one line per entry, with two spaces of indent per level (lcp-wire 8.4), at any depth."""
     lines: list[str] = []
     pending = [(entry, 0) for entry in reversed(entries)]
     while pending:
@@ -91,21 +91,21 @@ def tree_lines(entries: Sequence[TreeEntry], escape: Callable[[str], str] = str)
 
 
 def is_text(block: Block) -> bool:
-    """Whether the block's content is UTF-8, as its full form requires where that is a payload of text."""
+    """Return whether the block can be shown in full: its content is UTF-8, or is not a payload."""
     return isinstance(block, UnknownBlock) or not isinstance(block, PayloadBlock) or block.text is not None
 
 
 def one_line(name: str) -> str:
-    r"""The name without characters that end a line or control a screen: ``\x0a`` stands for a newline."""
-    return _CONTROLS.sub(lambda match: _written(match[0]), name)
+    r"""Escape line ends and control characters in a name: a newline becomes ``\x0a``."""
+    return _CONTROLS.sub(lambda match: _escaped(match[0]), name)
 
 
 def heading_name(name: str) -> str:
-    """A name in a heading: on one line, and without what would make a block in full look like its summary."""
+    """Return a name for a heading, on one line. A final ``(summary)`` is escaped: it marks summaries."""
     line = one_line(name)
     return f"{line[:-1]}\\)" if line.endswith("(summary)") else line
 
 
-def _written(character: str) -> str:
+def _escaped(character: str) -> str:
     code = ord(character)
-    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"  # noqa: PLR2004  # the last of two digits
+    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"  # noqa: PLR2004  # two digits

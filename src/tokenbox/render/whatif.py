@@ -1,4 +1,4 @@
-"""Many budgets side by side: for each, what is emitted and what becomes of every section."""
+"""A table of several budgets side by side: the total, and the decision for every section."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CUT = (Decision.COMPRESSED, Decision.TRUNCATED)
 
 
 class Column(NamedTuple):
-    """One budget and what it gives."""
+    """One budget and its layout or error."""
 
     budget: int
     outcome: Outcome
@@ -35,14 +35,14 @@ class Cell(NamedTuple):
 def whatif_table(
     sections: Sequence[Section], columns: Sequence[Column], width: int = 80, charset: Charset = UNICODE
 ) -> str:
-    """The table as plain text, no line wider than ``width`` cells (20 or more)."""
+    """Return the table as plain text. No line is wider than ``width`` cells (20 or more)."""
     return plain(whatif_lines(sections, columns, width, charset))
 
 
 def whatif_lines(
     sections: Sequence[Section], columns: Sequence[Column], width: int = 80, charset: Charset = UNICODE
 ) -> list[Line]:
-    """The table as lines of styled text; budgets that do not fit side by side follow below."""
+    """Return the table as lines of styled text. Budgets that do not fit side by side follow below."""
     width = max(width, MIN_WIDTH)
     rows = [*_totals(columns, charset), *_sections(sections, columns, charset)]
     name = max(min(max(cells(label) for label, _ in rows), width // 3), 6)
@@ -98,7 +98,7 @@ def _number(outcome: Outcome, decisions: Sequence[Decision]) -> Cell:
 def _sections(
     sections: Sequence[Section], columns: Sequence[Column], charset: Charset
 ) -> Iterable[tuple[str, list[Cell]]]:
-    """A row per section, or the ``MAX_ROWS`` most telling: those the budget decides on, then the largest."""
+    """Yield at most ``MAX_ROWS`` rows of sections: those that change with the budget, then the largest."""
     layouts = [
         column.outcome for column in columns if not isinstance(column.outcome, ContextCriticalOverflow)
     ]
@@ -111,10 +111,10 @@ def _sections(
     for i in chosen:
         label = f"{charset.critical if sections[i].critical else ' '} {printable(sections[i].id, charset)}"
         yield label, [_size(column.outcome, i, charset) for column in columns]
-    left_out = len(sections) - len(chosen)
-    if left_out:
+    omitted = len(sections) - len(chosen)
+    if omitted:
         rest = sorted(set(range(len(sections))) - set(chosen))
-        yield f"  and {left_out:,} more", [_sum(column.outcome, rest) for column in columns]
+        yield f"  and {omitted:,} more", [_sum(column.outcome, rest) for column in columns]
 
 
 def _size(outcome: Outcome, i: int, charset: Charset) -> Cell:
@@ -135,7 +135,7 @@ def _sum(outcome: Outcome, rest: Sequence[int]) -> Cell:
 
 
 def _about(outcome: Outcome) -> str:
-    """What stands before a counted figure."""
+    """Return the prefix of token counts."""
     exact = (
         outcome.details.get("exact")
         if isinstance(outcome, ContextCriticalOverflow)
@@ -145,7 +145,7 @@ def _about(outcome: Outcome) -> str:
 
 
 def _legend(rows: Sequence[tuple[str, list[Cell]]], charset: Charset) -> Iterable[Line]:
-    """What the marks mean, those that occur."""
+    """Yield the meanings of the marks that occur."""
     marks = {cell.mark for _, line in rows for cell in line} | {
         cell.text for _, line in rows for cell in line
     }
@@ -157,6 +157,6 @@ def _legend(rows: Sequence[tuple[str, list[Cell]]], charset: Charset) -> Iterabl
         charset.dropped: "dropped",
         "!": "too small: the critical sections need this",
     }
-    said = [f"{mark} {meaning}" for mark, meaning in meanings.items() if mark in marks]
-    if said:
-        yield (Span("   ".join(said), Style.FAINT),)
+    legend = [f"{mark} {meaning}" for mark, meaning in meanings.items() if mark in marks]
+    if legend:
+        yield (Span("   ".join(legend), Style.FAINT),)

@@ -1,11 +1,11 @@
 """XML mode: an element per block inside ``<context>``.
 
-Contents are printed as they are, as in the LCP reference, so the result is for models and not for XML
-parsers. What a content may not hold is a tag of ours: there ``<`` is printed as ``&lt;``. That is done
-for the closing tag of the block's own element and of ``<context>``, and for the opening tags with their
-first attribute as we write them (``<turn role=``), in upper or lower case; so ordinary ``<code>`` in a
-document stays as it is. Where a content holds such a place with ``&lt;`` already, ``&`` becomes ``&amp;``;
-so nothing is lost, and :func:`bodies` gives the contents back.
+Contents are printed unescaped, as in the LCP reference, so the result is for models and not for XML parsers.
+Only a tag of this mode is escaped: its ``<`` becomes ``&lt;``. These are the closing tags of the block's own
+element and of ``<context>``, and opening tags with their first attribute as this mode writes them
+(``<turn role=``), in upper or lower case; an ordinary ``<code>`` in a document is not escaped. If a content
+already has ``&lt;`` at such a position, ``&`` becomes ``&amp;``. So :func:`bodies` can restore the contents
+exactly.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ELEMENTS = {
 }
 _TYPES = {element: kind for kind, element in _ELEMENTS.items()}
 
-# What follows ``<`` in an opening tag as we write it.
+# The text after ``<`` in our opening tags.
 _OPENINGS = (
     r"context\s*>|!--\s*unknown\s+block\s+type|(?:code\s+lang|turn\s+role|tree\s+root|tool\s+name|doc\s+title"
     r"|data\s+format|diff\s+path|embed-ref\s+model|image\s+type|ext\s+ns|omitted\s+(?:type|priority))\s*="
@@ -50,7 +50,7 @@ _NEXT_PIECE = re.compile(rf"\n\n(?=<(?:{_OPENINGS}))|\n</context>\Z")
 
 
 def escape(name: str) -> str:
-    """A name as the value of an attribute (lcp-wire 8.5)."""
+    """Escape a name as the value of an attribute (lcp-wire 8.5)."""
     if "&" in name:
         name = name.replace("&", "&amp;")
     return name.replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
@@ -58,12 +58,12 @@ def escape(name: str) -> str:
 
 @cache
 def _ours(kind: BlockType | None) -> str:
-    """What follows ``<`` in a tag that a body of this type must not hold."""
+    """Return a pattern for the text after ``<`` in the tags to escape in a body of this type."""
     closing = "|".join(["context", *([_ELEMENTS[kind]] if kind is not None else [])])
     return rf"(?i:/\s*(?:{closing})(?![A-Za-z0-9_.:-])|{_OPENINGS})"
 
 
-# Each pattern begins with one character that is looked for fast.
+# Each pattern begins with a literal character, which makes the search fast.
 @cache
 def _tag(kind: BlockType | None) -> re.Pattern[str]:
     return re.compile(rf"<(?={_ours(kind)})")
@@ -75,21 +75,21 @@ def _escaped_tag(kind: BlockType | None) -> re.Pattern[str]:
 
 
 def guard(body: str, kind: BlockType | None) -> tuple[str, Mapping[str, str]]:
-    """``body`` without any tag of ours."""
+    """Return ``body`` with our tags escaped."""
     if "&" in body:
         body = _escaped_tag(kind).sub(r"&amp;\1", body)
     return _tag(kind).sub("&lt;", body), {}
 
 
 def unguard(body: str, kind: BlockType | None) -> str:
-    """The body that :func:`guard` was given."""
+    """Undo :func:`guard`."""
     if "&" not in body:
         return body
     return _escaped_tag(kind).sub(lambda match: "<" if match[1] == "lt;" else "&" + match[1][4:], body)
 
 
 def bodies(text: str) -> list[str]:
-    """The body of each piece of a rendering, in order; ``""`` for one that has none."""
+    """Return the body of each piece of a rendering, in order; ``""`` for a piece without a body."""
     found, at, end = [], len("<context>\n"), len(text) - len("\n</context>")
     while at < end:
         opening = _PIECE.match(text, at)
@@ -176,7 +176,7 @@ XML = Markup(
     templates=TEMPLATES,
     omitted='<omitted type="{label}" {attribute}="{description}" tokens="{tokens}" />',
     omitted_many='<omitted priority="{priority}" blocks="{blocks}" tokens="{tokens}" />',
-    # The newlines belong to the pieces, so that every join of two parts is the same: nothing.
+    # The newlines belong to the pieces, so that the separator of any two parts is empty.
     start="<context>",
     end="</context>",
     separator="",

@@ -1,4 +1,4 @@
-"""The conversational shell: plain text talks to a model, ``!`` runs commands, ``:`` asks the shell itself.
+"""The conversational shell: plain text goes to a model, ``!`` runs commands, ``:`` controls the shell.
 
-``Session`` takes a line and writes to a ``Screen``; it knows no terminal. ``front`` is the terminal.
+``loop.take`` runs a line of a ``Session``, which writes to a ``Screen`` and knows no terminal.
 """

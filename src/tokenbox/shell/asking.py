@@ -1,4 +1,4 @@
-"""One question with one answer: what ``tokenbox ask`` does."""
+"""One question and its answer, for ``tokenbox ask``."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from tokenbox.providers.events import ChatAnswer
     from tokenbox.shell.session import Session
 
-# How often a cut is made smaller, when the whole counts more than its parts.
-_TRIALS: Final = 8
+# Attempts to cut the text smaller if the request counts more than the sum of its parts.
+_ATTEMPTS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class ShellAnswer:
-    """What came of a question. ``sent`` is the prompt as counted before; ``call`` the ledger's record."""
+    """The result of a question. ``sent``: the prompt's count. ``given``, ``kept``: tokens of the input."""
 
     model: str
     answer: ChatAnswer
@@ -52,19 +52,19 @@ class ShellAnswer:
 
 
 def ask(session: Session, question: str, given: bytes = b"") -> ShellAnswer:
-    """Ask once, with ``given`` before the question as far as the budget has room.
+    """Ask once, with as much of ``given`` before the question as the budget allows.
 
-    Raises ``ContextCriticalOverflow`` if the question alone does not fit, and all that a call can raise.
+    Raises ``ContextCriticalOverflow`` if the question alone does not fit, and what a call raises.
     """
     if session.models.target.endpoint is None:
         raise NoModel.of(session.models.names)
     text = clean(given)
     if text is None:
-        raise BadArguments("what comes in the pipe is not text, so no model can read it.")
+        raise BadArguments("standard input is not text, so no model can read it.")
     session.models.check_key()
     turn.fit_window(session)
     hidden = session.models.keys.hidden_in
-    size, kept = _put(session, hidden(text).strip("\n"), hidden(question))
+    size, kept = _add_question(session, hidden(text).strip("\n"), hidden(question))
     turn.check_cap(session, Category.MAIN)
     sent = session.context.total()
     ended = turn.call(session, Category.MAIN)
@@ -76,8 +76,8 @@ def ask(session: Session, question: str, given: bytes = b"") -> ShellAnswer:
     return ShellAnswer(session.models.name, ended.answer, sent, session.context.budget, call, size, kept)
 
 
-def _put(session: Session, text: str, question: str) -> tuple[int | None, int | None]:
-    """Make the request: the sizes of the text as it was and as it is kept, None without one."""
+def _add_question(session: Session, text: str, question: str) -> tuple[int | None, int | None]:
+    """Add the message, and return the tokens of the text before and after cutting; None without a text."""
     conversation, tokenizer = session.context.conversation, session.tokenizer
     number = conversation.user(question)
     alone = session.context.evict().enforced
@@ -87,7 +87,7 @@ def _put(session: Session, text: str, question: str) -> tuple[int | None, int | 
         return None, None
     size = tokenizer.count(text)
     room, kept = min(size, session.context.budget - alone.total), text
-    for _ in range(_TRIALS):
+    for _ in range(_ATTEMPTS):
         kept = ends_tokens(text, max(0, room), tokenizer)
         conversation.drop(number)
         number = conversation.user(f"{kept}\n\n{question}" if kept else question)
@@ -95,11 +95,11 @@ def _put(session: Session, text: str, question: str) -> tuple[int | None, int | 
         if over <= 0 or not kept:
             break
         room -= over
-    if kept != text:
-        left, about = tokenizer.count(kept), "" if tokenizer.identity.exact else "~"
-        session.screen.notice(
-            f"[{about}{left:,} of {about}{size:,} tokens of the input are sent, the middle is left out: "
-            f"the budget is {session.context.budget:,} tokens; --budget changes it]"
-        )
-        return size, left
-    return size, size
+    if kept == text:
+        return size, size
+    left, about = tokenizer.count(kept), "" if tokenizer.identity.exact else "~"
+    session.screen.notice(
+        f"[{about}{left:,} of {about}{size:,} tokens of the input are sent, the middle is left out: "
+        f"the budget is {session.context.budget:,} tokens; --budget changes it]"
+    )
+    return size, left

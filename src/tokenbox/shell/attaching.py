@@ -1,7 +1,7 @@
-"""Files and folders that a question brings with it: ``@path`` in what is said, or ``:file``.
+"""Files and folders attached to a question, by ``@path`` in its text or by ``:file``.
 
-A text goes through :func:`tokenbox.pack` within a budget, with the question as its query: whole where that
-fits, else what the question needs of it. An image is sent as an image.
+Texts are packed by :func:`tokenbox.pack` within a budget, with the question as the query: whole if they fit,
+else the parts relevant to the question. An image is sent as an image.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from tokenbox.shell.session import Session
 
 _MENTION: Final = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|(\S+))')
-_AFTER: Final = ".,;:!?)]}'"
+_PUNCTUATION: Final = ".,;:!?)]}'"
 MAX_IMAGE: Final = 5 * 1024 * 1024
-# How the bytes of images begin; a name alone is not believed.
+# The first bytes of images. File names are not trusted.
 _IMAGES: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -33,18 +33,18 @@ _WEBP: Final = (b"RIFF", b"WEBP", 12)
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """What a question brings: texts as offers, and images as parts of the message."""
+    """The attachments of a question: texts as offers, and images as parts of the message."""
 
     offers: tuple[OutputOffer, ...] = ()
     images: tuple[dict[str, Any], ...] = ()
 
 
 def mentioned(text: str, session: Session) -> list[str]:
-    """The paths behind an ``@`` that are there. What is not a path, such as @someone, is text."""
+    """Return the existing paths behind an ``@``. A word such as @someone is text."""
     found = []
     for quoted, bare in _MENTION.findall(text):
-        names = [quoted] if quoted else [bare, bare.rstrip(_AFTER)]
-        path = next((name for name in names if name and _is_there(session.place.path(name))), None)
+        names = [quoted] if quoted else [bare, bare.rstrip(_PUNCTUATION)]
+        path = next((name for name in names if name and _exists(session.place.path(name))), None)
         if path is not None and path not in found:
             found.append(path)
     return found
@@ -55,8 +55,8 @@ def attach(session: Session, names: list[str], query: str | None) -> Attached:
     images, texts = [], []
     for name in names:
         path = session.place.path(name)
-        if not _is_there(path):
-            raise NoSuchItem(f"{name} is not there, or cannot be read.", file=name)
+        if not _exists(path):
+            raise NoSuchItem(f"{name} does not exist, or cannot be read.", file=name)
         image = _image(path)
         if image is None:
             texts.append((name, path))
@@ -66,26 +66,25 @@ def attach(session: Session, names: list[str], query: str | None) -> Attached:
 
 
 def _packed(session: Session, texts: list[tuple[str, str]], query: str | None) -> OutputOffer:
-    from tokenbox.api import pack  # noqa: PLC0415  # on use: it reads folders
+    from tokenbox.api import pack  # noqa: PLC0415  # slow to import, and rarely needed
 
     budget = max(1, session.attach_budget)
     names = ", ".join(f"@{name}" for name, _ in texts)
-    tokenizer, hide = session.tokenizer, session.models.keys.hidden_in
-    made = pack([path for _, path in texts], budget, query, tokenizer=tokenizer)
-    text = hide(made.text)
-    whole = tokenizer.count(text)
-    left_out = any(file.tokens is not None and file.shown.name != "FULL" for file in made.files)
-    return OutputOffer(names, f"{names}:\n{text}", whole + left_out, whole)
+    packed = pack([path for _, path in texts], budget, query, tokenizer=session.tokenizer)
+    text = session.models.keys.hidden_in(packed.text)
+    size = session.tokenizer.count(text)
+    left_out = any(file.tokens is not None and file.shown.name != "FULL" for file in packed.files)
+    return OutputOffer(names, f"{names}:\n{text}", size + left_out, size)
 
 
 def _image(path: str) -> dict[str, Any] | None:
-    """An image as a part of a message; None for what is none. Raises :class:`NoSuchItem` for a huge one."""
+    """Return an image as a part of a message, or None for another file. Raises :class:`NoSuchItem`."""
     file = Path(path)
     if not file.is_file():
         return None
     with file.open("rb") as opened:
         head = opened.read(_WEBP[2])
-        kind = next((kind for begins, kind in _IMAGES if head.startswith(begins)), None)
+        kind = next((kind for magic, kind in _IMAGES if head.startswith(magic)), None)
         if head[:4] == _WEBP[0] and head[8:] == _WEBP[1]:
             kind = "image/webp"
         if kind is None:
@@ -93,13 +92,13 @@ def _image(path: str) -> dict[str, Any] | None:
         data = head + opened.read(MAX_IMAGE)
     if len(data) > MAX_IMAGE:
         raise NoSuchItem(
-            f"{path} is larger than {MAX_IMAGE:,} bytes, so it is not sent as an image.", file=path
+            f"{path} is larger than {MAX_IMAGE:,} bytes, the limit for images. Make it smaller.", file=path
         )
-    coded = base64.b64encode(data).decode()
-    return {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{coded}"}}
+    encoded = base64.b64encode(data).decode()
+    return {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{encoded}"}}
 
 
-def _is_there(path: str) -> bool:
+def _exists(path: str) -> bool:
     try:
         return Path(path).exists()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""A session put together, from settings and from what was asked for on the command line."""
+"""Builds a session from the settings and the command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tokenbox.conversation import Conversation
 from tokenbox.providers.blocking import BlockingProvider
 from tokenbox.providers.errors import ProviderError
 from tokenbox.shell import turn
-from tokenbox.shell.commands.sessions import go_on_with
+from tokenbox.shell.commands.sessions import continue_session
 from tokenbox.shell.context import Context
 from tokenbox.shell.errors import SessionFailed
 from tokenbox.shell.mcp_tools import McpTools
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from tokenbox.store.stores import Store
 
 
-# A model of a server that could not be asked what it has. Servers of one model take any name.
-NAMELESS = "default"
+DEFAULT_MODEL = "default"
+"""The model name if the server cannot list its models. A server of one model accepts any name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a session takes from outside. ``open_store`` None: nothing is kept."""
+    """The process around a session. ``memory``: the file of notes. ``open_store``: None stores nothing."""
 
     folder: str
     variables: Mapping[str, str]
@@ -50,35 +50,38 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class ShellOptions:
-    """What was asked for beside the settings."""
+    """The options of the command line that are not settings.
+
+    ``must_answer``: a server that cannot be reached is an error, not a problem to report.
+    """
 
     endpoint: str | None = None
     name: str | None = None
     resume: bool = False
-    must_answer: bool = False  # a server that cannot be asked now ends it
+    must_answer: bool = False
 
 
 def begin(
-    screen: Screen, config: Config, world: Environment, options: ShellOptions = ShellOptions()
+    screen: Screen, config: Config, environment: Environment, options: ShellOptions = ShellOptions()
 ) -> Session:
-    """A session that is ready for its first line. Raises ``TokenboxError``."""
+    """Return a session that is ready for its first line. Raises ``TokenboxError``."""
     settings = ShellSettings.of(config)
-    models = Models(config, world.variables, BlockingProvider, options.endpoint)
+    models = Models(config, environment.variables, BlockingProvider, options.endpoint)
     try:
         models.use_first()
     except ProviderError as error:
         if options.must_answer:
             raise
         screen.problem(error)
-        models.use(NAMELESS)
+        models.use(DEFAULT_MODEL)
     conversation = Conversation(
         count=CurrentCounter(models),
         max_turns=settings.max_turns,
         token_budget=settings.token_budget,
         low_water=settings.low_water,
     )
-    memory, mcp = Memory(world.memory), McpTools()
-    # The session is made of these, and they ask it later.
+    memory, mcp = Memory(environment.memory), McpTools()
+    # The context and the record need the session later, which needs them now: hence the functions.
     context = Context(
         conversation,
         models,
@@ -87,9 +90,9 @@ def begin(
         lambda: memory.notes,
     )
     record = SessionRecord(
-        world.open_store,
-        world.now,
-        world.new_id,
+        environment.open_store,
+        environment.now,
+        environment.new_id,
         models.keys.hidden_in,
         screen.notice,
         lambda: models.name or None,
@@ -104,19 +107,19 @@ def begin(
         models,
         context,
         record,
-        WorkingPlace(world.folder, dict(world.variables)),
+        WorkingPlace(environment.folder, dict(environment.variables)),
         memory,
         mcp,
         PromptTemplate(settings.prompt),
-        world.new_id,
+        environment.new_id,
         settings.token_budget,
-        world.wait,
+        environment.wait,
         proposals_on=settings.tools,
     )
     if settings.summarize:
-        conversation.summarize = turn.summarize_evicted(session)
+        conversation.summarize = turn.summarizer(session)
     if settings.project:
-        context.project = find_instructions(world.folder)
+        context.project = find_instructions(environment.folder)
     for problem in settings.problems:
         screen.notice(problem)
     if options.resume:
@@ -127,24 +130,24 @@ def begin(
 
 
 def check_name(session: Session, name: str) -> None:
-    """Raises ``SessionError`` if no new session can have this name: better now than after a question."""
-    from tokenbox.store.sessions import verify_name  # noqa: PLC0415  # the store is imported when it is used
+    """Raise ``SessionError`` if no new session can have this name: now, and not after a question."""
+    from tokenbox.store.sessions import verify_name  # noqa: PLC0415  # the store is imported on first use
 
     verify_name(name)
     if any(info.name == name for info in session.record.sessions()):
         raise SessionFailed(
-            f"there is a session {name!r} already. To go on with it: tokenbox shell --resume {name}",
+            f"a session {name!r} exists already. To continue it: tokenbox shell --resume {name}",
             name=name,
         )
 
 
 def resume(session: Session, name: str | None) -> None:
-    """Go on with the session of that name, or with the one that was used last."""
+    """Continue the session of that name, or the one that was used last."""
     sessions = session.record.store.sessions
     if name is None:
         found = sessions.list(session.record.project) or sessions.list()
         if not found:
-            session.screen.notice("[there is no session to go on with; this is a new one]")
+            session.screen.notice("[there is no session to continue; this is a new one]")
             return
         name = found[0].id
-    go_on_with(session, sessions.open(name))
+    continue_session(session, sessions.open(name))

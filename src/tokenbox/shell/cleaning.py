@@ -1,4 +1,4 @@
-"""The output of a command as text a model can read: no control sequences, no overwritten lines."""
+"""Turns the output of a command into plain text: no control sequences, no overwritten lines."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
-# What a terminal acts on (ECMA-48): control strings, control sequences, and the shorter escapes. One that
-# never ends is dropped with what follows it in its line.
+# The sequences of ECMA-48: control strings, control sequences, and shorter escapes. An unterminated one is
+# removed with the rest of its line.
 _ESCAPES: Final = re.compile(
     r"\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # OSC: titles, links
     r"|\x1b[PX^_][^\x1b]*(?:\x1b\\)?"  # DCS, SOS, PM, APC
@@ -19,13 +19,13 @@ _SCREEN_ON: Final = re.compile(rb"\x1b\[\?(?:1049|1047|47)h")
 _SCREEN_OFF: Final = re.compile(rb"\x1b\[\?(?:1049|1047|47)l")
 _CONTROLS: Final = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 FULL_SCREEN: Final = "[a full-screen program]"
-# Of undecodable or control characters; more than this many percent is not text.
+# With more than this share of undecodable or control characters, an output is binary.
 _BINARY_PERCENT: Final = 10
 
 
 @dataclass(slots=True)
 class Capture:
-    """The first and the last bytes of an output, at most ``limit`` together. ``size`` is all there were."""
+    """The first and the last bytes of an output, at most ``limit`` in total. ``size``: of all of it."""
 
     limit: int = 1_048_576
     size: int = 0
@@ -53,18 +53,18 @@ class Capture:
 
     @property
     def tail(self) -> bytes:
-        """What follows the head, or after a gap the end."""
+        """The bytes after the head; if the middle was lost, the last bytes."""
         tail = b"".join(self._tail)
         return tail[-(self.limit // 2) :]
 
     @property
     def lost(self) -> int:
-        """Bytes that are in neither."""
+        """The number of bytes lost between head and tail."""
         return self.size - len(self._head) - len(self.tail)
 
 
 def readable(capture: Capture) -> str | None:
-    """The text of an output; None if it is binary."""
+    """Return the text of an output, or None if it is binary."""
     if not capture.lost:
         return clean(capture.head + capture.tail)
     first, last = clean(capture.head), clean(capture.tail)
@@ -74,20 +74,20 @@ def readable(capture: Capture) -> str | None:
 
 
 def clean(data: bytes) -> str | None:
-    """``data`` as a terminal would leave it on paper; None if it is binary."""
+    """Return ``data`` as the text that a terminal would show at the end, or None if it is binary."""
     if b"\x00" in data:
         return None
     text = _without_screens(data).decode("utf-8", "replace")
     text = _ESCAPES.sub("", text)
-    strange = text.count("\ufffd") + len(_CONTROLS.findall(text))
-    if strange * 100 > len(text) * _BINARY_PERCENT and strange > 1:
+    unprintable = text.count("\ufffd") + len(_CONTROLS.findall(text))
+    if unprintable * 100 > len(text) * _BINARY_PERCENT and unprintable > 1:
         return None
     lines = text.replace("\r\n", "\n").split("\n")
     return _CONTROLS.sub("", "\n".join(_overwritten(line) for line in lines))
 
 
 def _without_screens(data: bytes) -> bytes:
-    """Without what was drawn on the other screen, where editors and pagers live."""
+    """Remove what was drawn on the alternate screen, which editors and pagers use."""
     kept, place = [], 0
     while (on := _SCREEN_ON.search(data, place)) is not None:
         kept += [data[place : on.start()], f"{FULL_SCREEN}\n".encode()]
@@ -99,7 +99,7 @@ def _without_screens(data: bytes) -> bytes:
 
 
 def _overwritten(line: str) -> str:
-    r"""What is left of a line when ``\\r`` and backspace have moved the cursor back, as progress bars do."""
+    r"""Return a line after ``\\r`` and backspaces have moved the cursor back, as progress bars do."""
     if "\r" not in line and "\b" not in line:
         return line
     shown: list[str] = []

@@ -1,4 +1,4 @@
-"""What the model is told, as items that a person can see, pin and drop. A request is made of nothing else."""
+"""The context: everything that a request consists of, as items that the user can list, pin and drop."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from tokenbox.shell.offers import OutputOffer
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
-# Outputs on offer never take more than this part of the budget: the question has to fit too.
+# Offered outputs take at most 1/OFFERS_PART of the budget, so that the question fits too.
 OFFERS_PART: Final = 2
-ABOUT_LENGTH: Final = 200  # characters of an item that are shown, to know it by
+ABOUT_LENGTH: Final = 200
+"""Characters of an item that identify it in a list."""
 
 
 class ContextKind(StrEnum):
-    """What an item is."""
+    """The kind of an item."""
 
     SYSTEM = "system prompt"
     PROJECT = "project"
@@ -50,7 +51,7 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ContextRow:
-    """A row of ``:context``. ``number`` None: it cannot be pinned or dropped. ``age`` is in exchanges."""
+    """A row of ``:context``. ``number``: None if it cannot be pinned or dropped. ``age``: in exchanges."""
 
     kind: ContextKind
     about: str
@@ -74,7 +75,7 @@ class ContextRow:
 
 @dataclass(frozen=True, slots=True)
 class LimitsEnforced:
-    """What one enforcement of the limits did. ``numbers`` are those of the messages that left."""
+    """The result of enforcing the limits. ``numbers``: the evicted messages; ``turns``: the user's."""
 
     numbers: tuple[int, ...]
     turns: int
@@ -83,9 +84,9 @@ class LimitsEnforced:
 
 @dataclass(slots=True, eq=False)
 class Context:
-    """The system prompt's parts, the conversation, and the outputs on offer.
+    """The parts of the system prompt, the conversation, and the offered outputs.
 
-    Every figure that is shown or decided by is :meth:`total`, which the current model counts.
+    Every figure that is shown, and every decision, comes from :meth:`total`, counted for the current model.
     """
 
     conversation: Conversation
@@ -98,7 +99,7 @@ class Context:
 
     @property
     def identity(self) -> TokenizerIdentity:
-        """Who counts now."""
+        """The identity of the counter of the current model."""
         return self.conversation.identity
 
     @property
@@ -107,10 +108,8 @@ class Context:
         assert budget is not None  # noqa: S101  # a shell always has one
         return budget
 
-    # What is sent.
-
     def system_parts(self) -> list[tuple[ContextKind, str]]:
-        """The parts of the system prompt that there are, in order, without the summary."""
+        """Return the non-empty parts of the system prompt in order, without the summary."""
         notes = "\n".join(f"- {note}" for note in self.notes())
         project = None if self.project is None else self.project.text
         parts = (
@@ -121,7 +120,7 @@ class Context:
         return [(kind, text) for kind, text in parts if text]
 
     def refresh(self) -> None:
-        """Take in what may have changed since: notes, project, tools."""
+        """Update the conversation with the current notes, project instructions and tools."""
         system = "\n\n".join(text for _, text in self.system_parts())
         if system != self.conversation.system:
             self.conversation.system = system
@@ -130,7 +129,7 @@ class Context:
             self.conversation.tools = tools
 
     def messages(self, *, offered: bool = False) -> list[dict[str, Any]]:
-        """The messages of the next request; ``offered``: with the outputs on offer, as a question has it."""
+        """Return the messages of the next request; ``offered`` includes the offered outputs."""
         self.refresh()
         messages = self.conversation.messages
         if offered and self.offers:
@@ -138,15 +137,15 @@ class Context:
         return messages
 
     def total(self, *, offered: bool = False) -> TokenCount:
-        """The tokens of the next request, tools and template included."""
+        """Count the next request, including tools and template."""
         messages = self.messages(offered=offered)
         return self.models.count_request(messages, self.conversation.tools or ())
 
     def about(self, last: Call | None) -> TokenCount:
-        """:meth:`total` with the outputs on offer, for a prompt that is shown often.
+        """Return :meth:`total` with the offered outputs, for a prompt that is shown often.
 
-        The server is not asked for it: where it has not counted this request, what it said of the last one is
-        taken, with what came since, as an estimate.
+        It never asks the server: if the server has not counted this request, its usage for the last one plus
+        what was added since is the estimate.
         """
         messages = self.messages(offered=True)
         counted = self.models.counted_before(messages, self.conversation.tools or ())
@@ -155,11 +154,11 @@ class Context:
         used = None if last is None else last.usage
         if used is None or used.input_tokens is None or used.output_tokens is None:
             return self.total(offered=True)
-        offered = sum(self.models.count_here(made.text).value for made in self.offers)
+        offered = sum(self.models.count_here(offer.text).value for offer in self.offers)
         return TokenCount(used.input_tokens + used.output_tokens + offered, exact=False, source="usage")
 
     def without(self, numbers: Collection[int]) -> TokenCount:
-        """What :meth:`total` would be, with the outputs on offer, if these messages left."""
+        """Return what :meth:`total`, with the offered outputs, would be without these messages."""
         system = self.conversation.system_prompt
         messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
         window = self.conversation.window
@@ -169,18 +168,16 @@ class Context:
             messages.append({"role": "user", "content": self._with_offers("")})
         return self.models.count_request(messages, self.conversation.tools or ())
 
-    # What changes it.
-
-    def offer(self, made: OutputOffer) -> list[OutputOffer]:
-        """Take in an output for the next question; those that there is no more room for are returned."""
-        self.offers.append(made)
-        room, gone = self.budget // OFFERS_PART, []
+    def offer(self, offer: OutputOffer) -> list[OutputOffer]:
+        """Add an output for the next question. Return the oldest offers, which are removed to make room."""
+        self.offers.append(offer)
+        room, removed = self.budget // OFFERS_PART, []
         while len(self.offers) > 1 and sum(self._count(o.text).value for o in self.offers) > room:
-            gone.append(self.offers.pop(0))
-        return gone
+            removed.append(self.offers.pop(0))
+        return removed
 
     def ask(self, text: str, images: Sequence[Mapping[str, Any]] = ()) -> int:
-        """The question, with the outputs on offer before it, as the last message: its number."""
+        """Add the question, with the offered outputs before it, as a message. Return its number."""
         whole = self._with_offers(text)
         content = [{"type": "text", "text": whole}, *images] if images else whole
         number = self.conversation.add({"role": "user", "content": content})
@@ -194,7 +191,7 @@ class Context:
         self.offers = [*offers, *self.offers]
 
     def evict(self) -> LimitsEnforced:
-        """Let the oldest exchanges leave until both limits hold or nothing more may leave."""
+        """Evict the oldest exchanges until both limits hold, or nothing more may be evicted."""
         self.refresh()
         before = self.conversation.window
         enforced = self.conversation.enforce_budget()
@@ -203,11 +200,11 @@ class Context:
         return LimitsEnforced(numbers, turns, enforced)
 
     def left_out(self) -> dict[str, str]:
-        """The texts of results that are shown shorter, by their handles."""
+        """Return the full texts of shortened results by their handles."""
         return dict(self.conversation.left_out)
 
     def exchange(self, number: int) -> list[int]:
-        """The messages from a user's to the next that this one is among. Raises :class:`NoSuchItem`."""
+        """Return the exchange of a message: from a user's message to before the next. Raises NoSuchItem."""
         found: list[int] = []
         window = self.conversation.window
         if number not in window:
@@ -225,13 +222,11 @@ class Context:
 
     def drop(self, numbers: Iterable[int]) -> None:
         for number in numbers:
-            if number in self.conversation.window:  # what belongs together has left together
+            if number in self.conversation.window:  # dropping one message may drop others with it
                 self.conversation.drop(number)
 
-    # What is shown.
-
     def items(self) -> list[ContextRow]:
-        """Every item of the next request; their tokens add up to :meth:`total`."""
+        """Return every item of the next request. Their tokens add up to :meth:`total`."""
         whole = self.total(offered=True)
         found = [self._item(kind, text, text) for kind, text in self.system_parts()]
         summary = self.conversation.summary
@@ -268,14 +263,15 @@ class Context:
         pinned: bool = False,
     ) -> ContextRow:
         counted = self._count(text)
-        begins = " ".join(about[: 4 * ABOUT_LENGTH].split())[:ABOUT_LENGTH]
-        return ContextRow(kind, begins, counted.value, counted.exact, number, age, pinned)
+        beginning = " ".join(about[: 4 * ABOUT_LENGTH].split())[:ABOUT_LENGTH]
+        return ContextRow(kind, beginning, counted.value, counted.exact, number, age, pinned)
 
     def _count(self, text: str) -> TokenCount:
         return self.models.count_text(text)
 
     def _with_offers(self, text: str) -> str:
-        return "\n\n".join([*(made.text for made in self.offers), *([text] if text else [])])
+        parts = [offer.text for offer in self.offers]
+        return "\n\n".join([*parts, text] if text else parts)
 
 
 def _about(message: Message) -> str:

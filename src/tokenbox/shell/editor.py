@@ -1,4 +1,4 @@
-"""The line editor: history, completion, lines of several lines. On a terminal only."""
+"""The line editor of a terminal: history, completion, multi-line input."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from prompt_toolkit.history import History
     from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 
-    Choice = tuple[str, str]  # what is completed, and what it is
+    Choice = tuple[str, str]  # a completion and its description
 
 CONTINUES: Final = "\\"
-# A paste of more lines or characters than this is shown as one mark.
+# A paste of more lines or characters than this is shown as a placeholder.
 FOLDED_LINES: Final = 8
 FOLDED_CHARACTERS: Final = 1_000
 
 
 class Editor:
-    """Reads lines. ``complete(words)`` gives the choices for the last of the words of a ``:`` line."""
+    """Reads lines. ``complete(words)`` returns the completions of the last word of a ``:`` line."""
 
     def __init__(
         self,
@@ -52,9 +52,9 @@ class Editor:
         )
 
     def read(self, prompt: str, begun: str = "") -> str:
-        """One input that starts as ``begun``; if that ends its line, it is the input.
+        """Read one input that starts with ``begun``. If ``begun`` ends with a newline, it is the input.
 
-        Raises ``EOFError`` at Ctrl-D and ``KeyboardInterrupt`` at Ctrl-C.
+        Raises ``EOFError`` on Ctrl-D and ``KeyboardInterrupt`` on Ctrl-C.
         """
         line = begun.rstrip("\r\n")
         typed = self._session.prompt(ANSI(prompt), default=line, accept_default=line != begun)
@@ -62,25 +62,25 @@ class Editor:
 
 
 class Pastes:
-    """Long pastes, each shown as one mark in the line that is typed."""
+    """Long pastes, each shown as a placeholder in the input."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
     def folded(self, text: str) -> str:
-        """What stands for a paste: itself, or a mark."""
+        """Return a short paste itself, and a placeholder for a long one."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         lines = text.count("\n") + 1
         if lines <= FOLDED_LINES and len(text) <= FOLDED_CHARACTERS:
             return text
-        mark = f"[paste {len(self._texts) + 1}: {lines:,} lines, {len(text):,} characters]"
-        self._texts[mark] = text
-        return mark
+        placeholder = f"[paste {len(self._texts) + 1}: {lines:,} lines, {len(text):,} characters]"
+        self._texts[placeholder] = text
+        return placeholder
 
     def unfolded(self, line: str) -> str:
-        """A line with its pastes in full."""
-        for mark, text in self._texts.items():
-            line = line.replace(mark, text)
+        """Return a line with its pastes in full."""
+        for placeholder, text in self._texts.items():
+            line = line.replace(placeholder, text)
         return line
 
 
@@ -111,7 +111,7 @@ class _Completer(Completer):
     def __init__(
         self, complete: Callable[[Sequence[str]], Iterable[Choice]], folder: Callable[[], str]
     ) -> None:
-        self._complete, self._folder = complete, folder
+        self._complete = complete
         self._paths = PathCompleter(expanduser=True, get_paths=lambda: [folder()])
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
@@ -131,7 +131,7 @@ class _Completer(Completer):
 
 
 class _History(FileHistory):
-    """Without keys, and without lines that begin with a blank, as shells have it."""
+    """A history without keys and, as in other shells, without lines that begin with a blank."""
 
     def __init__(self, path: Path, hide: Callable[[str], str]) -> None:
         super().__init__(str(path))
@@ -143,7 +143,7 @@ class _History(FileHistory):
 
 
 def _opened(path: Path, hide: Callable[[str], str]) -> History | None:
-    """The history in its file, which is only for its owner to read; None if there can be no such file."""
+    """Open the history file, which only its owner can read. None if it cannot be created."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(path, os.O_CREAT | os.O_APPEND, 0o600))

@@ -1,15 +1,15 @@
 """Every error of the shell.
 
     ShellError                      shell_error
-    ├── InvalidPrompt               invalid_prompt           a prompt template with a field there is not
-    ├── UnknownMeta                 unknown_meta             a ``:`` command there is not
-    ├── BadArguments                bad_arguments            arguments that a ``:`` command does not take
-    ├── ModelNotConfigured          model_not_configured     a model that no setting has
-    ├── NoModel                     no_model                 nobody to talk to is configured
-    ├── NoSummary                   no_summary               the model has not summed up what it was given
-    ├── KeyNotSent                  key_not_sent             a key that must not go where the settings send it
-    ├── NoSuchItem                  no_such_item             an item of the context that is not there
-    ├── McpFailed                   mcp_failed               a tool server that cannot be reached or refuses
+    ├── InvalidPrompt               invalid_prompt           an unknown field in a prompt template
+    ├── UnknownMeta                 unknown_meta             an unknown ``:`` command
+    ├── BadArguments                bad_arguments            invalid arguments of a ``:`` command
+    ├── ModelNotConfigured          model_not_configured     a model that is not in the settings
+    ├── NoModel                     no_model                 no model is chosen, or it has no endpoint
+    ├── NoSummary                   no_summary               the model did not write a summary
+    ├── KeyNotSent                  key_not_sent             a missing key, or one that must not be sent
+    ├── NoSuchItem                  no_such_item             an item, file or handle that does not exist
+    ├── McpFailed                   mcp_failed               a tool server that fails
     └── SessionFailed               session_failed           a session that cannot be saved or loaded
 
 Each is a :class:`~tokenbox.errors.TokenboxError`.
@@ -26,37 +26,37 @@ if TYPE_CHECKING:
 
 
 class ShellError(TokenboxError):
-    """The shell cannot do what a line asks for. Nothing of the conversation is lost."""
+    """A line that the shell cannot execute. The conversation is unchanged."""
 
     code = "shell_error"
 
 
 class InvalidPrompt(ShellError):
-    """A prompt template names what is not known. ``details["field"]`` is what."""
+    """A prompt template has an unknown field, which is in ``details["field"]``."""
 
     code = "invalid_prompt"
 
 
 class UnknownMeta(ShellError):
-    """No meta command has that name; the message names the nearest."""
+    """No ``:`` command has that name. The message suggests the nearest one."""
 
     code = "unknown_meta"
 
 
 class BadArguments(ShellError):
-    """A meta command does not take these arguments; the message says what it takes."""
+    """A ``:`` command does not accept these arguments. The message lists those it accepts."""
 
     code = "bad_arguments"
 
 
 class ModelNotConfigured(ShellError):
-    """No model of that name is configured; the message names the nearest."""
+    """No model of that name is configured. The message suggests the nearest one."""
 
     code = "model_not_configured"
 
 
 class NoModel(ShellError):
-    """There is no model to talk to. The message is what to write where."""
+    """No model is chosen, or it has no endpoint. The message shows how to configure one."""
 
     code = "no_model"
 
@@ -67,31 +67,31 @@ class NoModel(ShellError):
                 f"no model is chosen, or it has no endpoint. Choose one with :model, of {', '.join(names)}."
             )
         return cls(
-            "there is no model to talk to. Write one to your settings, as [models.local] with "
-            'endpoint = "http://127.0.0.1:8080", or start with --endpoint URL.'
+            "no model is configured. Add [models.local] with "
+            'endpoint = "http://127.0.0.1:8080" to your settings, or start with --endpoint URL.'
         )
 
 
 class NoSummary(ShellError):
-    """There is no summary. What it was to be of is as it was."""
+    """The model did not write a summary. The messages are unchanged."""
 
     code = "no_summary"
 
 
 class KeyNotSent(ShellError):
-    """A key cannot be read, or a project's own settings would send it to a server of their choice."""
+    """A key cannot be read, or a project's settings would send it to a server of their choice."""
 
     code = "key_not_sent"
 
 
 class NoSuchItem(ShellError):
-    """The context has no item of that number."""
+    """An item, file or handle that does not exist."""
 
     code = "no_such_item"
 
 
 class McpFailed(ShellError):
-    """A tool server cannot be started or reached, or does not answer as the protocol has it."""
+    """A tool server cannot be started or reached, or violates the protocol."""
 
     code = "mcp_failed"
 

@@ -1,7 +1,7 @@
-"""What a call sent and why: how a bundle has it, and how a replay decides it again.
+"""The evidence of a call of the shell, and its replay.
 
-What counted here counts again, and the guard judges again. Taken as recorded, and listed as not compared:
-what a server counted, and what left the conversation before, which follows from all that was said in it.
+A replay counts again with the local counter and asks the guard again. Counts of a server and earlier
+evictions, which depend on the whole conversation, are taken as recorded and listed as not compared.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 
 
 class ShellRequest(NamedTuple):
-    """A request of the shell, and what it was decided by. ``known``: the model's window is.
+    """A request of the shell and the decision to send it.
 
-    ``steps``: what was done since the last call to make it fit. ``budget``: the shell's own, with its source.
+    ``known``: the model's window is known. ``budget``: the shell's own, with its source. ``steps``: what was
+    evicted and shortened since the last call.
     """
 
     messages: Sequence[Message]
@@ -59,7 +60,7 @@ def of_call(
     tools: Sequence[Mapping[str, Any]],
     counted: TokenCount,
 ) -> Evidence:
-    """The messages and tools that are sent now as inputs; count, verdict and steps as decisions."""
+    """Return evidence: messages and tools as inputs; count, verdict and steps as decisions."""
     context, models = session.context, session.models
     count = bounded(count_of(counted), read_request(messages, tools=list(tools) or None, strict=False))
     counter = None if count.by is By.SERVER else models.local_counter()
@@ -109,11 +110,8 @@ def _inputs(sent: ShellRequest) -> Iterator[Input]:
         yield tools_input(sent.tools)
 
 
-# Deciding it again.
-
-
 def decide_again(recorded: Recorded) -> ShellRequest:
-    """The request as the bundle has it, counted and judged again."""
+    """Count the recorded request and ask the guard again."""
     messages, tools = recorded_messages(recorded)
     request = read_request(messages, tools=tools, strict=False)
     known = recorded.figure("context_window") is not None
@@ -139,22 +137,22 @@ def decide_again(recorded: Recorded) -> ShellRequest:
 
 
 def _counted(recorded: Recorded, request: Request) -> tuple[Count, TokenizerIdentity]:
-    """The count, and who counted: again, unless it was a server, whose count is in the bundle."""
-    said = _count(recorded)
+    """Return the count and its counter. The count of a server is taken from the bundle."""
+    before = _recorded_count(recorded)
     identity = TokenizerIdentity(**cast("dict[str, Any]", recorded.predicate["tokenizer"]))
     if not recorded.counts_here:
-        return said, identity
+        return before, identity
     counter = recorded.counter or _counter(recorded, identity)
     if not hasattr(counter, "count_request"):
         counter = counters_for(str(recorded.predicate["model"]), Counting(named=counter)).counter
     found = counter.count_request(request)
-    # What the server reported may have shown before that this counter is not exact.
-    exact = found.exact and said.exact
+    # The calibration may have known from the server's reports that this counter is not exact.
+    exact = found.exact and before.exact
     return bounded(Count(found.total, exact, found.total, found.by), request), counter.identity
 
 
 def _counter(recorded: Recorded, identity: TokenizerIdentity) -> RequestCounter:
-    """What counts here, if it is what counted then. No file is opened because a bundle says so."""
+    """Return the recorded counter, if it is known here. A bundle cannot make a replay open a file."""
     model = recorded.predicate["model"]
     for named in (None, identity.name):
         try:
@@ -164,23 +162,22 @@ def _counter(recorded: Recorded, identity: TokenizerIdentity) -> RequestCounter:
         if found.identity == identity:
             return found
     raise ReplayImpossible(
-        f"what counted is not known here: {identity.name[:100]!r}. Give it with --tokenizer.",
+        f"the tokenizer {identity.name[:100]!r} is not known here. Give it with --tokenizer.",
         tokenizer=identity.name[:100],
     )
 
 
-def _count(recorded: Recorded) -> Count:
-    """The count that the bundle has."""
+def _recorded_count(recorded: Recorded) -> Count:
     first = recorded.contents.decisions[0] if recorded.contents.decisions else {}
-    said = cast("Mapping[str, Any]", first.get("count") if isinstance(first.get("count"), dict) else {})
-    total, most = said.get("total"), said.get("at_most")
-    if type(total) is not int or type(most) is not int or said.get("by") not in set(By):
+    fields = cast("Mapping[str, Any]", first.get("count") if isinstance(first.get("count"), dict) else {})
+    total, at_most = fields.get("total"), fields.get("at_most")
+    if type(total) is not int or type(at_most) is not int or fields.get("by") not in set(By):
         raise BundleInvalid("is not a count.", file=DECISIONS, field="line 1.count")
-    return Count(total, said.get("exact") is True, most, By(said["by"]))
+    return Count(total, fields.get("exact") is True, at_most, By(fields["by"]))
 
 
-def _taken(recorded: Recorded) -> frozenset[str]:
-    """What is not decided again: the steps before; of a count by a server, the count."""
+def _uncompared(recorded: Recorded) -> frozenset[str]:
+    """Return the fields that are not recomputed: earlier steps, and the count of a server."""
     steps = sum("action" in record for record in recorded.contents.decisions)
     found = {f"steps[{number}]" for number in range(1, steps + 1)}
     if not recorded.counts_here:
@@ -189,5 +186,5 @@ def _taken(recorded: Recorded) -> frozenset[str]:
 
 
 SHELL = recorded_decision(
-    "shell", EvidenceKind.WINDOW, decide_again, _result, ("budget", "uncertain"), _taken
+    "shell", EvidenceKind.WINDOW, decide_again, _result, ("budget", "uncertain"), _uncompared
 )

@@ -1,13 +1,13 @@
-r"""What a line means.
+r"""The syntax of a line.
 
-    :name ARGUMENTS        a meta command; nothing of it reaches the model
+    :name ARGUMENTS        a command of the shell; the model never sees it
     !command               a command, run as in a shell
     command |> question    a command, and a question about its output
-    \text                  text, whatever it begins with or holds
-    text                   something to say to the model
+    \text                  literal text
+    text                   a message to the model
 
-``|>`` asks about a command only where its left side begins with one: people write about ``|>`` too. With
-``!`` in front there is no doubt.
+Without ``!``, text around ``|>`` is a command only if its first word is a program: people write about ``|>``
+too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Meta:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command to run; with ``question``, one to be asked about its output."""
+    """A command to run, and perhaps a question about its output."""
 
     text: str
     question: str | None = None
@@ -46,7 +46,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """``literal``: nothing in it has a meaning here, not even an @."""
+    """A message to the model. ``literal``: an @ in it has no meaning."""
 
     text: str
     literal: bool = False
@@ -56,7 +56,7 @@ Input = Nothing | Meta | Command | Say
 
 
 def parse(line: str, is_command: Callable[[str], bool]) -> Input:
-    """What ``line`` (maybe of several lines) means. ``is_command`` knows the names of commands."""
+    """Parse an input of one or more lines. ``is_command`` returns True for the name of a program."""
     text = line.strip()
     if not text:
         return Nothing()
@@ -65,16 +65,16 @@ def parse(line: str, is_command: Callable[[str], bool]) -> Input:
     if (meta := _META.fullmatch(text)) is not None:
         return Meta(meta[1].lower(), (meta[2] or "").strip())
     if text.startswith("!"):
-        command, question = _asked(text[1:].strip())
+        command, question = _split(text[1:].strip())
         return Command(command, question) if command else Nothing()
-    command, question = _asked(text)
+    command, question = _split(text)
     if question is not None and is_command(_program(command)):
         return Command(command, question)
     return Say(text)
 
 
-def _asked(text: str) -> tuple[str, str | None]:
-    """The command and the question, which is behind the last ``|>`` that is not in quotes."""
+def _split(text: str) -> tuple[str, str | None]:
+    """Split a text into command and question at the last ``|>`` outside quotes."""
     place = _last_unquoted(text)
     if place is None:
         return text, None
@@ -82,7 +82,7 @@ def _asked(text: str) -> tuple[str, str | None]:
 
 
 def _last_unquoted(text: str) -> int | None:
-    """The place of the last ``|>`` outside shell quotes. An apostrophe in the question is not a quote."""
+    """Return the index of the last ``|>`` outside quotes. An apostrophe in the question is not a quote."""
     quote, found = "", None
     skip = False
     for i, c in enumerate(text):
@@ -101,7 +101,7 @@ def _last_unquoted(text: str) -> int | None:
 
 
 def _program(command: str) -> str:
-    """The word that names what is run, behind assignments."""
+    """Return the name of the program, after assignments of variables."""
     for word in command.split():
         if not _ASSIGNMENT.match(word):
             return word

@@ -1,4 +1,4 @@
-"""What a line does: a ``:`` command, a command of the user's, or something said to the model."""
+"""Executes a line: a ``:`` command, a command of the user, or a message to the model."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def take(session: Session, line: str) -> None:
-    """Do what ``line`` means. Bad input and failing servers are reported, and end nothing."""
+    """Execute a line. Errors are reported on the screen, and the session continues."""
     try:
         match lines.parse(line, session.place.has):
             case lines.Meta(name, arguments):
-                session.answered = None  # it may change what is sent
+                session.answered = None  # the command may change what is sent
                 commands.find(name).handler(session, arguments)
             case lines.Command(text, question):
                 run_command(session, text, asked=bool(question))
@@ -32,11 +32,11 @@ def take(session: Session, line: str) -> None:
 
 
 def say(session: Session, text: str, *, literal: bool) -> None:
-    """Say a text, with the files that it mentions by ``@path``. If that fails, they are not on offer."""
+    """Send a text with the files that it mentions by ``@path``. If that fails, the files are not offered."""
     names = [] if literal else mentioned(text, session)
     attached = attach(session, names, text) if names else Attached()
-    for made in attached.offers:
-        session.screen.notice(f"[{made.command}: {session.told(made)}]")
+    for offer in attached.offers:
+        session.screen.notice(f"[{offer.command}: {session.describe(offer)}]")
     offered = list(session.context.offers)
     session.context.offers += attached.offers
     try:
@@ -47,16 +47,16 @@ def say(session: Session, text: str, *, literal: bool) -> None:
 
 
 def run_command(session: Session, command: str, *, asked: bool = False) -> None:
-    """Run a command of the user's and offer its output, if it has any or is asked about."""
+    """Run a command of the user, and offer its output if it has any or if a question is about it."""
     ran = run(command, session.place, session.screen.command_output, session.screen.keyboard)
     session.place = ran.place
     session.typed += ran.typed.decode("utf-8", "replace")
-    told = [f"exit status {ran.status}"] if ran.status else []
+    notices = [f"exit status {ran.status}"] if ran.status else []
     if session.settings.output_tokens and (asked or has_output(ran)):
-        made = session.offered(ran)
-        gone = session.context.offer(made)
-        told.append(session.told(made))
-        if gone:
-            told.append(f"no longer on offer: {', '.join(one.command for one in gone)}")
-    if told:
-        session.screen.notice(f"[{'; '.join(told)}]")
+        offer = session.offered(ran)
+        removed = session.context.offer(offer)
+        notices.append(session.describe(offer))
+        if removed:
+            notices.append(f"no longer on offer: {', '.join(each.command for each in removed)}")
+    if notices:
+        session.screen.notice(f"[{'; '.join(notices)}]")

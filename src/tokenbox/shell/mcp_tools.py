@@ -1,4 +1,4 @@
-"""Tools of MCP servers, by the MCP SDK (the extra ``mcp``), in the shape that models are told of."""
+"""Tools of MCP servers in the form of chat completions, through the MCP SDK (the extra ``mcp``)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 CONNECT_SECONDS: Final = 15.0
 CALL_SECONDS: Final = 120.0
 _NAME: Final = re.compile(r"[A-Za-z0-9-]{1,24}")
-_UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]")
-_LONGEST_NAME: Final = 64  # of a function, for OpenAI
-_MOST_PAGES: Final = 20  # of a list of tools; a server that has more never ends it
+_INVALID: Final = re.compile(r"[^A-Za-z0-9_-]")
+_MAX_NAME: Final = 64  # OpenAI's limit for the name of a function
+_MAX_PAGES: Final = 20  # of a list of tools, so that a server cannot send them forever
 
 
 @dataclass(frozen=True, slots=True)
 class McpTool:
-    """A tool: the name models know it by, its server's own, and what models are told."""
+    """A tool: its name for models, its name on the server, and its schema."""
 
     name: str
     own_name: str
@@ -55,25 +55,25 @@ class McpTools:
         return {name: connection.tools for name, connection in self._connections.items()}
 
     def where(self, server: str) -> str:
-        """The command or address it was connected by."""
+        """Return the command or URL that the server was connected with."""
         return self._connections[server].where
 
     @property
     def schemas(self) -> list[Mapping[str, Any]]:
-        """All tools, as a request has them."""
+        """The schemas of all tools, as in a request."""
         return [tool.schema for tools in self.servers.values() for tool in tools]
 
     def knows(self, tool: str) -> bool:
         return any(tool == known.name for tools in self.servers.values() for known in tools)
 
     def connect(self, name: str, where: str, variables: Mapping[str, str], folder: str) -> Sequence[McpTool]:
-        """Start the server of a command line, or reach that of a URL: its tools.
+        """Start the server of a command line, or connect to a URL, and return its tools.
 
         Raises :class:`BadArguments`, :class:`McpFailed`, ``MissingExtra``.
         """
         if not _NAME.fullmatch(name):
             raise BadArguments(
-                f"{name!r} is not a name for a server: letters, digits and - only, at most 24."
+                f"{name!r} is not a valid name for a server: use at most 24 letters, digits and -."
             )
         if name in self._connections:
             raise BadArguments(f"{name} is connected already. First: :mcp disconnect {name}")
@@ -90,7 +90,7 @@ class McpTools:
         wait_for(_leave(connection))
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
-        """What the tool says, as text. Raises :class:`McpFailed`."""
+        """Call a tool and return its result as text. Raises :class:`McpFailed`."""
         for connection in self._connections.values():
             for known in connection.tools:
                 if known.name == tool:
@@ -104,19 +104,19 @@ class McpTools:
 
     async def _connect(self, name: str, where: str, variables: Mapping[str, str], folder: str) -> _Connection:
         try:
-            from mcp import Client  # noqa: PLC0415  # an extra, and it takes a second
+            from mcp import Client  # noqa: PLC0415  # an extra, and slow to import
         except ImportError:
             raise MissingExtra.of("connecting tool servers", "mcp") from None
         ready: asyncio.Future[_Connection] = asyncio.get_running_loop().create_future()
         leave = asyncio.Event()
 
         async def live() -> None:
-            # A connection is entered and left in one task, as the SDK asks.
+            # The SDK requires that one task opens and closes a connection.
             try:
-                # What a server says beside the protocol is for nobody in the middle of a conversation.
+                # The log of a server must not appear in the middle of a conversation.
                 with Path(os.devnull).open("w", encoding="utf-8") as log:  # noqa: ASYNC230  # it never waits
                     await serve(log)
-            except Exception as error:  # noqa: BLE001  # whatever a server can do wrong
+            except Exception as error:  # noqa: BLE001  # a server can fail in any way
                 if not ready.done():
                     ready.set_exception(_failed(f"the tool server {name} cannot be used", error))
 
@@ -158,7 +158,7 @@ def _transport(where: str, variables: Mapping[str, str], folder: str, log: TextI
 async def _list(server: str, client: Any) -> tuple[McpTool, ...]:  # noqa: ANN401
     tools: list[McpTool] = []
     cursor: str | None = None
-    for _ in range(_MOST_PAGES):
+    for _ in range(_MAX_PAGES):
         page = await client.list_tools(cursor=cursor)
         tools += [_tool(server, tool) for tool in page.tools]
         cursor = page.next_cursor
@@ -168,7 +168,7 @@ async def _list(server: str, client: Any) -> tuple[McpTool, ...]:  # noqa: ANN40
 
 
 def _tool(server: str, tool: Any) -> McpTool:  # noqa: ANN401
-    name = f"{server}__{_UNFIT.sub('_', tool.name)}"[:_LONGEST_NAME]
+    name = f"{server}__{_INVALID.sub('_', tool.name)}"[:_MAX_NAME]
     function: dict[str, Any] = {"name": name}
     if tool.description:
         function["description"] = tool.description
@@ -183,8 +183,8 @@ async def _call(connection: _Connection, tool: McpTool, arguments: Mapping[str, 
         )
     except Exception as error:  # noqa: BLE001
         raise _failed(f"the tool {tool.name} failed", error) from None
-    said = "\n".join(getattr(part, "text", None) or f"[{part.type}]" for part in result.content)
-    return f"error: {said}" if result.is_error else said
+    text = "\n".join(getattr(part, "text", None) or f"[{part.type}]" for part in result.content)
+    return f"error: {text}" if result.is_error else text
 
 
 async def _leave(connection: _Connection) -> None:
@@ -196,7 +196,7 @@ async def _leave(connection: _Connection) -> None:
 
 def _failed(what: str, error: BaseException) -> McpFailed:
     if isinstance(error, McpFailed | BadArguments | MissingExtra):
-        return error  # type: ignore[return-value]  # said already
+        return error  # type: ignore[return-value]  # it has a message of its own
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, FileNotFoundError):

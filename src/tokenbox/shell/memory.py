@@ -1,4 +1,4 @@
-"""Notes that every session is told: a text file of the user, one note a line, that may be edited by hand."""
+"""Notes for every session, in a text file of the user with one note per line; and project instructions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Memory:
-    """The notes in a file, read again each time: another shell may have written meanwhile."""
+    """The notes in a file. It is read each time, because another shell may have changed it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -31,10 +31,12 @@ class Memory:
         self._write([*self.notes, " ".join(note.split())])
 
     def drop(self, number: int) -> str:
-        """Forget the note of that number, from 1: it is returned. Raises :class:`NoSuchItem`."""
+        """Remove and return the note of that number, from 1. Raises :class:`NoSuchItem`."""
         notes = list(self.notes)
         if not 1 <= number <= len(notes):
-            raise NoSuchItem(f"there is no note {number}: there are {len(notes)}.", number=number)
+            raise NoSuchItem(
+                f"there is no note {number}; the number of notes is {len(notes)}.", number=number
+            )
         dropped = notes.pop(number - 1)
         self._write(notes)
         return dropped
@@ -47,7 +49,7 @@ class Memory:
             raise SessionFailed(f"{self.path} cannot be written: {error.strerror or error}.") from None
 
 
-# In the order in which they are looked for, in each folder on the way up to the root of the repository.
+# Files of instructions in the order of search, in each folder up to the root of the repository.
 NAMES: Final = ("AGENTS.md", "CLAUDE.md", ".github/copilot-instructions.md", "GEMINI.md")
 MAX_BYTES: Final = 256 * 1024
 
@@ -59,7 +61,7 @@ class Instructions:
 
 
 def find_instructions(folder: str) -> Instructions | None:
-    """The nearest instructions, from ``folder`` up to the root of its repository."""
+    """Return the nearest instructions, from ``folder`` up to the root of its repository."""
     here = Path(folder)
     for place in (here, *here.parents):
         for name in NAMES:
@@ -71,12 +73,12 @@ def find_instructions(folder: str) -> Instructions | None:
 
 
 def read_instructions(path: str) -> Instructions:
-    """The instructions in a file. Raises :class:`NoSuchItem`."""
+    """Read the instructions in a file. Raises :class:`NoSuchItem`."""
     try:
         with Path(path).open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise NoSuchItem(f"{path} cannot be read: {error.strerror or error}.", file=path) from None
     if len(data) > MAX_BYTES or b"\0" in data:
-        raise NoSuchItem(f"{path} is not a text of at most {MAX_BYTES:,} bytes.", file=path)
+        raise NoSuchItem(f"{path} is not a text file of at most {MAX_BYTES:,} bytes.", file=path)
     return Instructions(path, data.decode("utf-8", "replace").strip())

@@ -1,4 +1,4 @@
-"""The models a person has configured, the one in use, and who counts for it. A switch switches all."""
+"""The configured models, the current one, and its counter. Switching the model switches all of them."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from tokenbox.providers.counting import TokenCount
 
 KEYRING_SERVICE: Final = "tokenbox"
-_MOST_CACHED: Final = 4096
+_MAX_CACHED: Final = 4096
 
 
 class Models:
-    """``provider`` is always the client of the current model; what counts through it follows every switch.
+    """The configured models and the current one. ``provider`` is the client of the current model.
 
-    ``endpoint`` is a server that was asked for beside the settings: every model is then one of it, and no key
-    of the settings is sent there.
+    ``endpoint`` is the server of the command line: every model is then one of it, and no key of the settings
+    is sent there.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Models:
 
     @property
     def names(self) -> list[str]:
-        """The names of ``[models.NAME]``."""
+        """The NAME of each ``[models.NAME]``."""
         return self._config.names("models")
 
     @property
@@ -81,14 +81,14 @@ class Models:
         return self._provider
 
     def use(self, name: str) -> None:
-        """Talk to the model of that name, or of that id at ``--endpoint``.
+        """Switch to the model of that name, or of that id at ``--endpoint``.
 
         Raises :class:`ModelNotConfigured`.
         """
         try:
             target = self._target(name)
         except ModelNotConfigured:
-            # A model that the current server lists is one of it, with its key and its settings.
+            # A model that the current server lists is used with the current key and settings.
             if name not in self.listed():
                 raise
             target = replace(self.target, model=name, tokenizer=self._tokenizer(name))
@@ -98,17 +98,17 @@ class Models:
             self._provider.counter = self.local_counter()
 
     def use_first(self) -> None:
-        """The model of the settings, else the first there is; else none, and the shell says so when asked."""
-        said = self._config.value("model")
-        if said is not None:
-            self.use(str(said))
+        """Switch to the model of the settings, else to the first one that is listed or configured, if any."""
+        configured = self._config.value("model")
+        if configured is not None:
+            self.use(str(configured))
         elif self._endpoint is not None:
             self.use(self._listed_first())
         elif self.names:
             self.use(self.names[0])
 
     def listed(self) -> tuple[str, ...]:
-        """The models that the current server lists; none where it cannot be asked."""
+        """Return the models that the current server lists; empty if it cannot be reached."""
         if self.target.endpoint is None:
             return ()
         try:
@@ -117,17 +117,17 @@ class Models:
             return ()
 
     def probe_again(self) -> None:
-        """Forget what is known of servers, such as that one has no /tokenize: the next count asks again."""
+        """Forget what servers support, such as /tokenize, so that the next count probes again."""
         SESSION.forget()
         self._counts.clear()
 
     @property
     def label(self) -> str:
-        """The name, as short as a prompt likes it: servers of one model like to give its whole path."""
+        """The name without folders: servers of one model often use the path of its file."""
         return self.name.rstrip("/").rpartition("/")[2] if self.name.startswith(("/", ".")) else self.name
 
     def _listed_first(self) -> str:
-        """The first model that the server lists. Raises ``ProviderError``."""
+        """Return the first model that the server lists. Raises ``ProviderError``."""
         self.target = Target(self._endpoint, "")
         self.provider.target = self.target
         listed = self.provider.models()
@@ -139,21 +139,21 @@ class Models:
 
     def _target(self, name: str) -> Target:
         connection = self._config.connection(name)
-        endpoint = self._endpoint
-        if connection is None and endpoint is None:
-            raise self._unknown(name)
-        policy = self._config.policy_for(name)
-        where = connection.endpoint if connection is not None and endpoint is None else endpoint
-        wait = self._config.value("tokenize.timeout")
+        endpoint, key = self._endpoint, None
+        if endpoint is None:
+            if connection is None:
+                raise self._unknown(name)
+            endpoint, key = connection.endpoint, self.keys.of(connection)
+        timeout = self._config.value("tokenize.timeout")
         return Target(
-            where,
+            endpoint,
             self._config.model_id(name),
             "auto" if connection is None else connection.kind,
-            None if connection is None or endpoint is not None else self.keys.of(connection),
+            key,
             self._tokenizer(name),
             use_tokenize_endpoint=bool(self._config.value("tokenize.use_endpoint")),
-            context_window=policy.max_ctx,
-            bounds=replace(Bounds(), probe_seconds=float(cast("Decimal", wait))),
+            context_window=self._config.policy_for(name).max_ctx,
+            bounds=replace(Bounds(), probe_seconds=float(cast("Decimal", timeout))),
         )
 
     def _unknown(self, name: str) -> ModelNotConfigured:
@@ -161,23 +161,23 @@ class Models:
         if near:
             hint = f"Did you mean {near[0]}?"
         elif self.names:
-            hint = f"There are: {', '.join(self.names)}."
+            hint = f"Configured models: {', '.join(self.names)}."
         else:
-            hint = 'Write it to your settings, as [models.NAME] with endpoint = "http://127.0.0.1:8080".'
+            hint = 'Add [models.NAME] with endpoint = "http://127.0.0.1:8080" to your settings.'
         return ModelNotConfigured(f"no model {name!r} is configured. {hint}", name=name)
 
     def count_text(self, text: str) -> TokenCount:
-        """The tokens of ``text`` for the current model. Never raises; a text is counted once."""
+        """Count ``text`` for the current model. Counts are cached. Never raises."""
         return self._counted(("text", text), lambda: self.provider.counted_text(text))
 
     def count_request(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
     ) -> TokenCount:
-        """The tokens of a whole request for the current model; none of nothing."""
+        """Count a whole request for the current model. An empty request has 0 tokens."""
         if not messages and not tools:
             return NOTHING
-        said = json.dumps([messages, tools], ensure_ascii=False)
-        counted = self._counted(("request", said), lambda: self.provider.count(messages, tools))
+        text = json.dumps([messages, tools], ensure_ascii=False)
+        counted = self._counted(("request", text), lambda: self.provider.count(messages, tools))
         if counted.exact and not self.calibration.trusts(self._counted_for()):
             return replace(counted, exact=False)
         return counted
@@ -185,32 +185,32 @@ class Models:
     def counted_before(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
     ) -> TokenCount | None:
-        """The count of a request, if that takes no question to the server; None if it would."""
+        """Return the count of a request, or None if that would ask the server."""
         if messages and self.target.counts_on_server:
-            said = json.dumps([messages, tools], ensure_ascii=False)
-            if (self.target, "request", said) not in self._counts:
+            text = json.dumps([messages, tools], ensure_ascii=False)
+            if (self.target, "request", text) not in self._counts:
                 return None
         return self.count_request(messages, tools)
 
     def count_here(self, text: str) -> TokenCount:
-        """About the tokens of a text, without asking the server."""
+        """Count a text without asking the server."""
         return local_count(text, self.target)
 
     def compare(self, counted: TokenCount, reported: int | None) -> list[str]:
-        """Compare a count with what the server reported for it: what a person should be told."""
+        """Compare a count with the one that the server reported, and return warnings for the user."""
         count = count_of(counted)
-        left = unread(count, reported)
-        said = []
-        if left is not None:
-            said.append(
-                f"{self.label} read {reported:,} prompt tokens where {counted} were sent: it seems to have "
-                f"dropped about {left:,}. Lower :budget, or give the server a larger window"
-            )
+        dropped = unread(count, reported)
         difference = self.calibration.compare(self._counted_for(), count, reported)
-        return [*said, *([] if difference is None or said else [str(difference)])]
+        if dropped is not None:
+            warning = (
+                f"{self.label} read {reported:,} prompt tokens where {counted} were sent: it seems to have "
+                f"dropped about {dropped:,}. Lower :budget, or give the server a larger window"
+            )
+            return [warning]
+        return [] if difference is None else [str(difference)]
 
     def verdict(self, count: Count, budget: int) -> Verdict:
-        """What the policy says of a request of that count: by the model's window, else by the budget."""
+        """Return the guard's verdict on a count, by the model's window, else by the budget."""
         limits = self.limits()
         if limits is None:
             return guard(count, GuardLimits(budget), Uncertain.ALLOW)
@@ -221,39 +221,39 @@ class Models:
         counter = "server" if target.counts_on_server else target.tokenizer or "none"
         return CountedFor(counter, target.model, target.endpoint or "")
 
-    def _counted(self, what: tuple[str, str], count: Callable[[], TokenCount]) -> TokenCount:
-        key = (self.target, *what)
+    def _counted(self, counted: tuple[str, str], count: Callable[[], TokenCount]) -> TokenCount:
+        key = (self.target, *counted)
         if key not in self._counts:
             found = count()
-            # An estimate of a server that was only busy is not kept: it may count the next time.
+            # An estimate is not cached if the server may only be busy and can count the next time.
             if not found.exact and self.target.counts_on_server:
                 return found
-            if len(self._counts) >= _MOST_CACHED:
+            if len(self._counts) >= _MAX_CACHED:
                 self._counts.clear()
             self._counts[key] = found
         return self._counts[key]
 
     def check_key(self) -> None:
-        """Raises :class:`KeyNotSent` if the model needs a key that is not there."""
+        """Raise :class:`KeyNotSent` if the model needs a key that is not set."""
         connection = None if self._endpoint is not None else self._config.connection(self.name)
         if connection is None or self.target.key is not None:
             return
-        where, how = connection.key_env, "export it before you start"
-        if where is None:
-            where, how = connection.keyring, f"keyring set {KEYRING_SERVICE} {connection.keyring}"
-        if where is not None:
-            raise KeyNotSent(f"the key {where} of {self.name} is not set: {how}.", model=self.name)
+        name, remedy = connection.key_env, "export it before you start"
+        if name is None:
+            name, remedy = connection.keyring, f"keyring set {KEYRING_SERVICE} {connection.keyring}"
+        if name is not None:
+            raise KeyNotSent(f"the key {name} of {self.name} is not set: {remedy}.", model=self.name)
 
     def limits(self) -> GuardLimits | None:
-        """What a request to the current model must keep to; None if its window is not known."""
-        said = self._config.server_said(self.name) if self.name else ModelLimits()
+        """Return the limits of a request to the current model, or None if its window is unknown."""
+        reported = self._config.server_said(self.name) if self.name else ModelLimits()
         if self.target.endpoint is not None:
             with suppress(TokenboxError):
-                said = self.provider.capabilities().discovered
+                reported = self.provider.capabilities().discovered
         figures = resolve_figures(
             self.target.model,
             settings=self._config.stated(self.name) if self.name else Stated(),
-            server=said,
+            server=reported,
             corrections=self._config.catalog_limits(),
         )
         return None if figures.context_window is None else GuardLimits.of_model(figures)
@@ -264,15 +264,15 @@ class Models:
 
     @property
     def output_reserve(self) -> int | None:
-        """The most tokens of an answer, as the settings have it."""
+        """The output reserve of the settings: the largest answer in tokens."""
         return self._config.policy_for(self.name).reserve_out if self.name else None
 
     def price(self, on: date) -> Price | None:
-        """What the current model costs on a day, None if it is unpriced."""
+        """Return the price of the current model on a day, or None if it is unpriced."""
         return price(self.target.model, on, configured=self._config.catalog_prices())
 
     def local_counter(self) -> RequestCounter | None:
-        """What counts a request to the current model here; None where its vocabulary cannot be used."""
+        """Return the local counter of the current model, or None if its vocabulary cannot be loaded."""
         counting = self._config.counting(self.name) if self.name else Counting()
         try:
             return counters_for(self.target.model, replace(counting, baselines=None)).counter
@@ -280,7 +280,7 @@ class Models:
             return None
 
     def _tokenizer(self, name: str) -> str | None:
-        """The local tokenizer of a model: its own setting, else its family's, else a baseline in use."""
+        """Return the local tokenizer of a model: by setting, else by family, else an enabled baseline."""
         counting = self._config.counting(name)
         if counting.named is not None:
             return str(counting.named)
@@ -293,18 +293,18 @@ class Models:
 
 
 def count_of(counted: TokenCount) -> Count:
-    """A count of the current model as the count of a request."""
+    """Convert the count of a provider to the count of a request."""
     by = By(counted.source) if counted.source in set(By) else By.SERVER
     return Count(counted.value, counted.exact, counted.value, by)
 
 
 def bounded(count: Count, request: Request) -> Count:
-    """The count of a request, with its bound where it is an estimate."""
+    """Return the count with an upper bound, if it is an estimate."""
     return count if count.exact else replace(count, at_most=max(count.total, Bound(None).request(request)))
 
 
 class CurrentCounter:
-    """Counts a conversation whole, as the current model does at each call: it follows every switch."""
+    """Counts whole requests of a conversation for whatever model is current at the time of the call."""
 
     def __init__(self, models: Models) -> None:
         self._models = models
@@ -312,10 +312,10 @@ class CurrentCounter:
 
     @property
     def identity(self) -> TokenizerIdentity:
-        """Who counts now. Another model is another, and so is an estimate in the place of a count."""
+        """The current counter. It changes with the model, and when an estimate replaces a count."""
         target = self._models.target
-        said = f"{target.endpoint} {target.model} {target.tokenizer} {target.use_tokenize_endpoint}"
-        return TokenizerIdentity(target.model, "", hashlib.sha256(said.encode()).hexdigest(), self._exact)
+        text = f"{target.endpoint} {target.model} {target.tokenizer} {target.use_tokenize_endpoint}"
+        return TokenizerIdentity(target.model, "", hashlib.sha256(text.encode()).hexdigest(), self._exact)
 
     def count_request(self, request: Request) -> Count:
         messages = [message.to_dict(declared=False) for message in request.messages]
@@ -324,12 +324,12 @@ class CurrentCounter:
         return bounded(count_of(counted), request)
 
     def item_size(self, item: Item) -> int:
-        """About what an item adds: its texts, without its markers."""
+        """Return the approximate size of an item: its texts, without its markers."""
         return sum(self._models.count_text(message.counted_text).value for message in item.messages)
 
 
 class ModelKeys:
-    """The keys of the configured models: from the environment or the keyring, and from nowhere else."""
+    """The API keys of the configured models, from the environment or the keyring only."""
 
     def __init__(self, config: Config, variables: Mapping[str, str]) -> None:
         self._config, self._variables = config, variables
@@ -340,55 +340,55 @@ class ModelKeys:
                 self._look_up("key_env", str(variable))
 
     def of(self, connection: Connection) -> ApiKey | None:
-        """The key of a model, None if it needs none. Raises :class:`KeyNotSent`, ``InvalidTarget``.
+        """Return the key of a model, or None if it needs none. Raises :class:`KeyNotSent`, ``InvalidTarget``.
 
-        A folder that somebody else wrote must not send a key of this user to a server of its choice.
+        The settings of a folder, which others may have written, must not send a key to a server of their
+        choice.
         """
-        kind, where = (
-            ("key_env", connection.key_env) if connection.key_env else ("keyring", connection.keyring)
-        )
-        if where is None:
+        kind = "key_env" if connection.key_env else "keyring"
+        name = connection.key_env or connection.keyring
+        if name is None:
             return None
         setting = self._config.setting(("models", connection.name, "endpoint"))
-        if not may_have_key(setting, where):
+        if not may_have_key(setting, name):
             host = urlsplit(connection.endpoint or "").hostname
             raise KeyNotSent(
-                f"the key {where} is not sent to {host}: that address comes from {setting.source}, which "
-                f"others may have written. If you trust it, put [models.{connection.name}] into your own "
+                f"the key {name} is not sent to {host}: that address comes from {setting.source}, which "
+                f"others may have written. If you trust it, add [models.{connection.name}] to your own "
                 "settings.",
                 model=connection.name,
                 host=host,
             )
-        return self._look_up(kind, where)
+        return self._look_up(kind, name)
 
     def hidden_in(self, text: str) -> str:
-        """``text`` without any key that is known here."""
+        """Return ``text`` with every known key hidden."""
         for key in self._found.values():
             if key is not None:
                 text = key.hidden_in(text)
         return text
 
     def unfinished(self, text: str) -> int:
-        """How many characters at the end of ``text`` may be the beginning of a key."""
+        """Return the number of characters at the end of ``text`` that may be the beginning of a key."""
         keys = [key.reveal() for key in self._found.values() if key is not None]
         longest = min(len(text), max((len(key) for key in keys), default=0))
-        ends = (size for size in range(longest, 0, -1) if any(key.startswith(text[-size:]) for key in keys))
-        return next(ends, 0)
+        sizes = (size for size in range(longest, 0, -1) if any(key.startswith(text[-size:]) for key in keys))
+        return next(sizes, 0)
 
     def without(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """The variables without those that hold a key."""
+        """Return the variables without those that contain a key."""
         return {name: value for name, value in variables.items() if self.hidden_in(value) == value}
 
-    def _look_up(self, kind: str, where: str) -> ApiKey | None:
-        if (kind, where) not in self._found:
-            value = self._variables.get(where) if kind == "key_env" else _from_keyring(where)
-            self._found[kind, where] = ApiKey(value) if value and value.strip() else None
-        return self._found[kind, where]
+    def _look_up(self, kind: str, name: str) -> ApiKey | None:
+        if (kind, name) not in self._found:
+            value = self._variables.get(name) if kind == "key_env" else _from_keyring(name)
+            self._found[kind, name] = ApiKey(value) if value and value.strip() else None
+        return self._found[kind, name]
 
 
 def _from_keyring(entry: str) -> str | None:
     try:
-        import keyring  # noqa: PLC0415  # only where one is used
+        import keyring  # noqa: PLC0415  # an extra
     except ImportError:
         raise MissingExtra.of("reading keys from the keyring", "shell") from None
     from keyring.errors import KeyringError  # noqa: PLC0415
@@ -397,7 +397,7 @@ def _from_keyring(entry: str) -> str | None:
         return keyring.get_password(KEYRING_SERVICE, entry)
     except KeyringError as error:
         raise KeyNotSent(
-            f"the keyring cannot be read ({type(error).__name__}), so the key {entry} is not known. "
+            f"the keyring cannot be read ({type(error).__name__}), so the key {entry} is unknown. "
             "Unlock it, or use key_env.",
             entry=entry,
         ) from None

@@ -1,4 +1,4 @@
-"""The output of a command, as it is offered to the context: head and tail, within its own budget."""
+"""The output of a command as an offer to the context: head and tail, within a budget of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OutputOffer:
-    """``text`` is what the model is told, with the command; ``whole`` is the tokens its output had."""
+    """``text``: the command and its output. ``whole``, ``kept``: tokens before and after cutting."""
 
     command: str
     text: str
@@ -30,33 +30,33 @@ class OutputOffer:
 
 
 def has_output(ran: Ran) -> bool:
-    """Whether there is something to offer: more than blanks and the place of a full-screen program."""
+    """Return True if there is something to offer: more than blanks and marks of full-screen programs."""
     text = readable(ran.output)
     return text is None or bool(text.replace(FULL_SCREEN, "").strip())
 
 
 def offer(ran: Ran, budget: int, tokenizer: Tokenizer, hide: Callable[[str], str]) -> OutputOffer:
-    """What is told of a command that has ended, its output cut to ``budget`` tokens.
+    """Return the offer of a command that has ended, its output cut to ``budget`` tokens.
 
-    ``hide`` takes out what no model is to see.
+    ``hide`` removes secrets.
     """
     text = readable(ran.output)
     if text is None:
-        said = f"[{ran.output.size:,} bytes that are not text]"
-        return OutputOffer(ran.command, _told(hide(ran.command), said, ran.status), 0, 0, binary=True)
-    from tokenbox.content.lenses.lines import ends_tokens  # noqa: PLC0415  # not before the first prompt
+        size = f"[{ran.output.size:,} bytes that are not text]"
+        return OutputOffer(ran.command, _transcript(hide(ran.command), size, ran.status), 0, 0, binary=True)
+    from tokenbox.content.lenses.lines import ends_tokens  # noqa: PLC0415  # not needed for the first prompt
 
     text = hide(text).strip("\n")
     whole = tokenizer.count(text)
     kept = ends_tokens(text, budget, tokenizer)
     return OutputOffer(
         ran.command,
-        _told(hide(ran.command), kept if text else "[no output]", ran.status),
+        _transcript(hide(ran.command), kept if text else "[no output]", ran.status),
         whole,
         whole if kept == text else tokenizer.count(kept),
     )
 
 
-def _told(command: str, output: str, status: int) -> str:
-    ended = f"\n[exit status {status}]" if status else ""
-    return f"$ {command}\n{output}{ended}"
+def _transcript(command: str, output: str, status: int) -> str:
+    failure = f"\n[exit status {status}]" if status else ""
+    return f"$ {command}\n{output}{failure}"

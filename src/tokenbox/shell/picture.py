@@ -1,4 +1,4 @@
-"""What fills the budget, as a picture: one bar for all of it, and one for each kind of item."""
+"""A picture of the budget: one bar for all of it, and one for each kind of item."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from tokenbox.providers.counting import TokenCount
     from tokenbox.shell.context import ContextRow
 
-FULL: Final = 80  # percent from which on a person is warned
+FULL: Final = 80
+"""The percentage of the budget from which the user is warned."""
 _STYLES: Final = {
     ContextKind.SYSTEM: Style.CRITICAL,
     ContextKind.PROJECT: Style.CRITICAL,
@@ -28,18 +29,18 @@ _STYLES: Final = {
     ContextKind.OFFER: Style.TRUNCATED,
     ContextKind.TEMPLATE: Style.CRITICAL,
 }
-_MOST: Final = 100
+_MAX_CELLS: Final = 100
 
 
 def picture(items: Sequence[ContextRow], total: TokenCount, budget: int, width: int) -> list[Line]:
-    """The lines, none wider than ``width`` columns."""
+    """Return the lines, at most ``width`` columns wide."""
     sizes: dict[ContextKind, int] = {}
     for item in items:
         sizes[item.kind] = sizes.get(item.kind, 0) + max(0, item.tokens)
     scale = max(budget, total.value, 1)
-    room = max(8, min(width - 2, _MOST))
+    room = max(8, min(width - 2, _MAX_CELLS))
     free = max(0, budget - total.value)
-    # Cells add up to the bar, whatever is rounded.
+    # Rounded so that the cells add up to the width of the bar.
     cells = largest_remainder(room, [*sizes.values(), free])
     bar = [
         Span(UNICODE.bars[_STYLES[kind]] * n, _STYLES[kind]) for kind, n in zip(sizes, cells, strict=False)
@@ -48,32 +49,24 @@ def picture(items: Sequence[ContextRow], total: TokenCount, budget: int, width: 
     about = "" if total.exact else "~"
     share = percent(total.value, budget)
     over = total.value > budget * FULL // 100
-    head = [
-        Span(
-            f"{about}{total.value:,} of {budget:,} tokens, {share}", Style.DROPPED if over else Style.STRONG
-        ),
-        Span(f"  {free:,} free", Style.FREE),
-    ]
+    used = f"{about}{total.value:,} of {budget:,} tokens, {share}"
+    head = [Span(used, Style.DROPPED if over else Style.STRONG), Span(f"  {free:,} free", Style.FREE)]
     names = max((len(kind.value) for kind in sizes), default=0)
     figures = max((len(f"{about}{size:,}") for size in sizes.values()), default=0)
     left = max(0, min(40, width - names - figures - 9))
     rows: list[Line] = []
     for kind, size in sizes.items():
         length = -(-size * left // scale)
-        rows.append(
-            [
-                Span(f"{kind.value:<{names}}  {f'{about}{size:,}':>{figures}} {percent(size, scale):>4} "),
-                Span(UNICODE.bars[_STYLES[kind]] * length, _STYLES[kind]),
-            ]
-        )
+        text = f"{kind.value:<{names}}  {f'{about}{size:,}':>{figures}} {percent(size, scale):>4} "
+        rows.append([Span(text), Span(UNICODE.bars[_STYLES[kind]] * length, _STYLES[kind])])
     return [head, bar, *rows]
 
 
 def warning(total: TokenCount, budget: int) -> str | None:
-    """What to say once the context is nearly full; None before that."""
+    """Return a warning if the context is nearly full, else None."""
     if budget == 0 or total.value * 100 <= budget * FULL:
         return None
     return (
-        f"the context is {percent(total.value, budget)} full; soon the oldest leaves. "
-        ":compact sums it up, :budget raises it"
+        f"the context is {percent(total.value, budget)} full; the oldest messages will be evicted soon. "
+        ":compact summarizes them, :budget raises the budget"
     )

@@ -1,4 +1,4 @@
-"""Commands that the model proposes. Each runs only when the person approves, or has allowed it beforehand."""
+"""Commands that the model proposes. Each runs only if the user approves or has allowed it in the settings."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ RUN_COMMAND: Final[Mapping[str, Any]] = {
         },
     },
 }
-# With one of these a command can do more than its first words say.
-_MORE: Final = re.compile(r"[;&|<>`$(){}\n\r\\!*?\[\]~#]")
+# Shell syntax with which a command can do more than its first words.
+_SHELL_SYNTAX: Final = re.compile(r"[;&|<>`$(){}\n\r\\!*?\[\]~#]")
 
 
 def arguments_of(text: str) -> Mapping[str, Any] | None:
-    """The arguments a model wrote; None if they are not a JSON object."""
+    """Parse the arguments of a tool call; None if they are not a JSON object."""
     try:
         value = json.loads(text or "{}")
     except (ValueError, RecursionError):
@@ -37,15 +37,15 @@ def arguments_of(text: str) -> Mapping[str, Any] | None:
 
 
 def is_allowed(command: str, allowed: Iterable[str]) -> bool:
-    """Whether the user's own list allows ``command``.
+    """Return True if the user's own list allows ``command``.
 
-    An entry allows itself. It also allows more words behind its own, but only in a command that the shell
-    takes for plain words: ``git log`` allows ``git log -3`` and not ``git log; rm x`` or ``git log > x``.
+    An entry allows itself, and itself followed by plain words: ``git log`` allows ``git log -3`` but not
+    ``git log; rm x`` or ``git log > x``.
     """
     entries = list(allowed)
     if command in entries:
         return True
-    if _MORE.search(command):
+    if _SHELL_SYNTAX.search(command):
         return False
     try:
         words = shlex.split(command)

@@ -1,4 +1,4 @@
-"""What outlives the process: the session's messages, and what its calls used. Written as it happens."""
+"""The stored part of a session: its messages and its calls. Everything is written as it happens."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class SessionRecord:
-    """The session in the store. ``open_store`` None: nothing is kept.
+    """The session in the store. ``open_store``: None stores nothing.
 
-    A session is stored from its first message on. If the store fails, that is told once and the session goes
-    on without it: a full disk is not a reason to lose a conversation.
+    A session is stored from its first message on. If the store fails, the user is told once and the session
+    continues without it: a full disk is no reason to lose a conversation.
     """
 
     open_store: Callable[[], Store] | None
     now: Callable[[], datetime]
     new_id: Callable[[], str]
     hide: Callable[[str], str]
-    tell: Callable[[str], None]
+    notify: Callable[[str], None]
     model: Callable[[], str | None]
     settings: Callable[[], Mapping[str, object]]
     project: str | None = None
@@ -51,7 +51,7 @@ class SessionRecord:
         """The store, opened on first use. Raises ``StoreError``; without one, :class:`TokenboxError`."""
         if self._store is None:
             if self.open_store is None:
-                raise TokenboxError("this session is not kept, as --no-save or a failing store has it.")
+                raise TokenboxError("this session is not stored: --no-save was given, or the store failed.")
             self._store = self.open_store()
         return self._store
 
@@ -61,27 +61,27 @@ class SessionRecord:
 
     @property
     def stored(self) -> StoredSession | None:
-        """The session in the store, None as long as nothing was said."""
+        """The session in the store; None before the first message."""
         return self._session
 
     def sessions(self) -> list[SessionInfo]:
-        """All stored sessions, what was used last first."""
+        """Return all stored sessions, the last used first."""
         return self.store.sessions.list()
 
-    def go_on_with(self, session: StoredSession, calls: Iterable[Call]) -> None:
+    def resume(self, session: StoredSession, calls: Iterable[Call]) -> None:
         self._session, self.name = session, session.info.name
         self.ledger = Ledger(calls)
 
     def leave(self) -> None:
-        """What comes now is a new session."""
+        """Start a new session."""
         self._session, self.name = None, None
         self.positions, self.summary_position = {}, None
 
     def append(self, numbered: Mapping[int, Message], count: Callable[[str], TokenCount]) -> None:
-        """Write messages, by their numbers in the conversation; when this returns they are on disk."""
+        """Write messages, by their numbers in the conversation. They are on disk when this returns."""
         if not self.kept:
             return
-        from tokenbox.store.turns import Turn  # noqa: PLC0415  # the store is imported when it is used
+        from tokenbox.store.turns import Turn  # noqa: PLC0415  # the store is imported on first use
 
         turns = []
         for message in numbered.values():
@@ -97,7 +97,7 @@ class SessionRecord:
         self._write(write)
 
     def results(self) -> dict[str, str]:
-        """The tool results of the session, also of those that left, by their handles."""
+        """Return all tool results of the session by their handles, including evicted ones."""
         if self._session is None:
             return {}
         messages = [Message.of(turn.message) for turn in self._session.turns(all_states=True)]
@@ -105,7 +105,7 @@ class SessionRecord:
         return {handle_of(text): text for text in texts}
 
     def mark(self, numbers: Iterable[int], state: str) -> None:
-        """Say of messages that they are ``evicted`` or ``dropped``; they stay in the record."""
+        """Mark messages as ``evicted`` or ``dropped``. They stay in the record."""
         positions, session = self._positions(numbers), self._session
         if positions and session is not None:
             from tokenbox.store.turns import TurnState  # noqa: PLC0415
@@ -113,9 +113,9 @@ class SessionRecord:
             self._write(lambda: session.mark(positions, TurnState(state)))
 
     def summarize(self, numbers: Iterable[int], summary: str) -> None:
-        """Put a summary in the place of messages and of the summary before."""
-        before = [] if self.summary_position is None else [self.summary_position]
-        positions = [*before, *self._positions(numbers)]
+        """Replace messages, and the previous summary, by a summary."""
+        previous = [] if self.summary_position is None else [self.summary_position]
+        positions = [*previous, *self._positions(numbers)]
         if self._session is None or not positions:
             return
         from tokenbox.store.turns import Turn  # noqa: PLC0415
@@ -134,9 +134,9 @@ class SessionRecord:
                 self._write(lambda at=position: session.pin(at, pinned=pinned))  # type: ignore[misc]
 
     def settings_changed(self) -> None:
-        """Another model or budget."""
-        if self._session is not None:
-            session = self._session
+        """Write the current model and settings."""
+        session = self._session
+        if session is not None:
             self._write(lambda: session.change(self.now(), model=self.model(), settings=self.settings()))
 
     def rename(self, name: str) -> None:
@@ -145,26 +145,26 @@ class SessionRecord:
         self.name = name
 
     def call(self, call: Call) -> None:
-        """Write a call: before it is sent, and again when it has ended."""
+        """Write a call. Used before it is sent, and again when it has ended."""
         self.last_call = call
         self.ledger.record(call)
         if self.kept:
             self._write(lambda: self.store.calls.record(call))
 
     def spent(self) -> Totals:
-        """What this session has cost, with the calls that another shell made in it."""
+        """Return the totals of this session, including calls that another shell made in it."""
         if self._session is not None and self.kept:
-            from tokenbox.store.calls import CallSpan  # noqa: PLC0415  # the store is imported when it is used
+            from tokenbox.store.calls import CallSpan  # noqa: PLC0415  # the store is imported on first use
 
             span = CallSpan(session=self._session.info.id)
             self._write(lambda: [self.ledger.record(call) for call in self.store.calls.each(span)])  # type: ignore[func-returns-value]
         return self.ledger.total
 
     def spent_today(self) -> Totals:
-        """What all calls of this day (UTC) have cost, of whatever session."""
+        """Return the totals of all calls of this day (UTC), in any session."""
         if not self.kept:
             return self.ledger.total
-        from tokenbox.store.calls import CallSpan  # noqa: PLC0415  # the store is imported when it is used
+        from tokenbox.store.calls import CallSpan  # noqa: PLC0415  # the store is imported on first use
 
         midnight = self.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         found: list[Totals] = []
@@ -192,11 +192,11 @@ class SessionRecord:
         return self._session
 
     def _catch_up(self) -> None:
-        """Another shell has written to this session: go on behind what it wrote."""
-        assert self._session is not None  # noqa: S101  # one that changed is open
+        """Continue after the messages that another shell has written to this session."""
+        assert self._session is not None  # noqa: S101  # SessionChanged is about an open session
         self._session = self.store.sessions.open(self._session.info.id)
         if not self._shared:
-            self.tell("[another shell has this session, too; both use it, and it keeps what either says]")
+            self.notify("[another shell uses this session too; the messages of both are stored]")
         self._shared = True
 
     @property
@@ -207,7 +207,7 @@ class SessionRecord:
         return [self.positions[number] for number in numbers if number in self.positions]
 
     def _write(self, write: Callable[[], object]) -> None:
-        from tokenbox.store.errors import SessionChanged  # noqa: PLC0415  # the store is imported when it is used
+        from tokenbox.store.errors import SessionChanged  # noqa: PLC0415  # the store is imported on first use
 
         try:
             try:
@@ -217,4 +217,4 @@ class SessionRecord:
                 write()
         except TokenboxError as error:
             self.open_store = None
-            self.tell(f"From here on this session is not kept: {error.message}")
+            self.notify(f"From here on this session is not stored: {error.message}")

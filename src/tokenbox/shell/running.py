@@ -1,11 +1,11 @@
-"""Runs a command as a shell would, one after the other: folder, environment and status carry over.
+"""Runs commands one after the other, as a shell does: folder, environment and status carry over.
 
-Each command runs in a shell of its own, which at its end reports where it was and what it had exported; so
-``cd``, ``export``, ``unset`` and ``VAR=x command`` are the shell's own, quoting and all. Shell variables that
-are not exported, functions and aliases end with their line.
+Each command runs in a new shell, which reports its folder and exported variables when it ends. So ``cd``,
+``export``, ``unset`` and ``VAR=x command`` behave as in that shell. Unexported variables, functions and
+aliases last for one line.
 
-On a terminal the command has a pseudo-terminal: it has colours and pagers, asks for passwords, and Ctrl-C
-reaches it and nobody else. Elsewhere it has a pipe and no input.
+On a terminal, the command gets a pseudo-terminal: it can use colours and pagers and ask for passwords, and
+Ctrl-C reaches only the command. Elsewhere it gets a pipe and no input.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Shells that understand the script below; the user's own may be another, such as fish.
+# Shells that can run the script below; the user's own may be another, such as fish.
 _POSIX_SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash"})
-# $1 command, $2 status before it, $3 descriptor for the report, $4 env(1), $5 terminal or nothing.
-# dash cannot redirect to descriptors over 9, so the report goes to its file.
+# $1 command, $2 previous status, $3 descriptor of the report, $4 path of env(1), $5 terminal or empty.
+# The report is written to /dev/fd, because dash cannot redirect to descriptors over 9.
 _SCRIPT: Final = """\
 if [ -n "$5" ]; then exec <"$5" >"$5" 2>&1; fi
 trap '__status=$?; { printf "%s\\0" "$PWD"; "$4" -0; } >"/dev/fd/$3" 2>/dev/null; exit $__status' EXIT
@@ -38,10 +38,10 @@ __restore() { return "$1"; }
 __restore "$2"
 eval "$1"
 """
-_OURS: Final = frozenset({"_", "SHLVL", "__status"})  # of the reporting shell, not of the user
+_SHELL_VARIABLES: Final = frozenset({"_", "SHLVL", "__status"})  # of the reporting shell, not of the user
 _CHUNK: Final = 65_536
-_LOOK_SECONDS: Final = 0.05  # how often to see whether a command that left others behind has ended
-# Without SIGKILL, as on Windows, nothing here runs, but `tokenbox ask` may import it.
+_POLL_SECONDS: Final = 0.05  # the interval of checks whether a command with background children has ended
+# Windows has no SIGKILL. Nothing here runs there, but `tokenbox ask` imports it.
 _KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 _INTERRUPTS: Final = (signal.SIGINT, signal.SIGINT, signal.SIGTERM, _KILL)
 _NOT_FOUND, _SIGNALLED = 127, 128
@@ -49,18 +49,18 @@ _NOT_FOUND, _SIGNALLED = 127, 128
 
 @dataclass(frozen=True, slots=True)
 class WorkingPlace:
-    """Where commands run: the folder, the exported variables, and the status of the command before."""
+    """The state between commands: the folder, the exported variables, and the status of the last command."""
 
     folder: str
     variables: Mapping[str, str]
     status: int = 0
 
     def path(self, name: str) -> str:
-        """A file's name as the user means it here: relative to this folder, ``~`` is home."""
-        return os.path.join(self.folder, os.path.expanduser(name))  # noqa: PTH111, PTH118  # for any text
+        """Resolve the name of a file, relative to this folder; ``~`` is the home folder."""
+        return os.path.join(self.folder, os.path.expanduser(name))  # noqa: PTH111, PTH118  # never raises
 
     def has(self, program: str) -> bool:
-        """Whether a command of this name can be run here."""
+        """Return True if a command of this name can be run here."""
         if program in _BUILTINS:
             return True
         path = os.path.join(self.folder, program) if "/" in program else program  # noqa: PTH118  # as the shell does
@@ -69,9 +69,9 @@ class WorkingPlace:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A command that has ended. ``place`` is where the next one runs.
+    """A command that has ended. ``place``: the state for the next one.
 
-    ``typed`` is what was typed meanwhile and the command did not read: it is for the next prompt.
+    ``typed``: input that was typed meanwhile and that the command did not read, for the next prompt.
     """
 
     command: str
@@ -87,45 +87,31 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Keyboard:
-    """The terminal a command is run on behalf of: its descriptor, and how to ask for its size."""
+    """The user's terminal: its descriptor, and a function that returns its size."""
 
     descriptor: int
     size: Callable[[], os.terminal_size] = field(default=shutil.get_terminal_size)
 
 
-# What is not a program of its own but a person would run.
+# Commands that are part of the shell.
 _BUILTINS: Final = frozenset(
-    {".", "alias", "cd", "command", "echo", "eval", "exit", "export", "for", "if", "printf", "pwd", "read"}
-    | {
-        "set",
-        "source",
-        "test",
-        "time",
-        "trap",
-        "type",
-        "ulimit",
-        "umask",
-        "unset",
-        "until",
-        "while",
-        "{",
-        "(",
-    }
+    {".", "{", "(", "alias", "cd", "command", "echo", "eval", "exit", "export", "for", "if", "printf", "pwd"}
+    | {"read", "set", "source", "test", "time", "trap", "type", "ulimit", "umask", "unset", "until", "while"}
 )
 
 
 def run(
     command: str, place: WorkingPlace, show: Callable[[bytes], None], keyboard: Keyboard | None = None
 ) -> Ran:
-    """Run ``command`` and hand its output, both streams in order, to ``show`` as it comes.
+    """Run ``command`` and pass its output, both streams in order, to ``show`` as it arrives.
 
-    Never raises for what the command does: a status is a status. An interrupt (Ctrl-C) is passed to the
-    command; the third within one command ends it for good.
+    A command that fails is not an error: its status says so. Ctrl-C interrupts the command; from the third
+    one on, it is terminated and then killed.
     """
     started = time.monotonic()
     output, report = Capture(), bytearray()
     if not os.path.isdir(place.folder):  # noqa: PTH112
-        return _impossible(command, place, show, f"{place.folder} is not a folder any more: cd to another.\n")
+        return _not_run(command, place, show, f"{place.folder} no longer exists: cd to another folder.\n")
     ours, theirs = os.pipe()
     source, other = _terminal() if keyboard is not None else os.pipe()
     try:
@@ -145,7 +131,7 @@ def run(
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            return _impossible(command, place, show, f"the command cannot be run: {error}.\n")
+            return _not_run(command, place, show, f"the command cannot be run: {error}.\n")
         os.close(theirs)
         theirs = -1
         if keyboard is None:
@@ -158,49 +144,50 @@ def run(
 
         with _raw(keyboard, source):
             _Pump(process, {source: take, ours: report.extend}, keyboard, source).run()
-        status = process.returncode
         typed = b"" if keyboard is None else _unread(other)
     finally:
         for descriptor in (ours, theirs, source, other):
             if descriptor >= 0:
                 os.close(descriptor)
     after = _reported(bytes(report), place)
+    status = process.returncode
     status = _SIGNALLED - status if status < 0 else status
     return Ran(command, output, replace(after, status=status), time.monotonic() - started, typed)
 
 
 def _terminal() -> tuple[int, int]:
-    import pty  # noqa: PLC0415  # where there is a terminal, there is pty
+    import pty  # noqa: PLC0415  # not on Windows
 
     return pty.openpty()
 
 
 def _shell(place: WorkingPlace) -> str:
-    """The user's shell if it is of the family of sh, else sh."""
+    """Return the user's shell if it is compatible with sh, else sh."""
     shell = place.variables.get("SHELL", "")
     return shell if os.path.basename(shell) in _POSIX_SHELLS and os.access(shell, os.X_OK) else "/bin/sh"  # noqa: PTH119
 
 
-def _impossible(command: str, place: WorkingPlace, show: Callable[[bytes], None], said: str) -> Ran:
-    output = Capture()
-    output.add(said.encode("utf-8", "replace"))
-    show(said.encode("utf-8", "replace"))
+def _not_run(command: str, place: WorkingPlace, show: Callable[[bytes], None], message: str) -> Ran:
+    """Show a message in place of the output of a command that cannot be run."""
+    output, data = Capture(), message.encode("utf-8", "replace")
+    output.add(data)
+    show(data)
     return Ran(command, output, replace(place, status=_NOT_FOUND), 0.0)
 
 
 def _reported(report: bytes, before: WorkingPlace) -> WorkingPlace:
-    """Where the command ended, if it said so: ``exec`` and a kill leave no report."""
-    fields = report.split(b"\x00")
-    if len(fields) < 2 or fields[-1] or not fields[0]:  # noqa: PLR2004  # the folder, and an end behind the last
+    """Parse the report of the shell. After ``exec`` or a kill there is none, and the state stays."""
+    folder, *items = report.split(b"\x00")
+    if not folder or not items or items[-1]:  # each field ends with a NUL
         return before
-    variables = dict(os.fsdecode(item).split("=", 1) for item in fields[1:-1] if b"=" in item)
-    kept = {name: value for name, value in variables.items() if name not in _OURS}
-    kept |= {name: before.variables[name] for name in _OURS if name in before.variables}
-    return WorkingPlace(os.fsdecode(fields[0]), kept)
+    variables = dict(os.fsdecode(item).split("=", 1) for item in items if b"=" in item)
+    kept = {name: value for name, value in variables.items() if name not in _SHELL_VARIABLES}
+    kept |= {name: before.variables[name] for name in _SHELL_VARIABLES if name in before.variables}
+    return WorkingPlace(os.fsdecode(folder), kept)
 
 
 class _Pump:
-    """Passes on what comes until the command has ended and everything it wrote is here."""
+    """Passes input and output on until the command has ended and all of its output has been read."""
 
     def __init__(
         self,
@@ -225,9 +212,9 @@ class _Pump:
         self._uninterrupted(self._process.wait)
 
     def _step(self, selector: selectors.BaseSelector) -> bool:
-        """Pass on what is there; whether there may be more."""
+        """Pass on what is available. Return True if there may be more."""
         ended = self._process.poll() is not None
-        ready = [key.fd for key, _ in selector.select(0 if ended else _LOOK_SECONDS)]
+        ready = [key.fd for key, _ in selector.select(0 if ended else _POLL_SECONDS)]
         more = False
         for descriptor in ready:
             if self._keyboard is not None and descriptor == self._keyboard.descriptor:
@@ -244,7 +231,7 @@ class _Pump:
         return bool(self._open) and (more or not ended)
 
     def _uninterrupted(self, work: Callable[[], T]) -> T:
-        """``work``, begun again after an interrupt, which goes to the command instead."""
+        """Run ``work``, and again after an interrupt, which is sent to the command instead."""
         while True:
             try:
                 return work()
@@ -258,12 +245,12 @@ def _read(descriptor: int) -> bytes:
         return os.read(descriptor, _CHUNK)
     except BlockingIOError:
         return b""
-    except OSError:  # a pseudo-terminal that nobody holds open any more
+    except OSError:  # a pseudo-terminal whose other end is closed
         return b""
 
 
 def _type(keyboard: Keyboard, source: int) -> bool:
-    """Pass on what was typed; whether there may be more."""
+    """Pass on typed input. Return True if there may be more."""
     typed = _read(keyboard.descriptor)
     with suppress(OSError):
         os.write(source, typed)
@@ -272,11 +259,11 @@ def _type(keyboard: Keyboard, source: int) -> bool:
 
 @contextmanager
 def _raw(keyboard: Keyboard | None, source: int) -> Iterator[None]:
-    """The person's terminal passes every key on as it is, while the command has its own."""
+    """Put the user's terminal into raw mode while the command uses its pseudo-terminal."""
     if keyboard is None:
         yield
         return
-    import termios  # noqa: PLC0415  # where there is a terminal, there is termios
+    import termios  # noqa: PLC0415  # not on Windows
     import tty  # noqa: PLC0415
 
     def resized(_number: int, _frame: object) -> None:
@@ -285,7 +272,8 @@ def _raw(keyboard: Keyboard | None, source: int) -> Iterator[None]:
     before = termios.tcgetattr(keyboard.descriptor)
     handler = signal.signal(signal.SIGWINCH, resized)
     try:
-        tty.setraw(keyboard.descriptor)
+        # Not TCSAFLUSH, the default: it discards what was typed before the command started.
+        tty.setraw(keyboard.descriptor, termios.TCSADRAIN)
         yield
     finally:
         termios.tcsetattr(keyboard.descriptor, termios.TCSADRAIN, before)
@@ -293,7 +281,7 @@ def _raw(keyboard: Keyboard | None, source: int) -> Iterator[None]:
 
 
 def _unread(terminal: int) -> bytes:
-    """What is left in a terminal that nobody reads any more, whole lines or not."""
+    """Return the input left unread in a terminal, including an incomplete line."""
     import termios  # noqa: PLC0415
 
     with suppress(OSError, termios.error):

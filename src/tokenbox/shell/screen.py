@@ -1,4 +1,4 @@
-"""Where a session writes. It knows what it says, never how that looks."""
+"""The interface through which a session writes, and the formats of its figures."""
 
 from __future__ import annotations
 
@@ -18,61 +18,61 @@ if TYPE_CHECKING:
 
 
 class Approval(Enum):
-    """What a person says to a thing that the model wants done."""
+    """The user's answer to an action that the model wants."""
 
     NO = "no"
     ONCE = "once"
-    ALWAYS = "always"  # for this thing, in this session
+    ALWAYS = "always"  # for this action, in this session
 
 
 class Screen(Protocol):
-    """A terminal, a pipe, or a test that remembers."""
+    """A terminal, a pipe, or a test double."""
 
     def lines(self, lines: Sequence[Line]) -> None:
-        """The result of a meta command."""
+        """Show the result of a ``:`` command."""
 
     def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A result in columns."""
+        """Show a result in columns."""
 
     def text(self, text: str) -> None:
-        """A result as it is, such as JSON."""
+        """Show a result unchanged, such as JSON."""
 
     def notice(self, text: str) -> None:
-        """What happened beside what was asked for, in one line."""
+        """Show one line about a side effect."""
 
     def problem(self, error: TokenboxError) -> None: ...
 
     def command_output(self, data: bytes) -> None:
-        """What a running command writes."""
+        """Show output of a running command."""
 
     def answer(self, text: str) -> None:
-        """A piece of the model's answer."""
+        """Show a piece of the model's answer."""
 
     def reasoning(self, text: str) -> None:
-        """A piece of what the model says to itself."""
+        """Show a piece of the model's reasoning."""
 
     def answer_ends(self) -> None: ...
 
     def waiting(self, what: str) -> None:
-        """The model was asked and has not said anything yet."""
+        """Show that the model has not answered yet."""
 
     def approves(self, what: str, question: str, *, always: bool = True) -> Approval:
-        """Ask the person. Where there is nobody to ask, it is no."""
+        """Ask the user. The answer is no if nobody can be asked."""
 
     def copy(self, text: str) -> bool:
-        """Put a text into the person's clipboard: whether there is one."""
+        """Copy a text to the user's clipboard. Return False if there is none."""
 
     @property
     def width(self) -> int:
-        """Columns that a picture may take."""
+        """The number of columns for a picture."""
 
     @property
     def keyboard(self) -> Keyboard | None:
-        """The terminal that commands are run on behalf of."""
+        """The user's terminal, which commands may use."""
 
 
 def figure(count: TokenCount) -> str:
-    """``412``, or ``~412`` for an estimate."""
+    """Return ``412``, or ``~412`` for an estimate."""
     return f"{'' if count.exact else '~'}{count.value:,}"
 
 
@@ -81,12 +81,12 @@ def plural(number: int, noun: str) -> str:
 
 
 def percent(part: int, whole: int) -> str:
-    """In whole percent, rounded half up; nothing has no part."""
+    """Return whole percent, rounded half up; ``-`` if the whole is 0."""
     return "-" if whole == 0 else f"{(200 * part + whole) // (2 * whole)}%"
 
 
 def cost_text(totals: Totals) -> str:
-    """What calls cost, as far as is known: ``$0.0123``, ``~$0.0123``, ``$0.0123 + ?``, ``unpriced``."""
+    """Return the known cost of calls: ``$0.0123``, ``~$0.0123``, ``$0.0123 + ?`` or ``unpriced``."""
     known, unknown = totals.cost.known, totals.cost.unknown
     if not totals.calls:
         return "$0"

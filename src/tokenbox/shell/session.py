@@ -1,4 +1,4 @@
-"""A session as data: its settings, models, context and record. It knows no terminal and no clock."""
+"""A session as data: its settings, models, context and record. It has no terminal and no clock."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from tokenbox.shell.settings import PromptTemplate, ShellSettings
     from tokenbox.tokenizers.protocol import Tokenizer
 
-# How often an output is cut again where the model's count is more than the local one.
-CUTS: Final = 6
+# Attempts to cut an output again if the model counts more than the local tokenizer.
+MAX_CUTS: Final = 6
 
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """Everything a session is. ``models`` knows the current one, ``context`` what is sent to it."""
+    """The state of a session. ``models`` has the current model, ``context`` what is sent to it."""
 
     screen: Screen
     config: Config
@@ -53,37 +53,37 @@ class Session:
     evictions: list[WindowStep] = field(default_factory=list)  # since the last call
     last_call: Evidence | None = None
     ended: bool = False
-    answered: Call | None = None  # the last call, as long as the context is what it left
+    answered: Call | None = None  # the last call, while the context is unchanged since
     warned: bool = False  # that the context is nearly full
     typed: str = ""  # ahead, while a command was running
-    begun: str = ""  # what the next prompt has in it already
+    begun: str = ""  # the initial text of the next prompt
     approved: set[str] = field(default_factory=set)
 
     def offered(self, ran: Ran) -> OutputOffer:
-        """The output of a command, as a model is told of it.
+        """Return the output of a command as an offer within the budget of outputs.
 
-        It is cut by the local tokenizer; where the model counts more, it is cut again until it fits.
+        The local tokenizer cuts it. If the model counts more, it is cut again until it fits.
         """
         budget = room = self._output_budget
-        made = offer(ran, room, self.tokenizer, self.models.keys.hidden_in)
-        for _ in range(CUTS):
-            size = self.models.count_text(made.text).value
-            if size <= budget or not made.kept:
+        offered = offer(ran, room, self.tokenizer, self.models.keys.hidden_in)
+        for _ in range(MAX_CUTS):
+            size = self.models.count_text(offered.text).value
+            if size <= budget or not offered.kept:
                 break
-            room = min(room - 1, made.kept) * budget // size
-            made = offer(ran, room, self.tokenizer, self.models.keys.hidden_in)
-        return made
+            room = min(room - 1, offered.kept) * budget // size
+            offered = offer(ran, room, self.tokenizer, self.models.keys.hidden_in)
+        return offered
 
     def cut(self, text: str) -> str:
-        """A text within the budget of outputs: head and tail kept, and said so."""
-        from tokenbox.content.lenses.lines import ends_tokens  # noqa: PLC0415  # not before the first prompt
+        """Cut a text to the budget of outputs: its head and tail, and a line about the rest."""
+        from tokenbox.content.lenses.lines import ends_tokens  # noqa: PLC0415  # not needed for the first prompt
 
         return ends_tokens(text, self._output_budget, self.tokenizer)
 
     @property
     def attach_budget(self) -> int:
-        """What files may take, beside what is on offer already: half of the budget, for all of them."""
-        offered = sum(self.models.count_text(made.text).value for made in self.context.offers)
+        """The tokens for attached files: half of the budget, less what is on offer already."""
+        offered = sum(self.models.count_text(offer.text).value for offer in self.context.offers)
         return self.context.budget // 2 - offered
 
     @property
@@ -92,7 +92,7 @@ class Session:
 
     @property
     def session_names(self) -> list[str]:
-        """For completion, which never fails."""
+        """The names of stored sessions for completion; empty if the store fails."""
         try:
             return [info.name for info in self.record.sessions()]
         except TokenboxError:
@@ -104,30 +104,30 @@ class Session:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """What cuts outputs: the local tokenizer of the model, so that a cut makes no request."""
+        """The local tokenizer of the model, so that cutting makes no request."""
         name = self.models.target.tokenizer
         try:
             return tokenizers.get("chars4" if name is None else name)
         except TokenboxError:
             return tokenizers.get("chars4")
 
-    def told(self, made: OutputOffer) -> str:
-        size = figure(self.models.count_text(made.text))
-        if made.binary:
+    def describe(self, offer: OutputOffer) -> str:
+        """Describe an offer for a notice."""
+        size = figure(self.models.count_text(offer.text))
+        if offer.binary:
             return f"the output is not text; only its size is on offer, {size} tokens"
-        if made.cut and made.command.startswith("@"):
-            return f"{size} tokens, what the question needs of it; the rest is left out"
-        if made.command.startswith("@"):
-            return f"{size} tokens, all of it"
-        if made.cut:
+        if offer.command.startswith("@"):
+            part = "the parts relevant to the question; the rest is left out" if offer.cut else "all of it"
+            return f"{size} tokens, {part}"
+        if offer.cut:
             about = "" if self.tokenizer.identity.exact else "~"
             return (
-                f"{size} tokens on offer, the middle of {about}{made.whole:,} left out; :drop last undoes it"
+                f"{size} tokens on offer, the middle of {about}{offer.whole:,} left out; :drop last undoes it"
             )
         return f"{size} tokens on offer; :drop last undoes it"
 
     def prompt(self) -> str:
-        """The prompt with its figures."""
+        """Return the prompt with its figures."""
         used = "ctx_used" in self.template.fields
         total = self.context.about(self.answered) if used else None
         return self.template.filled(
@@ -143,15 +143,15 @@ class Session:
         )
 
     def set_budget(self, tokens: int) -> None:
-        """The budget that is wanted; a model's window may have room for less."""
+        """Set the budget that the user wants; a model's window may allow less."""
         self.wanted_budget = self.context.conversation.token_budget = tokens
 
     def tools(self) -> list[Mapping[str, object]]:
-        """The tools that the model is told of."""
+        """Return the tools of the next request."""
         return [*([proposals.RUN_COMMAND] if self.proposals_on else []), *self.mcp.schemas]
 
     def settings_to_keep(self) -> Mapping[str, object]:
-        """What a session is set to beside its messages. No key is among it."""
+        """Return the settings that are stored with the session. They contain no key."""
         project = self.context.project
         return {
             "token_budget": self.wanted_budget,

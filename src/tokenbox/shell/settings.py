@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ShellSettings:
-    """``output_tokens``: what an output may take of the context. ``allow``: what the model may run unasked.
+    """The settings of a session.
 
-    ``problems``: what a person should be told of.
+    ``output_tokens``: the budget of a command's output. ``allow``: commands that the model may run without
+    approval. ``problems``: warnings for the user.
     """
 
     token_budget: int
     max_turns: int
     low_water: LowWater
+    cache_marks: bool
     output_tokens: int
     summarize: bool
     system: str
@@ -49,6 +51,7 @@ class ShellSettings:
             cast("int", value("token_budget")),
             cast("int", value("max_turns")),
             cast("LowWater", value("low_water")),
+            bool(value("cache_marks")),
             cast("int", value("output_tokens")),
             bool(value("summarize")),
             str(value("system") or ""),
@@ -63,12 +66,12 @@ class ShellSettings:
 
 
 def _own_list(config: Config) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The commands the person allows, and what is wrong: a project's files must not allow any."""
+    """Return the commands that the user allows, and warnings. Settings of a project must not allow any."""
     setting = config.setting("shell.allow")
     allowed = cast("tuple[str, ...]", setting.value)
     if allowed and setting.origin.level is Level.PROJECT:
-        own = "Only your own settings may allow commands, so each will be asked for."
-        return (), (f"shell.allow in {setting.source} is not used. {own}",)
+        reason = "Only your own settings may allow commands, so you will be asked about each."
+        return (), (f"shell.allow in {setting.source} is ignored. {reason}",)
     return allowed, ()
 
 
@@ -79,7 +82,7 @@ _FIELD: Final = re.compile(r"\{([^{}]*)\}")
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """A prompt with fields in braces; an estimate among its figures has a ``~``."""
+    """A prompt with fields in braces. Figures that are estimates have a ``~``."""
 
     text: str = DEFAULT_TEMPLATE
 
@@ -87,7 +90,7 @@ class PromptTemplate:
         for name in self.fields:
             if name not in FIELDS:
                 known = ", ".join(f"{{{field}}}" for field in FIELDS)
-                raise InvalidPrompt(f"a prompt has no {{{name}}}. It may have {known}.", field=name)
+                raise InvalidPrompt(f"a prompt has no field {{{name}}}. Its fields: {known}.", field=name)
 
     @property
     def fields(self) -> tuple[str, ...]:

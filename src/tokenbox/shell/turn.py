@@ -1,4 +1,4 @@
-"""What is said to the model and everything that follows: eviction, the cap, the answer, its tools."""
+"""A turn of the conversation: sends a question, evicts, checks caps, shows the answer and runs its tools."""
 
 from __future__ import annotations
 
@@ -45,27 +45,31 @@ if TYPE_CHECKING:
     from tokenbox.shell.offers import OutputOffer
     from tokenbox.shell.session import Session
 
-# A model that calls tools this often for one question goes in circles.
-MOST_ROUNDS: Final = 25
+# The limit of tool rounds for one question; a model that reaches it is in a loop.
+MAX_ROUNDS: Final = 25
 SUMMARY_TOKENS: Final = 512
-# How often a busy server is asked, and the longest that is waited for it unasked, in seconds.
-TRIES: Final = 4
-LONGEST_WAIT: Final = 60
+# Attempts at a busy server, and the longest wait between two of them in seconds.
+MAX_ATTEMPTS: Final = 4
+MAX_WAIT: Final = 60
 BUSY: Final = (503, 529)
-# No model has read a word of what ended so, and nobody is charged for it.
-NOT_ANSWERED: Final = (
-    *(InvalidTarget, InvalidRequest, ServerUnreachable),
-    *(AuthenticationFailed, RateLimited, RequestRejected),
+# Errors before any model has read the request, so that nothing is charged.
+NOT_CHARGED: Final = (
+    InvalidTarget,
+    InvalidRequest,
+    ServerUnreachable,
+    AuthenticationFailed,
+    RateLimited,
+    RequestRejected,
 )
 SUMMARIZE: Final = (
-    "Summarize the conversation below for the one who goes on with it: facts, decisions, open questions, "
+    "Summarize the conversation below for the person who continues it: facts, decisions, open questions, "
     "names, figures. Write plain text, in at most 200 words."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A call that is over, one way or another. ``error`` is why it failed; an interrupt is not a failure."""
+    """A call that has ended. ``error``: why it failed. An interrupt is not a failure."""
 
     answer: ChatAnswer
     outcome: Outcome
@@ -73,9 +77,9 @@ class Ended:
 
 
 def say(session: Session, text: str, images: Sequence[Mapping[str, Any]] = ()) -> None:
-    """Say ``text``, with the outputs on offer, and take in the answer.
+    """Send ``text`` with the offered outputs, and add the answer to the context.
 
-    What cannot be sent, or gets no word of an answer, leaves the context as it was before.
+    If the request cannot be sent, or the answer is empty, the context stays as it was.
     """
     prepare(session)
     offers = list(session.context.offers)
@@ -83,7 +87,7 @@ def say(session: Session, text: str, images: Sequence[Mapping[str, Any]] = ()) -
 
 
 def say_again(session: Session, numbers: Sequence[int]) -> None:
-    """Ask the question of the last exchange once more, in its place. If that fails, the exchange is back."""
+    """Replace the last exchange by asking its question again. If that fails, the exchange is restored."""
     prepare(session)
     conversation, positions = session.context.conversation, session.record.positions
     before = [conversation.window[number].messages[0] for number in numbers]
@@ -103,7 +107,7 @@ def say_again(session: Session, numbers: Sequence[int]) -> None:
 
 
 def prepare(session: Session) -> None:
-    """Raises where nobody can be asked; lets the budget be what the model's window has room for."""
+    """Check that the model can be asked, and set the budget that its window allows. Raises ``ShellError``."""
     if session.models.target.endpoint is None:
         raise NoModel.of(session.models.names)
     session.models.check_key()
@@ -111,7 +115,7 @@ def prepare(session: Session) -> None:
 
 
 def answer_to(session: Session, question: int, offers: Sequence[OutputOffer]) -> None:
-    """Send the request that ends with ``question``, and go on until the model has answered."""
+    """Send the request that ends with ``question``, and run tools until the model has answered."""
     context, session.answered = session.context, None
     try:
         make_room(session)
@@ -121,7 +125,7 @@ def answer_to(session: Session, question: int, offers: Sequence[OutputOffer]) ->
         context.take_back(question, offers)
         raise
     category = Category.MAIN
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         ended = call(session, category)
         answer, done = ended.answer, ended.outcome is Outcome.DONE
         calls = answer.tool_calls if done else ()
@@ -142,19 +146,19 @@ def answer_to(session: Session, question: int, offers: Sequence[OutputOffer]) ->
         category = Category.TOOL
         make_room(session)
         check_cap(session, category)
-    session.screen.notice(f"[stopped: the model called tools {MOST_ROUNDS} times for one question]")
+    session.screen.notice(f"[stopped: the model called tools {MAX_ROUNDS} times for one question]")
 
 
 def warn_if_full(session: Session) -> None:
-    """Say once, until there is room again, that the context is nearly full."""
-    said = warning(session.context.about(session.answered), session.context.budget)
-    if said is not None and not session.warned:
-        session.screen.notice(f"[{said}]")
-    session.warned = said is not None
+    """Warn once that the context is nearly full, and again only after there was room."""
+    text = warning(session.context.about(session.answered), session.context.budget)
+    if text is not None and not session.warned:
+        session.screen.notice(f"[{text}]")
+    session.warned = text is not None
 
 
 def fit_window(session: Session) -> None:
-    """Let the budget be what is wanted, or what the model's window has room for beside the answer."""
+    """Set the budget to the wanted one, or to what the model's window allows besides the answer."""
     conversation, limits = session.context.conversation, session.models.limits()
     if session.settings.low_water == AUTO:
         conversation.low_water = low_water(price_now(session))
@@ -168,7 +172,7 @@ def fit_window(session: Session) -> None:
             session.screen.notice(
                 f"[the window of {session.models.label} is {limits.max_ctx:,} tokens, "
                 f"{limits.reserve_out:,} of them reserved for the answer, so the budget is {budget:,} "
-                f"and not {session.wanted_budget:,}]"
+                f"instead of {session.wanted_budget:,}]"
             )
 
 
@@ -181,14 +185,14 @@ def keep(session: Session, numbers: Sequence[int]) -> None:
 
 
 def make_room(session: Session) -> None:
-    """Make the request fit, and ask the policy's guard.
+    """Evict until the request fits and the guard allows it.
 
-    Raises :class:`ContextCriticalOverflow` where what must stay is over the budget, unless the person wants
-    it sent once all the same. Nothing has left then.
+    Raises :class:`ContextCriticalOverflow` if what must be kept exceeds the budget, unless the user wants to
+    send it once anyway. Nothing has been evicted then.
     """
     enforced = evict(session)
     conversation, budget = session.context.conversation, session.context.budget
-    # What the guard needs beside the total, such as the margin of an estimate, has to be free as well.
+    # The guard may need more than the total, such as the margin of an estimate: that must fit too.
     verdict = session.models.verdict(enforced.count, budget)
     if not verdict.ok and enforced.overflow is None:
         conversation.token_budget = max(0, enforced.total - verdict.over)
@@ -200,14 +204,14 @@ def make_room(session: Session) -> None:
 
 
 def refuse_unless_wanted(session: Session, enforced: Enforced, verdict: Verdict) -> None:
-    """Raise what is wrong, unless the person wants it sent once all the same."""
+    """Raise the overflow, unless the user wants to send the request once anyway."""
     budget = session.context.budget
     over = max(enforced.total - budget, verdict.over)
-    said = (
-        f"This request is {figure(session.context.total())} tokens, {over:,} over the budget of "
-        f"{budget:,}, and what must stay does not fit. :drop and :budget change that."
+    problem = (
+        f"This request is {figure(session.context.total())} tokens, {over:,} over the budget of {budget:,}, "
+        "and nothing more may be evicted. Use :drop or :budget."
     )
-    if session.screen.approves(said, "Send it once all the same?", always=False) is Approval.NO:
+    if session.screen.approves(problem, "Send it once anyway?", always=False) is Approval.NO:
         if enforced.overflow is not None:
             raise enforced.overflow
         kept = [(item.name, item.tokens) for item in session.context.conversation.items()]
@@ -215,47 +219,45 @@ def refuse_unless_wanted(session: Session, enforced: Enforced, verdict: Verdict)
 
 
 def evict(session: Session) -> Enforced:
-    """Make the request smaller, report what that took, and have it summarized where that is set."""
+    """Evict until the request fits, and report what was shortened, evicted and summarized."""
     evicted = session.context.evict()
     enforced = evicted.enforced
     session.evictions += enforced.steps
     report_shortened(session, enforced.steps)
     if evicted.numbers:
         session.record.mark(evicted.numbers, "evicted")
-        of_budget = f"{session.context.budget:,} tokens"
-        left = "tool round"
+        unit = "tool round"
         if evicted.turns:
-            left = "exchange" if evicted.turns == 1 else f"{evicted.turns} exchanges"
+            unit = "exchange" if evicted.turns == 1 else f"{evicted.turns} exchanges"
         messages = plural(len(evicted.numbers), "message")
         why = next(step.why for step in enforced.steps if step.action is WindowAction.EVICT)
         session.screen.notice(
-            f"[evicted the oldest {left} ({messages}): {why}; "
-            f"now {figure(session.context.total())} of {of_budget}]"
+            f"[evicted the oldest {unit} ({messages}): {why}; "
+            f"now {figure(session.context.total())} of {session.context.budget:,} tokens]"
         )
     if enforced.summary is not None:
         session.record.summarize(evicted.numbers, enforced.summary)
-        session.screen.notice(
-            f"[what left is summarized: {figure(session.models.count_text(enforced.summary))} tokens]"
-        )
+        size = figure(session.models.count_text(enforced.summary))
+        session.screen.notice(f"[the evicted messages are summarized in {size} tokens]")
     if enforced.failure is not None:
-        session.screen.notice(f"[what left is not summarized: {enforced.failure}]")
+        session.screen.notice(f"[the evicted messages are not summarized: {enforced.failure}]")
     return enforced
 
 
 def report_shortened(session: Session, steps: Sequence[WindowStep]) -> None:
-    """Say how many results are shown shorter from now on."""
-    for action, said in (
-        (WindowAction.MASK, "are one line now"),
-        (WindowAction.CUT, "keep their head and tail"),
+    """Report how many results were shortened."""
+    for action, change in (
+        (WindowAction.MASK, "reduced to one line"),
+        (WindowAction.CUT, "cut to head and tail"),
     ):
         numbers = {number for step in steps if step.action is action for number in step.messages}
         if numbers:
             results = plural(len(numbers), "tool result")
-            session.screen.notice(f"[{results} {said}; :expand shows what was left out]")
+            session.screen.notice(f"[{results} {change}; :expand shows what was left out]")
 
 
-def summarize_evicted(session: Session) -> Callable[[Evicted], str | None]:
-    """What the conversation calls with what left. An interrupt here leaves it without a summary."""
+def summarizer(session: Session) -> Callable[[Evicted], str | None]:
+    """Return the function that summarizes evicted messages. After an interrupt there is no summary."""
 
     def summarize(evicted: Evicted) -> str | None:
         try:
@@ -267,12 +269,12 @@ def summarize_evicted(session: Session) -> Callable[[Evicted], str | None]:
 
 
 def summary_of(session: Session, evicted: Evicted, focus: str = "") -> str:
-    """What the model sums messages up to, with the summary there was before."""
-    asked = SUMMARIZE + (f" Attend above all to: {focus}." if focus else "")
-    said = (
-        f"summary of what came before: {evicted.summary}\n{evicted.text}" if evicted.summary else evicted.text
-    )
-    messages = [{"role": "system", "content": asked}, {"role": "user", "content": said}]
+    """Have the model summarize messages, together with the previous summary."""
+    instruction = SUMMARIZE + (f" Focus on: {focus}." if focus else "")
+    text = evicted.text
+    if evicted.summary:
+        text = f"summary of what came before: {evicted.summary}\n{text}"
+    messages = [{"role": "system", "content": instruction}, {"role": "user", "content": text}]
     check_cap(session, Category.SUMMARIZE, messages)
     ended = call(session, Category.SUMMARIZE, messages, silent=True)
     if ended.error is not None:
@@ -287,7 +289,7 @@ def summary_of(session: Session, evicted: Evicted, focus: str = "") -> str:
 def check_cap(
     session: Session, category: Category, messages: Sequence[Mapping[str, Any]] | None = None
 ) -> None:
-    """Raises ``CostCapError`` before anything is sent that could cost more than a session or a day may."""
+    """Raise ``CostCapError`` if the request could exceed the cap of the session or of the day."""
     caps = (
         (session.settings.cap, session.record.spent),
         (session.settings.day_cap, session.record.spent_today),
@@ -310,7 +312,7 @@ def price_now(session: Session) -> Price | None:
 
 
 def reserve(session: Session, category: Category) -> int | None:
-    """The most tokens of the answer, None if the server decides."""
+    """Return the largest answer in tokens, or None if the server decides."""
     return SUMMARY_TOKENS if category is Category.SUMMARIZE else session.models.output_reserve
 
 
@@ -325,13 +327,13 @@ def call(
     *,
     silent: bool = False,
 ) -> Ended:
-    """Ask the model, again where its server is busy and asks to wait. Ctrl-C stops it; what came is kept."""
-    for tried in range(1, TRIES):
+    """Ask the model, and retry while its server is busy. Ctrl-C stops; a partial answer is kept."""
+    for attempt in range(1, MAX_ATTEMPTS):
         ended = call_once(session, category, messages, silent=silent)
-        wait = seconds_to_wait(ended, tried)
+        wait = seconds_to_wait(ended, attempt)
         if wait is None:
             return ended
-        session.screen.notice(f"[the server is busy; asking again in {wait:,} s, Ctrl-C stops]")
+        session.screen.notice(f"[the server is busy; retrying in {wait:,} s, Ctrl-C stops]")
         try:
             session.wait(wait)
         except KeyboardInterrupt:
@@ -339,17 +341,17 @@ def call(
     return call_once(session, category, messages, silent=silent)
 
 
-def seconds_to_wait(ended: Ended, tried: int) -> int | None:
-    """How long to wait before the same request may pass; None where it is not sent again by itself."""
+def seconds_to_wait(ended: Ended, attempt: int) -> int | None:
+    """Return the seconds to wait before a retry, or None if the call must not be retried."""
     error = ended.error
     busy = isinstance(error, RateLimited) or (
         isinstance(error, ServerFailed) and error.details.get("status") in BUSY
     )
     if not busy or ended.answer.text or ended.answer.tool_calls:
         return None
-    asked = error.retry_after if isinstance(error, RateLimited | ServerFailed) else None
-    wait = 2**tried if asked is None else asked
-    return wait if wait <= LONGEST_WAIT else None
+    retry_after = error.retry_after if isinstance(error, RateLimited | ServerFailed) else None
+    wait = 2**attempt if retry_after is None else retry_after
+    return wait if wait <= MAX_WAIT else None
 
 
 def call_once(
@@ -359,9 +361,9 @@ def call_once(
     *,
     silent: bool = False,
 ) -> Ended:
-    """Ask the model once and show its answer as it comes.
+    """Ask the model once, and show its answer as it arrives.
 
-    The call is in the ledger before it is sent, so that a kill loses nothing but its own figures.
+    The call is written to the ledger before it is sent, so that a kill loses only its figures.
     """
     context, record, screen = session.context, session.record, session.screen
     counted = count(session, messages)
@@ -380,11 +382,18 @@ def call_once(
     if messages is None:
         session.last_call = of_call(session, sent, tools, counted)
         session.evictions = []
-    stream = session.models.provider.stream(sent, tools, max_tokens=reserve(session, category))
+    # A summary is asked for once, so a write to the cache would not pay.
+    stream = session.models.provider.stream(
+        sent,
+        tools,
+        max_tokens=reserve(session, category),
+        cache_marks=session.settings.cache_marks and messages is None,
+    )
     outcome, error = Outcome.DONE, None
-    shown = Hidden(session.models.keys, (lambda _: None) if silent else screen.answer)
+    shown = KeyFilter(session.models.keys, (lambda _: None) if silent else screen.answer)
     try:
-        screen.waiting(f"{session.models.label} {'sums up' if silent else 'reads'} {figure(counted)} tokens")
+        verb = "summarizes" if silent else "reads"
+        screen.waiting(f"{session.models.label} {verb} {figure(counted)} tokens")
         for event in stream:
             if isinstance(event, TextDelta):
                 shown.show(event.text)
@@ -402,13 +411,13 @@ def call_once(
         usage, exact = used(session, answer, counted, outcome, error)
         record.call(started.end(record.now(), usage, price, exact=exact, outcome=outcome))
     if outcome is Outcome.DONE and answer.usage is not None:
-        for said in session.models.compare(counted, answer.usage.input_tokens):
-            screen.notice(f"[{said}]")
+        for text in session.models.compare(counted, answer.usage.input_tokens):
+            screen.notice(f"[{text}]")
     return Ended(answer, outcome, error)
 
 
-class Hidden:
-    """Shows a text as it comes, without keys: a server may repeat the one it was given, in any pieces."""
+class KeyFilter:
+    """Shows a streamed text with keys hidden. A server may repeat its key, split over several pieces."""
 
     def __init__(self, keys: ModelKeys, show: Callable[[str], object]) -> None:
         self._keys, self._show = keys, show
@@ -430,10 +439,10 @@ class Hidden:
 def used(
     session: Session, answer: ChatAnswer, counted: TokenCount, outcome: Outcome, error: TokenboxError | None
 ) -> tuple[Usage, bool]:
-    """What the call used: as the server said, else as counted here, an estimate; nothing if refused."""
+    """Return the usage of a call and whether it is exact: the server's, else an estimate; 0 if refused."""
     if answer.usage is not None:
         return answer.usage, True
-    if isinstance(error, NOT_ANSWERED) and not isinstance(error, ConnectionLost):
+    if isinstance(error, NOT_CHARGED) and not isinstance(error, ConnectionLost):
         return Usage(0, 0), True
     if outcome is Outcome.FAILED and not answer.text:
         return UNKNOWN_USAGE, False
@@ -441,23 +450,23 @@ def used(
 
 
 def report_end(session: Session, ended: Ended) -> None:
-    """Say what a person would want to know of the end of an answer."""
+    """Report an answer that did not end normally."""
     answer = ended.answer
     if ended.outcome is Outcome.STOPPED:
-        kept = "what came is kept" if answer.text else "nothing had come, so nothing is kept"
+        kept = "the partial answer is kept" if answer.text else "there was no answer yet"
         session.screen.notice(f"[stopped; {kept}]")
     elif ended.outcome is Outcome.FAILED and answer.text:
-        session.screen.notice("[the answer broke off; what came is kept]")
+        session.screen.notice("[the answer broke off; the partial answer is kept]")
     elif answer.finish is FinishReason.LENGTH:
-        session.screen.notice("[the answer ends at its longest allowed length; say 'go on' for more]")
+        session.screen.notice("[the answer reached its maximum length; say 'go on' for more]")
     elif answer.finish is FinishReason.CONTENT_FILTER:
-        session.screen.notice("[the server's filter ended the answer]")
+        session.screen.notice("[the server's content filter ended the answer]")
     elif ended.outcome is Outcome.DONE and not answer.text and not answer.tool_calls:
-        session.screen.notice("[the model answered nothing]")
+        session.screen.notice("[the answer is empty]")
 
 
 def answer_call(session: Session, called: ToolCall) -> dict[str, Any]:
-    """The message with the result of a tool call: every call gets one, whatever became of it."""
+    """Return the message with the result of a tool call. Every call gets one, even if it failed."""
     try:
         result = _result(session, called)
     except TokenboxError as error:
@@ -489,7 +498,7 @@ def _result(session: Session, called: ToolCall) -> str:
 def _proposed(session: Session, command: str) -> str:
     if not proposals.is_allowed(command, session.settings.allow) and not _approved(session, command, command):
         return "The user did not run this command."
-    # The keys of this shell are none of the model's business, and its cd and export none of the person's.
+    # The command must not see the shell's keys, and its cd and export must not affect the user's commands.
     place = replace(session.place, variables=session.models.keys.without(session.place.variables))
     ran = run(command, place, session.screen.command_output, session.screen.keyboard)
     return session.offered(ran).text
@@ -498,7 +507,7 @@ def _proposed(session: Session, command: str) -> str:
 def _approved(session: Session, shown: str, what: str) -> bool:
     if what in session.approved:
         return True
-    said = session.screen.approves(f"The model wants to run: {shown}", "Run it?")
-    if said is Approval.ALWAYS:
+    approval = session.screen.approves(f"The model wants to run: {shown}", "Run it?")
+    if approval is Approval.ALWAYS:
         session.approved.add(what)
-    return said is not Approval.NO
+    return approval is not Approval.NO

@@ -1,1 +1,1 @@
-"""What outlives a process."""
+"""Everything that outlives a process: calls, sessions, keys, quotas, proofs, counts."""

@@ -1,14 +1,14 @@
-"""The log of a store: every bundle, in the order in which they were written, append-only.
+"""The log of a store: an append-only list of all bundles, in the order of writing.
 
     log/entries       the id of a bundle per line
     log/hashes        the Merkle tree over the lines (tokenbox.proof.merkle), 32 bytes per node
-    log/checkpoints   a DSSE envelope per line: size, root and time, signed; only where a key signs
+    log/checkpoints   a DSSE envelope per line: size, root and time, signed; only if a key signs
     log/pending       the bundle that is being published
 
-Rule 1: entries are only appended; what a kill tore off is cut by the next writer.
-Rule 2: a bundle is published and entered under one lock, with its id in ``pending`` before. So after a kill
-the next writer knows whether it was published, and enters it.
-Rule 3: ``hashes`` follows from ``entries``. It is rebuilt where it does not fit, and no verifier believes it.
+Rule 1: entries are only appended. The next writer truncates an entry that a kill cut off.
+Rule 2: a bundle is published and entered under one lock, after its id was written to ``pending``. So after a
+kill the next writer knows whether it was published, and enters it.
+Rule 3: ``hashes`` is derived from ``entries``, and is rebuilt if they differ. Verifiers do not use it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The log had ``size`` entries with this root at this time."""
+    """The statement that the log had ``size`` entries with this root at this time."""
 
     size: int
     root: str
@@ -68,7 +68,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Inclusion:
-    """That a bundle is entry ``number`` of the log of that checkpoint: what one may show without the log."""
+    """The proof that a bundle is entry ``number`` of the log of a checkpoint, verifiable without the log."""
 
     number: int
     path: tuple[str, ...]
@@ -96,7 +96,7 @@ class Inclusion:
         raise LogInvalid("is not a proof of inclusion.", file=file)
 
     def check(self, bundle_id: str, keys: Sequence[PublicKey], threshold: int, file: str) -> None:
-        """That the bundle is in the log whose checkpoint those keys signed. Raises :class:`LogInvalid`."""
+        """Check that the bundle is in the log, and who signed its checkpoint. Raises :class:`LogInvalid`."""
         path = [bytes.fromhex(node) for node in self.path]
         found = merkle.root_of_inclusion(bundle_id.encode(), self.number, self.checkpoint.size, path)
         if found is None or found.hex() != self.checkpoint.root:
@@ -106,7 +106,7 @@ class Inclusion:
 
 
 class BundleLog:
-    """The log in ``folder/log``. Any number of processes write it."""
+    """The log in ``folder/log``. Any number of processes write to it."""
 
     def __init__(self, folder: Path) -> None:
         self._store = folder
@@ -121,10 +121,10 @@ class BundleLog:
         signers: Sequence[SigningKey] = (),
         sync: bool = False,
     ) -> bool:
-        """Call ``publish`` and enter the bundle if it says that it is new. Raises ``OSError``."""
+        """Call ``publish``, and enter the bundle if it returns that it is new. Raises ``OSError``."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with turn(self.folder / LOCK):
-            entries = self._recovered()
+            entries = self._recover()
             pending = self.folder / PENDING
             pending.write_bytes(bundle_id.encode())
             if sync:
@@ -138,14 +138,14 @@ class BundleLog:
         return new
 
     def size(self) -> int:
-        """How many whole entries there are."""
+        """Return the number of complete entries."""
         try:
             return (self.folder / ENTRIES).stat().st_size // _LINE
         except FileNotFoundError:
             return 0
 
     def ids(self) -> Iterator[str]:
-        """The ids, in order. Raises :class:`LogInvalid` for a line that is none."""
+        """Yield the ids, in order. Raises :class:`LogInvalid` for an invalid line."""
         try:
             file = (self.folder / ENTRIES).open("rb")
         except FileNotFoundError:
@@ -160,25 +160,25 @@ class BundleLog:
                 yield name
 
     def pending(self) -> str | None:
-        """The bundle that is being published, or was when a writer was killed."""
+        """Return the bundle that is being published, or was when a writer was killed; else None."""
         try:
             return (self.folder / PENDING).read_text("ascii", "replace")
         except FileNotFoundError:
             return None
 
     def checkpoints(self) -> Iterator[tuple[Checkpoint, bytes]]:
-        """Each checkpoint and its envelope, in order. Raises :class:`LogInvalid`."""
+        """Yield each checkpoint and its envelope, in order. Raises :class:`LogInvalid`."""
         try:
             file = (self.folder / CHECKPOINTS).open("rb")
         except FileNotFoundError:
             return
         with file:
             for number, line in enumerate(file, 1):
-                if line.endswith(b"\n"):  # a torn one was never given to anybody
+                if line.endswith(b"\n"):  # an incomplete one was never published
                     yield read_checkpoint(line, f"line {number}"), line
 
     def inclusion(self, bundle_id: str) -> Inclusion:
-        """The proof that a bundle is in the log, under its last checkpoint. Raises :class:`LogInvalid`."""
+        """Return the proof that a bundle is in the log of the last checkpoint. Raises :class:`LogInvalid`."""
         number = next((place for place, name in enumerate(self.ids()) if name == bundle_id), None)
         if number is None:
             raise LogInvalid(f"does not have {bundle_id[:12]}.", file=f"{LOG}/{ENTRIES}")
@@ -191,8 +191,8 @@ class BundleLog:
             path = merkle.inclusion(number, checkpoint.size, _reader(hashes))
         return Inclusion(number, tuple(node.hex() for node in path), checkpoint, envelope)
 
-    def _recovered(self) -> int:
-        """The number of entries, once everything that a kill left behind is mended."""
+    def _recover(self) -> int:
+        """Repair what a killed writer left, and return the number of entries."""
         with (self.folder / ENTRIES).open("ab") as file:
             torn = file.tell() % _LINE
             if torn:
@@ -214,11 +214,10 @@ class BundleLog:
             end = file.seek(0, os.SEEK_END)
             if end and (file.seek(end - 1), file.read(1))[1] != b"\n":
                 file.seek(0)
-                whole = file.read().rfind(b"\n") + 1
-                file.truncate(whole)
+                file.truncate(file.read().rfind(b"\n") + 1)
 
     def _fit_hashes(self, entries: int) -> None:
-        """The stored hashes are those of the entries, or are made again."""
+        """Rebuild the stored hashes if their number does not match the entries."""
         with (self.folder / HASHES).open("a+b") as hashes:
             if hashes.tell() == merkle.HASH_SIZE * merkle.stored(entries):
                 return
@@ -248,7 +247,7 @@ class BundleLog:
 
 
 def read_checkpoint(line: bytes, place: str) -> Checkpoint:
-    """The checkpoint in an envelope, whose signatures are not looked at. Raises :class:`LogInvalid`."""
+    """Return the checkpoint in an envelope, without checking signatures. Raises :class:`LogInvalid`."""
     try:
         return Checkpoint.of(payload_of(line, CHECKPOINT_TYPE), place)
     except SignatureInvalid:
@@ -263,12 +262,13 @@ def verify_log(
     elsewhere: Sequence[tuple[str, bytes]] = (),
     retired: Sequence[PublicKey] = (),
 ) -> Iterator[LogInvalid | SignatureInvalid]:
-    """Everything that is wrong with the log of the store whose bundles ``bundles`` lists.
+    """Yield everything that is wrong with the log of the store whose bundles ``bundles`` lists.
 
-    Others may write meanwhile: what was there before must be entered or pending, and what is entered must be
-    there after. ``elsewhere``: checkpoints that were kept outside of the store, by the names of their files.
-    They find a log that was cut together with its checkpoints. ``retired``: keys that were replaced; their
-    checkpoints count up to the first one of ``keys``, so that nobody can go on with an old key.
+    Other processes may write meanwhile: bundles that existed before must be entered or pending, and entered
+    bundles must exist after. ``elsewhere`` are checkpoints that were kept outside of the store, with the
+    names of their files. They detect a log that was cut together with its checkpoints. ``retired`` are keys
+    that were replaced. Their checkpoints are valid up to the first one of ``keys``, so that an old key cannot
+    be used any longer.
     """
     before, pending = set(bundles()), log.pending()
     entered: dict[str, int] = {}
@@ -291,7 +291,7 @@ def verify_log(
 def _entries(
     log: BundleLog, checkpoints: Sequence[tuple[str, Checkpoint, bytes]], entered: dict[str, int]
 ) -> Iterator[LogInvalid]:
-    """What is wrong with the entries and what checkpoints say of them; fills ``entered`` with their lines."""
+    """Yield what is wrong with the entries and their checkpoints; fills ``entered`` with their lines."""
     wanted: dict[int, list[tuple[str, Checkpoint]]] = {}
     for place, checkpoint, _ in checkpoints:
         wanted.setdefault(checkpoint.size, []).append((place, checkpoint))
@@ -306,7 +306,7 @@ def _entries(
         yield from _disagreeing(wanted.pop(number, []), tree)
     for place, checkpoint in (one for later in wanted.values() for one in later):
         yield LogInvalid(
-            f"says that at {checkpoint.time} there were {checkpoint.size:,} entries, and there are "
+            f"states that at {checkpoint.time} there were {checkpoint.size:,} entries, and there are "
             f"{tree.entries:,}: the log was cut.",
             file=f"{LOG}/{CHECKPOINTS}",
             field=place,
@@ -343,18 +343,18 @@ def _unsigned(
         )
         yield SignatureInvalid(message, file=f"{LOG}/{CHECKPOINTS}", field="signatures")
     for place, checkpoint, data in checkpoints:
-        taken = [*keys, *retired] if first is not None and checkpoint.size <= first else keys
+        accepted = [*keys, *retired] if first is not None and checkpoint.size <= first else keys
         try:
             envelope = read_envelope(data, CHECKPOINT_TYPE, f"{LOG}/{CHECKPOINTS}")
-            check_signatures(envelope, taken, threshold, f"{LOG}/{CHECKPOINTS}, {place}")
+            check_signatures(envelope, accepted, threshold, f"{LOG}/{CHECKPOINTS}, {place}")
         except SignatureInvalid as error:
             yield error
 
 
 def entered_before(log: BundleLog, keys: Sequence[PublicKey], threshold: int = 1) -> frozenset[str]:
-    """The bundles that retired keys may have signed: those entered before the first checkpoint of ``keys``.
+    """Return the bundles that retired keys may have signed: those before the first checkpoint of ``keys``.
 
-    Raises :class:`LogInvalid`. Only what :func:`verify_log` finds nothing wrong with says anything.
+    Raises :class:`LogInvalid`. The result is meaningful only if :func:`verify_log` finds nothing wrong.
     """
     first = _replaced_at(log.checkpoints(), keys, threshold)
     return frozenset() if first is None else frozenset(islice(log.ids(), first - 1))
@@ -363,7 +363,7 @@ def entered_before(log: BundleLog, keys: Sequence[PublicKey], threshold: int = 1
 def _replaced_at(
     checkpoints: Iterable[tuple[Checkpoint, bytes]], keys: Sequence[PublicKey], threshold: int
 ) -> int | None:
-    """The size of the log at the first checkpoint that ``keys`` signed; None if they signed none."""
+    """Return the size of the log at the first checkpoint that ``keys`` signed; None if there is none."""
     sizes = []
     for checkpoint, data in checkpoints:
         with suppress(SignatureInvalid):

@@ -1,4 +1,4 @@
-"""Proof bundles in a folder: each whole, or not there at all."""
+"""Proof bundles in a folder, written atomically."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from tokenbox.proof.verify import BundleFiles
 
 FOLDER = Path(".tokenbox", "proof")
-# Bundles that are being written, in a folder of their own so that cleaning up after a kill is cheap.
+# The folder of bundles that are being written, separate so that cleaning up after a kill is cheap.
 DRAFTS = ".new"
 _DRAFT_SECONDS = 24 * 60 * 60
 _PIECE = 1 << 20
@@ -55,14 +55,14 @@ _FOLDERS = ("summaries", "texts")
 _SMALLEST = frozenset({MANIFEST, INPUTS, DECISIONS, VOLATILE})
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _MAKE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-_THERE = {errno.ENOTEMPTY, errno.EEXIST}
-# What can change a count or a cut: its version is noted if it is in use.
+_EXISTS = {errno.ENOTEMPTY, errno.EEXIST}
+# Packages that can change a count or a cut. The versions of those in use are recorded.
 _PACKAGES = ("fastokens", "google-re2", "regex", "sentencepiece", "tiktoken", "tokenizers", "tree-sitter")
 _MODULES = {"google-re2": "re2", "tree-sitter": "tree_sitter"}
 
 
 class ProofNotWritten(ProofError):
-    """A bundle was asked for and is not there: the disk is full, the folder may not be changed, ..."""
+    """A bundle cannot be written: the disk is full, the folder is read-only, ..."""
 
     code = "proof_not_written"
 
@@ -75,7 +75,7 @@ class BundleNotFound(ProofError):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A bundle that is on disk. ``new`` is False where the same one was there before."""
+    """A bundle on disk. ``new`` is False if the same bundle existed before."""
 
     id: str
     path: Path
@@ -84,7 +84,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A bundle in a list; ``problem`` instead of the rest if its manifest cannot be read."""
+    """A bundle in a list. If its manifest cannot be read, it has a ``problem`` and no other fields."""
 
     id: str
     time: str | None
@@ -93,11 +93,11 @@ class Listed:
 
 
 class Bundles:
-    """The bundles in a folder. Called with evidence, it writes one: so it is what ``proof=`` takes.
+    """The bundles in a folder. Called with evidence, it writes a bundle, so ``proof=`` accepts it.
 
-    ``texts``: with all texts, so that the bundles replay offline. ``fsync``: what is written is on the disk
-    before ``write`` returns, so that a bundle outlives a power failure too. ``signers``: keys that sign every
-    bundle, and the log that it is entered in.
+    ``texts``: bundles contain all texts, so that they replay offline. ``fsync``: data is on the disk before
+    ``write`` returns, so that a bundle survives a power failure. ``signers`` are keys that sign every bundle,
+    and the log.
     """
 
     def __init__(
@@ -118,25 +118,24 @@ class Bundles:
         return self.write(evidence)
 
     def write(self, evidence: Evidence) -> Written:
-        """Write the bundle of ``evidence``; of one that is there already nothing is written.
+        """Write the bundle of ``evidence``, if it does not exist yet.
 
-        It appears whole or not at all, whatever happens and whichever process writes it. Raises
-        :class:`ProofNotWritten`.
+        Writing is atomic, also between processes. Raises :class:`ProofNotWritten`.
         """
         bundle = build(evidence, texts=self.texts)
         path = self.folder / bundle.id
         try:
-            return self._written(bundle, path)
+            return self._write(bundle, path)
         except OSError as error:
             raise ProofNotWritten(
                 f"the proof {path} cannot be written: {error.strerror or error}. "
-                "No half of it is left there. Free some space, or name another folder.",
+                "No part of it is left there. Free some space, or name another folder.",
                 folder=str(self.folder),
                 id=bundle.id,
             ) from error
 
     def ids(self) -> list[str]:
-        """The ids of all bundles, in order. Raises :class:`BundleNotFound` if the folder cannot be read."""
+        """Return the ids of all bundles, in order. Raises :class:`BundleNotFound` if that fails."""
         try:
             with os.scandir(self.folder) as entries:
                 return sorted(
@@ -152,7 +151,7 @@ class Bundles:
             ) from error
 
     def find(self, start: str) -> str:
-        """The id that begins with ``start``. Raises :class:`BundleNotFound`."""
+        """Return the id that begins with ``start``. Raises :class:`BundleNotFound`."""
         found = [name for name in self.ids() if name.startswith(start)] if start else []
         if len(found) == 1:
             return found[0]
@@ -173,15 +172,15 @@ class Bundles:
         return FolderFiles(f"{self.folder}{os.sep}{bundle_id}")
 
     def listed(self, keys: Sequence[PublicKey] | None = None) -> list[Listed]:
-        """All bundles, verified, the latest first; last those that are not what their ids say.
+        """Verify and list all bundles, the latest first, invalid ones last.
 
-        ``keys``: one of them must have signed, as for ``verify``.
+        If ``keys`` are given, one of them must have signed, as for ``verify``.
         """
-        found = [self._listed(bundle_id, keys) for bundle_id in self.ids()]
+        found = [self._list_one(bundle_id, keys) for bundle_id in self.ids()]
         found.sort(key=lambda bundle: bundle.time or "", reverse=True)
         return found
 
-    def _listed(self, bundle_id: str, keys: Sequence[PublicKey] | None) -> Listed:
+    def _list_one(self, bundle_id: str, keys: Sequence[PublicKey] | None) -> Listed:
         files = self.files(bundle_id)
         try:
             manifest = verify(files, bundle_id, keys)
@@ -190,9 +189,9 @@ class Bundles:
         except BundleInvalid as error:
             return Listed(bundle_id, None, None, error)
 
-    def _written(self, bundle: Bundle, path: Path) -> Written:
+    def _write(self, bundle: Bundle, path: Path) -> Written:
         if path.is_dir():
-            return self._converged(bundle, path)
+            return self._existing(bundle, path)
         drafts = self.folder / DRAFTS
         drafts.mkdir(parents=True, exist_ok=True)
         _sweep(drafts)
@@ -206,7 +205,7 @@ class Bundles:
                 try:
                     draft.rename(path)
                 except OSError as error:
-                    if error.errno in _THERE:
+                    if error.errno in _EXISTS:
                         return False
                     raise
                 if self.fsync:
@@ -215,9 +214,8 @@ class Bundles:
 
             signers = self.signers
             new = self.log.publish(bundle.id, publish, time=made, signers=signers, sync=self.fsync)
-            return Written(bundle.id, path, new=True) if new else self._converged(bundle, path)
-        finally:
-            # Gone already where all went well.
+            return Written(bundle.id, path, new=True) if new else self._existing(bundle, path)
+        finally:  # the draft was renamed, unless something failed
             shutil.rmtree(draft, ignore_errors=True)
 
     def _fill(self, draft: Path, bundle: Bundle, time: str) -> None:
@@ -228,13 +226,13 @@ class Bundles:
         if self.signers:
             files[ENVELOPE] = signed(bundle.files[MANIFEST], STATEMENT_TYPE, self.signers)
         for name, data in files.items():
-            self._make(draft / name, data)
+            self._create(draft / name, data)
         if self.fsync:
             for folder in sorted(folders):
                 sync_folder(draft / folder)
             sync_folder(draft)
 
-    def _make(self, path: Path, data: bytes) -> None:
+    def _create(self, path: Path, data: bytes) -> None:
         descriptor = os.open(path, _MAKE, 0o666)
         try:
             rest = memoryview(data)
@@ -245,13 +243,13 @@ class Bundles:
         finally:
             os.close(descriptor)
 
-    def _converged(self, bundle: Bundle, path: Path) -> Written:
-        """Somebody has written this bundle: the same bytes, for the id says so, unless they were damaged."""
+    def _existing(self, bundle: Bundle, path: Path) -> Written:
+        """Return the existing bundle, after checking that it is not damaged: its id is that of its bytes."""
         try:
             verify(FolderFiles(path), bundle.id)
         except BundleInvalid as error:
             raise ProofNotWritten(
-                f"the proof {path} is there already, damaged: {error.message} Move it away, and try again.",
+                f"the proof {path} exists already, damaged: {error.message} Move it away, and try again.",
                 folder=str(self.folder),
                 id=bundle.id,
             ) from error
@@ -261,7 +259,7 @@ class Bundles:
 
 
 def sign_bundle(path: Path, signers: Sequence[SigningKey]) -> None:
-    """Add signatures to a bundle in a folder that was verified; what is signed already stays so.
+    """Add signatures to a verified bundle in a folder. Existing signatures are kept.
 
     Raises :class:`ProofNotWritten`, and ``SignatureInvalid`` for an envelope that cannot be read.
     """
@@ -286,13 +284,13 @@ class FolderFiles:
 
     def names(self) -> Iterable[str]:
         try:
-            names = frozenset(os.listdir(self._path))  # noqa: PTH208  # names are all it needs
+            names = frozenset(os.listdir(self._path))  # noqa: PTH208  # faster: only names are needed
         except OSError as error:
             raise _unreadable(".", error) from None
-        # Each of the smallest is read, and so found to be a file.
-        return names if names == _SMALLEST else self._found()
+        # The files of the smallest bundle are all read, which checks that they are files.
+        return names if names == _SMALLEST else self._walk()
 
-    def _found(self) -> Iterator[str]:
+    def _walk(self) -> Iterator[str]:
         try:
             with os.scandir(self._path) as entries:
                 for entry in entries:
@@ -301,7 +299,7 @@ class FolderFiles:
                     elif entry.name in _FOLDERS and entry.is_dir(follow_symlinks=False):
                         yield from self._inside(entry)
                     else:
-                        raise _no_file(entry.name)
+                        raise _not_regular(entry.name)
         except OSError as error:
             raise _unreadable(".", error) from None
 
@@ -337,29 +335,29 @@ class FolderFiles:
             for entry in entries:
                 empty = False
                 if not entry.is_file(follow_symlinks=False):
-                    raise _no_file(f"{folder.name}/{entry.name}")
+                    raise _not_regular(f"{folder.name}/{entry.name}")
                 yield f"{folder.name}/{entry.name}"
         if empty:
             yield f"{folder.name}/"
 
     def _open(self, name: str) -> tuple[int, int]:
-        """The descriptor of a regular file, and its size in bytes."""
+        """Return the descriptor of a regular file, and its size in bytes."""
         try:
             descriptor = os.open(f"{self._path}/{name}", _READ)
         except FileNotFoundError:
             raise missing(name) from None
         except OSError as error:
-            # What O_NOFOLLOW says of a link.
-            raise _no_file(name) if error.errno == errno.ELOOP else _unreadable(name, error) from None
+            is_link = error.errno == errno.ELOOP  # because of O_NOFOLLOW
+            raise _not_regular(name) if is_link else _unreadable(name, error) from None
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             os.close(descriptor)
-            raise _no_file(name)
+            raise _not_regular(name)
         return descriptor, status.st_size
 
 
 def open_archive(path: str | os.PathLike[str]) -> ArchiveFiles:
-    """The bundle in an archive that ``export`` wrote; the file is open as long as that is in use.
+    """Open the bundle in an archive that ``export`` wrote. The file is open as long as the result is in use.
 
     Raises :class:`BundleInvalid`.
     """
@@ -370,7 +368,7 @@ def open_archive(path: str | os.PathLike[str]) -> ArchiveFiles:
         raise _unreadable(name, error) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise _no_file(name)
+        raise _not_regular(name)
     stream = os.fdopen(descriptor, "rb")
     try:
         archive = ArchiveFiles(stream, name)
@@ -382,7 +380,7 @@ def open_archive(path: str | os.PathLike[str]) -> ArchiveFiles:
 
 
 def open_bundle(path: str | os.PathLike[str]) -> tuple[BundleFiles, str]:
-    """The bundle in a folder or archive anywhere, and the id it should have: its folder's name, or its own.
+    """Open the bundle in a folder or archive, and return its expected id: the folder's name or its claim.
 
     Raises :class:`BundleInvalid`.
     """
@@ -395,17 +393,17 @@ def open_bundle(path: str | os.PathLike[str]) -> tuple[BundleFiles, str]:
 
 
 def now() -> str:
-    """The time, RFC 3339 in UTC."""
+    """Return the time, RFC 3339 in UTC."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def host() -> str:
-    """The name of this machine."""
+    """Return the name of this machine."""
     return os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
 
 
 def environment() -> dict[str, str]:
-    """Versions of Python, of the system, and of the packages in use that can change a count or a cut."""
+    """Return the versions of Python, the system, and the packages in use that can change a count or a cut."""
     return {
         "python": f"{sys.implementation.name} {sys.version.split()[0]}",
         "system": sys.platform,
@@ -424,7 +422,7 @@ def _version(package: str) -> str:
 
 
 def _sweep(drafts: Path) -> None:
-    """Remove what a writer left behind that was killed long ago."""
+    """Remove the drafts of writers that were killed long ago."""
     with contextlib.suppress(OSError), os.scandir(drafts) as entries:
         for entry in entries:
             if time.time() - entry.stat(follow_symlinks=False).st_mtime > _DRAFT_SECONDS:
@@ -438,7 +436,7 @@ def _read(descriptor: int, size: int) -> bytes:
     return data
 
 
-def _no_file(name: str) -> BundleInvalid:
+def _not_regular(name: str) -> BundleInvalid:
     return BundleInvalid("is not a regular file. Remove it.", file=name)
 
 

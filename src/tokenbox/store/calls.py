@@ -1,4 +1,4 @@
-"""The calls of all sessions, and what they come to."""
+"""The table of calls, and their totals."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ COLUMNS = (
     *("exact", "cost", "cost_exact", "priced", "price_source", "price_date"),
     *("predicted_tokens", "predicted_exact", "reserved_output", "at_most"),
 )
-# A start is written once, and an end once, whichever comes first: what is written again changes nothing.
+# Writes are idempotent: a start is written once, an end once, in either order.
 WRITE = f"""
     INSERT INTO tokenbox_calls ({", ".join(COLUMNS)})
     VALUES ({", ".join(f":{column}" for column in COLUMNS)})
     ON CONFLICT (id) DO UPDATE SET {", ".join(f"{column} = excluded.{column}" for column in COLUMNS[1:])}
     WHERE tokenbox_calls.finished IS NULL AND excluded.finished IS NOT NULL
 """
-# Columns that are added up, by what :class:`Totals` calls the sum.
+# Columns that are added up, with the names of their sums in :class:`Totals`.
 SUMMED = {
     "input_tokens": "input",
     "cached_input_tokens": "cached",
@@ -46,7 +46,7 @@ SUMMED = {
 
 
 class CallField(StrEnum):
-    """What calls can be told apart by. A day is one of UTC, as on the bills of providers."""
+    """The fields to group calls by. Days are in UTC, as on the bills of providers."""
 
     MODEL = "model"
     CATEGORY = "category"
@@ -60,7 +60,7 @@ EXPRESSIONS = {**{by: by.value for by in CallField}, CallField.DAY: "substr(star
 
 @dataclass(frozen=True, slots=True)
 class CallSpan:
-    """Which calls: those that started from ``since`` until before ``until``, of one project or session."""
+    """A selection of calls: those started from ``since`` until before ``until``, of a project or session."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -85,7 +85,7 @@ EVERYTHING = CallSpan()
 
 @dataclass(frozen=True, slots=True)
 class CallTotals:
-    """The totals of the calls that share ``key``: a value per :class:`CallField` asked for, None for none."""
+    """The totals of the calls that share ``key``: a value or None per :class:`CallField` asked for."""
 
     key: tuple[str | None, ...]
     totals: Totals
@@ -98,12 +98,12 @@ class Calls:
         self._database = database
 
     def record(self, *calls: Call) -> int:
-        """Write the calls, all or none; how many were news.
+        """Write calls, all or none, and return how many changed the table.
 
         A call is written when it starts and again when it ends. Every write may be repeated, and may come
-        late: a call counts once, and what has ended stays as it ended first.
+        late: a call counts once, and the first end of a call is kept.
         """
-        # In the order of ids, so that two who write the same calls do not wait for one another.
+        # In the order of ids, so that two processes that write the same calls cannot deadlock.
         ordered = sorted(calls, key=lambda call: call.id)
         with self._database.writing() as transaction:
             return transaction.change_all(WRITE, [_values(call) for call in ordered])
@@ -116,7 +116,7 @@ class Calls:
         return _call(rows[0]) if rows else None
 
     def rows(self, by: Sequence[CallField] = (), span: CallSpan = EVERYTHING) -> list[CallTotals]:
-        """The totals of each group of calls, in the order of their keys, what has none last."""
+        """Return the totals of each group of calls, in the order of their keys, None last."""
         keys = [EXPRESSIONS[one] for one in by]
         condition, values = span.condition()
         with self._database.reading() as transaction:
@@ -132,7 +132,7 @@ class Calls:
         return total(row.totals for row in self.rows(span=span))
 
     def each(self, span: CallSpan = EVERYTHING) -> Iterator[Call]:
-        """Every call, in the order of starting. What is written meanwhile may be among them."""
+        """Yield every call, in the order of starting. Calls written meanwhile may be among them."""
         condition, values = span.condition()
         statement = (
             f"SELECT {', '.join(COLUMNS)} FROM tokenbox_calls WHERE {condition} "
@@ -149,7 +149,7 @@ class Calls:
 
 
 def _sums(transaction: Transaction) -> Iterable[str]:
-    """In the order in which :func:`_totals` reads them."""
+    """Yield the columns of totals, in the order in which :func:`_totals` reads them."""
     money_sum = transaction.dialect.money_sum
     yield "COUNT(*)"
     yield "COUNT(*) FILTER (WHERE finished IS NULL)"

@@ -1,4 +1,4 @@
-"""A content store in a directory: bodies of packs in files named by their digest."""
+"""A content store in a directory: the bodies of packs, in files named by their digests."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ class ContentStoreError(TokenboxError):
 
 
 class DirectoryStore:
-    """Bodies in ``directory/ab/cdef...``, by the digest in hexadecimal.
+    """Bodies in ``directory/ab/cdef...``, by their digests in hexadecimal.
 
-    The directory is made on the first ``put``. A file appears whole or not at all, so that several processes
-    can share a store. ``limit``: a larger file, in bytes, is refused and not read. Readers check that a
-    body still has its digest.
+    The directory is created by the first ``put``. Files are written atomically, so that several processes can
+    share a store. Files larger than ``limit`` bytes are refused. Readers verify the digest of a body.
     """
 
     def __init__(self, directory: str | os.PathLike[str], *, limit: int = MAX_BODY) -> None:
@@ -30,10 +29,10 @@ class DirectoryStore:
         self._limit = limit
 
     def get(self, digest: bytes) -> bytes | None:
-        """The body with that digest, or None. Raises :class:`ContentStoreError`."""
+        """Return the body with that digest, or None. Raises :class:`ContentStoreError`."""
         path = self._path(digest)
         try:
-            # Not blocking, for what is in the place of a file may be a pipe.
+            # Not blocking, because the path may be a pipe.
             descriptor = os.open(
                 path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
             )
@@ -54,7 +53,7 @@ class DirectoryStore:
         return body
 
     def put(self, digest: bytes, body: bytes) -> None:
-        """Keep ``body``. Raises :class:`ContentStoreError`."""
+        """Store ``body``. Raises :class:`ContentStoreError`."""
         path = self._path(digest)
         if path.exists():
             return

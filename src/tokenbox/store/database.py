@@ -1,7 +1,7 @@
-"""A database as the store uses it: transactions of plain SQL with named parameters (``:name``).
+"""The interface of a database: transactions of plain SQL with named parameters (``:name``).
 
-SQLite and PostgreSQL read the same statements, and differ in the few words of :class:`SqlDialect`. Every
-failure is a :class:`~tokenbox.store.errors.StoreError`, and a transaction that fails has changed nothing.
+SQLite and PostgreSQL run the same statements, which differ in the words of :class:`SqlDialect`. Every failure
+is a :class:`~tokenbox.store.errors.StoreError`, and a transaction that fails has changed nothing.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SqlDialect:
-    """``text``: a column type that is compared byte by byte. ``money``: one that keeps a Decimal exactly.
+    """The words in which the databases differ.
 
-    ``money_sum`` is the aggregate that adds such up exactly.
+    ``text`` is a column type that is compared byte by byte, ``money`` one that stores a Decimal exactly, and
+    ``money_sum`` the aggregate that adds such columns exactly.
     """
 
     text: str
@@ -29,18 +30,18 @@ class SqlDialect:
 
 
 class Transaction(Protocol):
-    """Statements that all happen or none."""
+    """Statements that are executed all or none."""
 
     dialect: SqlDialect
 
     def rows(self, statement: str, values: Mapping[str, Value] = ...) -> Sequence[Sequence[Any]]:
-        """What a query finds."""
+        """Return the rows of a query."""
 
     def change(self, statement: str, values: Mapping[str, Value] = ...) -> int:
-        """How many rows the statement changed."""
+        """Execute a statement, and return the number of rows it changed."""
 
     def change_all(self, statement: str, values: Sequence[Mapping[str, Value]]) -> int:
-        """As :meth:`change` for each of ``values`` in turn, and faster; how many rows in all."""
+        """Execute a statement for each of ``values``, and return the number of rows changed in all."""
 
     def has_table(self, name: str) -> bool: ...
 
@@ -53,9 +54,9 @@ class Database(Protocol):
     def reading(self) -> AbstractContextManager[Transaction]: ...
 
     def writing(self) -> AbstractContextManager[Transaction]:
-        """A transaction that ends when the block does: kept if that ends well, else as if never begun."""
+        """Return a transaction that is committed at the end of the block, or rolled back if it raises."""
 
     def migrating(self) -> AbstractContextManager[Transaction]:
-        """A writing transaction that no other process can be in at the same time."""
+        """Return a writing transaction that excludes other migrating processes."""
 
     def close(self) -> None: ...

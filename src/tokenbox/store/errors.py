@@ -1,21 +1,21 @@
-"""Every error of the store.
+"""The errors of the store.
 
     StoreError                      store_error
-    ├── StoreUnavailable            store_unavailable           not there, not reachable, or gone
-    ├── StoreBusy                   store_busy                  others held it for too long
-    ├── StoreFull                   store_full                  no room: nothing was written
+    ├── StoreUnavailable            store_unavailable           missing or unreachable
+    ├── StoreBusy                   store_busy                  locked by others for too long
+    ├── StoreFull                   store_full                  no space left
     ├── StoreReadOnly               store_read_only
-    ├── StoreDamaged                store_damaged               the file is not a sound database
-    ├── NotAStore                   not_a_store                 a database, but of something else
+    ├── StoreDamaged                store_damaged               not a database, or damaged
+    ├── NotAStore                   not_a_store                 the database of another program
     ├── StoreTooNew                 store_too_new               written by a newer tokenbox
     └── SessionError                session_error
-        ├── InvalidSession          invalid_session             a name, a turn or a saved file that is none
+        ├── InvalidSession          invalid_session             an invalid name, turn or saved session
         ├── UnknownSession          unknown_session
-        ├── AmbiguousSession        ambiguous_session           what was given begins several names
+        ├── AmbiguousSession        ambiguous_session           the beginning of several names
         ├── DuplicateSession        duplicate_session
-        └── SessionChanged          session_changed             another process went on with it
+        └── SessionChanged          session_changed             another process wrote to it
 
-Each is a :class:`~tokenbox.errors.TokenboxError`. Whatever raises one has changed nothing.
+Each is a :class:`~tokenbox.errors.TokenboxError`. A method that raises one has changed nothing.
 """
 
 from __future__ import annotations
@@ -24,43 +24,43 @@ from tokenbox.errors import TokenboxError
 
 
 class StoreError(TokenboxError):
-    """What outlives a process cannot be read or written."""
+    """The store cannot be read or written."""
 
     code = "store_error"
 
 
 class StoreUnavailable(StoreError):
-    """The database is not there, cannot be reached, or went away."""
+    """The database is missing, cannot be reached, or its connection was lost."""
 
     code = "store_unavailable"
 
 
 class StoreBusy(StoreError):
-    """Other processes held the database for longer than we wait. To try again is safe."""
+    """Other processes locked the database for too long. A retry is safe."""
 
     code = "store_busy"
 
 
 class StoreFull(StoreError):
-    """There is no room left. Nothing was written."""
+    """There is no space left. Nothing was written."""
 
     code = "store_full"
 
 
 class StoreReadOnly(StoreError):
-    """The database may be read and not written."""
+    """The database may only be read."""
 
     code = "store_read_only"
 
 
 class StoreDamaged(StoreError):
-    """The file is not a database, or a damaged one. It was not touched."""
+    """The file is not a database, or is damaged. It was not changed."""
 
     code = "store_damaged"
 
 
 class NotAStore(StoreError):
-    """The file is the database of another program. It was not touched."""
+    """The file is the database of another program. It was not changed."""
 
     code = "not_a_store"
 
@@ -78,7 +78,7 @@ class SessionError(StoreError):
 
 
 class InvalidSession(SessionError):
-    """A name, a turn or a saved session is none."""
+    """The name of a session, a turn or a saved session is not valid."""
 
     code = "invalid_session"
 
@@ -90,18 +90,18 @@ class UnknownSession(SessionError):
 
 
 class AmbiguousSession(SessionError):
-    """Several sessions begin with what was given. ``details["names"]`` are theirs."""
+    """Several sessions have names that begin with the given text. ``details["names"]`` lists them."""
 
     code = "ambiguous_session"
 
 
 class DuplicateSession(SessionError):
-    """A session of that name is there already."""
+    """A session of that name exists already."""
 
     code = "duplicate_session"
 
 
 class SessionChanged(SessionError):
-    """Another process went on with the session. Open it again to see what it says now."""
+    """Another process wrote to the session. Open it again to read its current turns."""
 
     code = "session_changed"

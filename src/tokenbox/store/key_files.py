@@ -1,4 +1,4 @@
-"""Keys that sign proofs, in files: FILE has the private key, FILE.pub the public one."""
+"""Files of keys that sign proofs: FILE has the private key, FILE.pub the public one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def write_key(path: Path) -> PublicKey:
-    """Make a key: ``path``, which only its owner reads, and ``path.pub``. No file is overwritten.
+    """Create a key: ``path``, which only its owner can read, and ``path.pub``. No file is overwritten.
 
     Raises :class:`KeyInvalid`.
     """
@@ -38,14 +38,14 @@ def write_key(path: Path) -> PublicKey:
             path.unlink(missing_ok=True)
             raise
     except FileExistsError as error:
-        raise KeyInvalid.of(str(error.filename), "is there already, and no key is overwritten") from None
+        raise KeyInvalid.of(str(error.filename), "exists already, and no key is overwritten") from None
     except OSError as error:
         raise KeyInvalid.of(str(path), f"cannot be written: {error.strerror or error}") from None
     return public_key(public, str(public_path))
 
 
 def read_signer(path: Path) -> SigningKey:
-    """The private key in a file that only its owner may read. Raises :class:`KeyInvalid`."""
+    """Read the private key in a file that only its owner may read. Raises :class:`KeyInvalid`."""
     data, status = _read(path)
     if sys.platform != "win32":
         if status.st_mode & _OTHERS:
@@ -59,7 +59,7 @@ def read_signer(path: Path) -> SigningKey:
 
 
 def read_public(path: Path) -> PublicKey:
-    """The public key in a file. Raises :class:`KeyInvalid`."""
+    """Read the public key in a file. Raises :class:`KeyInvalid`."""
     return public_key(_read(path)[0], str(path))
 
 

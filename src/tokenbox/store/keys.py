@@ -1,4 +1,4 @@
-"""Gateway keys: stored hashed, shown once when they are made."""
+"""Gateway keys: stored as hashes, shown once when they are created."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
     from tokenbox.store.database import Database, Transaction
 
-# The start makes a leaked key easy to find, for scanners too; the rest has 256 bits.
+# The prefix makes a leaked key easy to find, for scanners, too. The rest has 256 bits.
 PREFIX = "tbk_"
 _ID_LENGTH = 10
 _COLUMNS = "id, name, digest, models, modes, quotas, created, expires, revoked, user_name, team"
 
 
 class KeyProblem(StoreError):
-    """A gateway key cannot be made or is not there."""
+    """A gateway key cannot be created or does not exist."""
 
     code = "gateway_key"
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayKey:
-    """What a key may do. ``models`` are patterns, ``modes`` names; empty is all. The secret is not kept.
+    """The rights of a key. ``models`` are patterns, ``modes`` names; an empty tuple means all.
 
-    ``owners``: its user and its team, whose quotas and models hold, too.
+    ``owners`` are its user and its team, whose quotas and models apply, too. The secret is not stored.
     """
 
     id: str
@@ -55,12 +55,12 @@ class GatewayKey:
 
     @property
     def limits(self) -> tuple[tuple[str, Quota], ...]:
-        """Every quota that holds for it, with the id under which it is counted."""
+        """All quotas that apply to it, each with the id that it is counted under."""
         own = [(self.id, quota) for quota in self.quotas]
         return (*own, *((owner.id, quota) for owner in self.owners for quota in owner.quotas))
 
     def owner(self, kind: OwnerKind) -> str | None:
-        """The name of its user or its team."""
+        """Return the name of its user or its team."""
         return next((owner.name for owner in self.owners if owner.kind is kind), None)
 
     def valid_at(self, now: datetime) -> bool:
@@ -82,7 +82,7 @@ class GatewayKey:
 
 
 def digest_of(secret: str) -> str:
-    """What is stored of a key. It has 256 random bits, so one round of SHA-256 hides it."""
+    """Return the digest that is stored of a key. One round of SHA-256 hides its 256 random bits."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -92,7 +92,7 @@ class Keys:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def create(  # a key has so many fields
+    def create(
         self,
         name: str,
         now: datetime,
@@ -104,9 +104,9 @@ class Keys:
         user: str | None = None,
         team: str | None = None,
     ) -> tuple[GatewayKey, str]:
-        """The new key and its secret, which is nowhere afterwards.
+        """Create a key, and return it with its secret, which is stored nowhere.
 
-        Raises :class:`KeyProblem` and, for a user or team that there is not, ``OwnerProblem``.
+        Raises :class:`KeyProblem`, and ``OwnerProblem`` for a user or team that does not exist.
         """
         if not name.strip() or len(name) > 200 or not name.isprintable():  # noqa: PLR2004
             raise KeyProblem("a key needs a name of 1 to 200 characters, such as that of who uses it.")
@@ -136,7 +136,7 @@ class Keys:
                 raise KeyProblem(f"there is a key named {name!r} already. Revoke it, or choose another name.")
             owners = _owners(transaction, user, team)
             transaction.change(
-                f"INSERT INTO tokenbox_keys ({_COLUMNS}) VALUES "  # names of columns
+                f"INSERT INTO tokenbox_keys ({_COLUMNS}) VALUES "
                 "(:id, :name, :digest, :models, :modes, :quotas, :created, :expires, :revoked, "
                 ":user_name, :team)",
                 values,
@@ -144,7 +144,7 @@ class Keys:
         return replace(key, owners=owners), secret
 
     def find(self, secret: str) -> GatewayKey | None:
-        """The key with that secret, valid or not; None if there is none."""
+        """Return the key with that secret, valid or not; None if there is none."""
         return self._one("digest", digest_of(secret))
 
     def named(self, name: str) -> GatewayKey | None:
@@ -156,10 +156,8 @@ class Keys:
             return [_key(row, transaction) for row in rows]
 
     def revoke(self, name: str, now: datetime) -> GatewayKey:
-        """Revoke the key of that name or id, for good. Raises :class:`KeyProblem` if there is none."""
-        key = self.named(name)
-        if key is None:
-            raise KeyProblem(f"there is no key {name!r}. `tokenbox gateway keys list` shows those there are.")
+        """Revoke the key of that name or id, permanently. Raises :class:`KeyProblem` if there is none."""
+        key = self._existing(name)
         with self._database.writing() as transaction:
             transaction.change(
                 "UPDATE tokenbox_keys SET revoked = :now WHERE id = :id AND revoked IS NULL",
@@ -168,11 +166,9 @@ class Keys:
         return self.named(key.id) or key
 
     def limit(self, name: str, quotas: Sequence[Quota]) -> GatewayKey:
-        """Give the key of that name or id other quotas. Raises :class:`KeyProblem`."""
+        """Change the quotas of the key of that name or id. Raises :class:`KeyProblem`."""
         check_quotas(quotas)
-        key = self.named(name)
-        if key is None:
-            raise KeyProblem(f"there is no key {name!r}. `tokenbox gateway keys list` shows those there are.")
+        key = self._existing(name)
         with self._database.writing() as transaction:
             transaction.change(
                 "UPDATE tokenbox_keys SET quotas = :quotas WHERE id = :id",
@@ -180,17 +176,23 @@ class Keys:
             )
         return replace(key, quotas=tuple(quotas))
 
+    def _existing(self, name: str) -> GatewayKey:
+        key = self.named(name)
+        if key is None:
+            raise KeyProblem(f"there is no key {name!r}. `tokenbox gateway keys list` lists the keys.")
+        return key
+
     def _one(self, column: str, value: str) -> GatewayKey | None:
         with self._database.reading() as transaction:
             rows = transaction.rows(
-                f"SELECT {_COLUMNS} FROM tokenbox_keys WHERE {column} = :value",  # our own name
+                f"SELECT {_COLUMNS} FROM tokenbox_keys WHERE {column} = :value",
                 {"value": value},
             )
             return _key(rows[0], transaction) if rows else None
 
 
 def _owners(transaction: Transaction, user: str | None, team: str | None) -> tuple[Owner, ...]:
-    """The owners of a key. Raises ``OwnerProblem`` for one that is not there."""
+    """Return the owners of a key. Raises ``OwnerProblem`` for one that does not exist."""
     found = []
     for kind, name in ((OwnerKind.USER, user), (OwnerKind.TEAM, team)):
         if name is not None:

@@ -1,12 +1,13 @@
-"""Quotas that cost a request nothing: each process holds a block of a bucket, and takes from that.
+"""Leased quotas: each process holds a block of a bucket ahead, so that requests need not ask the store.
 
-What a process holds is one reservation in the store. If the answer of a question is lost, the lease is given
-up: another takes its place, and it is settled by what its requests used once the store answers.
+The block of a process is one reservation in the store. If the answer of the store is lost, the lease is
+abandoned: a new one replaces it, and the old one is settled with the usage of its requests once the store
+answers.
 
-A block is at most what was taken in the last second, and at most a 32nd of what is left, or nothing where
-that is less than a request: a bucket that is nearly used up is asked for each request, is used to its last
-token, and never over. What nobody takes goes back within a second, and more than two blocks at once. A
-process that is killed leaves charged what its requests had under way, and at most two blocks.
+A block is at most what was taken in the last second, and at most a 32nd of what is left, or nothing if that
+is less than a request. So a bucket that is nearly used up is asked for each request, is used to its last
+token, and never exceeded. Unused blocks are returned within a second, and more than two blocks at once. A
+killed process leaves charged what its open requests had taken, and at most two blocks.
 """
 
 from __future__ import annotations
@@ -28,21 +29,22 @@ if TYPE_CHECKING:
     from tokenbox.store.quotas import QuotaStore
 
 SECOND: Final = 1.0
-# Of what is left, no process holds more than this part ahead of its requests.
-PART: Final = 32
-# A store that did not answer is not asked again for so long.
-AWAY: Final = 0.25
-# So many takes in the last second make a bucket one that blocks are held of.
-BUSY: Final = 8
+# The largest share of what is left that a process holds ahead, as a divisor.
+SHARE: Final = 32
+# Seconds for which a store that did not answer is not asked again.
+RETRY_SECONDS: Final = 0.25
+# Takes in the last second from which on blocks of a bucket are held.
+FREQUENT: Final = 8
 
 
 @dataclass(slots=True)
 class Lease:
-    """What this process holds of a bucket. All figures are units of the quota.
+    """The share of a bucket that this process holds, in units of the quota.
 
-    ``held``: the least that the store has for it. ``used`` by requests that ended, ``open`` by those under
-    way; ``level`` what all processes had together when the store was last asked. ``rate``: what was taken in
-    the last second, each time of which is in ``recent``.
+    ``held`` is the lower bound of what the store has reserved for it; ``used`` by requests that ended,
+    ``open`` by those in progress. ``level`` is the usage of all processes when the store was last asked.
+    ``rate`` is what was taken in the last second, as listed in ``recent``. ``request`` is the present request
+    to the store.
     """
 
     bucket: Bucket
@@ -53,7 +55,7 @@ class Lease:
     level: int = 0
     recent: deque[tuple[float, int]] = field(default_factory=deque)
     rate: int = 0
-    asking: asyncio.Task[None] | None = None
+    request: asyncio.Task[None] | None = None
 
     @property
     def free(self) -> int:
@@ -61,17 +63,17 @@ class Lease:
 
     @property
     def left(self) -> QuotaLevel:
-        """What is left for everybody, as far as this process knows."""
+        """The level of the bucket, as far as this process knows."""
         return QuotaLevel(self.bucket, self.level - max(0, self.free))
 
     @property
-    def is_asked(self) -> bool:
-        """Whether a question about it is under way. One that has ended may not have been taken off yet."""
-        return self.asking is not None and not self.asking.done()
+    def is_busy(self) -> bool:
+        """Whether a request to the store is in progress. One that has ended may still be set."""
+        return self.request is not None and not self.request.done()
 
     @property
     def spent(self) -> int:
-        """What is not free, whichever process has it."""
+        """What requests have taken or used."""
         return self.used + self.open
 
     def take(self, amount: int, now: float) -> None:
@@ -79,28 +81,29 @@ class Lease:
         self.recent.append((now, amount))
         self.rate += amount
 
-    def is_busy(self, now: float) -> bool:
+    def is_frequent(self, now: float) -> bool:
+        """Whether enough was taken in the last second to hold a block ahead."""
         recent = self.recent
         while recent and now - recent[0][0] > SECOND:
             self.rate -= recent.popleft()[1]
-        return len(recent) >= BUSY
+        return len(recent) >= FREQUENT
 
     def block(self, now: float) -> int:
-        """How much to hold ahead: nothing, unless many requests come."""
-        if not self.is_busy(now):
+        """Return how much to hold ahead: nothing, unless many requests come."""
+        if not self.is_frequent(now):
             return 0
-        part = max(0, self.bucket.quota.limit - self.level) // PART
-        if part >= self.rate:
+        share = max(0, self.bucket.quota.limit - self.level) // SHARE
+        if share >= self.rate:
             return self.rate
-        # Less than a request needs is of no use here, and is missing elsewhere.
-        return part if part >= max(amount for _, amount in self.recent) else 0
+        # Less than a request needs is useless here, and missing in other processes.
+        return share if share >= max(amount for _, amount in self.recent) else 0
 
 
 class LeasedQuotas:
-    """Fulfils :class:`~tokenbox.store.quotas.QuotaStore` in front of one that processes share.
+    """A :class:`~tokenbox.store.quotas.QuotaStore` in front of a shared one, for one event loop.
 
-    Of one event loop. ``clock`` gives seconds that only grow; ``later`` keeps a settlement that the store did
-    not take when the process ends.
+    ``clock`` is monotonic, in seconds. ``later`` records a settlement that the store did not accept before
+    the process ends.
     """
 
     def __init__(
@@ -114,15 +117,15 @@ class LeasedQuotas:
         self._later = later
         self._leases: dict[str, Lease] = {}
         self._open: dict[str, list[tuple[Lease, int]]] = {}
-        # Those whose answer was lost, until they are settled; and until when the store is left alone.
+        # Abandoned leases, until they are settled, and the time until which the store is not asked.
         self._lost: list[Lease] = []
         self._away_until = float("-inf")
-        self._returning: asyncio.Task[None] | None = None
+        self._cleaner: asyncio.Task[None] | None = None
 
     async def take(self, reservation: str, takes: Sequence[Take]) -> list[QuotaLevel]:
         """Take all or none. Raises :class:`QuotaExceeded` and :class:`QuotaStoreError`."""
-        if self._returning is None:
-            self._returning = asyncio.get_running_loop().create_task(self._return_what_is_idle())
+        if self._cleaner is None:
+            self._cleaner = asyncio.get_running_loop().create_task(self._return_idle())
         taken: list[tuple[Lease, int]] = []
         try:
             for take in takes:
@@ -137,7 +140,7 @@ class LeasedQuotas:
         return [lease.left for lease, _ in taken]
 
     async def settle(self, reservation: str, takes: Sequence[Take]) -> None:
-        """Set what was taken to what was used. What is spare goes back at once, unless it is soon taken."""
+        """Replace the amounts taken by those used. More than two spare blocks are returned at once."""
         used = {take.bucket.name: take.amount for take in takes}
         now = self._clock()
         spare = []
@@ -148,9 +151,9 @@ class LeasedQuotas:
             if lease.free > 2 * ahead or lease.free < 0:
                 spare.append((lease, ahead))
         for lease, ahead in spare:
-            if not lease.is_asked and self._leases.get(lease.bucket.name) is lease:
-                with suppress(QuotaStoreError, QuotaExceeded):  # then within a second
-                    await self._asked(lease, self._shrink(lease, ahead))
+            if not lease.is_busy and self._leases.get(lease.bucket.name) is lease:
+                with suppress(QuotaStoreError, QuotaExceeded):  # the cleaner tries again within a second
+                    await self._request(lease, self._shrink(lease, ahead))
 
     async def hold(self, lease: str, take: Take, *, check: bool = True) -> QuotaLevel:
         return await self._store.hold(lease, take, check=check)
@@ -162,26 +165,26 @@ class LeasedQuotas:
         await self._store.ping()
 
     async def close(self) -> None:
-        """Settle what was used. What the store does not take now is kept for later."""
-        if self._returning is not None:
-            self._returning.cancel()
+        """Settle all leases. What the store does not accept now is recorded for later."""
+        if self._cleaner is not None:
+            self._cleaner.cancel()
             with suppress(asyncio.CancelledError):
-                await self._returning
+                await self._cleaner
         for lease in (*self._leases.values(), *self._lost):
-            if not await self._settled(lease):
+            if not await self._settle(lease):
                 self._later(lease.name, [Take(lease.bucket, lease.spent)])
         await self._store.close()
 
     async def _with_free(self, take: Take) -> Lease:
-        """The lease of a bucket, with so much of it free."""
+        """Return the lease of a bucket, with the amount free."""
         while (lease := self._lease(take.bucket)).free < take.amount:
             if self._clock() < self._away_until:
-                raise QuotaStoreError("the store of quotas did not answer just now. Try again shortly.")
-            if lease.asking is None or lease.asking.done():
-                await self._asked(lease, self._grow(lease, take.amount))
+                raise QuotaStoreError("the store of quotas does not answer. Try again shortly.")
+            if lease.request is None or lease.request.done():
+                await self._request(lease, self._grow(lease, take.amount))
             else:
-                with suppress(QuotaStoreError, QuotaExceeded):  # of another's question
-                    await asyncio.shield(lease.asking)
+                with suppress(QuotaStoreError, QuotaExceeded):  # it is raised to its own caller
+                    await asyncio.shield(lease.request)
         return lease
 
     def _lease(self, bucket: Bucket) -> Lease:
@@ -191,14 +194,14 @@ class LeasedQuotas:
         lease.bucket = bucket  # the operator may have changed its limit
         return lease
 
-    async def _asked(self, lease: Lease, work: Coroutine[Any, Any, None]) -> None:
-        """One question about a lease at a time. The answer for a caller that has left serves the next."""
-        task = lease.asking = asyncio.get_running_loop().create_task(work)
-        task.add_done_callback(lambda done: _over(lease, done))
+    async def _request(self, lease: Lease, work: Coroutine[Any, Any, None]) -> None:
+        """Make the one request for a lease. If its caller is cancelled, the answer serves the next one."""
+        task = lease.request = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(lambda done: _end_request(lease, done))
         await asyncio.shield(task)
 
     async def _grow(self, lease: Lease, amount: int) -> None:
-        """Hold what is needed, and a block ahead; only what is needed where that is all there is."""
+        """Hold the amount and a block ahead; only the amount if there is no more."""
         block = lease.block(self._clock())
         if block:
             with suppress(QuotaExceeded):
@@ -207,49 +210,49 @@ class LeasedQuotas:
         await self._hold(lease, lease.spent + amount)
 
     async def _shrink(self, lease: Lease, ahead: int = 0) -> None:
-        """Hold what is spent, and so much ahead; what is spent beyond what was taken counts, too."""
+        """Hold what is spent and ``ahead``; usage beyond what was taken counts, too."""
         await self._hold(lease, lease.spent + ahead, check=False)
 
     async def _hold(self, lease: Lease, amount: int, *, check: bool = True) -> None:
-        # What may be gone is not taken from; what may have come, not yet.
+        # While the store has not answered, only the smaller amount is certain.
         lease.held = min(lease.held, amount)
         try:
             level = await self._store.hold(lease.name, Take(lease.bucket, amount), check=check)
-        except QuotaExceeded as error:  # the store has what it had
+        except QuotaExceeded as error:  # nothing has changed in the store
             lease.level = error.level.used
             raise QuotaExceeded(lease.left, amount - lease.spent) from None
         except BaseException:
-            self._away_until = self._clock() + AWAY
-            del self._leases[lease.bucket.name]  # one question at a time: it is still there
+            self._away_until = self._clock() + RETRY_SECONDS
+            del self._leases[lease.bucket.name]  # it exists, as a lease has one request at a time
             self._lost.append(lease)
             raise
         lease.held, lease.level = amount, level.used
 
-    async def _return_what_is_idle(self) -> None:
-        """Once a second: what was not taken in that time goes back; what is over is forgotten."""
+    async def _return_idle(self) -> None:
+        """Return unused blocks and forget ended leases, once a second."""
         while True:
             await asyncio.sleep(SECOND)
             now = self._clock()
             for lease in list(self._leases.values()):
-                if not lease.is_asked:
+                if not lease.is_busy:
                     with suppress(QuotaStoreError, QuotaExceeded):
-                        await self._tidied(lease, now)
+                        await self._clean(lease, now)
             for lease in [lease for lease in self._lost if not lease.open]:
-                if await self._settled(lease):
+                if await self._settle(lease):
                     self._lost.remove(lease)
 
-    async def _tidied(self, lease: Lease, now: float) -> None:
+    async def _clean(self, lease: Lease, now: float) -> None:
         ahead = lease.block(now)
         if lease.free > 2 * ahead or lease.free < 0:
-            await self._asked(lease, self._shrink(lease, ahead))
-        is_idle = not lease.recent and not lease.is_asked
+            await self._request(lease, self._shrink(lease, ahead))
+        is_idle = not lease.recent and not lease.is_busy
         if is_idle and not lease.open and not lease.free and self._leases.get(lease.bucket.name) is lease:
-            # What was used stays used; the next request makes another lease.
+            # Its usage is settled; the next request makes a new lease.
             self._leases.pop(lease.bucket.name)
             self._lost.append(lease)
 
-    async def _settled(self, lease: Lease) -> bool:
-        """What the lease spent is charged, for good; False if the store does not answer."""
+    async def _settle(self, lease: Lease) -> bool:
+        """Charge what the lease spent; False if the store does not answer."""
         try:
             await self._store.settle(lease.name, [Take(lease.bucket, lease.spent)])
         except QuotaStoreError:
@@ -257,8 +260,8 @@ class LeasedQuotas:
         return True
 
 
-def _over(lease: Lease, done: asyncio.Task[None]) -> None:
-    if lease.asking is done:
-        lease.asking = None
+def _end_request(lease: Lease, done: asyncio.Task[None]) -> None:
+    if lease.request is done:
+        lease.request = None
     if not done.cancelled():
-        done.exception()  # whoever asked has it, if he is still there
+        done.exception()  # mark it as retrieved: its caller may have been cancelled

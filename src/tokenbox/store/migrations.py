@@ -1,7 +1,7 @@
-"""The schema, as the steps by which it came to be.
+"""The schema, as a list of migrations.
 
-A step is appended and never changed: the version of a database is how many of them it has had. A newer
-program brings an older database up to date, under a lock, so that processes may start at the same time.
+Migrations are appended and never changed: the version of a database is the number that it has had. A newer
+program migrates an older database under a lock, so that processes may start at the same time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SCHEMA = "tokenbox_schema"
 
 
 def calls(transaction: Transaction) -> None:
-    """One row per call of a model: figures and names, and not a word of what was said."""
+    """One row per call of a model: figures and names, without any content."""
     text, money = transaction.dialect.text, transaction.dialect.money
     transaction.change(f"""
         CREATE TABLE tokenbox_calls (
@@ -54,7 +54,7 @@ def calls(transaction: Transaction) -> None:
 
 
 def sessions(transaction: Transaction) -> None:
-    """Sessions and their turns. A turn is written once; only whether it still stands may change."""
+    """Sessions and their turns. A turn is written once; only its state may change."""
     text = transaction.dialect.text
     transaction.change(f"""
         CREATE TABLE tokenbox_sessions (
@@ -82,7 +82,7 @@ def sessions(transaction: Transaction) -> None:
 
 
 def gateway(transaction: Transaction) -> None:
-    """Keys, without the keys themselves, and what is used of their quotas."""
+    """Keys, as digests, and the usage of their quotas."""
     text = transaction.dialect.text
     transaction.change(f"""
         CREATE TABLE tokenbox_keys (
@@ -112,7 +112,7 @@ def gateway(transaction: Transaction) -> None:
 
 
 def owners(transaction: Transaction) -> None:
-    """Users and teams, and whose a key is."""
+    """Users and teams, and the owners of keys."""
     text = transaction.dialect.text
     transaction.change(f"""
         CREATE TABLE tokenbox_owners (
@@ -131,12 +131,12 @@ MIGRATIONS: Sequence[Migration] = (calls, sessions, gateway, owners)
 
 
 def migrate(database: Database, migrations: Sequence[Migration] = MIGRATIONS) -> None:
-    """Bring the database up to date. Raises :class:`StoreTooNew` if a newer program was there."""
+    """Migrate the database. Raises :class:`StoreTooNew` if a newer program has migrated it further."""
     with database.reading() as transaction:
         if _version(transaction, database.name, len(migrations)) == len(migrations):
             return
     with database.migrating() as transaction:
-        # Another process may have done it meanwhile.
+        # Another process may have migrated it meanwhile.
         version = _version(transaction, database.name, len(migrations))
         if version is None:
             transaction.change(f"CREATE TABLE {SCHEMA} (version BIGINT NOT NULL)")
@@ -147,7 +147,7 @@ def migrate(database: Database, migrations: Sequence[Migration] = MIGRATIONS) ->
 
 
 def _version(transaction: Transaction, name: str, known: int) -> int | None:
-    """How many steps the database has had; None if it is new."""
+    """Return the number of migrations of the database; None if it is new."""
     if not transaction.has_table(SCHEMA):
         return None
     version = int(transaction.rows(f"SELECT version FROM {SCHEMA}")[0][0])

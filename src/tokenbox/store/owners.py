@@ -1,4 +1,4 @@
-"""Users and teams: whose gateway keys are, with quotas that all keys of one share."""
+"""Users and teams: the owners of gateway keys, with quotas that all keys of an owner share."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _COLUMNS = "kind, name, models, quotas, created"
 
 
 class OwnerProblem(StoreError):
-    """A user or a team cannot be made, is not there, or still has keys."""
+    """A user or a team cannot be created, does not exist, or still has keys."""
 
     code = "gateway_owner"
 
 
 class OwnerKind(StrEnum):
-    """Whose a key can be. A key may have one of each."""
+    """The kinds of owners. A key may have one of each."""
 
     USER = "user"
     TEAM = "team"
@@ -38,7 +38,7 @@ class OwnerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A user or a team. ``models`` are patterns of what its keys may use; empty is all."""
+    """A user or a team. ``models`` are patterns of what its keys may use; without any they may use all."""
 
     kind: OwnerKind
     name: str
@@ -48,7 +48,7 @@ class Owner:
 
     @property
     def id(self) -> str:
-        """Under which the store counts what its keys use."""
+        """The id that the store counts the usage of its keys under."""
         return f"{self.kind}:{self.name}"
 
     def allows(self, model: str) -> bool:
@@ -71,7 +71,7 @@ class Owners:
         self._database = database
 
     def put(self, owner: Owner, now: datetime) -> Owner:
-        """Make a user or a team, or give one that is there other quotas and models.
+        """Create a user or a team, or change the quotas and models of an existing one.
 
         Raises :class:`OwnerProblem`.
         """
@@ -112,7 +112,7 @@ class Owners:
         return [_owner(row) for row in rows]
 
     def remove(self, kind: OwnerKind, name: str) -> None:
-        """Raises :class:`OwnerProblem` where there is none, and where keys that were not revoked have it.
+        """Remove an owner. Raises :class:`OwnerProblem` if it does not exist or has keys not revoked.
 
         Without their owner such keys would have no quota left.
         """
@@ -137,7 +137,7 @@ class Owners:
 
 
 def find_owner(transaction: Transaction, kind: OwnerKind, name: str) -> Owner | None:
-    """The owner of that name, in a transaction that is under way."""
+    """Return the owner of that name, or None, within a transaction."""
     rows = transaction.rows(
         f"SELECT {_COLUMNS} FROM tokenbox_owners WHERE kind = :kind AND name = :name",
         {"kind": kind.value, "name": name},
@@ -152,7 +152,7 @@ def no_owner(kind: OwnerKind, name: str) -> OwnerProblem:
 
 
 def check_quotas(quotas: Sequence[Quota]) -> None:
-    """Raises ``InvalidQuota`` for two quotas that count the same."""
+    """Raise ``InvalidQuota`` for two quotas with the same unit and window."""
     seen: set[tuple[str, str]] = set()
     for quota in quotas:
         counted = (quota.unit.value, quota.window.value)
@@ -161,7 +161,7 @@ def check_quotas(quotas: Sequence[Quota]) -> None:
         seen.add(counted)
 
 
-# Where a key has them.
+# The columns of the owners of a key.
 _COLUMN = {OwnerKind.USER: "user_name", OwnerKind.TEAM: "team"}
 
 

@@ -1,4 +1,4 @@
-"""PostgreSQL, for stores that several machines share: SQLAlchemy's pool of connections over psycopg."""
+"""PostgreSQL, for stores that several machines share: psycopg connections in SQLAlchemy's pool."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ if TYPE_CHECKING:
 
 DIALECT = SqlDialect(text='TEXT COLLATE "C"', money="NUMERIC", money_sum="SUM")
 CONNECTIONS = 4
-# Any number will do, if nobody else locks it: the first bytes of SHA-256("tokenbox").
+# An arbitrary number that no other program locks: the first bytes of SHA-256("tokenbox").
 MIGRATION_LOCK = 0xDD04699F
 
-# What PostgreSQL says is wrong, by its SQLSTATE: our error, and what to do.
+# PostgreSQL's SQLSTATE: the error, and what to do.
 FAILURES: dict[str, tuple[type[StoreError], str]] = {
     "25006": (StoreReadOnly, "it may not be written. Use the address of the primary server."),
     "42501": (StoreReadOnly, "this user may not do that. Grant it the rights on its tables."),
-    "53100": (StoreFull, "there is no room left. Nothing was written; make room and try again."),
-    "55P03": (StoreBusy, "others hold it. Try again."),
+    "53100": (StoreFull, "no space is left. Nothing was written; free some space and try again."),
+    "55P03": (StoreBusy, "other transactions have locked it. Try again."),
     "57014": (StoreBusy, "it took too long to answer. Try again."),
-    "40001": (StoreBusy, "others were faster. Try again."),
-    "40P01": (StoreBusy, "others were faster. Try again."),
+    "40001": (StoreBusy, "other transactions were faster. Try again."),
+    "40P01": (StoreBusy, "other transactions were faster. Try again."),
 }
 
 
 class PostgreSQLDatabase:
     """A database at a ``postgresql://`` address.
 
-    ``patience``: how many seconds to wait for a connection, and for a lock; an answer may take twice that.
+    ``patience`` is how many seconds to wait for a connection, and for a lock. An answer may take twice that.
     """
 
     def __init__(self, address: str, *, patience: float = 5.0) -> None:
         try:
             url = sqlalchemy.make_url(address)
         except (exc.ArgumentError, ValueError):
-            # The address is not repeated: it may have a password.
+            # The address is not repeated, as it may have a password.
             raise StoreUnavailable(
                 "the address of the database does not parse. Give one as postgresql://user@host:5432/name."
             ) from None
         self.name = url.render_as_string(hide_password=True)
         milliseconds = int(patience * 1000)
-        asked = url.query.get("options", "")
-        options = f"{asked} -c statement_timeout={2 * milliseconds} -c lock_timeout={milliseconds}"
+        given = url.query.get("options", "")
+        options = f"{given} -c statement_timeout={2 * milliseconds} -c lock_timeout={milliseconds}"
         self._engine = sqlalchemy.create_engine(
             url.set(drivername="postgresql+psycopg").difference_update_query(["options"]),
             pool_size=CONNECTIONS,
@@ -69,7 +69,7 @@ class PostgreSQLDatabase:
                 "connect_timeout": max(2, round(patience)),
                 "options": options.strip(),
                 "application_name": "tokenbox",
-                # A server that is gone without a word is noticed too.
+                # Notice a server that vanished without closing the connection.
                 "tcp_user_timeout": milliseconds,
                 "keepalives_idle": max(1, round(patience)),
                 "keepalives_interval": 1,
@@ -103,19 +103,19 @@ class PostgreSQLDatabase:
     def _failure(self, error: exc.SQLAlchemyError) -> StoreError:
         cause = error.orig if isinstance(error, exc.DBAPIError) else None
         state = cause.sqlstate if isinstance(cause, psycopg.Error) else None
-        kind, said = FAILURES.get(state or "", (StoreError, ""))
-        if not said:
-            # The first line: those after it have values, and addresses that were tried.
+        kind, text = FAILURES.get(state or "", (StoreError, ""))
+        if not text:
+            # Only the first line: the others have values, and addresses that were tried.
             lines = str(cause or error).strip().splitlines()
-            said = f"{lines[0] if lines else type(error).__name__}."
+            text = f"{lines[0] if lines else type(error).__name__}."
             unreachable = (exc.OperationalError, exc.InterfaceError, exc.TimeoutError)
             if isinstance(error, unreachable) or (state or "").startswith("57P"):
-                kind, said = StoreUnavailable, f"{said} Check that the server runs and the address is right."
-        return kind(f"{self.name}: {said}", database=self.name)
+                kind, text = StoreUnavailable, f"{text} Check that the server runs and the address is right."
+        return kind(f"{self.name}: {text}", database=self.name)
 
 
 class PostgreSQLTransaction:
-    """See :class:`~tokenbox.store.database.Transaction`."""
+    """Fulfils :class:`~tokenbox.store.database.Transaction`."""
 
     dialect = DIALECT
 
@@ -132,7 +132,7 @@ class PostgreSQLTransaction:
         return self._connection.execute(sqlalchemy.text(statement), values).rowcount if values else 0
 
     def has_table(self, name: str) -> bool:
-        # Not to_regclass: that may answer from a cache older than a lock this transaction has waited for.
+        # Not to_regclass, whose cache may be older than a lock that this transaction has waited for.
         return bool(
             self.rows(
                 "SELECT 1 FROM pg_catalog.pg_tables WHERE tablename = :name "

@@ -1,4 +1,4 @@
-"""What is used of each quota, in SQL: all of a request's buckets are taken or none, and settled once."""
+"""The usage of quotas, in SQL: a request takes of all its buckets or none, and is settled once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tokenbox.ledger.quota import Bucket, Take
     from tokenbox.store.database import Database, Transaction
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 _OPEN = """
     INSERT INTO tokenbox_quota_levels (bucket, used, ends) VALUES (:bucket, 0, :ends)
@@ -42,13 +42,13 @@ _USED = "SELECT used FROM tokenbox_quota_levels WHERE bucket = :bucket"
 
 
 class QuotaStoreError(StoreError):
-    """The store of quotas does not answer, so nothing can be promised."""
+    """The store of quotas does not answer, so that no quota can be checked."""
 
     code = "quota_store_unavailable"
 
 
 class QuotaExceeded(StoreError):
-    """A bucket has no room for what a request may use. Nothing was taken of any bucket."""
+    """A bucket has too little left for a request. Nothing was taken of any bucket."""
 
     code = "quota_exceeded"
 
@@ -64,27 +64,27 @@ class QuotaExceeded(StoreError):
 
 
 class QuotaStore(Protocol):
-    """Levels that processes share. ``reservation`` names what a request took; it is settled once at most."""
+    """Levels of quotas that processes share. ``reservation`` identifies what a request took."""
 
     async def take(self, reservation: str, takes: Sequence[Take]) -> list[QuotaLevel]:
         """Take all or none. Raises :class:`QuotaExceeded` and :class:`QuotaStoreError`."""
         ...
 
     async def settle(self, reservation: str, takes: Sequence[Take]) -> None:
-        """Set what was taken to what was used. A second time, or of a reservation never made: nothing."""
+        """Replace the amounts taken by those used. Idempotent; an unknown reservation is ignored."""
         ...
 
     async def hold(self, reservation: str, take: Take, *, check: bool = True) -> QuotaLevel:
-        """Set what a reservation has of a bucket, whatever it had; ``check``: not over the quota's limit.
+        """Set the amount that a reservation has of a bucket; with ``check`` not beyond the quota's limit.
 
-        A second time it does nothing. Raises :class:`QuotaExceeded` and :class:`QuotaStoreError`.
+        Idempotent. Raises :class:`QuotaExceeded` and :class:`QuotaStoreError`.
         """
         ...
 
     async def levels(self, buckets: Sequence[Bucket]) -> list[QuotaLevel]: ...
 
     async def ping(self) -> None:
-        """Raises :class:`QuotaStoreError` if the store does not answer."""
+        """Raise :class:`QuotaStoreError` if the store does not answer."""
         ...
 
     async def close(self) -> None: ...
@@ -98,27 +98,27 @@ class SqlQuotas:
         self._threads = StoreThreads() if threads is None else threads
 
     async def take(self, reservation: str, takes: Sequence[Take]) -> list[QuotaLevel]:
-        return await self._asked(
+        return await self._ask(
             self.take_now, reservation, takes, undo=lambda: self.settle_now(reservation, ())
         )
 
     async def settle(self, reservation: str, takes: Sequence[Take]) -> None:
-        await self._asked(self.settle_now, reservation, takes)
+        await self._ask(self.settle_now, reservation, takes)
 
     async def hold(self, reservation: str, take: Take, *, check: bool = True) -> QuotaLevel:
-        return await self._asked(self.hold_now, reservation, take, check)
+        return await self._ask(self.hold_now, reservation, take, check)
 
     async def levels(self, buckets: Sequence[Bucket]) -> list[QuotaLevel]:
-        return await self._asked(self.levels_now, buckets)
+        return await self._ask(self.levels_now, buckets)
 
     async def ping(self) -> None:
-        await self._asked(self.levels_now, ())
+        await self._ask(self.levels_now, ())
 
     async def close(self) -> None:
-        """Whatever opened the database closes it."""
+        """Do nothing: the database is closed by its owner."""
 
     def take_now(self, reservation: str, takes: Sequence[Take]) -> list[QuotaLevel]:
-        # Always in the same order, so that no two transactions wait for each other.
+        # Always in the same order, so that no two transactions deadlock.
         ordered = sorted(takes, key=lambda take: take.bucket.name)
         with self._database.writing() as transaction:
             return [self._take(transaction, reservation, take) for take in ordered]
@@ -129,7 +129,7 @@ class SqlQuotas:
             rows = transaction.rows(_RESERVED, {"reservation": reservation})
             reserved = [(str(bucket), int(amount)) for bucket, amount in rows]
             for bucket, amount in sorted(reserved):
-                # Whoever deletes the row is the one who settles it.
+                # Only the process that deletes the row settles it.
                 if transaction.change(_FORGET, {"reservation": reservation, "bucket": bucket}):
                     difference = used.get(bucket, 0) - amount
                     transaction.change(_GIVE_BACK, {"bucket": bucket, "difference": difference})
@@ -156,7 +156,7 @@ class SqlQuotas:
             return [self._level(transaction, bucket) for bucket in buckets]
 
     def forget_before(self, moment: str) -> int:
-        """Delete the levels of windows that ended before ``moment``, a ``time_text``: how many."""
+        """Delete the levels of windows that ended before ``moment``, a ``time_text``; return their number."""
         with self._database.writing() as transaction:
             transaction.change(
                 "DELETE FROM tokenbox_quota_reservations WHERE bucket IN "
@@ -183,14 +183,11 @@ class SqlQuotas:
         rows = transaction.rows(_USED, {"bucket": bucket.name})
         return QuotaLevel(bucket, int(rows[0][0]) if rows else 0)
 
-    async def _asked(
-        self,
-        question: Callable[..., Answer],
-        *arguments: object,
-        undo: Callable[[], object] | None = None,
-    ) -> Answer:
+    async def _ask(
+        self, query: Callable[..., T], *arguments: object, undo: Callable[[], object] | None = None
+    ) -> T:
         try:
-            return await self._threads.ask(question, *arguments, undo=undo)
+            return await self._threads.ask(query, *arguments, undo=undo)
         except QuotaExceeded:
             raise
         except StoreError as error:

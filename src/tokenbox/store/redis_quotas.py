@@ -1,4 +1,4 @@
-"""Quotas that many processes share, in Redis: a script takes all of a request's buckets or none."""
+"""Quotas in Redis, shared by many processes: a script takes of all buckets of a request or none."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.errors import MissingExtra
+from tokenbox.ledger.quota import QuotaLevel
 from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from tokenbox.ledger.quota import Bucket, QuotaLevel, Take
+    from tokenbox.ledger.quota import Bucket, Take
 
 _PREFIX = "tokenbox:quota:"
-# Questions at a time: each has a connection of its own, which the pool keeps. Others wait their turn, and no
-# longer than a question may take.
+# Concurrent commands. Each has a connection, which the pool keeps. Others wait, within the time limit of a
+# command.
 CONNECTIONS = 32
-# A bucket stays a while after its end, so that what was reserved in it can still be settled.
+# A bucket is kept after its end for reservations that are still to be settled.
 _GRACE_SECONDS = 3600
 
-# KEYS: the reservation, then the buckets. ARGV: when the reservation is forgotten, then for each bucket
-# what to take, its limit, when it is forgotten. Returns {0, used...} or {1, which bucket, used}.
+# KEYS: the reservation, then the buckets. ARGV: when the reservation expires, then for each bucket the amount
+# to take, its limit, when it expires. Returns {0, used...} or {1, index of the bucket, used}.
 _TAKE = """
 if redis.call('EXISTS', KEYS[1]) == 1 then
   local again = {0}
@@ -44,8 +45,8 @@ redis.call('EXPIREAT', KEYS[1], ARGV[1])
 return result
 """
 
-# KEYS: the reservation, then the buckets. ARGV: for each bucket what was used in the end. A reservation is
-# settled once: it is gone after that.
+# KEYS: the reservation, then the buckets. ARGV: for each bucket the amount used. A reservation is settled
+# once, and deleted.
 _SETTLE = """
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 for i = 2, #KEYS do
@@ -58,9 +59,8 @@ redis.call('DEL', KEYS[1])
 return 1
 """
 
-
-# KEYS: the reservation, the bucket. ARGV: what the reservation is to have of it, the limit (-1: none), when
-# both are forgotten. Returns {0, used} or {1, used}.
+# KEYS: the reservation, the bucket. ARGV: the amount that the reservation is to have, the limit (-1: none),
+# when both expire. Returns {0, used} or {1, used}.
 _HOLD = """
 local had = tonumber(redis.call('HGET', KEYS[1], KEYS[2]) or '0')
 local used = tonumber(redis.call('GET', KEYS[2]) or '0')
@@ -76,7 +76,7 @@ return {0, used}
 
 
 class RedisQuotas:
-    """Fulfils :class:`~tokenbox.store.quotas.QuotaStore`. ``seconds``: how long one question may take."""
+    """Fulfils :class:`~tokenbox.store.quotas.QuotaStore`. ``seconds`` limits a command."""
 
     def __init__(self, url: str, *, seconds: float = 1.0) -> None:
         try:
@@ -89,33 +89,31 @@ class RedisQuotas:
         try:
             self._redis: Any = redis.Redis.from_url(
                 url,
-                # Our own limit holds for the whole question. The client's would be by asyncio.wait_for, which
-                # in Python 3.11 loses a cancellation: a client that leaves would not be noticed.
+                # The limit below covers the whole command. The library's own uses asyncio.wait_for, which in
+                # Python 3.11 can lose a cancellation: a disconnected client would go unnoticed.
                 socket_timeout=None,
                 socket_connect_timeout=seconds,
                 decode_responses=True,
-                # Once more, at once: a connection of the pool may have been closed meanwhile. Scripts may
-                # run twice, for a reservation is made once and settled once.
+                # One immediate retry, because a connection of the pool may have been closed meanwhile. The
+                # scripts are idempotent.
                 retry=Retry(NoBackoff(), 1),
             )
         except ValueError as error:
             raise QuotaStoreError(f"the address of Redis is not usable: {error}.") from None
         self._seconds = 2 * seconds
-        self._places = asyncio.Semaphore(CONNECTIONS)
+        self._slots = asyncio.Semaphore(CONNECTIONS)
         self._errors: tuple[type[Exception], ...] = (errors.RedisError, OSError, TimeoutError)
         self._take = self._redis.register_script(_TAKE)
         self._settle = self._redis.register_script(_SETTLE)
         self._hold = self._redis.register_script(_HOLD)
 
     async def take(self, reservation: str, takes: Sequence[Take]) -> list[QuotaLevel]:
-        from tokenbox.ledger.quota import QuotaLevel  # noqa: PLC0415
-
         ordered = sorted(takes, key=lambda take: take.bucket.name)
         keys = [self._reservation(reservation), *(self._key(take.bucket) for take in ordered)]
         arguments: list[int] = [max(self._forgotten(take.bucket) for take in ordered)]
         for take in ordered:
             arguments += [take.amount, take.bucket.quota.limit, self._forgotten(take.bucket)]
-        answer = await self._asked(lambda: self._take(keys=keys, args=arguments))
+        answer = await self._ask(lambda: self._take(keys=keys, args=arguments))
         if answer[0]:
             take = ordered[int(answer[1])]
             raise QuotaExceeded(QuotaLevel(take.bucket, int(answer[2])), take.amount)
@@ -124,37 +122,33 @@ class RedisQuotas:
     async def settle(self, reservation: str, takes: Sequence[Take]) -> None:
         ordered = sorted(takes, key=lambda take: take.bucket.name)
         keys = [self._reservation(reservation), *(self._key(take.bucket) for take in ordered)]
-        await self._asked(lambda: self._settle(keys=keys, args=[take.amount for take in ordered]))
+        await self._ask(lambda: self._settle(keys=keys, args=[take.amount for take in ordered]))
 
     async def hold(self, reservation: str, take: Take, *, check: bool = True) -> QuotaLevel:
-        from tokenbox.ledger.quota import QuotaLevel  # noqa: PLC0415
-
         bucket = take.bucket
         keys = [self._reservation(reservation), self._key(bucket)]
         arguments = [take.amount, bucket.quota.limit if check else -1, self._forgotten(bucket)]
-        answer = await self._asked(lambda: self._hold(keys=keys, args=arguments))
+        answer = await self._ask(lambda: self._hold(keys=keys, args=arguments))
         if answer[0]:
             raise QuotaExceeded(QuotaLevel(bucket, int(answer[1])), take.amount)
         return QuotaLevel(bucket, int(answer[1]))
 
     async def levels(self, buckets: Sequence[Bucket]) -> list[QuotaLevel]:
-        from tokenbox.ledger.quota import QuotaLevel  # noqa: PLC0415
-
         if not buckets:
             return []
-        used = await self._asked(lambda: self._redis.mget([self._key(bucket) for bucket in buckets]))
+        used = await self._ask(lambda: self._redis.mget([self._key(bucket) for bucket in buckets]))
         return [QuotaLevel(bucket, int(value or 0)) for bucket, value in zip(buckets, used, strict=True)]
 
     async def ping(self) -> None:
-        await self._asked(self._redis.ping)
+        await self._ask(self._redis.ping)
 
     async def close(self) -> None:
         await self._redis.aclose()
 
-    async def _asked(self, question: Callable[[], Coroutine[Any, Any, Any]]) -> Any:  # noqa: ANN401
+    async def _ask(self, command: Callable[[], Coroutine[Any, Any, Any]]) -> Any:  # noqa: ANN401
         try:
-            async with asyncio.timeout(self._seconds), self._places:
-                return await question()
+            async with asyncio.timeout(self._seconds), self._slots:
+                return await command()
         except self._errors as error:
             raise QuotaStoreError(
                 f"Redis does not answer ({type(error).__name__}), so quotas cannot be checked. "

@@ -1,4 +1,4 @@
-"""Sessions that outlive the process: every turn is on disk when the method that wrote it returns."""
+"""Stored sessions: every turn is on disk when the method that wrote it returns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SAVED = "tokenbox_session"
 SAVED_VERSION = 1
-# Names that are shown when several begin with what was given.
+# Names that the error for an ambiguous name shows.
 SHOWN_NAMES = 5
 
 INFO = "SELECT id, name, created, updated, model, project, settings FROM tokenbox_sessions"
@@ -40,7 +40,7 @@ APPEND = """
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """What a session is called and how it is set. ``settings`` is any JSON object, and never has a key."""
+    """The name and settings of a session. ``settings`` is any JSON object, and never contains a key."""
 
     id: str
     name: str
@@ -81,7 +81,7 @@ class Sessions:
         settings: Mapping[str, object] | None = None,
         turns: Sequence[Turn] = (),
     ) -> StoredSession:
-        """A new session of a name that no other has. ``turns``: what it begins with, all or nothing."""
+        """Create a session with a new name. ``turns`` are its first turns, written all or none."""
         verify_name(name)
         info = SessionInfo(session_id, name, at, at, model, project, dict(settings or {}))
         with self._database.writing() as transaction:
@@ -97,12 +97,12 @@ class Sessions:
         return StoredSession(self._database, replace(info, turns=len(turns)))
 
     def find(self, name: str) -> SessionInfo:
-        """The session of that name or id, or the only one whose name or id begins so."""
+        """Find the session with that name or id, or the only one whose name or id begins with it."""
         with self._database.reading() as transaction:
             rows = transaction.rows(
-                f"{INFO} WHERE name = :said OR id = :said OR substr(name, 1, :length) = :said "
-                "OR substr(id, 1, :length) = :said ORDER BY updated DESC, id",
-                {"said": storable(name), "length": len(storable(name))},
+                f"{INFO} WHERE name = :start OR id = :start OR substr(name, 1, :length) = :start "
+                "OR substr(id, 1, :length) = :start ORDER BY updated DESC, id",
+                {"start": storable(name), "length": len(storable(name))},
             )
             found = [_info(row) for row in rows]
             exact = [info for info in found if name == info.name] or [
@@ -126,11 +126,11 @@ class Sessions:
         )
 
     def open(self, name: str) -> StoredSession:
-        """Go on with the session that :meth:`find` finds."""
+        """Open the session that :meth:`find` finds."""
         return StoredSession(self._database, self.find(name))
 
     def list(self, project: str | None = None) -> list[SessionInfo]:
-        """All sessions, or those of a project; what was used last comes first."""
+        """List all sessions, or those of a project, the last used first."""
         with self._database.reading() as transaction:
             rows = transaction.rows(
                 f"{INFO} WHERE {'1 = 1' if project is None else 'project = :project'} "
@@ -142,14 +142,14 @@ class Sessions:
         return [replace(_info(row), turns=counts.get(row[0], 0)) for row in rows]
 
     def delete(self, name: str) -> SessionInfo:
-        """Forget the session that :meth:`find` finds, every word of it. What its calls cost stays."""
+        """Delete the session that :meth:`find` finds, with all turns. The records of its calls are kept."""
         info = self.find(name)
         with self._database.writing() as transaction:
             transaction.change("DELETE FROM tokenbox_sessions WHERE id = :id", {"id": info.id})
         return info
 
     def load(self, record: object, session_id: str, name: str | None, at: datetime) -> StoredSession:
-        """A new session from what :meth:`Session.saved` gave, under its own name or another."""
+        """Create a session from the data of :meth:`StoredSession.saved`, under its own name or another."""
         if not isinstance(record, dict) or record.get(SAVED) != SAVED_VERSION:
             raise InvalidSession("this is not a saved session: a JSON object with tokenbox_session: 1 is.")
         settings, turns = record.get("settings", {}), record.get("turns", [])
@@ -171,7 +171,7 @@ class Sessions:
 
 
 class StoredSession:
-    """A session that goes on. Two processes cannot go on with the same: the later one is told so."""
+    """An open session. If two processes write to it, the later one gets :class:`SessionChanged`."""
 
     def __init__(self, database: Database, info: SessionInfo) -> None:
         self._database = database
@@ -183,17 +183,17 @@ class StoredSession:
         return replace(self._info, turns=self._length)
 
     def turns(self, *, all_states: bool = False) -> list[Turn]:
-        """The turns that still stand, in the order of the conversation; with ``all_states`` every one."""
+        """Return the turns that are still sent, or those of all states, in the order of the conversation."""
         with self._database.reading() as transaction:
             rows = transaction.rows(TURNS, {"session": self._info.id})
         turns = [_turn(row) for row in rows]
         return [turn for turn in turns if all_states or turn.state is TurnState.KEPT]
 
     def append(self, *turns: Turn) -> list[Turn]:
-        """Write turns at the end, all or none; they come back with their positions.
+        """Append turns, all or none, and return them with their positions.
 
-        Raises :class:`SessionChanged` if another process has written meanwhile. To repeat what may have been
-        written is safe: the same turn in the same position is written once.
+        Raises :class:`SessionChanged` if another process has written meanwhile. Retrying is safe: the same
+        turn in the same position is written once.
         """
         with self._database.writing() as transaction:
             written = [
@@ -204,13 +204,13 @@ class StoredSession:
         return written
 
     def summarize(self, positions: Iterable[int], summary: Turn) -> Turn:
-        """Put ``summary`` in the place of the turns at ``positions``, in one step."""
-        gone = sorted(set(positions))
+        """Replace the turns at ``positions`` by ``summary``, in one transaction."""
+        replaced = sorted(set(positions))
         with self._database.writing() as transaction:
-            self._mark(transaction, gone, TurnState.SUMMARIZED)
+            self._mark(transaction, replaced, TurnState.SUMMARIZED)
             (place,) = transaction.rows(
                 "SELECT MIN(place) FROM tokenbox_turns WHERE session = :session AND position IN "
-                f"({', '.join(str(int(position)) for position in gone) or 'NULL'})",
+                f"({', '.join(str(int(position)) for position in replaced) or 'NULL'})",
                 {"session": self._info.id},
             )[0]
             written = _append(
@@ -224,7 +224,7 @@ class StoredSession:
         return written
 
     def mark(self, positions: Iterable[int], state: TurnState) -> None:
-        """Evicted, dropped, or kept again."""
+        """Set the state of turns."""
         with self._database.writing() as transaction:
             self._mark(transaction, sorted(set(positions)), state)
 
@@ -240,7 +240,7 @@ class StoredSession:
         model: str | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> SessionInfo:
-        """Another name, model or settings; what is not given stays."""
+        """Change the name, model or settings, those that are given."""
         info = self._info
         if name is not None:
             verify_name(name)
@@ -262,12 +262,12 @@ class StoredSession:
                 _only(info, "name", "model", "settings", "updated", "id"),
             )
             if not changed:
-                raise self._gone()
+                raise self._deleted()
         self._info = info
         return self.info
 
     def saved(self) -> dict[str, object]:
-        """All of it as JSON data, for :meth:`Sessions.load` anywhere."""
+        """Return the session as JSON data, for :meth:`Sessions.load` in any store."""
         turns = sorted(self.turns(all_states=True), key=lambda turn: turn.position or 0)
         info = self.info
         return {
@@ -287,7 +287,7 @@ class StoredSession:
             {"at": time_text(at), "id": self._info.id},
         )
         if not changed:
-            raise self._gone()
+            raise self._deleted()
         self._info = replace(self._info, updated=at)
 
     def _mark(self, transaction: Transaction, positions: Sequence[int], state: TurnState) -> None:
@@ -305,7 +305,7 @@ class StoredSession:
                 position=position,
             )
 
-    def _gone(self) -> SessionChanged:
+    def _deleted(self) -> SessionChanged:
         return SessionChanged(
             f"session {self._info.name!r} is gone: another process has deleted it. "
             "Save what you have with :save, or begin a new session.",
@@ -314,7 +314,7 @@ class StoredSession:
 
 
 def verify_name(name: str) -> None:
-    """Raise :class:`InvalidSession` unless it can be the name of a session."""
+    """Raise :class:`InvalidSession` unless it is a valid name of a session."""
     if not name or not name.isprintable() or name != name.strip() or len(name) > MAX_NAME:
         raise InvalidSession(
             f"{name[:40]!r} is not a name for a session: give 1 to {MAX_NAME} printable characters without "
@@ -342,14 +342,14 @@ def _append(transaction: Transaction, session: str, position: int, turn: Turn) -
     if not transaction.rows("SELECT 1 FROM tokenbox_sessions WHERE id = :id", {"id": session}):
         raise SessionChanged("the session is gone: another process has deleted it.", session=session)
     if not transaction.change(APPEND, values):
-        there = transaction.rows(
+        existing = transaction.rows(
             "SELECT message, written FROM tokenbox_turns WHERE session = :session AND position = :position",
             {"session": session, "position": position},
         )
-        if tuple(there[0]) != (values["message"], values["written"]):
+        if tuple(existing[0]) != (values["message"], values["written"]):
             raise SessionChanged(
-                f"another process went on with the session: it has a turn {position} of its own. Open the "
-                "session again to see what it says now.",
+                f"another process wrote to the session: it has another turn {position}. Open the session "
+                "again to read its current turns.",
                 session=session,
                 position=position,
             )

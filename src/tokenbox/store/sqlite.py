@@ -1,7 +1,7 @@
-"""SQLite: a file of the user's own, in write-ahead mode so that reading and writing do not wait for another.
+"""SQLite: a file of the user, with write-ahead logging, so that reads and writes do not block each other.
 
-This is ``sqlite3`` of the standard library, and not SQLAlchemy: importing that takes ten times as long as
-all that is done here, and would be most of the time in which the shell starts.
+It uses ``sqlite3`` of the standard library: importing SQLAlchemy takes ten times as long as everything here,
+and would dominate the start of the shell.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 DIALECT = SqlDialect(text="TEXT", money="TEXT", money_sum="decimal_sum")
 RETRY_SECONDS = 0.01
 
-HELD = "another process holds it. Try again, or end that process."
+LOCKED = "another process has locked it. Try again, or end that process."
 NOT_WRITABLE = "it may not be written. Check the permissions of the file and its folder."
-# What SQLite says is wrong, by its primary result code: our error, and what to do.
+# SQLite's primary result code: the error, and what to do.
 FAILURES: dict[int, tuple[type[StoreError], str]] = {
-    sqlite3.SQLITE_BUSY: (StoreBusy, HELD),
-    sqlite3.SQLITE_LOCKED: (StoreBusy, HELD),
-    sqlite3.SQLITE_FULL: (StoreFull, "there is no room left. Nothing was written; make room and try again."),
+    sqlite3.SQLITE_BUSY: (StoreBusy, LOCKED),
+    sqlite3.SQLITE_LOCKED: (StoreBusy, LOCKED),
+    sqlite3.SQLITE_FULL: (StoreFull, "no space is left. Nothing was written; free some space and try again."),
     sqlite3.SQLITE_READONLY: (StoreReadOnly, NOT_WRITABLE),
     sqlite3.SQLITE_PERM: (StoreReadOnly, NOT_WRITABLE),
     sqlite3.SQLITE_CANTOPEN: (StoreUnavailable, "it cannot be opened. Check the permissions of its folder."),
@@ -59,7 +59,7 @@ FAILURES: dict[int, tuple[type[StoreError], str]] = {
 
 
 class SQLiteDatabase:
-    """A database in a file, made with mode 0600 if it is not there.
+    """A database in a file, which is created with mode 0600.
 
     ``patience`` is how many seconds to wait for other processes.
     """
@@ -99,7 +99,7 @@ class SQLiteDatabase:
         path = Path(self.name)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Not blocking, for what is in the place of the file may be a pipe.
+            # Not blocking, because the path may be a pipe.
             opened = os.open(path, os.O_RDONLY | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), 0o600)
         except OSError as error:
             raise StoreUnavailable(
@@ -114,18 +114,18 @@ class SQLiteDatabase:
             raise StoreUnavailable(f"{self.name} is not a regular file. Name another.", database=self.name)
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
-        # Before anything is changed: is it ours, or new?
+        # Before anything is changed: is it a store, or new?
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
         if tables and not any(name.startswith("tokenbox_") for name in tables):
             raise NotAStore(f"{self.name} is the database of another program. Name another file.")
         connection.execute("PRAGMA foreign_keys = ON")
-        # FULL: what was committed outlives the power too, not only the process.
+        # FULL: commits survive a power failure, too.
         connection.execute("PRAGMA synchronous = FULL")
         self._use_write_ahead(connection)
         connection.create_aggregate(DIALECT.money_sum, 1, _DecimalSum)  # type: ignore[arg-type]  # sums may be texts
 
     def _use_write_ahead(self, connection: sqlite3.Connection) -> None:
-        """To change the mode SQLite needs the file alone, and does not always wait for that itself."""
+        """Switch to write-ahead logging. SQLite needs the file alone, and does not always wait for it."""
         deadline = time.monotonic() + self._patience
         while True:
             try:
@@ -147,7 +147,7 @@ class SQLiteDatabase:
                 yield SQLiteTransaction(self._connection)
                 self._connection.execute("COMMIT")
             except BaseException:
-                # What failed badly enough has rolled back by itself.
+                # Some failures have rolled back already.
                 with suppress(sqlite3.Error):
                     self._connection.execute("ROLLBACK")
                 raise
@@ -157,8 +157,8 @@ class SQLiteDatabase:
         try:
             yield
         except sqlite3.Error as error:
-            kind, said = FAILURES.get(_primary(error), (StoreError, f"{error}."))
-            raise kind(f"{self.name}: {said}", database=self.name) from error
+            kind, text = FAILURES.get(_primary(error), (StoreError, f"{error}."))
+            raise kind(f"{self.name}: {text}", database=self.name) from error
 
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ if TYPE_CHECKING:
 
 
 class SQLiteTransaction:
-    """See :class:`~tokenbox.store.database.Transaction`."""
+    """Fulfils :class:`~tokenbox.store.database.Transaction`."""
 
     dialect = DIALECT
 
@@ -189,7 +189,7 @@ class SQLiteTransaction:
 
 
 class _DecimalSum:
-    """SQL's SUM without floats."""
+    """SQL's SUM, without floats."""
 
     def __init__(self) -> None:
         self._sum = ZERO
@@ -210,6 +210,6 @@ def _bound(values: Mapping[str, Value] | None) -> dict[str, Any]:
 
 
 def _primary(error: sqlite3.Error) -> int:
-    """SQLite's primary result code; -1 if the failure is not SQLite's own."""
+    """Return SQLite's primary result code; -1 if the error is not SQLite's own."""
     code = getattr(error, "sqlite_errorcode", None)
     return -1 if code is None else int(code) & 0xFF

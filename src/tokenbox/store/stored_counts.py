@@ -1,9 +1,9 @@
-"""Counts that outlive the process, so that what was counted once is never counted again.
+"""A cache of counts on disk, so that nothing is counted twice.
 
-One SQLite file, shared by all processes of a user. Of texts it holds digests and counts; of source files that
-were cut into pieces also where the pieces are, and the names and signatures in them. It is a cache and
-no more than that: a file that is damaged, locked, of another version or not writable is done without, and a
-damaged one is replaced. A number that was changed on the disk is not believed, because each carries a check.
+It is one SQLite file, shared by all processes of a user. For texts it has digests and counts; for source
+files that were cut into pieces also the pieces' places, names and signatures. A file that is damaged, locked,
+of another version or not writable is ignored, and a damaged one is replaced. A number that was changed on the
+disk is detected by its checksum.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ if TYPE_CHECKING:
 FILE_NAME: Final = "counts.sqlite3"
 ENVIRONMENT: Final = "TOKENBOX_CACHE_DIR"
 MAX_STORED: Final = 400_000
-"""Counts kept in the file: about 40 MB. The oldest go first."""
+"""Counts kept in the file: about 40 MB. The oldest are deleted first."""
 
 MAX_FACTS: Final = 20_000
 """Facts kept in the file: about 2 kB each."""
 
-# Says what the file is: another number, another layout of the tables.
+# The version of the tables.
 _VERSION = 2
 _WAIT_SECONDS = 2.0
-_AT_A_TIME = 500  # SQLite takes at least 999 parameters in a statement
+_BATCH = 500  # SQLite takes at least 999 parameters in a statement
 _CHECK_BITS = 32
 _TOKENIZER_BYTES = 16
 
 
 def default_folder() -> Path:
-    """Where the counts are: ``TOKENBOX_CACHE_DIR``, or the user's cache folder."""
+    """Return the folder of the counts: ``TOKENBOX_CACHE_DIR``, or the user's cache folder."""
     given = os.environ.get(ENVIRONMENT)
     if given:
         return Path(given)
-    from platformdirs import user_cache_path  # noqa: PLC0415
+    from platformdirs import user_cache_path  # noqa: PLC0415  # slow to import, and needed only by default
 
     return user_cache_path("tokenbox", appauthor=False)
 
 
 class StoredCounts(CountCache):
-    """A :class:`CountCache` that begins with what was stored in ``folder``, and stores what is new.
+    """A :class:`CountCache` that reads the counts stored in ``folder``, and stores new ones.
 
-    ``save`` writes, also at the end of a ``with``. Nothing here ever raises for the state of the disk.
+    ``save`` writes them, also at the end of a ``with`` block. No method raises for the state of the disk.
     """
 
     keeps_windows = True
@@ -70,7 +70,7 @@ class StoredCounts(CountCache):
         self._new: dict[Key, int] = {}
         self._new_facts: dict[bytes, bytes] = {}
         self._file_lock = threading.Lock()
-        self._connection = self._opened()
+        self._connection = self._open()
 
     def __enter__(self) -> Self:
         return self
@@ -83,13 +83,13 @@ class StoredCounts(CountCache):
         """Whether any count of that tokenizer is stored."""
         first = _stored_key((tokenizer.identity.fingerprint, b""))
         with self._file_lock:
-            rows = self._selected(
+            rows = self._select(
                 "SELECT 1 FROM counts WHERE key > ? AND key < ? LIMIT 1", (first, first + b"\xff" * 33)
             )
         return bool(rows)
 
     def save(self) -> None:
-        """Write what is new, all of it or nothing."""
+        """Write new counts and facts, all or none."""
         with self._file_lock:
             new, self._new = self._new, {}
             facts, self._new_facts = self._new_facts, {}
@@ -110,7 +110,7 @@ class StoredCounts(CountCache):
                 )
 
     def close(self) -> None:
-        """Let go of the file; what is not saved is lost."""
+        """Close the file. What is not saved is lost."""
         with self._file_lock, suppress(*_problems()):
             connection, self._connection = self._connection, None
             if connection is not None:
@@ -119,55 +119,53 @@ class StoredCounts(CountCache):
     def recall(self, keys: Collection[bytes]) -> Mapping[bytes, bytes]:
         rows: list[tuple[bytes, object]] = []
         with self._file_lock:
-            for some in _runs(list(keys), _AT_A_TIME):
+            for some in _batches(list(keys), _BATCH):
                 marks = ",".join("?" * len(some))
                 wanted = f"SELECT key, value FROM facts WHERE key IN ({marks})"  # question marks
-                rows += self._selected(wanted, some)
+                rows += self._select(wanted, some)
         return {key: value for key, value in rows if isinstance(value, bytes)}
 
     def remember(self, facts: Mapping[bytes, bytes]) -> None:
         with self._file_lock:
             self._new_facts.update(facts)
 
-    def _recalled(self, keys: Collection[Key]) -> Mapping[Key, int]:
+    def _look_up(self, keys: Collection[Key]) -> Mapping[Key, int]:
         found: dict[Key, int] = {}
         asked = {_stored_key(key): key for key in keys}
         with self._file_lock:
-            for some in _runs(list(asked), _AT_A_TIME):
+            for some in _batches(list(asked), _BATCH):
                 marks = ",".join("?" * len(some))
                 wanted = f"SELECT key, value FROM counts WHERE key IN ({marks})"  # question marks
-                for key, value in self._selected(wanted, some):
+                for key, value in self._select(wanted, some):
                     if key in asked and (count := _believed(key, value)) is not None:
                         found[asked[key]] = count
         return found
 
-    def _learned(self, counts: Mapping[Key, int]) -> None:
+    def _store(self, counts: Mapping[Key, int]) -> None:
         with self._file_lock:
             self._new.update(counts)
 
-    # The file.
-
-    def _selected(self, statement: str, parameters: Sequence[bytes]) -> list[tuple[bytes, object]]:
-        """The rows; none if there is no file, or if it is damaged, which it then is no longer."""
+    def _select(self, statement: str, parameters: Sequence[bytes]) -> list[tuple[bytes, object]]:
+        """Return the rows; none if there is no file, or if it was damaged and is replaced."""
         if self._connection is None:
             return []
         try:
             return self._connection.execute(statement, parameters).fetchall()
         except _problems():
             self._connection.close()
-            self._connection = self._made_anew()
+            self._connection = self._recreate()
             return []
 
-    def _opened(self) -> sqlite3.Connection | None:
+    def _open(self) -> sqlite3.Connection | None:
         try:
             return _connected(self._path)
         except ImportError:  # a Python without SQLite
             return None
         except _problems() as error:
-            return None if _is_busy(error) else self._made_anew()
+            return None if _is_busy(error) else self._recreate()
 
-    def _made_anew(self) -> sqlite3.Connection | None:
-        """A new file in place of one that cannot be used; None if that is not to be had either."""
+    def _recreate(self) -> sqlite3.Connection | None:
+        """Replace an unusable file by a new one; None if that fails, too."""
         try:
             if self._path.is_file():
                 self._path.unlink()
@@ -192,10 +190,10 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    """Make the table, or see that it is ours and can be read."""
-    import sqlite3  # noqa: PLC0415
+    """Create the tables, or check that they can be read."""
+    import sqlite3  # noqa: PLC0415  # a Python may be without it
 
-    # What a crash of the machine destroys is made anew, so nothing waits for the disk.
+    # A file that a crash of the machine destroys is replaced, so nothing waits for the disk.
     connection.execute("PRAGMA synchronous = OFF")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == 0:
@@ -211,16 +209,16 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 
 def _problems() -> tuple[type[Exception], ...]:
-    """What the disk, or a file on it, may be the reason for."""
+    """Return the errors that a disk, or a file on it, can cause."""
     try:
-        import sqlite3  # noqa: PLC0415
+        import sqlite3  # noqa: PLC0415  # a Python may be without it
     except ImportError:
         return (OSError,)
     return (OSError, sqlite3.Error)
 
 
 def _is_busy(error: Exception) -> bool:
-    """Whether another process has the file just now: then it is no damage, and not ours to mend."""
+    """Whether another process has locked the file, so that it is not damaged."""
     return "locked" in str(error) or "busy" in str(error)
 
 
@@ -231,7 +229,7 @@ def _stored_key(key: Key) -> bytes:
 
 @cache
 def _tokenizer_key(fingerprint: str) -> bytes:
-    """What tells the tokenizers of one user apart; a fingerprint may be any text."""
+    """Return the key of a tokenizer; a fingerprint may be any text."""
     return hashlib.sha256(fingerprint.encode("utf-8", "surrogatepass")).digest()[:_TOKENIZER_BYTES]
 
 
@@ -240,12 +238,12 @@ def _with_stored_keys(counts: Mapping[Key, int]) -> Iterator[tuple[bytes, int]]:
 
 
 def _checked(key: bytes, count: int) -> int:
-    """A count as it is stored: with 32 bits that follow from it and from what it is the count of."""
+    """Return a count as it is stored, with a checksum of 32 bits over its key and itself."""
     return count << _CHECK_BITS | _check(key, count)
 
 
 def _believed(key: bytes, value: object) -> int | None:
-    """The count in what was stored; None if it is not as it was written."""
+    """Return the count of a stored value; None if its checksum is wrong."""
     if type(value) is not int or value < 0:
         return None
     count = value >> _CHECK_BITS
@@ -256,5 +254,5 @@ def _check(key: bytes, count: int) -> int:
     return zlib.crc32(b"%b%d" % (key, count))
 
 
-def _runs(keys: Sequence[bytes], size: int) -> Iterator[Sequence[bytes]]:
+def _batches(keys: Sequence[bytes], size: int) -> Iterator[Sequence[bytes]]:
     return (keys[start : start + size] for start in range(0, len(keys), size))

@@ -1,4 +1,4 @@
-"""Where the store is, and opening it."""
+"""Find and open the store."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ POSTGRESQL = {"postgresql", "postgres"}
 
 
 def default_path() -> Path:
-    """The database of this user: tokenbox.db in the data folder of the platform."""
-    import platformdirs  # noqa: PLC0415  # only where nothing else is named
+    """Return the database of this user: tokenbox.db in the data folder of the platform."""
+    import platformdirs  # noqa: PLC0415  # slow to import, and needed only by default
 
     return Path(platformdirs.user_data_dir("tokenbox", appauthor=False)) / "tokenbox.db"
 
 
 def file_of(where: str | Path | None) -> Path | None:
-    """The file that ``where`` names, as :func:`open_store` takes it; None if it is on a server."""
+    """Return the file that ``where`` names, as :func:`open_store` takes it; None if it is on a server."""
     if where is None:
         return default_path()
     if isinstance(where, Path):
@@ -50,9 +50,9 @@ def file_of(where: str | Path | None) -> Path | None:
 
 
 def open_store(where: str | Path | None = None, *, patience: float = 5.0) -> Store:
-    """The store in a file (default: :func:`default_path`), or at a ``postgresql://`` address.
+    """Open the store in a file (default: :func:`default_path`), or at a ``postgresql://`` address.
 
-    It is made or brought up to date if need be. ``patience``: how many seconds to wait for other processes.
+    It is created or migrated if necessary. ``patience`` is how many seconds to wait for other processes.
     Raises :class:`~tokenbox.store.errors.StoreError`.
     """
     path = file_of(where)
@@ -75,14 +75,17 @@ def open_store(where: str | Path | None = None, *, patience: float = 5.0) -> Sto
 
 
 class Store:
-    """An open store: ``with open_store() as store``. Threads may share it; a forked process opens its own."""
+    """An open store: ``with open_store() as store``. Threads may share it; a forked process opens its own.
+
+    The tables are imported when they are used, because most commands need one of them.
+    """
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
     @property
     def name(self) -> str:
-        """For people: a path, or an address without its password."""
+        """The path, or the address without its password, for messages."""
         return self.database.name
 
     @property

@@ -1,8 +1,8 @@
-"""Questions to a store from an event loop: in threads of their own, and never for longer than was agreed.
+"""Run queries of a store from an event loop, in threads of their own, with a time limit.
 
-A database driver may wait for ever for a server that is stopped but still there. Nobody waits with it: the
-question fails after ``seconds``, and its thread, which ends with the process, is free again once the server
-answers or the connection is gone. The threads are few, so what else runs in threads is never out of them.
+A database driver may wait forever for a server that is stopped but still connected. The query then fails
+after ``seconds``. Its thread, which ends with the process, is free again once the server answers or the
+connection is lost. As the threads are few and separate, other work in threads is not starved.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import queue
 import threading
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tokenbox.store.errors import StoreUnavailable
@@ -19,37 +20,36 @@ from tokenbox.store.errors import StoreUnavailable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 THREADS = 8
 
 
 class StoreThreads:
-    """Threads that ask a store. ``seconds``: how long a question may take, its wait for a thread included."""
+    """Threads that run queries. ``seconds`` limits a query, including its wait for a thread."""
 
     def __init__(self, *, seconds: float = 5.0, threads: int = THREADS) -> None:
         self._seconds = seconds
-        self._most = threads
-        self._questions: queue.SimpleQueue[_Question | None] = queue.SimpleQueue()
+        self._max_threads = threads
+        self._queries: queue.SimpleQueue[_Query | None] = queue.SimpleQueue()
         self._idle = threading.Semaphore(0)
         self._started = 0
 
     async def ask(
         self,
-        question: Callable[..., Answer],
+        query: Callable[..., T],
         *arguments: object,
         undo: Callable[[], object] | None = None,
-    ) -> Answer:
-        """The answer. Raises what ``question`` raises, and ``StoreUnavailable`` if it takes too long.
+    ) -> T:
+        """Run ``query``. Raises its errors, and ``StoreUnavailable`` if it takes too long.
 
-        A question that nobody waits for any more is not asked; if it was under way, ``undo`` takes back what
-        it did.
+        A query that was cancelled before it began is not run. If it was already running, ``undo`` reverts it.
         """
-        future: Future[Answer] = Future()
-        if not self._idle.acquire(blocking=False) and self._started < self._most:
+        future: Future[T] = Future()
+        if not self._idle.acquire(blocking=False) and self._started < self._max_threads:
             self._started += 1
             threading.Thread(target=self._run, name="tokenbox-store", daemon=True).start()
-        self._questions.put(_Question(future, question, arguments, undo))
+        self._queries.put(_Query(future, query, arguments, undo))
         try:
             async with asyncio.timeout(self._seconds):
                 return await asyncio.wrap_future(future)
@@ -59,43 +59,37 @@ class StoreThreads:
             ) from None
 
     def close(self) -> None:
-        """The threads end when they are done; nobody waits for one that never is."""
+        """Let the threads end when they are idle, without waiting for them."""
         for _ in range(self._started):
-            self._questions.put(None)
+            self._queries.put(None)
 
     def _run(self) -> None:
-        while (question := self._questions.get()) is not None:
-            question.answer()
-            del question
+        while (query := self._queries.get()) is not None:
+            query.run()
+            del query
             self._idle.release()
 
 
-class _Question:
-    def __init__(
-        self,
-        future: Future[Any],
-        question: Callable[..., Any],
-        arguments: tuple[object, ...],
-        undo: Callable[[], object] | None,
-    ) -> None:
-        self._future = future
-        self._question = question
-        self._arguments = arguments
-        self._undo = undo
+@dataclass(slots=True)
+class _Query:
+    future: Future[Any]
+    query: Callable[..., Any]
+    arguments: tuple[object, ...]
+    undo: Callable[[], object] | None
 
-    def answer(self) -> None:
-        # Not marked as running: then it can still be given up while it runs, and that can be seen after.
-        if self._future.cancelled():
+    def run(self) -> None:
+        # The future is not marked as running, so that it can be cancelled while the query runs.
+        if self.future.cancelled():
             return
         try:
-            found = self._question(*self._arguments)
-        except BaseException as error:  # noqa: BLE001  # raised where it is waited for
+            found = self.query(*self.arguments)
+        except BaseException as error:  # noqa: BLE001  # raised in the task that waits for it
             with suppress(InvalidStateError):
-                self._future.set_exception(error)
+                self.future.set_exception(error)
             return
         try:
-            self._future.set_result(found)
+            self.future.set_result(found)
         except InvalidStateError:
-            if self._undo is not None:
-                with suppress(Exception):  # whoever gave up settles it later too
-                    self._undo()
+            if self.undo is not None:
+                with suppress(Exception):  # the canceller settles the reservation later, too
+                    self.undo()

@@ -1,4 +1,4 @@
-"""What was said in a session: one turn per message, as it is kept and as it is saved to a file."""
+"""The turns of a session: one per message, as it is stored and as it is saved to a file."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 
 class TurnState(StrEnum):
-    """Whether a turn is still sent. What is not stays in the record of the session."""
+    """The state of a turn. Turns that are no longer sent stay in the record of the session."""
 
     KEPT = "kept"
     EVICTED = "evicted"
-    SUMMARIZED = "summarized"  # a later turn stands in its place
+    SUMMARIZED = "summarized"  # a later turn replaces it
     DROPPED = "dropped"  # by the user
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A message (OpenAI shape, as given) and what is known of it.
+    """A message (OpenAI shape, as given) with its count and state.
 
-    ``tokens`` is None while nobody has counted; ``exact`` whether the count is one. ``position`` says where
-    in the record a turn was written, from 0, and ``place`` where it stands in the conversation: a summary
-    stands in the place of the first turn that it sums up. The store gives both.
+    ``tokens`` is None until it was counted; ``exact`` tells whether the count is exact. ``position`` is where
+    in the record a turn was written, from 0. ``place`` is its place in the conversation: a summary has the
+    place of the first turn that it replaces. The store sets both.
     """
 
     message: Mapping[str, object]
@@ -68,7 +68,7 @@ class Turn:
 
     @classmethod
     def from_dict(cls, record: object, position: int) -> Turn:
-        """The turn of :meth:`to_dict`. Raises :class:`InvalidSession`."""
+        """Read the data of :meth:`to_dict`. Raises :class:`InvalidSession`."""
         if not isinstance(record, dict):
             raise InvalidSession(f"turn {position} is not an object.")
         message, place = record.get("message"), record.get("place")
@@ -94,7 +94,10 @@ class Turn:
 
 
 def json_text(value: object, what: str) -> str:
-    """JSON that every database can hold, lone surrogates escaped. Raises :class:`InvalidSession`."""
+    """Return JSON that every database can store, with lone surrogates escaped.
+
+    ``what`` names the value in the error. Raises :class:`InvalidSession`.
+    """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         try:
@@ -107,7 +110,7 @@ def json_text(value: object, what: str) -> str:
 
 
 def json_value(text: str, what: str) -> dict[str, Any]:
-    """The object in ``text``. Raises :class:`InvalidSession`."""
+    """Return the object in ``text``. Raises :class:`InvalidSession`."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Tokenizers: exact ones and estimates, by name or by file; truncation; the safe-cut index; the cache."""
+"""Tokenizers, exact and estimates, by name or by file; truncation; the safe-cut index; the cache."""
 
 from tokenbox.tokenizers.cache import CacheInfo, CountCache
 from tokenbox.tokenizers.ownership import (

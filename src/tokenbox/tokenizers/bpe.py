@@ -1,8 +1,8 @@
 """Exact tokenizers of the tiktoken kind: byte-pair ranks, a pattern, special tokens.
 
-Counting is tiktoken's, or fastokens' where it is installed and worth its loading. Both are called
-such that no text makes them panic: long texts go in chunks between safe cuts, and a chunk with a run of
-white space that tiktoken cannot match is split into pieces here, by the same pattern.
+tiktoken counts, or fastokens if it is installed and worth loading. No text makes them panic: long texts
+are split into chunks at safe cuts, and a chunk with a run of white space that is too long for tiktoken's
+matcher is split into pieces here, by the same pattern.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import re
 import threading
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
-from tokenbox.errors import InvalidText, MissingExtra, TokenizerError, VocabularyError
+from tokenbox.errors import MissingExtra, TokenizerError, VocabularyError
 from tokenbox.tokenizers import vocabularies
-from tokenbox.tokenizers.engines import Encode, Fast, Tiktoken, is_panic
+from tokenbox.tokenizers.engines import Encode, Fast, Tiktoken, is_failure
 from tokenbox.tokenizers.patterns import cutting
-from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity
+from tokenbox.tokenizers.protocol import BaseTokenizer, Engine, TokenizerIdentity
 from tokenbox.tokenizers.published import BASELINES, BpeSpec, fingerprint
-from tokenbox.tokenizers.utf8 import utf8
+from tokenbox.tokenizers.utf8 import refusal, utf8
 from tokenbox.tokenizers.words import WordCounts
 
 if TYPE_CHECKING:
@@ -28,32 +28,30 @@ if TYPE_CHECKING:
 
     from tokenbox.tokenizers.vocabularies import Ranks
 
-Engine = Literal["auto", "tiktoken", "fast"]
-
-# Texts beyond this many characters are counted in chunks of about this length: the lists of token ids
-# stay small, and what follows below has to look at long texts only.
+# Longer texts (in characters) are counted in chunks of about this length, which keeps the lists of token
+# ids small.
 CHUNK: Final = 65_536
-# tiktoken panics at 1,000,000 white-space characters in a row (its pattern engine keeps that many
-# states to go back to); nothing else was found to make it. A tenth of that is far from it.
+# tiktoken panics at 1,000,000 white-space characters in a row (its matcher keeps that many backtracking
+# states); nothing else is known to make it panic. A tenth of that is a safe limit.
 _LONGEST_BLANK_RUN: Final = 100_000
 _BLANK_RUN: Final = re.compile(r"\s{512,}")
 # fastokens takes 1.1 s and 200 MB to load and saves 0.045 s per million characters (20 MB/s against
-# 200 and more): before this many characters have been counted, loading it would cost more than it saves.
+# 200 and more): for fewer characters than this, loading it costs more than it saves.
 _WORTH_LOADING_FAST: Final = 25_000_000
-# Where it is known beforehand how many they are, its memory should be worth having too.
+# The limit if the number of characters is known in advance: its memory should pay off, too.
 _WORTH_EXPECTED: Final = 4 * _WORTH_LOADING_FAST
 _NEVER: Final = 2**62
-# fastokens takes 's and 'ſ (U+017F) apart where the pattern of o200k does not.
+# fastokens separates 's from 'ſ (U+017F) where the pattern of o200k does not.
 _NOT_FOR_FAST: Final = ("\u017f", "\u180e")
-# So few texts of at most so many characters are counted by their words, one by one, sooner than as a batch.
+# Up to this many texts, of up to this many characters, are counted faster by their words than as a batch.
 _FEW: Final = 8
 _BRIEF: Final = 16_384
-# How many characters go to fastokens in one call: bounds the memory of its answer.
+# Characters per call of fastokens: a bound of the memory of its answer.
 _BATCH: Final = 4_000_000
 
 
 def baseline(name: str, engine: Engine = "auto") -> BpeTokenizer:
-    """The tokenizer ``o200k_base`` or ``cl100k_base`` from the package's own data; reads nothing yet."""
+    """Return the tokenizer ``o200k_base`` or ``cl100k_base``; its vocabulary is read on the first count."""
     spec = BASELINES.get(name)
     if spec is None:
         known = ", ".join(sorted(BASELINES))
@@ -62,7 +60,7 @@ def baseline(name: str, engine: Engine = "auto") -> BpeTokenizer:
 
 
 def from_ranks(ranks: Ranks, spec: BpeSpec, engine: Engine = "auto") -> BpeTokenizer:
-    """A tokenizer of ranks at hand. Equal ranks, pattern and special tokens give an equal fingerprint."""
+    """Return a tokenizer of these ranks. Its fingerprint depends on the ranks, pattern and special tokens."""
     vocabularies.check_ranks(ranks, spec.name)
     tokenizer = BpeTokenizer(spec, lambda: ranks, ranks_digest(ranks), engine)
     tokenizer.load()
@@ -70,28 +68,25 @@ def from_ranks(ranks: Ranks, spec: BpeSpec, engine: Engine = "auto") -> BpeToken
 
 
 def ranks_digest(ranks: Ranks) -> str:
-    """SHA-256 (hex) of the rank file of these ranks, in rank order."""
-    import binascii  # noqa: PLC0415
-
-    encode = binascii.b2a_base64
+    """Return the SHA-256 (hex) of the rank file of these ranks, in rank order."""
     digest = hashlib.sha256()
     for token in sorted(ranks, key=ranks.__getitem__):
-        digest.update(b"%b %d\n" % (encode(token, newline=False), ranks[token]))
+        digest.update(vocabularies.rank_line(token, ranks[token]))
     return digest.hexdigest()
 
 
 class BpeTokenizer(BaseTokenizer):
-    """Counts as tiktoken counts with these ranks, pattern and special tokens: exactly, for any text.
+    """A tokenizer that counts exactly as tiktoken does with these ranks, pattern and special tokens.
 
     The vocabulary is read on the first count. ``engine``: ``"tiktoken"``, ``"fast"`` (fastokens, the
-    extra ``fast``), or ``"auto"``: tiktoken, then fastokens once so much was counted that it pays.
+    extra ``fast``), or ``"auto"``: tiktoken, and fastokens once enough is counted that it pays.
     """
 
     def __init__(
         self, spec: BpeSpec, read_ranks: Callable[[], Ranks], ranks_sha256: str, engine: Engine = "auto"
     ) -> None:
         if engine not in ("auto", "tiktoken", "fast"):
-            raise TokenizerError(f"no engine {engine!r}. There are: auto, tiktoken, fast.")
+            raise TokenizerError(f"no engine {engine!r}. Choose one of: auto, tiktoken, fast.")
         self._spec = spec
         self._read_ranks = read_ranks
         digest = fingerprint(ranks_sha256, spec)
@@ -103,23 +98,19 @@ class BpeTokenizer(BaseTokenizer):
         self._tiktoken: Tiktoken | None = None
         self._fast: Fast | None = None
         self._ordinary: Encode = _not_loaded
-        # The published patterns allow it: a text is cut at its spaces, and words are counted once.
+        # With a published pattern a text can be cut at its spaces, so the counts of words are cached.
         self._words = WordCounts(self._encode_words, self._token_bytes) if self.cuts_proven else None
-        # Characters until fastokens is looked for; below 1 it counts. Threads may lose updates: no harm.
+        # Characters until fastokens is loaded; below 1 it counts. Updates lost between threads do no harm.
         self._until_fast = _WORTH_LOADING_FAST if engine == "auto" else _NEVER
 
     @property
-    def identity(self) -> TokenizerIdentity:
-        return self._identity
-
-    @property
     def spec(self) -> BpeSpec:
-        """Pattern and special tokens."""
+        """The pattern and special tokens."""
         return self._spec
 
     @property
     def engine(self) -> str:
-        """What counts now: ``"tiktoken"`` or ``"fast"``."""
+        """The engine that counts now: ``"tiktoken"`` or ``"fast"``."""
         return "fast" if self._fast is not None else "tiktoken"
 
     def __repr__(self) -> str:
@@ -136,14 +127,14 @@ class BpeTokenizer(BaseTokenizer):
                 self._ordinary = self._tiktoken.ordinary
 
     def load_fast(self) -> None:
-        """Load now whatever would be loaded while counting: a server's requests must not wait for that."""
+        """Load now what would be loaded while counting, so that no request of a server waits for it."""
         self.load()
         if self._engine == "auto" and 0 < self._until_fast < _NEVER:
             self._until_fast = 0
             self._switch_to_fast()
 
     def expect(self, characters: int) -> None:
-        """So many characters are to be counted: load fastokens now if that pays, else not before they are."""
+        """Load fastokens now if ``characters`` characters are worth it, else not before they are counted."""
         if self._engine != "auto" or self._fast is not None:
             return
         if characters >= _WORTH_EXPECTED:
@@ -154,7 +145,7 @@ class BpeTokenizer(BaseTokenizer):
     def count(self, text: str) -> int:
         try:
             size = len(text)
-            if size <= CHUNK and self._until_fast > size:  # the usual case, by the shortest way
+            if size <= CHUNK and self._until_fast > size:  # the usual case, on the shortest path
                 self._until_fast -= size
                 by_words = None if self._words is None else self._words.count(text)
                 return len(self._ordinary(text)) if by_words is None else by_words
@@ -177,7 +168,6 @@ class BpeTokenizer(BaseTokenizer):
         return self._tiktoken.decode_bytes([token])
 
     def count_batch(self, texts: Sequence[str]) -> list[int]:
-        """The counts of many texts, several per call of the engine."""
         if isinstance(texts, str) or not isinstance(texts, Sequence):
             raise TokenizerError(f"count_batch takes a list of texts, not {type(texts).__name__}.")
         if self._tiktoken is None:
@@ -203,7 +193,7 @@ class BpeTokenizer(BaseTokenizer):
         return counts
 
     def _count_places(self, texts: Sequence[str], places: list[int], size: int, counts: list[int]) -> None:
-        """Count the texts at ``places``, ``size`` characters together; one by one if the engine refuses."""
+        """Count the texts at ``places``, ``size`` characters in total; one by one if the engine fails."""
         self._counted(size)
         batch = [texts[place] for place in places]
         found: list[int] | None
@@ -215,7 +205,7 @@ class BpeTokenizer(BaseTokenizer):
             counts[place] = found[n] if found is not None else self.count(texts[place])
 
     def _count_long(self, text: str) -> int:
-        """The count of a text by its chunks; of a chunk without safe cuts, by what can encode it."""
+        """Count a text chunk by chunk."""
         parts = list(self._parts(text))
         if len(parts) == 1:
             ((encode, chunk),) = parts
@@ -234,15 +224,13 @@ class BpeTokenizer(BaseTokenizer):
         self.load()
         try:
             return self._tiktoken.decode_bytes(list(tokens)).decode("utf-8", "replace")  # type: ignore[union-attr]
-        except (KeyError, TypeError, OverflowError, ValueError):
-            raise TokenizerError(not_tokens(self._spec.name)) from None
         except BaseException as error:
-            if not is_panic(error):
+            if not is_failure(error):
                 raise
             raise TokenizerError(not_tokens(self._spec.name)) from None
 
     def _parts(self, text: str) -> Iterator[tuple[Encode, str]]:
-        """The chunks of a text whose counts add up to its own, each with what encodes it."""
+        """Yield chunks of a text whose counts add up to its own, each with the function that encodes it."""
         if self._tiktoken is None:
             self.load()
         size = len(text)
@@ -250,12 +238,12 @@ class BpeTokenizer(BaseTokenizer):
         if size <= CHUNK:
             yield self._encoder(text), text
             return
-        utf8(text)  # for the whole, since a chunk would name a character of the chunk
+        utf8(text)  # an error in a chunk would give the position within the chunk
         for chunk in self._cutting.chunks(text, CHUNK):
             yield self._encoder(chunk), chunk
 
     def _encoder(self, chunk: str) -> Encode:
-        """What encodes a chunk exactly: fastokens for the usual, tiktoken, or our own splitting."""
+        """Return the function that encodes a chunk exactly: of fastokens, of tiktoken, or by pieces."""
         exact = self._tiktoken
         if exact is None:
             raise _NotLoadedError
@@ -270,14 +258,14 @@ class BpeTokenizer(BaseTokenizer):
         return found if found is not None else self._ordinary(chunk)
 
     def _counted(self, size: int) -> None:
-        """Note that so many characters are to be counted: enough of them make fastokens worth loading."""
+        """Note that ``size`` characters are to be counted; load fastokens once that pays."""
         if self._until_fast > 0:
             self._until_fast -= size
             if self._until_fast <= 0:
                 self._switch_to_fast()
 
     def _switch_to_fast(self) -> None:
-        """Load fastokens if it is installed; if it is not, or cannot be, tiktoken goes on counting."""
+        """Load fastokens. If it is not installed or fails, tiktoken continues."""
         with self._lock:
             if self._fast is not None or self._until_fast > 0:
                 return
@@ -296,19 +284,8 @@ def _not_loaded(_text: str) -> Sequence[int]:
 
 
 def _for_fast(text: str) -> bool:
-    """Whether fastokens counts the text as tiktoken does."""
+    """Return True if fastokens counts the text as tiktoken does."""
     return not any(character in text for character in _NOT_FOR_FAST)
-
-
-def refusal(text: object, error: Exception) -> TokenizerError:
-    """The error for what cannot be counted: lone surrogates, or no text at all."""
-    if not isinstance(text, str):
-        return TokenizerError(
-            f"only text can be counted, not {type(text).__name__}. Decode bytes to str first."
-        )
-    if isinstance(error, UnicodeEncodeError):
-        return InvalidText.at(text)
-    return TokenizerError(f"the text could not be counted: {error}")
 
 
 def not_tokens(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Counts that have been made, so that no text is counted twice."""
+"""A cache of counts, so that no text is counted twice."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
 
 Key = tuple[str, bytes]
-"""Fingerprint of the tokenizer, digest of the text."""
+"""The fingerprint of the tokenizer and the digest of the text."""
 
 
 def text_digest(*pieces: str) -> bytes:
-    """SHA-256 of a text, whole or in pieces, as UTF-8. Raises :class:`InvalidText` for lone surrogates."""
+    """Return the SHA-256 of a text's UTF-8, given in pieces. Raises :class:`InvalidText` if it has none."""
     digest = hashlib.sha256()
     for piece in pieces:
         digest.update(utf8(piece))
@@ -29,13 +29,13 @@ def text_digest(*pieces: str) -> bytes:
 
 
 def is_worth_remembering(tokenizer: Tokenizer) -> bool:
-    """Whether a cache pays: weighing is cheaper than a look-up, and a bare function has no fingerprint."""
+    """Return False if weighing is cheaper than a look-up, or if a bare function has no fingerprint."""
     return not isinstance(tokenizer, AdditiveTokenizer) and getattr(tokenizer, "cacheable", True)
 
 
 @dataclass(frozen=True, slots=True)
 class CacheInfo:
-    """Figures of a :class:`CountCache`: look-ups answered and not, entries held and allowed."""
+    """The statistics of a :class:`CountCache`."""
 
     hits: int
     misses: int
@@ -44,13 +44,13 @@ class CacheInfo:
 
 
 class CountCache:
-    """Counts by (tokenizer fingerprint, SHA-256 of the text), least recently used out first.
+    """An LRU cache of counts by (tokenizer fingerprint, SHA-256 of the text).
 
-    Bounded by ``max_entries`` (an entry takes about 200 bytes, whatever the text). Thread-safe: two threads
-    may both count a text that neither finds, and agree. A subclass may know more counts from elsewhere.
+    It holds at most ``max_entries`` (about 200 bytes each, whatever the text). Thread-safe: two threads may
+    both count a missing text, with equal results. A subclass may look up counts elsewhere.
 
-    ``keeps_windows``: whether the small pieces around the joins of a layout are worth remembering too. They
-    are where remembering them all means that no vocabulary has to be loaded.
+    ``keeps_windows``: True if the small pieces around the joins of a layout are cached, too. That pays if a
+    cache that outlives the process then spares loading the vocabulary.
     """
 
     keeps_windows = False
@@ -65,7 +65,7 @@ class CountCache:
         self._misses = 0
 
     def count(self, tokenizer: Tokenizer, text: str) -> int:
-        """``tokenizer.count(text)``, made at most once."""
+        """Return ``tokenizer.count(text)``, from the cache if possible."""
         key = tokenizer.identity.fingerprint, text_digest(text)
         with self._lock:
             found = self._counts.get(key)
@@ -78,7 +78,7 @@ class CountCache:
     def count_batch(
         self, tokenizer: Tokenizer, texts: Sequence[str], digests: Sequence[bytes] | None = None
     ) -> list[int]:
-        """The counts of ``texts``; ``digests`` are their SHA-256 where the caller has them already."""
+        """Return the counts of ``texts``. ``digests``: their SHA-256, if the caller has them."""
         if digests is None:
             digests = [text_digest(text) for text in texts]
         fingerprint = tokenizer.identity.fingerprint
@@ -91,11 +91,11 @@ class CountCache:
         missing = {key: text for key, text, count in zip(keys, texts, found, strict=True) if count is None}
         known: dict[Key, int] = {}
         if missing:
-            known = dict(self._recalled(missing.keys()))
+            known = dict(self._look_up(missing.keys()))
             missing = {key: text for key, text in missing.items() if key not in known}
         if missing:
             counted = dict(zip(missing, tokenizer.count_batch(list(missing.values())), strict=True))
-            self._learned(counted)
+            self._store(counted)
             known.update(counted)
         if known:
             found = [known[key] if count is None else count for key, count in zip(keys, found, strict=True)]
@@ -108,18 +108,18 @@ class CountCache:
         return found  # type: ignore[return-value]  # every None has been replaced
 
     def recall(self, keys: Collection[bytes]) -> Mapping[bytes, bytes]:
-        """What was remembered by these digests in another process. Here: nothing."""
+        """Return the facts that other processes stored under these digests. This class stores none."""
         return {}
 
     def remember(self, facts: Mapping[bytes, bytes]) -> None:
-        """Keep for other processes what follows from contents, by digest. Here: not at all."""
+        """Store facts about contents, by digest, for other processes. This class stores none."""
 
-    def _recalled(self, keys: Collection[Key]) -> Mapping[Key, int]:
-        """What is known of these from elsewhere."""
+    def _look_up(self, keys: Collection[Key]) -> Mapping[Key, int]:
+        """Look up counts elsewhere. A hook for subclasses."""
         return {}
 
-    def _learned(self, counts: Mapping[Key, int]) -> None:
-        """These were counted just now."""
+    def _store(self, counts: Mapping[Key, int]) -> None:
+        """Store new counts elsewhere. A hook for subclasses."""
 
     def info(self) -> CacheInfo:
         with self._lock:

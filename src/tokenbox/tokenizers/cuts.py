@@ -1,9 +1,9 @@
-"""Safe cuts: the places where the counts of two parts add up to the count of the whole.
+"""Safe cuts: the places where the counts of two parts add up to the count of the whole text.
 
-Token counts do not add up over concatenation in general. They do at a place where the vocabulary's
-pre-tokenizer always ends one piece and starts the next, whatever lies further left and right.
-All rules here look at one character on either side of the cut, so a cut that is safe in a text is safe
-in every text that has the same two characters there.
+In general, token counts are not additive over concatenation. They are at a place where the vocabulary's
+pre-tokenizer always ends one piece and starts the next, whatever text is further left and right. All rules
+here depend on one character on each side, so a cut that is safe in one text is safe in every text with the
+same two characters.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-# How many characters are looked at first when searching backwards; doubled until a cut is found.
+# The first window, in characters, of a backward search; it grows fourfold until a cut is found.
 _FIRST_WINDOW = 16
 
 
@@ -24,17 +24,17 @@ class CutRules:
     _last: re.Pattern[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # As far as there is text, and back to the first cut that comes.
+        # Matches to the end of the text, then backtracks to the last cut.
         last = re.compile(rf"(?s:.*)(?:{self.pattern.pattern})", self.pattern.flags)
         object.__setattr__(self, "_last", last)
 
     def first(self, text: str, start: int = 0) -> int:
-        """The first safe cut c with ``start < c < len(text)``, or -1. Looks at ``text[start:]`` only."""
+        """Return the first safe cut c with ``start < c < len(text)``, or -1. Reads ``text[start:]`` only."""
         match = self.pattern.search(text, start)
         return match.end() if match else -1
 
     def last(self, text: str, end: int | None = None) -> int:
-        """The last safe cut c with ``0 < c < end``, or -1. Looks at ``text[:end]`` only."""
+        """Return the last safe cut c with ``0 < c < end``, or -1. Reads ``text[:end]`` only."""
         stop = len(text) if end is None else end
         window = _FIRST_WINDOW
         while True:
@@ -47,22 +47,22 @@ class CutRules:
             window *= 4
 
     def head(self, text: str) -> str:
-        """The text up to its first safe cut; all of it if there is none."""
+        """Return the text up to its first safe cut, the entire text if there is none."""
         cut = self.first(text)
         return text if cut < 0 else text[:cut]
 
     def tail(self, text: str) -> str:
-        """The text from its last safe cut; all of it if there is none."""
+        """Return the text from its last safe cut, the entire text if there is none."""
         cut = self.last(text)
         return text if cut < 0 else text[cut:]
 
     def is_cut(self, before: str, after: str) -> bool:
-        """Whether the place between two single characters is a safe cut."""
+        """Return True if the place between two single characters is a safe cut."""
         return self.pattern.match(before + after) is not None
 
 
-# Letters and digits that every version of Unicode in use has. Python and each engine have their own tables:
-# what one takes for a letter another may not know. Fewer of them means fewer cuts, never a wrong one.
+# Letters and digits in every Unicode version in use. Python and each engine have their own tables, so newer
+# letters may be unknown to one of them. A smaller set means fewer cuts, never a wrong one.
 LETTER = (
     "[0-9A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af\u0388-\u038a\u038e-\u03a1\u03a3-\u03f5\u03f7-\u0481\u048a-\u0523"
     "\u0531-\u0556\u0561-\u0587\u05d0-\u05ea\u0621-\u064a\u0660-\u0669\u0671-\u06d3\u06f0-\u06f9\u0904-\u0939"
@@ -73,7 +73,7 @@ LETTER = (
 
 UNIVERSAL = CutRules("universal", re.compile(r"\n(?=[^\s/])|[a-z](?= )"))
 """After a newline before a character that is neither white space nor ``/``; before a space that
-follows ``[a-z]``. Holds for cl100k, o200k, llama3, qwen3, deepseek, gemma3 and tekken."""
+follows ``[a-z]``. Valid for cl100k, o200k, llama3, qwen3, deepseek, gemma3 and tekken."""
 
 GPT = CutRules(
     "gpt",
@@ -81,10 +81,10 @@ GPT = CutRules(
         rf"\n(?=[^\s/])|{LETTER}(?=[\x00-&(-/:-@\[-`{{-\x7f\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f])"
     ),
 )
-r"""As ``UNIVERSAL``, and after any letter or digit before an ASCII character that is none and no
-apostrophe, or before CJK punctuation. Follows from the patterns of cl100k, o200k and llama3: a run of
-letters ends where the letters end (an apostrophe could start a contraction), ``\p{N}{1,3}`` where the
-digits end, and no other alternative takes in a letter or a digit."""
+r"""As ``UNIVERSAL``, and after any letter or digit before CJK punctuation or an ASCII character other than a
+letter, a digit or an apostrophe. This follows from the patterns of cl100k, o200k and llama3: a run of letters
+ends where the letters end (an apostrophe could start a contraction), ``\p{N}{1,3}`` where the digits end, and
+no other alternative matches a letter or a digit."""
 
 NFC = CutRules("nfc", re.compile(r"[^\r](?=[\x00-\x7f])|\r(?=[\x00-\x09\x0b-\x7f])", re.DOTALL))
-"""Before an ASCII character: it composes with nothing on its left; only CR LF must stay together."""
+"""Before an ASCII character, which never composes with a character on its left, except within CR LF."""

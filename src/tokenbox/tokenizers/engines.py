@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 Encode = Callable[[str], Sequence[int]]
 
-# Stands between texts that are encoded in one call. A text that holds it is not encoded so.
+# The separator of texts that are encoded in one call. A text that contains it is encoded alone.
 _CUT = "<|tokenbox cut|>"
 _CUT_ONLY = frozenset({_CUT})
 _ID_BYTES = 4
-# Characters per call: enough to make calls and threads cheap. At most twice as many, to keep few ids.
+# Characters per call: enough to make calls and threads cheap. At most twice as many, to limit the memory.
 _GROUP = 131_072
 _MAX_THREADS = 4
 
 
 class Tiktoken:
-    """tiktoken's engine. Its own core is called directly: the public method adds 30 % to a short text."""
+    """tiktoken's engine. Its core is called directly: the public method takes 30 % longer for short texts."""
 
     def __init__(self, ranks: Ranks, spec: BpeSpec) -> None:
         import tiktoken  # noqa: PLC0415
@@ -43,14 +43,12 @@ class Tiktoken:
             encoding = tiktoken.Encoding(
                 spec.name, pat_str=spec.pattern, mergeable_ranks=ranks, special_tokens=special
             )
-        except (ValueError, KeyError, TypeError, OverflowError) as error:
-            raise VocabularyError(f"{spec.name}: tiktoken cannot use this vocabulary: {error}") from None
         except BaseException as error:
-            if not is_panic(error):
+            if not is_failure(error):
                 raise
             raise VocabularyError(f"{spec.name}: tiktoken cannot use this vocabulary: {error}") from None
-        # The Encoding itself is let go of where its core has all we need: it holds the ranks a second time,
-        # which for 200,000 of them takes 20 MB.
+        # Keep no reference to the Encoding if its core is enough: it holds a second copy of the ranks, 20 MB
+        # for 200,000 of them.
         core: Any = getattr(encoding, "_core_bpe", None)
         self.ordinary: Encode = getattr(core, "encode_ordinary", None) or partial(_encode_checked, encoding)
         self._decode_bytes: Callable[[list[int]], bytes] = (
@@ -68,16 +66,16 @@ class Tiktoken:
         return self._decode_bytes(tokens)
 
     def count_batch(self, texts: Sequence[str]) -> list[int]:
-        """The count of each text; of much text many per call of the engine, the calls in threads."""
+        """Return the count of each text. Many texts are grouped into few calls, which run in threads."""
         threads, size = min(_processors(), _MAX_THREADS), sum(map(len, texts))
         if threads == 1 or size <= _GROUP:
             return list(map(len, map(self.ordinary, texts)))
-        # tiktoken lets go of the GIL while it encodes, so there is work for a thread on each processor.
+        # tiktoken releases the GIL while it encodes, so threads run in parallel.
         groups = list(_groups(texts, min(max(-(-size // threads), _GROUP), 2 * _GROUP)))
         return [count for group in _pool().map(self._count_group, groups) for count in group]
 
     def _count_group(self, texts: Sequence[str]) -> list[int]:
-        """Count texts in one call: joined by a special token, which keeps them as apart as separate calls."""
+        """Count texts in one call, joined by a special token, across which nothing merges."""
         joined = _CUT.join(texts)
         if self._buffer is None or joined.count(_CUT) != len(texts) - 1:
             return [len(self.ordinary(text)) for text in texts]
@@ -93,7 +91,7 @@ class Tiktoken:
         return [ends[0], *(end - start - 1 for start, end in pairwise(ends))]
 
     def by_pieces(self, text: str) -> list[int]:
-        """What ``ordinary`` gives, with the splitting done here: slower, and no text is too long."""
+        """As ``ordinary``, but split by our own regex: slower, without a limit on the text's length."""
         import regex  # noqa: PLC0415
 
         piece = self._piece
@@ -103,21 +101,17 @@ class Tiktoken:
         return tokens
 
     def ordinary_or_by_pieces(self, text: str) -> Sequence[int]:
-        """For a pattern we know nothing of, which may make tiktoken give up where ours do not."""
+        """As ``ordinary``, with ``by_pieces`` as the fallback: an unknown pattern may make tiktoken fail."""
         try:
             return self.ordinary(text)
-        except UnicodeEncodeError:
-            raise
-        except ValueError:
-            return self.by_pieces(text)
         except BaseException as error:
-            if not is_panic(error):
+            if isinstance(error, UnicodeEncodeError) or not is_failure(error):
                 raise
             return self.by_pieces(text)
 
 
 class Fast:
-    """fastokens' engine, built of our own ranks. Answers None for what it refuses."""
+    """fastokens' engine, built from our own ranks. Methods return None if it fails on a text."""
 
     def __init__(self, ranks: Ranks, spec: BpeSpec) -> None:
         try:
@@ -132,52 +126,48 @@ class Fast:
         if ranks[tokens[-1]] - self._first != len(tokens) - 1:
             raise TokenizerError(f"{spec.name}: fastokens needs ranks without gaps. Use engine='tiktoken'.")
         try:
-            # It reads ranks from a file only. Without special tokens: their spellings are ordinary text.
+            # It reads ranks only from a file. No special tokens: their spellings are ordinary text.
             with tempfile.TemporaryDirectory(prefix="tokenbox-") as folder:
                 path = Path(folder, "ranks.tiktoken")
                 path.write_bytes(vocabularies.rank_file(tokens))
                 self._tokenizer = Tokenizer.from_tiktoken(str(path), pattern=spec.pattern, special_tokens={})
-        except (OSError, ValueError, TypeError) as error:
-            raise TokenizerError(f"fastokens cannot be loaded: {error}. Use engine='tiktoken'.") from None
         except BaseException as error:
-            if not is_panic(error):
+            if not is_failure(error):
                 raise
             raise TokenizerError(f"fastokens cannot be loaded: {error}. Use engine='tiktoken'.") from None
 
     def count(self, text: str) -> int | None:
-        try:
-            return len(self._tokenizer.encode_ordinary(text))
-        except UnicodeEncodeError:
-            raise
-        except BaseException as error:
-            if isinstance(error, Exception) or is_panic(error):
-                return None
-            raise
+        encoding = self._encode(text)
+        return None if encoding is None else len(encoding)
 
     def encode(self, text: str) -> list[int] | None:
+        encoding = self._encode(text)
+        if encoding is None:
+            return None
+        ids: list[int] = encoding.ids
+        return [token + self._first for token in ids] if self._first else ids
+
+    def _encode(self, text: str) -> Any | None:  # noqa: ANN401  # fastokens has no types
         try:
-            ids: list[int] = self._tokenizer.encode_ordinary(text).ids
-            return [token + self._first for token in ids] if self._first else ids
-        except UnicodeEncodeError:
-            raise
+            return self._tokenizer.encode_ordinary(text)
         except BaseException as error:
-            if isinstance(error, Exception) or is_panic(error):
-                return None
-            raise
+            if isinstance(error, UnicodeEncodeError) or not is_failure(error):
+                raise
+            return None
 
     def count_batch(self, texts: list[str]) -> list[int] | None:
         try:
             _, offsets = self._tokenizer.encode_batch_flat(texts)
         except BaseException as error:
-            if isinstance(error, Exception) or is_panic(error):
-                return None
-            raise
+            if not is_failure(error):
+                raise
+            return None
         ends = [int.from_bytes(offsets[i : i + 8], "little") for i in range(0, len(offsets), 8)]
         return [end - start for start, end in pairwise(ends)]
 
 
 def _groups(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    """``texts`` in runs of at least ``size`` characters together, but for the last."""
+    """Yield consecutive ``texts`` in groups of at least ``size`` characters, except for the last group."""
     start = total = 0
     for place, text in enumerate(texts, 1):
         total += len(text)
@@ -190,31 +180,34 @@ def _groups(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
 
 @cache
 def _processors() -> int:
-    """The processors this process may use: one of several workers is told so by ``OMP_NUM_THREADS``."""
-    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    said = os.environ.get("OMP_NUM_THREADS", "")
-    return max(1, min(there, int(said))) if said.isascii() and said.isdigit() else there
+    """Return the number of processors to use, at most ``OMP_NUM_THREADS`` (set for one of many workers)."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    return max(1, min(available, int(limit))) if limit.isascii() and limit.isdigit() else available
 
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    """Threads that are kept: tiktoken gives each its own matcher, which is slow until it has warmed up."""
+    """Return a shared pool: tiktoken has one matcher per thread, which is slow until it has warmed up."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
 
     return ThreadPoolExecutor(min(_processors(), _MAX_THREADS), thread_name_prefix="tokenbox-count")
 
 
 if hasattr(os, "register_at_fork"):
-    # A forked process has the pool's lock but none of its threads.
+    # A forked process inherits the pool's lock but none of its threads.
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def _encode_checked(encoding: tiktoken.Encoding, text: str) -> Sequence[int]:
-    """``encode_ordinary`` by the public API, which would put U+FFFD for lone surrogates."""
+    """Encode by the public API, but raise for lone surrogates, which it would replace by U+FFFD."""
     text.encode()
     return encoding.encode_ordinary(text)
 
 
-def is_panic(error: BaseException) -> bool:
-    """A panic of Rust code: PyO3 raises it beside ``Exception``, from a class it does not export."""
-    return type(error).__name__ == "PanicException"
+def is_failure(error: BaseException) -> bool:
+    """Return True for an ``Exception`` and for a panic of Rust code, but not for an interrupt.
+
+    PyO3 raises panics as a ``BaseException`` of a class that it does not export.
+    """
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"

@@ -1,11 +1,11 @@
-"""Estimates: what other programs take for tokens when they have no tokenizer. Never exact."""
+"""Estimates: the rules by which other programs count without a tokenizer. Never exact."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tokenbox.tokenizers.protocol import AdditiveTokenizer, BaseTokenizer, TokenizerIdentity
-from tokenbox.tokenizers.utf8 import identity_of, utf8
+from tokenbox.tokenizers.protocol import BaseTokenizer
+from tokenbox.tokenizers.utf8 import ByteTokenizer, identity_of, utf8
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,44 +16,30 @@ _INDENTED_PERCENT_OF_CODE: Final = 30
 _HEADROOM_PERCENT: Final = 15
 
 
-class Chars4(AdditiveTokenizer):
-    """``chars4``: a token for every four UTF-8 bytes, at least one; none for the empty text."""
+class Chars4(ByteTokenizer):
+    """``chars4``: one token for every four UTF-8 bytes, at least one; 0 for the empty text."""
 
-    _who = identity_of("chars4", "max(1, utf-8 bytes // 4), 0 for the empty text", exact=False)
-
-    @property
-    def identity(self) -> TokenizerIdentity:
-        return self._who
-
-    def weigh(self, text: str) -> int:
-        return len(utf8(text))
+    _identity = identity_of("chars4", "max(1, utf-8 bytes // 4), 0 for the empty text", exact=False)
 
     def count_of(self, weight: int) -> int:
         return max(1, weight // _BYTES_PER_TOKEN) if weight else 0
 
 
-class Heuristic(AdditiveTokenizer):
-    """``heuristic``: UTF-8 bytes / 4 and 15 % headroom on top, rounded up once (nrv ADR 007).
+class Heuristic(ByteTokenizer):
+    """``heuristic``: UTF-8 bytes / 4 plus 15 % headroom, rounded up once (nrv ADR 007).
 
-    A character is its UTF-8 bytes, as for ``chars4``: the same for ASCII, and what keeps the estimate of
-    Chinese or Hindi from being a third of the truth.
+    It counts bytes rather than characters, as ``chars4`` does: for ASCII they are the same, and for Chinese
+    or Hindi characters would give a third of the true count.
     """
 
-    _who = identity_of("heuristic", "ceil(utf-8 bytes * 115 / 400)", exact=False)
-
-    @property
-    def identity(self) -> TokenizerIdentity:
-        return self._who
-
-    def weigh(self, text: str) -> int:
-        return len(utf8(text))
+    _identity = identity_of("heuristic", "ceil(utf-8 bytes * 115 / 400)", exact=False)
 
     def count_of(self, weight: int) -> int:
         return -(-weight * (100 + _HEADROOM_PERCENT) // (100 * _BYTES_PER_TOKEN))
 
 
 class Larger(BaseTokenizer):
-    """``two-vocabularies``: the larger count of two vocabularies and 15 % on top, rounded up.
+    """``two-vocabularies``: the larger count of two vocabularies plus 15 %, rounded up.
 
     For a model whose tokenizer is unknown (requests.md, "Order of who counts").
     """
@@ -63,15 +49,10 @@ class Larger(BaseTokenizer):
         rule = f"ceil(max * 115 / 100) of {first.identity.fingerprint} and {second.identity.fingerprint}"
         self._identity = identity_of(name, rule, exact=False)
 
-    @property
-    def identity(self) -> TokenizerIdentity:
-        return self._identity
-
     def count(self, text: str) -> int:
         return self.count_batch([text])[0]
 
     def expect(self, characters: int) -> None:
-        """So many characters are to be counted."""
         for tokenizer in self._both:
             tokenizer.expect(characters)
 
@@ -82,28 +63,24 @@ class Larger(BaseTokenizer):
 
 
 class CodeAware(BaseTokenizer):
-    """``code-aware``: as ``chars4``, but three bytes to a token if the text looks like code (LCP SPEC_08).
+    """``code-aware``: as ``chars4``, but three bytes per token for text that looks like code (LCP SPEC_08).
 
-    It does if more than 30 % of its lines, in whole percent rounded down, begin with a space or a tab.
+    Code is text in which more than 30 % of the lines, in percent rounded down, begin with a space or a tab.
     """
 
     cheap = True
 
-    _who = identity_of(
+    _identity = identity_of(
         "code-aware",
         "max(1, utf-8 bytes // (3 if indented lines * 100 // lines > 30 else 4)), 0 for empty",
         exact=False,
     )
 
-    @property
-    def identity(self) -> TokenizerIdentity:
-        return self._who
-
     def count(self, text: str) -> int:
         size = len(utf8(text))
         if size == 0:
             return 0
-        # The line after a final newline is not a line, as in the sample code (Rust's `str::lines`).
+        # A final newline does not begin another line, as in the sample code (Rust's `str::lines`).
         lines = text.count("\n") + (not text.endswith("\n"))
         indented = text.startswith((" ", "\t")) + text.count("\n ") + text.count("\n\t")
         is_code = indented * 100 // lines > _INDENTED_PERCENT_OF_CODE

@@ -1,4 +1,4 @@
-"""Exact tokenizers from vocabulary files the user names. What a file is, is read from its content."""
+"""Exact tokenizers from vocabulary files. The format is detected from the content."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.errors import MissingExtra, VocabularyError
 from tokenbox.tokenizers import vocabularies
-from tokenbox.tokenizers.bpe import BpeTokenizer, Engine, from_ranks, ranks_digest
+from tokenbox.tokenizers.bpe import BpeTokenizer, from_ranks, ranks_digest
 from tokenbox.tokenizers.patterns import NAMED
 from tokenbox.tokenizers.published import BASELINES, LLAMA3_SHA256, LLAMA3_SPEC, BpeSpec
 
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-    from tokenbox.tokenizers.protocol import BaseTokenizer
+    from tokenbox.tokenizers.protocol import BaseTokenizer, Engine
     from tokenbox.tokenizers.vocabularies import Ranks
 
-# The largest vocabulary known, a tokenizer.json of 262,144 tokens, has 33 MB. A GGUF is not read whole.
+# The largest known vocabulary, a tokenizer.json of 262,144 tokens, has 33 MB. Of a GGUF only the header is
+# read.
 _MAX_BYTES: Final = 256 * 1024 * 1024
 _RANK_LINE: Final = re.compile(rb"[A-Za-z0-9+/]+={0,2} [0-9]{1,10}\r?\n")
-# The specials that go with a rank file of known content.
+# The pattern and special tokens of known rank files, by SHA-256.
 _KNOWN: Final[Mapping[str, BpeSpec]] = {
     LLAMA3_SHA256: LLAMA3_SPEC,
     **{digest: BASELINES[name] for name, digest in vocabularies.PUBLISHED_SHA256.items()},
@@ -36,14 +37,15 @@ _FORMATS: Final = "a .tiktoken rank file, tokenizer.json, SentencePiece .model, 
 def open_vocabulary(
     path: str | os.PathLike[str], *, pattern: str | None = None, engine: Engine = "auto"
 ) -> BaseTokenizer:
-    """The tokenizer of a vocabulary file: ``.tiktoken``, ``tokenizer.json``, SentencePiece ``.model``,
-    ``tekken.json`` or GGUF.
+    """Open a vocabulary file.
+
+    The formats are ``.tiktoken``, ``tokenizer.json``, SentencePiece ``.model``, ``tekken.json`` and GGUF.
 
     ``pattern``: for a rank file that is not a published one, how text is split before merging: one of
     ``o200k_base``, ``cl100k_base``, ``llama3``, ``qwen2``, ``tekken``, ``gpt2``, or a regular expression.
     ``engine``: as for :class:`~tokenbox.tokenizers.bpe.BpeTokenizer`. Raises :class:`VocabularyError` for
     a file that cannot be used, :class:`MissingExtra` if its format needs a package that is not installed.
-    """  # noqa: D205  # one sentence
+    """
     shown = str(path)
     file = Path(path)
     head = _read(file, shown, 4)
@@ -60,7 +62,7 @@ def open_vocabulary(
         return _open_json(data, file.stem, shown, engine)
     if _RANK_LINE.match(data) or file.suffix == ".tiktoken":
         return _open_ranks(data, file.stem, shown, pattern, engine)
-    # A SentencePiece model is a protocol buffer that begins with its first piece: field 1, of some length.
+    # A SentencePiece model is a protocol buffer whose first field is field 1, a piece.
     if data[:1] == b"\n" or file.suffix == ".model":
         if pattern is not None:
             raise VocabularyError(
@@ -69,19 +71,19 @@ def open_vocabulary(
         from tokenbox.tokenizers.sentencepiece import open_sentencepiece  # noqa: PLC0415
 
         return open_sentencepiece(data, file.stem, shown)
-    raise VocabularyError(f"{shown} is not a vocabulary we can read. Give {_FORMATS}.")
+    raise VocabularyError(f"{shown} is not a vocabulary in a supported format. Give {_FORMATS}.")
 
 
 def llama3(path: str | os.PathLike[str] | None = None, engine: Engine = "auto") -> BpeTokenizer:
-    """``llama3-bpe``: from the file of Llama 3 (``tokenizer.model``), or from the package ``llama-models``.
+    """Return ``llama3-bpe``, from Llama 3's file ``tokenizer.model`` or from the package ``llama-models``.
 
-    Its vocabulary is under the Llama license, so it is not in our package.
+    The vocabulary is under the Llama license, so it is not in this package.
     """
     shown = "llama_models/llama3/tokenizer.model" if path is None else str(path)
     file = _installed_llama3() if path is None else Path(path)
     tokenizer = BpeTokenizer(LLAMA3_SPEC, partial(_llama3_ranks, file, shown), LLAMA3_SHA256, engine)
     if path is not None:
-        tokenizer.load()  # a file of the user's is looked at now, the package's on the first count
+        tokenizer.load()  # check a user's file now; the package's is read on the first count
     return tokenizer
 
 
@@ -97,7 +99,7 @@ def _llama3_ranks(file: Path, shown: str) -> Ranks:
 def _installed_llama3() -> Path:
     from importlib.util import find_spec  # noqa: PLC0415
 
-    # Looked for without importing it: the package pulls in much more than this file.
+    # Found without importing the package, which imports much more than this file.
     spec = find_spec("llama_models")
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
         file = Path(folder, "llama3", "tokenizer.model")
@@ -107,7 +109,7 @@ def _installed_llama3() -> Path:
 
 
 def _read(file: Path, shown: str, limit: int) -> bytes:
-    """The first ``limit`` bytes. Not of a device or a pipe, which may have no end."""
+    """Read the first ``limit`` bytes of a regular file; a device or a pipe may have no end."""
     try:
         if file.exists() and not file.is_file():
             what = "a directory" if file.is_dir() else "not a regular file"
@@ -129,8 +131,8 @@ def _open_ranks(data: bytes, name: str, shown: str, pattern: str | None, engine:
     if pattern is None:
         if known is None:
             raise VocabularyError(
-                f"{shown} holds ranks, but not how text is split before merging. Say `pattern`: "
-                f"{', '.join(NAMED)}, or a regular expression."
+                f"{shown} has ranks, but no pattern to split text by before merging. Set `pattern` to one of "
+                f"{', '.join(NAMED)}, or to a regular expression."
             )
         spec = BpeSpec(name, known.version, known.pattern, known.special_tokens)
     else:
@@ -146,7 +148,7 @@ def _open_json(data: bytes, name: str, shown: str, engine: Engine) -> BaseTokeni
     except UnicodeDecodeError:
         raise VocabularyError(f"{shown} is not UTF-8. Fetch it again.") from None
     except (ValueError, RecursionError) as error:
-        raise VocabularyError(f"{shown} is not whole JSON: {error}. Fetch it again.") from None
+        raise VocabularyError(f"{shown} is not valid JSON: {error}. Fetch it again.") from None
     if isinstance(document.get("config"), dict) and isinstance(document.get("vocab"), list):
         return _open_tekken(document, name, shown, engine)
     if isinstance(document.get("model"), dict):
@@ -159,7 +161,7 @@ def _open_json(data: bytes, name: str, shown: str, engine: Engine) -> BaseTokeni
 
 
 def _open_tekken(document: dict[str, Any], name: str, shown: str, engine: Engine) -> BpeTokenizer:
-    """Mistral's tekken.json. Its special tokens come first, so every rank is moved up by their number."""
+    """Open Mistral's tekken.json. Special tokens have the first ids, so ranks are shifted by their number."""
     import base64  # noqa: PLC0415
 
     config = document["config"]

@@ -1,12 +1,11 @@
 """The tokenizer in the header of a GGUF model file, counted as llama.cpp counts.
 
-Only the header is read, never a weight, and of it only what is needed: 150,000 tokens take well under
-a second. Every length that a file announces is checked against what is left of the file.
+Only the needed parts of the header are read: 150,000 tokens take well under a second. Every length in the
+file is checked against the remaining size of the file.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import struct
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from tokenbox.errors import VocabularyError
 from tokenbox.tokenizers.huggingface import JsonTokenizer, build
 from tokenbox.tokenizers.patterns import GPT2, LLAMA3, QWEN2, Cutting, cutting
-from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity
+from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity, json_digest
 from tokenbox.tokenizers.special import ChatVocabulary
 from tokenbox.tokenizers.utf8 import utf8
 from tokenbox.tokenizers.vocabularies import MAX_TOKENS
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 _VERSIONS: Final = (2, 3)
 _MAX_KEYS: Final = 65_536
-_MAX_STRING: Final = 16 * 1024 * 1024  # a chat template is the longest there is, some 50 KB
+_MAX_STRING: Final = 16 * 1024 * 1024  # the longest real strings are chat templates of about 50 KB
 _MAX_NESTING: Final = 4
 _STRING, _ARRAY = 8, 9
 # Type numbers of the format's scalars: uint8 ... float64.
@@ -58,7 +57,10 @@ _UNKNOWN, _CONTROL, _USER_DEFINED = 2, 3, 4
 
 @dataclass(frozen=True, slots=True)
 class _Splitting:
-    """How llama.cpp splits text for a ``tokenizer.ggml.pre``; whole tokens may come before merges."""
+    """How llama.cpp splits text for a ``tokenizer.ggml.pre``.
+
+    ``whole_first``: a piece that is a token itself is not built by merges.
+    """
 
     patterns: tuple[str, ...]
     whole_first: bool = False
@@ -91,19 +93,19 @@ SPLITTING: Final[Mapping[str, _Splitting]] = {
         ("qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "megrez", "stablelm2", "hunyuan"), _QWEN2
     ),
 }
-"""By the names of llama.cpp's ``llama-vocab.cpp``. The others split in ways we cannot show to be equal."""
+"""The splitting by the names in llama.cpp's ``llama-vocab.cpp``. The equality of others is not shown."""
 
 
 def open_gguf(file: Path, shown: str) -> BaseTokenizer:
-    """The tokenizer of a GGUF file of the ``gpt2`` kind. ``shown``: the path, for errors.
+    """Open the tokenizer of a GGUF file of the ``gpt2`` kind. ``shown``: the path, for errors.
 
-    Raises :class:`VocabularyError` for every other kind: better none than one that counts a little off.
+    Raises :class:`VocabularyError` for every other kind, whose counts might not be exact.
     """
     return _tokenizer(_read_header(file, shown, _KEYS), file.stem, shown)
 
 
 def open_gguf_chat(file: Path, shown: str) -> ChatVocabulary:
-    """The tokenizer of a GGUF file with its chat template and special tokens. Raises as :func:`open_gguf`."""
+    """Open the tokenizer, chat template and special tokens of a GGUF file. Raises as :func:`open_gguf`."""
     header = _read_header(file, shown, _CHAT_KEYS)
     tokenizer = _tokenizer(header, file.stem, shown)
     tokens = _strings(header, "tokenizer.ggml.tokens", shown)
@@ -113,7 +115,7 @@ def open_gguf_chat(file: Path, shown: str) -> ChatVocabulary:
         place = header.get(key)
         return tokens[place] if type(place) is int and 0 <= place < len(tokens) else ""
 
-    # Llama 3 begins with its token unless the file says otherwise (llama-vocab.cpp).
+    # Llama 3 adds its begin token unless the file says otherwise (llama-vocab.cpp).
     begins = SPLITTING.get(str(header.get("tokenizer.ggml.pre"))) is _LLAMA3
     template = header.get("tokenizer.chat_template")
     return ChatVocabulary(
@@ -152,8 +154,7 @@ def _tokenizer(header: Mapping[str, Any], name: str, shown: str) -> BaseTokenize
         token for token, kind in zip(tokens, types, strict=True) if kind == _USER_DEFINED and token
     ]
     document = _document(tokens, merges, splitting, shown)
-    content = {"document": document, "user_defined": user_defined}
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    digest = json_digest({"document": document, "user_defined": user_defined})
     version = header.get("general.version")
     identity = TokenizerIdentity(name, version if isinstance(version, str) else "1", digest, exact=True)
     engine = build(json.dumps(document), shown)
@@ -164,37 +165,34 @@ def _tokenizer(header: Mapping[str, Any], name: str, shown: str) -> BaseTokenize
 
 
 class UserDefinedTokenizer(BaseTokenizer):
-    """A tokenizer with user-defined tokens, which llama.cpp looks for in every text, the longest first.
+    """A tokenizer with user-defined tokens, which llama.cpp finds in every text, the longest first.
 
-    What lies ``between`` them is tokenized by itself. Cuts are unproven: a token may lie across one.
+    ``between`` tokenizes the texts between them. Cuts are unproven: a token may contain one.
     """
 
     def __init__(self, inner: JsonTokenizer, user_defined: Mapping[str, int]) -> None:
-        self._inner = self.between = inner
+        self.between = inner
+        self._identity = inner.identity
         self.user_defined = frozenset(user_defined)
         self._tokens = sorted(user_defined.items(), key=lambda item: (-len(item[0].encode()), item[1]))
         self.cuts, self.cuts_proven = inner.cuts, False
 
-    @property
-    def identity(self) -> TokenizerIdentity:
-        return self._inner.identity
-
     def count(self, text: str) -> int:
         utf8(text)
-        return sum(1 if isinstance(part, int) else self._inner.count(part) for part in self._parts(text))
+        return sum(1 if isinstance(part, int) else self.between.count(part) for part in self._parts(text))
 
     def encode(self, text: str) -> list[int]:
         utf8(text)
         tokens: list[int] = []
         for part in self._parts(text):
-            tokens += [part] if isinstance(part, int) else self._inner.encode(part)
+            tokens += [part] if isinstance(part, int) else self.between.encode(part)
         return tokens
 
     def decode(self, tokens: Sequence[int]) -> str:
-        return self._inner.decode(tokens)
+        return self.between.decode(tokens)
 
     def _parts(self, text: str) -> list[str | int]:
-        """The text, with the ids of user-defined tokens in their places."""
+        """Return the text in parts, with the ids of user-defined tokens in their places."""
         parts: list[str | int] = [text]
         for spelling, token in self._tokens:
             if spelling in text:
@@ -214,14 +212,14 @@ def _split(part: str | int, spelling: str, token: int) -> Iterator[str | int]:
 
 
 def _cutting(splitting: _Splitting) -> Cutting:
-    """That of the pattern; a contraction less or more does not touch a safe cut, nor do digits set apart."""
+    """Return the cuts of the last pattern: neither its contractions nor digits split before affect them."""
     return cutting(splitting.patterns[-1].replace(_CONTRACTIONS, _FOLDED))
 
 
 def _document(
     tokens: list[str], merges: list[tuple[str, str]], splitting: _Splitting, shown: str
 ) -> dict[str, Any]:
-    """The same tokenizer as a ``tokenizer.json``."""
+    """Return the same tokenizer as a ``tokenizer.json``."""
     vocabulary = {token: place for place, token in enumerate(tokens) if token}
     if len(vocabulary) != sum(map(bool, tokens)):
         raise VocabularyError(f"{shown} has a token twice. Fetch the file again.")
@@ -256,13 +254,13 @@ def _document(
 
 
 def _byte_letters() -> list[str]:
-    """The 256 letters that stand for bytes in a byte-level vocabulary: printable Latin-1, then U+0100 on."""
+    """Return the 256 letters for bytes in a byte-level vocabulary: printable Latin-1, then U+0100 on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     return [chr(byte) for byte in printable] + [chr(0x100 + n) for n in range(256 - len(printable))]
 
 
 def _merges(written: list[str]) -> list[tuple[str, str]]:
-    """The pairs, in order; of a pair that is there twice the first counts, as in llama.cpp."""
+    """Return the pairs, in order; the first of duplicates counts, as in llama.cpp."""
     pairs: dict[tuple[str, str], None] = {}
     for merge in written:
         place = merge.find(" ", 1)
@@ -295,7 +293,7 @@ def _types(header: Mapping[str, Any], count: int, shown: str) -> list[int]:
 
 
 def _read_header(file: Path, shown: str, keys: Collection[str]) -> dict[str, Any]:
-    """The values of ``keys`` in the header. Strings of arrays stay bytes."""
+    """Return the values of ``keys`` in the header. Strings in arrays stay bytes."""
     try:
         with file.open("rb") as stream:
             size = stream.seek(0, 2)
@@ -306,7 +304,7 @@ def _read_header(file: Path, shown: str, keys: Collection[str]) -> dict[str, Any
 
 
 class _Header:
-    """A reader that never asks for more bytes than the file has left."""
+    """A reader of the header that never reads more bytes than the file has left."""
 
     def __init__(self, stream: BinaryIO, size: int, shown: str) -> None:
         self._stream = stream
@@ -350,7 +348,7 @@ class _Header:
             if count > MAX_TOKENS:
                 raise self._damaged(f"an array of {count:,}")
             return list(struct.unpack(f"<{count}{scalar.format[1:]}", self._bytes(count * scalar.size)))
-        # Each item has at least its length, so a count beyond that is made up.
+        # Each item takes at least the 8 bytes of its length, so a larger count is wrong.
         if count > min(MAX_TOKENS, self._left // 8):
             raise self._damaged(f"an array of {count:,}")
         items = (self._value(inner, keep=keep, depth=depth + 1) for _ in range(count))

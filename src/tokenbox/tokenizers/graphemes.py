@@ -1,9 +1,9 @@
-r"""Where a text may be cut: the boundaries of extended grapheme clusters (UAX #29).
+r"""The boundaries of extended grapheme clusters (UAX #29), where a text may be cut.
 
-The clusters are those of ``\X`` of the ``regex`` module (which joins a consonant to any virama before it, a
-little more than rule GB9c asks; it never tears a cluster), by the frozen table of :mod:`.grapheme_classes`.
-Everything here is local: it looks at the clusters around a place, never at the whole text. A boundary
-depends on what is on its left and on one character on its right.
+The clusters are those of ``\X`` of the ``regex`` module (which joins a consonant to any virama before it,
+slightly more than rule GB9c requires; it never splits a cluster), by the frozen table of
+:mod:`.grapheme_classes`. All functions are local: they read the clusters around a place, never the whole
+text. A boundary depends on the text on its left and on one character on its right.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tokenbox.tokenizers.grapheme_classes import classes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Up to here every character is a cluster of its own; only CR LF belongs together. But U+00A9 and U+00AE are
-# pictographs, which may follow what is not simple.
+# Every character up to this one is a cluster of its own, except CR LF. But U+00A9 and U+00AE are pictographs,
+# which may continue a cluster that is not simple.
 _SIMPLE: Final = "\u02ff"
 _NOT_SIMPLE: Final = re.compile("[^\0-\u02ff]+(?:[\u00a9\u00ae][^\0-\u02ff]+)*")
 
-# What follows is matched with the classes of characters, a letter each.
+# The patterns below match strings of character classes, one letter per character.
 
-# One cluster. No part of it goes back over what it took in, so each is linear.
+# One cluster. Possessive and disjoint parts: no backtracking, so matching is linear.
 _CLUSTER: Final = re.compile(
     r"""(?x)
     rn | [rnc]
@@ -34,8 +34,8 @@ _CLUSTER: Final = re.compile(
     """
 )
 
-# The last of two characters between which there is a boundary whatever else is around: it starts afresh.
-# Spacing marks, extenders, U+200D and V/T jamo may continue a cluster, so they are never on the right.
+# The second of two characters between which there is always a boundary, whatever the context. Spacing marks,
+# extenders, U+200D and V/T jamo may continue a cluster, so they are never the second.
 _SURE: Final = re.compile(
     r"""(?x)
     (?: (?<=[^P])[ocrPK] | (?<=[^PXxkZSK])[EC] | (?<=[^PL])[LAB] | (?<=[^PF])F | (?<=[^r])n )
@@ -43,7 +43,7 @@ _SURE: Final = re.compile(
 )
 
 _FLAGS: Final = "".join(map(chr, range(0x1F1E6, 0x1F200)))
-# How many characters are looked at first on the left of a place; four times as many if that is not enough.
+# The first window, in characters, of a backward search; it grows fourfold while it is too short.
 _FIRST_WINDOW: Final = 16
 
 
@@ -52,11 +52,11 @@ def _is_simple(text: str) -> bool:
 
 
 def boundaries(text: str, start: int = 0, end: int | None = None) -> Sequence[int]:
-    """Every boundary b with ``start <= b <= end``, ascending. ``start`` must be a boundary itself."""
+    """Return every boundary b with ``start <= b <= end``, ascending. ``start`` must be a boundary."""
     stop = len(text) if end is None else min(end, len(text))
     if start >= stop:
         return [start] if start == stop else []
-    # One character further, because it decides whether ``stop`` is a boundary.
+    # One character more, because it decides whether ``stop`` is a boundary.
     piece = text[start : stop + 1]
     if _is_simple(piece):
         if "\r\n" not in piece:
@@ -66,12 +66,12 @@ def boundaries(text: str, start: int = 0, end: int | None = None) -> Sequence[in
 
 
 def _mixed(text: str, start: int, stop: int) -> list[int]:
-    """The boundaries where some characters are not simple: only around those the classes are asked."""
+    """Return the boundaries of a text that is not simple, looking up classes only around such characters."""
     end = min(len(text), stop + 1)
     places = [start]
     for run in _NOT_SIMPLE.finditer(text, start, end):
         if run.end() <= places[-1]:
-            continue  # taken in by the cluster before
+            continue  # part of the cluster before
         _add_simple(text, places, run.start() - 1)
         first, piece = places[-1], min(run.end() + 1, end)
         for match in _CLUSTER.finditer(classes(text[first:piece])):
@@ -79,7 +79,7 @@ def _mixed(text: str, start: int, stop: int) -> list[int]:
             if places[-1] >= run.end():
                 break
         if places[-1] == piece < end:
-            # It took in the one after the run, or may do so, and goes on from there.
+            # The cluster includes, or may include, the character after the run, and may continue there.
             places[-1] = next_boundary(text, places[-2])
     _add_simple(text, places, stop)
     while places[-1] > stop:
@@ -88,7 +88,7 @@ def _mixed(text: str, start: int, stop: int) -> list[int]:
 
 
 def _add_simple(text: str, places: list[int], end: int) -> None:
-    """Every place after the last up to ``end``, all in simple characters, but for those inside CR LF."""
+    """Add the boundaries after the last one up to ``end``, a stretch of simple characters."""
     last = places[-1]
     if text.find("\r\n", last, end + 1) < 0:
         places.extend(range(last + 1, end + 1))
@@ -97,7 +97,7 @@ def _add_simple(text: str, places: list[int], end: int) -> None:
 
 
 def floor_boundary(text: str, i: int) -> int:
-    """The last boundary b with ``b <= i``. Linear in the length of the cluster (or run of flags) at ``i``."""
+    """Return the last boundary b with ``b <= i``, in time linear in the cluster or run of flags."""
     if i <= 0:
         return 0
     if i >= len(text):
@@ -118,7 +118,7 @@ def floor_boundary(text: str, i: int) -> int:
 
 
 def _from_sure_boundary(text: str, i: int) -> tuple[int, str]:
-    """A boundary up to ``i``, whatever comes before it, and the classes from there to ``i``."""
+    """Return a boundary at or before ``i`` that needs no context, and the classes from there to ``i``."""
     window = _FIRST_WINDOW
     while True:
         start = max(0, i - window)
@@ -130,7 +130,7 @@ def _from_sure_boundary(text: str, i: int) -> tuple[int, str]:
 
 
 def _start_of_flags(text: str, i: int) -> int:
-    """Where the run of regional indicators starts that ends at ``i``."""
+    """Return the start of the run of regional indicators that ends at ``i``."""
     window = _FIRST_WINDOW
     while True:
         start = max(0, i - window)
@@ -141,7 +141,7 @@ def _start_of_flags(text: str, i: int) -> int:
 
 
 def next_boundary(text: str, i: int) -> int:
-    """The first boundary after ``i``, which must be a boundary itself; the end of the text at its end."""
+    """Return the first boundary after the boundary ``i``; the end of the text if there is none."""
     after = text[i + 1 : i + 2]
     if not after:
         return len(text)
@@ -157,21 +157,21 @@ def next_boundary(text: str, i: int) -> int:
 
 
 def ceil_boundary(text: str, i: int) -> int:
-    """The first boundary b with ``b >= i``."""
+    """Return the first boundary b with ``b >= i``."""
     place = floor_boundary(text, i)
     return place if place >= i else next_boundary(text, place)
 
 
-# Below the first combining mark nothing sticks, and most text is below.
+# No character below the first combining mark extends a cluster, and most text is below.
 _FIRST_EXTENDER: Final = "\u0300"
 _CONTINUE: Final = frozenset("XxkZS")
 
 
 def sticks_to_left(character: str) -> bool:
-    """Whether a cluster goes on with this character (rules GB9, GB9a). False for the empty text."""
+    """Return True if the character continues a cluster (rules GB9, GB9a); False for the empty text."""
     return character >= _FIRST_EXTENDER and classes(character) in _CONTINUE
 
 
 def sticks_to_right(character: str) -> bool:
-    """Whether a cluster goes on after this character (rule GB9b). False for the empty text."""
+    """Return True if a cluster continues after the character (rule GB9b); False for the empty text."""
     return character >= _FIRST_EXTENDER and classes(character) == "P"

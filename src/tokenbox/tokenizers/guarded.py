@@ -1,4 +1,4 @@
-"""A user's tokenizer: tried out before it is used, and every answer of it checked."""
+"""Users' tokenizers, tested before use and validated on every call."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from tokenbox.errors import InvalidTokenizer, TokenizerError
 from tokenbox.integers import whole
+from tokenbox.tokenizers.engines import is_failure
 from tokenbox.tokenizers.protocol import BaseTokenizer, Tokenizer, TokenizerIdentity
 from tokenbox.tokenizers.registry import get
 from tokenbox.tokenizers.utf8 import utf8
@@ -16,10 +17,10 @@ from tokenbox.tokenizers.utf8 import utf8
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# RFC 8785 numbers are exact up to here, and counts end up in RFC 8785 records.
+# The largest integer that RFC 8785 represents exactly; counts are written to RFC 8785 records.
 MAX_COUNT: Final = 2**53 - 1
 
-# What any tokenizer must survive: blanks, line ends of all sorts, scripts, marks, NUL, a long run.
+# Texts that any tokenizer must handle: blanks, line ends of all kinds, scripts, marks, NUL, a long run.
 PROBES: Final = (
     "",
     "a",
@@ -36,47 +37,43 @@ PROBES: Final = (
 
 
 class GuardedTokenizer(BaseTokenizer):
-    """Another's tokenizer under this identity. What it gives is checked, what it raises is wrapped."""
+    """A wrapper with its own identity that validates a tokenizer's counts and converts its exceptions."""
 
     def __init__(self, inner: object, identity: TokenizerIdentity, *, cacheable: bool) -> None:
         self._inner = inner
         self._identity = identity
-        self.cacheable = cacheable  # a function without a fingerprint cannot be told from its next version
+        self.cacheable = cacheable  # not for a function: without a fingerprint, its versions look the same
         self.cuts = getattr(inner, "cuts", None)
         self.cuts_proven = bool(getattr(inner, "cuts_proven", False))
         self.cheap = bool(getattr(inner, "cheap", False))
-
-    @property
-    def identity(self) -> TokenizerIdentity:
-        return self._identity
 
     def __repr__(self) -> str:
         return f"<GuardedTokenizer {self._identity.name} of {type(self._inner).__name__}>"
 
     def count(self, text: str) -> int:
-        return self._checked([text], _one_by_one)[0]
+        return self._validated([text], _one_by_one)[0]
 
     def count_batch(self, texts: Sequence[str]) -> list[int]:
         if isinstance(texts, str):
             raise TokenizerError("count_batch takes a list of texts, not str.")
-        return self._checked(texts, _together if hasattr(self._inner, "count_batch") else _one_by_one)
+        return self._validated(texts, _as_batch if hasattr(self._inner, "count_batch") else _one_by_one)
 
-    def _checked(
-        self, texts: Sequence[str], counted: Callable[[object, Sequence[str]], Sequence[object]]
+    def _validated(
+        self, texts: Sequence[str], count: Callable[[object, Sequence[str]], Sequence[object]]
     ) -> list[int]:
         for text in texts:
-            utf8(text)  # no text, or lone surrogates: said here, whatever the user's code would make of it
-        counts = cast("list[object]", self._ask(lambda: list(counted(self._inner, texts))))
+            utf8(text)  # raises for lone surrogates and for values that are not text
+        counts = cast("list[object]", self._call(lambda: list(count(self._inner, texts))))
         if len(counts) != len(texts):
             raise TokenizerError(
                 f"the tokenizer {self._identity.name} gave {len(counts)} counts for {len(texts)} texts."
             )
         numbers = []
-        for count in counts:
-            number = whole(count)
+        for value in counts:
+            number = whole(value)
             if number is None or not 0 <= number <= MAX_COUNT:
                 raise TokenizerError(
-                    f"the tokenizer {self._identity.name} gave {_shown(count)}; a count is an integer, "
+                    f"the tokenizer {self._identity.name} gave {_shown(value)}; a count is an integer, "
                     "0 or more."
                 )
             numbers.append(number)
@@ -85,22 +82,21 @@ class GuardedTokenizer(BaseTokenizer):
     def encode(self, text: str) -> list[int]:
         if not hasattr(self._inner, "encode"):
             return super().encode(text)
-        return cast("list[int]", self._ask(lambda: list(self._inner.encode(text))))  # type: ignore[attr-defined]
+        return cast("list[int]", self._call(lambda: list(self._inner.encode(text))))  # type: ignore[attr-defined]
 
     def decode(self, tokens: Sequence[int]) -> str:
         if not hasattr(self._inner, "decode"):
             return super().decode(tokens)
-        return cast("str", self._ask(lambda: str(self._inner.decode(tokens))))  # type: ignore[attr-defined]
+        return cast("str", self._call(lambda: str(self._inner.decode(tokens))))  # type: ignore[attr-defined]
 
-    def _ask(self, question: Callable[[], object]) -> object:
-        """The answer; a failure becomes a :class:`TokenizerError` whose cause is the failure."""
+    def _call(self, function: Callable[[], object]) -> object:
+        """Call the function; if it fails, raise a :class:`TokenizerError` from the exception."""
         try:
-            return question()
+            return function()
         except TokenizerError:
             raise
         except BaseException as error:
-            # tiktoken panics with a BaseException; that of a person who stops the program goes through.
-            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            if not is_failure(error):
                 raise
             raise TokenizerError(
                 f"the tokenizer {self._identity.name} failed: {type(error).__name__}: {error}"
@@ -108,10 +104,10 @@ class GuardedTokenizer(BaseTokenizer):
 
 
 def guarded(impl: object, family: str, *, version: str, exact: bool) -> Tokenizer:
-    """``impl`` as a tokenizer that can be relied on; a name, or ``file:PATH``, is opened.
+    """Return ``impl`` as a validated tokenizer; a name or ``file:PATH`` is opened.
 
-    ``version`` and ``exact`` are for what does not say so itself: a function, or an object with no
-    identity. Raises :class:`InvalidTokenizer` for what is not or does not behave like a tokenizer.
+    ``version`` and ``exact`` are for a function or an object without an identity. Raises
+    :class:`InvalidTokenizer` if ``impl`` is not or does not behave like a tokenizer.
     """
     if isinstance(impl, str):
         return get(impl)
@@ -137,7 +133,7 @@ def guarded(impl: object, family: str, *, version: str, exact: bool) -> Tokenize
 
 
 def as_estimate(tokenizer: Tokenizer) -> Tokenizer:
-    """The same counts, marked as an estimate: right for another model, not for this one."""
+    """Return a tokenizer with the same counts, marked as an estimate: it is exact for another model only."""
     if not tokenizer.identity.exact:
         return tokenizer
     return GuardedTokenizer(
@@ -148,7 +144,7 @@ def as_estimate(tokenizer: Tokenizer) -> Tokenizer:
 
 
 def try_out(tokenizer: Tokenizer, family: str) -> None:
-    """Raise :class:`InvalidTokenizer` unless nothing is 0 tokens and a text has one count, always."""
+    """Raise :class:`InvalidTokenizer` unless the empty text is 0 tokens and counts are deterministic."""
     try:
         first = [tokenizer.count(text) for text in PROBES]
         second = [tokenizer.count(text) for text in reversed(PROBES)][::-1]
@@ -173,7 +169,7 @@ def try_out(tokenizer: Tokenizer, family: str) -> None:
             )
 
 
-def _together(inner: object, texts: Sequence[str]) -> Sequence[object]:
+def _as_batch(inner: object, texts: Sequence[str]) -> Sequence[object]:
     return cast("Sequence[object]", inner.count_batch(texts))  # type: ignore[attr-defined]
 
 
@@ -184,7 +180,7 @@ def _one_by_one(inner: object, texts: Sequence[str]) -> Sequence[object]:
 
 
 def _identity(impl: object, family: str, version: str, *, exact: bool) -> TokenizerIdentity:
-    """Of a user's own code: its family, its name and the version it is registered with."""
+    """Return the identity of user code, from its family, its name and its registered version."""
     own = impl if hasattr(impl, "__qualname__") else type(impl)
     label = f"{getattr(own, '__module__', '?')}.{getattr(own, '__qualname__', type(impl).__qualname__)}"
     fingerprint = hashlib.sha256(f"own:{family}:{label}:{version}".encode()).hexdigest()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.errors import MissingExtra, TokenizerError, VocabularyError
 from tokenbox.tokenizers.bpe import CHUNK, not_tokens
 from tokenbox.tokenizers.cuts import UNIVERSAL
-from tokenbox.tokenizers.engines import is_panic
+from tokenbox.tokenizers.engines import is_failure
 from tokenbox.tokenizers.patterns import GPT2, Cutting, cutting
-from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity
+from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity, json_digest
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
@@ -19,24 +18,22 @@ if TYPE_CHECKING:
 
     import tokenizers
 
-# What of a tokenizer.json decides the tokens of a text without special tokens around it.
+# The parts of a tokenizer.json that decide the tokens of a text without special tokens around it.
 _DECIDES: Final = ("added_tokens", "model", "normalizer", "pre_tokenizer")
 
 
 def open_tokenizer_json(document: dict[str, Any], name: str, shown: str) -> JsonTokenizer:
-    """The tokenizer of a parsed ``tokenizer.json``. ``shown``: the path, for errors."""
+    """Return the tokenizer of a parsed ``tokenizer.json``. ``shown``: the path, for errors."""
     if document["model"].get("dropout"):
         raise VocabularyError(f"{shown} has `dropout`: its counts are random. Set `model.dropout` to null.")
     version = document.get("version")
-    digest = hashlib.sha256(
-        json.dumps(_deciding(document), sort_keys=True, separators=(",", ":")).encode()
-    ).hexdigest()
+    digest = json_digest(_deciding(document))
     identity = TokenizerIdentity(name, version if isinstance(version, str) else "1", digest, exact=True)
     return JsonTokenizer(build(json.dumps(document), shown), identity, _cutting(document))
 
 
 def build(text: str, shown: str) -> tokenizers.Tokenizer:
-    """The engine of a ``tokenizer.json``, set to take every spelling of a special token for text."""
+    """Return the engine of a ``tokenizer.json``, set to treat spellings of special tokens as text."""
     try:
         from tokenizers import Tokenizer  # noqa: PLC0415
     except ImportError:
@@ -47,14 +44,14 @@ def build(text: str, shown: str) -> tokenizers.Tokenizer:
         engine.no_padding()
         engine.encode_special_tokens = True
     except BaseException as error:
-        if isinstance(error, Exception) or is_panic(error):
-            raise VocabularyError(f"{shown} is not a usable tokenizer: {error}. Fetch it again.") from None
-        raise
+        if not is_failure(error):
+            raise
+        raise VocabularyError(f"{shown} is not a usable tokenizer: {error}. Fetch it again.") from None
     return engine
 
 
 class JsonTokenizer(BaseTokenizer):
-    """Counts as ``tokenizers`` does with ``add_special_tokens=False`` and special spellings as text."""
+    """A tokenizer that counts as ``tokenizers`` does, special spellings as text, none added around it."""
 
     def __init__(
         self, engine: tokenizers.Tokenizer, identity: TokenizerIdentity, where: Cutting | None
@@ -64,10 +61,6 @@ class JsonTokenizer(BaseTokenizer):
         self._cutting = where
         if where is not None:
             self.cuts, self.cuts_proven = where.cuts, where.proven
-
-    @property
-    def identity(self) -> TokenizerIdentity:
-        return self._identity
 
     def count(self, text: str) -> int:
         return sum(len(self._encode(chunk)) for chunk in self._chunks(text))
@@ -79,9 +72,9 @@ class JsonTokenizer(BaseTokenizer):
         try:
             text: str = self._engine.decode(list(tokens), skip_special_tokens=False)
         except BaseException as error:
-            if isinstance(error, Exception) or is_panic(error):
-                raise TokenizerError(not_tokens(self._identity.name)) from None
-            raise
+            if not is_failure(error):
+                raise
+            raise TokenizerError(not_tokens(self._identity.name)) from None
         return text
 
     def _chunks(self, text: str) -> Sequence[str]:
@@ -95,13 +88,13 @@ class JsonTokenizer(BaseTokenizer):
         try:
             return self._engine.encode(chunk, add_special_tokens=False)
         except BaseException as error:
-            if isinstance(error, Exception) or is_panic(error):
-                raise TokenizerError(f"{self._identity.name} cannot count this text: {error}") from None
-            raise
+            if not is_failure(error):
+                raise
+            raise TokenizerError(f"{self._identity.name} cannot count this text: {error}") from None
 
 
 def _deciding(document: dict[str, Any]) -> dict[str, Any]:
-    """The parts that decide counts, with merges in one spelling: pairs, not ``"a b"``."""
+    """Return the parts that decide counts, with merges as pairs, not as ``"a b"``."""
     content = {key: document.get(key) for key in _DECIDES}
     model = dict(document["model"])
     if isinstance(model.get("merges"), list):
@@ -111,7 +104,7 @@ def _deciding(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cutting(document: dict[str, Any]) -> Cutting | None:
-    """Where texts may be cut: proven for a byte-level BPE that only splits, and by a known pattern."""
+    """Return the safe cuts: proven for a byte-level BPE that only splits, by a known pattern."""
     splits = _steps(document.get("pre_tokenizer"), "pretokenizers")
     if document["model"].get("type", "BPE") != "BPE" or not splits or splits[-1].get("type") != "ByteLevel":
         return None
@@ -127,7 +120,7 @@ def _cutting(document: dict[str, Any]) -> Cutting | None:
 
 
 def _pattern(splits: list[dict[str, Any]]) -> str | None:
-    """The pattern, if splitting is by one: ByteLevel's own (GPT-2's), or that of a Split before it."""
+    """Return the pattern that splits texts, ByteLevel's own (GPT-2's) or a Split's; None if not just one."""
     level = splits[-1]
     if len(splits) == 1:
         return GPT2 if level.get("use_regex", True) else None
@@ -143,7 +136,7 @@ def _pattern(splits: list[dict[str, Any]]) -> str | None:
 
 
 def _steps(value: Any, key: str) -> list[dict[str, Any]]:  # noqa: ANN401  # a part of a JSON document
-    """The steps of a normalizer or pre-tokenizer: itself, or those of the sequence it is."""
+    """Return the steps of a normalizer or pre-tokenizer: itself, or those of its sequence."""
     if not isinstance(value, dict):
         return []
     steps = value.get(key) if value.get("type") == "Sequence" else [value]

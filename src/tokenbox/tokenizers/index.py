@@ -1,9 +1,9 @@
-"""The safe-cut index: the count of any part of a text, and of the text after an edit, exactly.
+"""The safe-cut index: exact counts of any part of a text, also after edits.
 
-The text lies in chunks of about ``CHUNK`` characters between safe cuts, each with its count, and the chunks
-in blocks. With n characters, an edit or a query costs one block, one list of blocks and one chunk: in all
-O(B + n / (B * CHUNK)) with B = ``BLOCK`` chunks to a block, plus the counting of a few words. A stretch
-without safe cuts (a megabyte of one letter) is one chunk, and counted as a whole when touched.
+The text is stored in chunks of about ``CHUNK`` characters between safe cuts, each with its count, and the
+chunks in blocks. For n characters, an edit or a query touches one block, the list of blocks and one chunk:
+O(B + n / (B * CHUNK)) with B = ``BLOCK`` chunks per block, plus counting a few words. A stretch without safe
+cuts (a megabyte of one letter) is one chunk, and counted as a whole when it changes.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _ANYWHERE: Final = CutRules("anywhere", re.compile(r".(?=.)", re.DOTALL))
 
 
 class _Chunk:
-    """A part of the text between two boundaries. ``size`` is its measure: tokens, or weight."""
+    """A part of the text between two boundaries. ``size``: its tokens, or its weight."""
 
     __slots__ = ("fine", "size", "text")
 
     def __init__(self, text: str, size: int) -> None:
         self.text, self.size = text, size
-        self.fine: tuple[list[int], list[int]] | None = None  # cuts inside, and the size up to each
+        self.fine: tuple[list[int], list[int]] | None = None  # cuts inside it, and the size up to each
 
 
 class _Block:
-    """Some chunks in a row, with running sums: ``starts[i]`` and ``sizes[i]`` are of the chunks before i."""
+    """Consecutive chunks with prefix sums: ``starts[i]`` and ``sizes[i]`` sum the chunks before i."""
 
     __slots__ = ("chunks", "sizes", "starts")
 
@@ -57,16 +57,16 @@ class _Block:
 
 
 class TextIndex:
-    """A text that knows its count, and the count of its parts, while it is edited.
+    """An editable text with the exact counts of the text and of its parts.
 
-    ``rules`` are the safe cuts relied on; None means that every count is made directly, which is so for
-    a tokenizer without safe cuts and for one whose claimed cuts failed in this text. ``verified`` is True
-    if the rules are proven or their sum equalled the count of the whole text.
+    ``rules``: the safe cuts in use; None if every count is made directly, because the tokenizer has no safe
+    cuts or because they failed in this text. ``verified``: True if the rules are proven or the sum of the
+    parts equalled the count of the whole text.
 
-    Unproven rules: every boundary is checked with ``CONTEXT`` characters on both sides, also after an
-    edit, boundaries that do not hold are not used, and parts are counted from boundaries at least that far
-    inside them. What is assumed is only that no boundary depends on characters further away.
-    Not thread-safe while it is being edited.
+    Unproven rules: every boundary is checked with ``CONTEXT`` characters on both sides, also after an edit.
+    Boundaries that fail are not used, and parts are counted from boundaries at least that far inside them.
+    The only assumption is that no boundary depends on characters further away.
+    Not thread-safe while it is edited.
     """
 
     def __init__(self, text: str, tokenizer: Tokenizer) -> None:
@@ -88,7 +88,7 @@ class TextIndex:
         self._blocks = [_Block(chunks[i : i + BLOCK]) for i in range(0, len(chunks), BLOCK)]
         self._sum_up()
 
-    # What it answers.
+    # Queries.
 
     @property
     def total(self) -> int:
@@ -102,7 +102,7 @@ class TextIndex:
         return "".join(chunk.text for block in self._blocks for chunk in block.chunks)
 
     def count(self, start: int = 0, end: int | None = None) -> int:
-        """The count of ``text[start:end]``. An end beyond the text is the end of the text.
+        """Return the count of ``text[start:end]``. An end beyond the text is the end of the text.
 
         Raises :class:`TokenizerError` for a negative bound.
         """
@@ -116,9 +116,9 @@ class TextIndex:
         return self._count_checked(start, end)
 
     def longest_prefix(self, max_tokens: int) -> int:
-        """The length in characters of the longest prefix of at most ``max_tokens`` tokens.
+        """Return the length in characters of the longest prefix of at most ``max_tokens`` tokens.
 
-        It ends at a grapheme cluster boundary: ``truncate(text, max_tokens, tokenizer)`` has that length.
+        It ends at a grapheme cluster boundary and is the length of ``truncate(text, max_tokens, tokenizer)``.
         """
         max_tokens = checked_size(max_tokens)
         if self.total <= max_tokens:
@@ -138,16 +138,16 @@ class TextIndex:
             chunk = self._blocks[b].chunks[i]
             if floor_boundary(chunk.text + piece[:1], len(chunk.text)) == len(chunk.text):
                 return start
-            # A cut after a letter that joins to what follows it is not a boundary: look one chunk earlier.
+            # The chunk starts inside a cluster: search one chunk earlier.
             start -= len(chunk.text)
             piece, room, before = chunk.text + piece, room + chunk.size, before + chunk.size
 
-    # What it does.
+    # Edits.
 
     def replace(self, start: int, end: int, new: str) -> int:
-        """Put ``new`` in place of ``text[start:end]``. Returns the new total.
+        """Replace ``text[start:end]`` by ``new``. Return the new total.
 
-        Raises :class:`TokenizerError` for a negative bound or an uncountable text; nothing is changed then.
+        Raises :class:`TokenizerError` for a negative bound or an uncountable text, without changing the text.
         """
         start, end = self._bounds(start, end)
         end = max(start, end)
@@ -166,7 +166,7 @@ class TextIndex:
         tail = self._blocks[tail_block].chunks[tail_i].text
         after = tail[end - self._starts[tail_block] - self._blocks[tail_block].starts[tail_i] :]
         text = before + new + after
-        # A boundary stays one if what it depends on is as it was; otherwise the neighbour is redone too.
+        # A boundary stays valid if its context is unchanged; otherwise the neighbouring chunk is redone, too.
         near = 1 if self._proven else CONTEXT
         left, right = len(before), len(after)
         while left < near and (earlier := self._neighbour(first, -1)) is not None:
@@ -181,7 +181,7 @@ class TextIndex:
         return self.total
 
     def _replace_inside(self, chunk: _Chunk, start: int, end: int, new: str) -> bool:
-        """Edit within one chunk by counting only between the cuts around the edit. False: not so easy."""
+        """Edit one chunk, counting only between the cuts around the edit. Return False if not possible."""
         rules, old = self.rules, chunk.text
         if rules is None or start <= 0 or end >= len(old) or len(old) + len(new) > 2 * CHUNK + end - start:
             return False
@@ -195,10 +195,10 @@ class TextIndex:
         chunk.text, chunk.size, chunk.fine = old[:left] + edited + old[right:], size, None
         return True
 
-    # How it is stored.
+    # Storage.
 
     def _chunks_of(self, text: str) -> list[_Chunk]:
-        """``text`` in chunks between safe cuts that hold."""
+        """Split ``text`` into chunks at valid safe cuts."""
         rules = self.rules
         pieces: list[str] = []
         place = 0
@@ -219,7 +219,7 @@ class TextIndex:
         return [_Chunk(piece, size) for piece, size in zip(pieces, sizes, strict=True)]
 
     def _holds(self, text: str, cut: int) -> bool:
-        """Whether the counts add up at ``cut``, with some of the text around it."""
+        """Return True if the counts of the text around ``cut`` add up there."""
         left, right = text[max(0, cut - CONTEXT) : cut], text[cut : cut + CONTEXT]
         parts, whole = self._measure(left) + self._measure(right), self._measure(left + right)
         return parts == whole
@@ -229,11 +229,11 @@ class TextIndex:
         self._sizes = list(accumulate([block.sizes[-1] for block in self._blocks], initial=0))
 
     def _splice(self, first: tuple[int, int], last: tuple[int, int], new: list[_Chunk]) -> None:
-        """Put the chunks ``new`` in place of those from ``first`` to ``last``, both included."""
+        """Replace the chunks from ``first`` to ``last``, both included, by ``new``."""
         head = self._blocks[first[0]].chunks[: first[1]] if self._blocks else []
         tail = self._blocks[last[0]].chunks[last[1] + 1 :] if self._blocks else []
         if self._proven and new:
-            # Small neighbours are joined: their counts add up, and chunks do not get ever smaller.
+            # Merge small neighbours, whose counts add up, so that chunks do not get smaller and smaller.
             if tail and len(new[-1].text) + len(tail[0].text) <= CHUNK:
                 new[-1] = _Chunk(new[-1].text + tail[0].text, new[-1].size + tail.pop(0).size)
             if head and len(new[0].text) + len(head[-1].text) <= CHUNK:
@@ -246,7 +246,7 @@ class TextIndex:
         self._sum_up()
 
     def _find(self, place: int) -> tuple[int, int]:
-        """The block and chunk that hold the character at ``place``; the last ones for the end of the text."""
+        """Return the block and chunk of the character at ``place``; the last ones for the end of the text."""
         b = min(bisect_right(self._starts, place) - 1, len(self._blocks) - 1)
         block = self._blocks[b]
         return b, min(bisect_right(block.starts, place - self._starts[b]) - 1, len(block.chunks) - 1)
@@ -260,7 +260,7 @@ class TextIndex:
             return None
         return b, (0 if step > 0 else len(self._blocks[b].chunks) - 1)
 
-    # How parts are counted.
+    # Counts of parts.
 
     def _tokens(self, size: int) -> int:
         return self._additive.count_of(size) if self._additive is not None else size
@@ -272,7 +272,7 @@ class TextIndex:
         return min(start, len(self)), min(stop, len(self))
 
     def _measure_between(self, start: int, end: int) -> int:
-        """The measure of ``text[start:end]``, not empty, from what is between the cuts inside it."""
+        """Measure ``text[start:end]``, which is not empty, from the sizes between the cuts inside it."""
         (b, i), (c, j) = self._find(start), self._find(end - 1)
         first, last = self._blocks[b], self._blocks[c]
         at, to = start - self._starts[b] - first.starts[i], end - self._starts[c] - last.starts[j]
@@ -307,7 +307,7 @@ class TextIndex:
         return self._measure(chunk.text[start:end]) if end > start else 0
 
     def _fine(self, chunk: _Chunk) -> tuple[list[int], list[int]]:
-        """Cuts inside a chunk about 32 characters apart, its ends among them, and the measure up to each."""
+        """Return cuts about 32 characters apart in a chunk, with its ends, and the measure up to each."""
         if chunk.fine is None:
             rules, text = self.rules, chunk.text
             cuts = [0]
@@ -319,7 +319,7 @@ class TextIndex:
         return chunk.fine
 
     def _count_checked(self, start: int, end: int) -> int:
-        """By whole chunks at least ``CONTEXT`` inside the part, the rest directly."""
+        """Count by complete chunks at least ``CONTEXT`` characters inside the part, the rest directly."""
         low, high = self._boundary_from(start + CONTEXT), self._boundary_to(end - CONTEXT)
         if self.rules is None or low is None or high is None or low[2] >= high[2]:
             return self._measure(self._slice(start, end))
@@ -327,7 +327,7 @@ class TextIndex:
         return self._measure(self._slice(start, low[2])) + inner + self._measure(self._slice(high[2], end))
 
     def _boundary_from(self, place: int) -> tuple[int, int, int] | None:
-        """The first chunk starting at or after ``place``: block, chunk, offset."""
+        """Return the first chunk starting at or after ``place``: block, chunk, offset."""
         if place >= len(self):
             return None
         at: tuple[int, int] | None = self._find(place)
@@ -339,7 +339,7 @@ class TextIndex:
         return None
 
     def _boundary_to(self, place: int) -> tuple[int, int, int] | None:
-        """The last chunk starting at or before ``place``: block, chunk, offset."""
+        """Return the last chunk starting at or before ``place``: block, chunk, offset."""
         if place <= 0:
             return None
         b, i = self._find(place)

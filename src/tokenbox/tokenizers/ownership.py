@@ -1,7 +1,7 @@
-"""Which tokenizer counts for a model: the user's own, or a baseline the user enabled (nrv ADR 007).
+"""The choice of the tokenizer for a model: the user's own, or a baseline the user enabled (nrv ADR 007).
 
-A model belongs to a *family*: models that one tokenizer counts. Users own tokenizers: they register one for
-a family (or for one model), or enable a baseline. Nothing is counted by a tokenizer that nobody asked for.
+A model belongs to a *family* of models with the same tokenizer. Users own tokenizers: they register one for
+a family (or for one model), or enable a baseline. No tokenizer counts unless the user asked for it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tokenbox import lookups
-from tokenbox.errors import DuplicateTokenizer, InvalidTokenizer, NoTokenizer, UnknownTokenizer
+from tokenbox.errors import DuplicateTokenizer, InvalidTokenizer, NoTokenizer, UnknownTokenizer, shown
 from tokenbox.tokenizers.guarded import as_estimate, guarded
 from tokenbox.tokenizers.registry import FILE_PREFIX, as_tokenizer, get, is_builtin
 
@@ -26,15 +26,17 @@ BASELINES: Final[Mapping[str, Sequence[str]]] = {
     "gpt-bpe": ("o200k_base", "cl100k_base"),
     "llama3-bpe": ("llama3-bpe",),
 }
-"""The families that may come with the package, each with its vocabularies; the first is the default."""
+"""The families with a tokenizer in the package or an extra, and their vocabularies, the default first."""
 
 HEURISTIC: Final = "heuristic"
 
 _BASELINE_OF: Final = {name: family for family, names in BASELINES.items() for name in (family, *names)}
+_MAX_NAME: Final = 200
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]{1,80}")  # a TOML key that needs no quotes
 
 
 class Family(Protocol):
-    """What the catalog says of a model's tokenizer. ``name`` None: its maker publishes none."""
+    """The tokenizer family of a model in the catalog. ``name`` None: its maker publishes no tokenizer."""
 
     @property
     def name(self) -> str | None: ...
@@ -43,10 +45,10 @@ class Family(Protocol):
 
 
 class TokenizerFamilies:
-    """Which tokenizer counts for which family. The functions of :mod:`tokenbox.tokenizers` share one.
+    """A registry of tokenizers by family. The functions of :mod:`tokenbox.tokenizers` share one.
 
-    ``family_of`` gives the family of a model, or None where it is unknown. It is asked, not known here:
-    one table of models serves windows, prices and tokenizers.
+    ``family_of`` returns the family of a model, or None if it is unknown. It is a parameter because the
+    catalog, one table for windows, prices and tokenizers, is not part of this package.
     """
 
     def __init__(self, family_of: Callable[[str], Family | None] = lambda model: None) -> None:  # noqa: ARG005
@@ -59,18 +61,21 @@ class TokenizerFamilies:
     def register(
         self, family: str, impl: object, *, version: str = "unknown", exact: bool = False
     ) -> Tokenizer:
-        """Let ``impl`` count for ``family``, in this process: for the models of that family in the catalog,
-        and for those of that name or whose names go on after it with ``-``.
+        """Register ``impl`` as the tokenizer of ``family`` in this process.
+
+        It counts for the models of that family in the catalog, and for models whose name is ``family`` or
+        continues it with ``-``.
 
         ``impl``: a function from text to a count, an object with ``count()``, a tokenizer, a tokenizer's
-        name, or ``file:PATH``. It is tried out first: the empty text is 0, the same text has the same
-        count, a count is never negative. ``version`` and ``exact`` are recorded for what does not say so
-        itself. Its errors come out as a ``TokenizerError`` whose cause they are.
+        name, or ``file:PATH``. It is tested first: the empty text is 0, the same text has the same count, a
+        count is never negative. ``version`` and ``exact`` are recorded if ``impl`` has no identity. Its
+        exceptions become the cause of a ``TokenizerError``.
 
-        Raises :class:`DuplicateTokenizer` if the family has one, :class:`InvalidTokenizer` if the trial
+        Raises :class:`DuplicateTokenizer` if the family has one, :class:`InvalidTokenizer` if the test
         fails.
-        """  # noqa: D205  # one sentence
-        if type(family) is not str or not family.strip() or not family.isprintable() or len(family) > _LONG:
+        """
+        usable = type(family) is str and family.strip() and family.isprintable() and len(family) <= _MAX_NAME
+        if not usable:
             raise InvalidTokenizer(f"a family is a name such as 'acme-bpe', not {family!r:.80}.")
         if type(version) is not str or not version:
             raise InvalidTokenizer(f"the version of {family!r} is a text such as '3', not {version!r}.")
@@ -83,7 +88,7 @@ class TokenizerFamilies:
         return tokenizer
 
     def unregister(self, family: str) -> None:
-        """Forget the tokenizer of ``family``. Raises :class:`UnknownTokenizer` if it has none."""
+        """Remove the tokenizer of ``family``. Raises :class:`UnknownTokenizer` if it has none."""
         with self._lock:
             if self._own.pop(family, None) is None:
                 raise UnknownTokenizer(f"no tokenizer is registered for {family!r}.", family=family)
@@ -91,7 +96,7 @@ class TokenizerFamilies:
     def enable_baseline(self, name: str) -> None:
         """Let the baseline ``gpt-bpe`` or ``llama3-bpe`` count for its models, in this process.
 
-        Raises :class:`UnknownTokenizer`, or ``MissingExtra`` where its vocabulary is not installed.
+        Raises :class:`UnknownTokenizer`, or ``MissingExtra`` if its vocabulary is not installed.
         """
         check_baselines([name])
         for vocabulary in BASELINES[name]:
@@ -100,12 +105,12 @@ class TokenizerFamilies:
             self._baselines.add(name)
 
     def disable_all_baselines(self) -> None:
-        """Back to the default: a baseline counts for nobody."""
+        """Disable the baselines again, the default."""
         with self._lock:
             self._baselines.clear()
 
     def enable_heuristic(self, *, on: bool = True) -> None:
-        """Let ``heuristic`` count where nothing else does: bytes / 4 plus 15 %, always an estimate."""
+        """Let ``heuristic`` count for models without another tokenizer: bytes / 4 plus 15 %, an estimate."""
         with self._lock:
             self._heuristic = on
 
@@ -117,15 +122,15 @@ class TokenizerFamilies:
         heuristic: bool = False,
         named: Mapping[str, str] | None = None,
     ) -> Tokenizer:
-        """The tokenizer of a model, or of a family.
+        """Return the tokenizer of a model or of a family.
 
-        ``baselines``, ``heuristic`` and ``named`` (a tokenizer's name or ``file:PATH`` by family) hold for
-        this call, beside what is enabled and registered in the process. Raises :class:`NoTokenizer`, whose
-        remedies are commands.
+        ``baselines``, ``heuristic`` and ``named`` (a tokenizer's name or ``file:PATH`` by family) apply to
+        this call, in addition to what is enabled and registered in the process. Raises :class:`NoTokenizer`,
+        whose remedies are commands.
         """
         if type(model_ref) is not str or not model_ref:
             raise NoTokenizer(
-                f"a model is a name such as 'gpt-4o', not {model_ref!r}.", model=repr(model_ref)
+                f"a model is a name such as 'gpt-4o', not {shown(model_ref)}.", model=shown(model_ref)
             )
         enabled = self._baselines.union(check_baselines(baselines))
         family = self._family_of(model_ref)
@@ -144,22 +149,21 @@ class TokenizerFamilies:
         raise _no_tokenizer(model_ref, family, baseline)
 
     def names_of(self, model_ref: str) -> list[str]:
-        """The names under which a model's tokenizer may stand, the most special first."""
+        """Return the names under which a model's tokenizer may be registered, the most specific first."""
         family = self._family_of(model_ref)
         return _names(model_ref, model_ref if family is None else family.name)
 
     def named(self, tokenizer: object, model_ref: str | None) -> Tokenizer:
-        """The tokenizer that a user names for a model: exact only where it can be that model's."""
+        """Return the tokenizer a user names for a model, as an estimate if it cannot be the model's own."""
         family = None if model_ref is None else self._family_of(model_ref)
         own = None if family is None else family.name
         if own is not None and isinstance(tokenizer, str) and own in BASELINES.get(tokenizer, ()):
             return get(own)
-        found = as_tokenizer(tokenizer)  # type: ignore[arg-type]  # which refuses what is none
+        found = as_tokenizer(tokenizer)  # type: ignore[arg-type]  # it validates the value
         if family is None or (_may_be_exact(family) and not is_builtin(tokenizer)):
             return found
-        return (
-            found if tokenizer in (family.name, *BASELINES.get(family.name or "", ())) else as_estimate(found)
-        )
+        of_family = (family.name, *BASELINES.get(family.name or "", ()))
+        return found if tokenizer in of_family else as_estimate(found)
 
     def _check_free(self, family: str) -> None:
         if family in self._own:
@@ -171,7 +175,7 @@ class TokenizerFamilies:
 
 
 def check_baselines(names: Iterable[str]) -> list[str]:
-    """``names``, if each is a baseline. Raises :class:`UnknownTokenizer`."""
+    """Return ``names`` if each is a baseline. Raises :class:`UnknownTokenizer`."""
     given = list(names)
     for name in given:
         if name not in BASELINES:
@@ -183,27 +187,27 @@ def check_baselines(names: Iterable[str]) -> list[str]:
 
 def _names(model_ref: str, vocabulary: str | None) -> list[str]:
     names = (vocabulary, _BASELINE_OF.get(vocabulary or ""))
-    return [*_beginnings(model_ref), *(name for name in names if name is not None)]
+    return [*_prefixes(model_ref), *(name for name in names if name is not None)]
 
 
-def _beginnings(model: str) -> list[str]:
-    """The model and the beginnings of its name: of ``x/a-b`` that, ``a-b`` and ``a``."""
+def _prefixes(model: str) -> list[str]:
+    """Return the model and the prefixes of its name: for ``x/a-b`` also ``a-b`` and ``a``."""
     parts = model.rpartition("/")[2].split("-")
     return [model, *("-".join(parts[:end]) for end in range(len(parts), 0, -1))]
 
 
 def _vocabulary(family: str) -> str:
-    """The vocabulary of a family: itself, or the default of a whole baseline."""
+    """Return the vocabulary of a family: itself, or the default of a baseline with several."""
     return BASELINES[family][0] if family in BASELINES else family
 
 
 def _may_be_exact(family: Family | None) -> bool:
-    """Not where the maker publishes no tokenizer: whatever is registered, counts are estimates."""
+    """Return False if the model's maker publishes no tokenizer: then every count is an estimate."""
     return family is None or family.name is not None
 
 
 def _no_tokenizer(model: str, family: Family | None, baseline: str | None) -> NoTokenizer:
-    """What is missing, and commands: any one is enough, the recommended one comes first."""
+    """Return the error with alternative commands, the recommended one first."""
     key = key_of_model(model, "tokenizer")
     name = None if family is None else family.name
     heuristic = "tokenbox config set tokenizers.heuristic true"
@@ -218,7 +222,7 @@ def _no_tokenizer(model: str, family: Family | None, baseline: str | None) -> No
             "(only `tokenbox count` counts without)"
         )
     else:
-        # The name of its vocabulary file is not known, so it is no command that runs as it is printed.
+        # The path of its vocabulary file is unknown, so there is no command for it that could be run as is.
         remedies = [heuristic]
         if family is None:
             why = "its family is unknown"
@@ -228,8 +232,8 @@ def _no_tokenizer(model: str, family: Family | None, baseline: str | None) -> No
             why = f"its family {name} has none in the package"
     file = "" if baseline is not None else f", or its vocabulary, {FILE_PREFIX}PATH, as {key}"
     return NoTokenizer(
-        f"no tokenizer counts for the model {model!r}: {why}. Set one{file}, name one in the call, or "
-        f"register one: tokenbox.tokenizers.register({(name or model)!r}, function)."
+        f"no tokenizer counts for the model {shown(model)}: {why}. Set one{file}, name one in the call, or "
+        f"register one: tokenbox.tokenizers.register({shown(name or model)}, function)."
         f"\nRun: {remedies[0]}",
         model=model,
         family=name,
@@ -239,18 +243,12 @@ def _no_tokenizer(model: str, family: Family | None, baseline: str | None) -> No
 
 
 def key_of_model(model: str, part: str) -> str:
-    """The key ``models.MODEL.part`` as one word of a command line."""
-    return shlex.quote(f"models.{model if _BARE.fullmatch(model) else json.dumps(model)}.{part}")
+    """Return the key ``models.MODEL.part`` as one word of a command line."""
+    return shlex.quote(f"models.{model if _BARE_KEY.fullmatch(model) else json.dumps(model)}.{part}")
 
-
-# A longer name is none.
-_LONG: Final = 200
-
-# What TOML writes without quotes.
-_BARE: Final = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 FAMILIES: Final = TokenizerFamilies(lookups.family_of)
-"""Those of this process."""
+"""The registry of this process."""
 
 register = FAMILIES.register
 unregister = FAMILIES.unregister
@@ -260,14 +258,14 @@ enable_heuristic = FAMILIES.enable_heuristic
 
 
 def resolve(model_ref: str) -> Tokenizer:
-    """The tokenizer of a model or of a family, as the process and the settings of the current folder have it.
+    """Return the tokenizer of a model or of a family, by this process and the current folder's settings.
 
-    Raises :class:`NoTokenizer`, whose remedies are commands, and what is wrong with the settings.
+    Raises :class:`NoTokenizer`, whose remedies are commands, and the errors of invalid settings.
     """
-    said = lookups.settings_of(model_ref) if type(model_ref) is str and model_ref else None
-    if said is None:
+    settings = lookups.settings_of(model_ref) if type(model_ref) is str and model_ref else None
+    if settings is None:
         return FAMILIES.resolve(model_ref)
-    model, counting = said
+    model, counting = settings
     if counting.named is not None:
         return FAMILIES.named(counting.named, model)
     return FAMILIES.resolve(

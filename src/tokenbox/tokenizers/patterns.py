@@ -1,7 +1,7 @@
-"""The pre-tokenizer patterns of published vocabularies, and where each lets a text be cut.
+"""The pre-tokenizer patterns of published vocabularies, and the safe cuts of each.
 
-A pattern splits a text into pieces, and byte-pair merging never crosses a piece. So a place where the
-pattern always ends one piece and starts the next is a safe cut (:mod:`tokenbox.tokenizers.cuts`).
+A pattern splits a text into pieces, and byte-pair merging never crosses the boundary of a piece. So a place
+where the pattern always ends one piece and starts the next is a safe cut (:mod:`tokenbox.tokenizers.cuts`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 GPT2_CUTS: Final = CutRules("gpt2", re.compile(rf"{LETTER}(?=[\x00-&(-/:-@\[-`{{-\x7f])"))
-r"""After any letter or digit before an ASCII character that is none and no apostrophe. For the GPT-2
-family, whose ``\s+`` runs on after a newline: ``GPT`` without its newline rule. A run of letters or of
-digits ends where they end, and no other alternative takes one in, but for the contractions."""
+r"""After any letter or digit before an ASCII character other than a letter, a digit or an apostrophe: ``GPT``
+without its newline rule, for the GPT-2 family, whose ``\s+`` continues after a newline. A run of letters or
+digits ends where they end, and only the contractions also match letters."""
 
 _END: Final = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 _CASED: Final = (
@@ -47,7 +47,7 @@ NAMED: Final[Mapping[str, str]] = {
     "tekken": TEKKEN,
     "gpt2": GPT2,
 }
-"""Patterns a user may choose by name."""
+"""The patterns that a user may choose by name."""
 
 _PROVEN: Final[Mapping[str, CutRules]] = {
     O200K: GPT,
@@ -61,15 +61,15 @@ _PROVEN: Final[Mapping[str, CutRules]] = {
 
 @dataclass(frozen=True, slots=True)
 class Cutting:
-    """Where texts may be cut under a pattern, and whether that follows from the pattern."""
+    """The safe cuts of a pattern. ``proven``: they follow from the pattern."""
 
     cuts: CutRules
     proven: bool
 
     def chunks(self, text: str, size: int) -> Iterator[str]:
-        """``text`` in chunks of about ``size`` characters whose counts add up; whole where nothing is proven.
+        """Split ``text`` into chunks of about ``size`` characters whose counts add up.
 
-        A chunk is longer where no safe cut follows.
+        A chunk is longer if no safe cut follows, and unproven cuts are not used.
         """
         start = 0
         while self.proven and len(text) - start > size:
@@ -82,6 +82,6 @@ class Cutting:
 
 
 def cutting(pattern: str) -> Cutting:
-    """The safe cuts of a pattern: proven for those of this module, else the universal ones, unproven."""
+    """Return the safe cuts of a pattern: proven for this module's patterns, else the universal ones."""
     rules = _PROVEN.get(pattern)
     return Cutting(UNIVERSAL, proven=False) if rules is None else Cutting(rules, proven=True)

@@ -1,9 +1,11 @@
-"""What a tokenizer is: something that counts, and says who it is."""
+"""The interface of tokenizers: they count texts and identify themselves."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from tokenbox.errors import TokenizerError, UnsupportedOperation
 
@@ -12,13 +14,15 @@ if TYPE_CHECKING:
 
     from tokenbox.tokenizers.cuts import CutRules
 
+Engine = Literal["auto", "tiktoken", "fast"]
+
 
 @dataclass(frozen=True, slots=True)
 class TokenizerIdentity:
-    """Who counted. Recorded in every layout, so that a count can be repeated.
+    """The identity of a tokenizer. Recorded in every layout, so that a count can be repeated.
 
-    ``fingerprint`` is the SHA-256 (hex) of what decides the counts: ranks or merges, pattern,
-    normalizer, special tokens. ``exact`` is False for an estimate, whose figures are shown with ``~``.
+    ``fingerprint``: SHA-256 (hex) of everything that decides the counts: ranks or merges, pattern,
+    normalizer, special tokens. ``exact``: False for an estimate, whose figures are shown with ``~``.
     """
 
     name: str
@@ -35,9 +39,14 @@ class TokenizerIdentity:
         }
 
 
+def json_digest(content: object) -> str:
+    """Return the SHA-256 (hex) of JSON with sorted keys and no white space."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
 @runtime_checkable
 class Tokenizer(Protocol):
-    """Counts text. Pure and thread-safe: the same text has the same count, always.
+    """A counter of tokens. Pure and thread-safe: the same text always has the same count.
 
     Special-token spellings in a text are ordinary text. Every method raises :class:`TokenizerError`
     (or a subclass) and nothing else for a text it cannot handle.
@@ -47,37 +56,38 @@ class Tokenizer(Protocol):
     def identity(self) -> TokenizerIdentity: ...
 
     def count(self, text: str) -> int:
-        """The number of tokens of ``text``; 0 for the empty text."""
+        """Return the number of tokens in ``text``; 0 for the empty text."""
         ...
 
     def count_batch(self, texts: Sequence[str]) -> list[int]:
-        """``[count(t) for t in texts]``, faster where the engine can."""
+        """Return ``[count(t) for t in texts]``, faster if the engine supports it."""
         ...
 
     def encode(self, text: str) -> list[int]:
-        """Token ids. An estimate raises :class:`UnsupportedOperation`."""
+        """Return token ids. An estimate raises :class:`UnsupportedOperation`."""
         ...
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of token ids; bytes that are not UTF-8 become U+FFFD."""
+        """Return the text of token ids; bytes that are not UTF-8 become U+FFFD."""
         ...
 
 
 class BaseTokenizer:
-    """What most tokenizers share. A subclass has ``identity`` and ``count``.
+    """A base class for tokenizers. A subclass sets ``_identity`` and defines ``count``.
 
-    ``cuts``: where the counts of the parts of a text add up to the count of the whole; None if
-    nowhere is known. ``cuts_proven``: the rule follows from the vocabulary's own pattern; otherwise
-    callers verify its result. ``cheap``: counting costs little more than reading the text.
+    ``cuts``: the places where the counts of the parts of a text add up to the count of the whole; None if
+    unknown. ``cuts_proven``: True if the rule follows from the vocabulary's own pattern; otherwise callers
+    verify its result. ``cheap``: True if counting costs little more than reading the text.
     """
 
     cuts: CutRules | None = None
     cuts_proven: bool = False
     cheap: bool = False
+    _identity: TokenizerIdentity
 
     @property
     def identity(self) -> TokenizerIdentity:
-        raise NotImplementedError
+        return self._identity
 
     def count(self, text: str) -> int:
         raise NotImplementedError
@@ -97,20 +107,20 @@ class BaseTokenizer:
         raise UnsupportedOperation(f"{self.identity.name} is an estimate: it has no tokens to decode.")
 
     def expect(self, characters: int) -> None:
-        """So many characters are to be counted: what pays for that may be loaded now. Here: nothing."""
+        """Prepare for counting ``characters`` characters, for instance load a faster engine."""
 
     def truncate(self, text: str, max_tokens: int, keep: str = "head") -> str:
-        """See :func:`tokenbox.tokenizers.truncation.truncate`."""
-        from tokenbox.tokenizers.truncation import truncate  # noqa: PLC0415  # truncation counts by this protocol
+        """Truncate ``text``: see :func:`tokenbox.tokenizers.truncation.truncate`."""
+        from tokenbox.tokenizers.truncation import truncate  # noqa: PLC0415  # it imports this module
 
         return truncate(text, max_tokens, self, keep)
 
 
 class AdditiveTokenizer(BaseTokenizer):
-    """A tokenizer whose count is a function of a weight that adds up over concatenation.
+    """A tokenizer whose count is a function of a weight that is additive over concatenation.
 
     ``weigh(a + b) == weigh(a) + weigh(b)`` for all a, b, and ``count(t) == count_of(weigh(t))``
-    with ``count_of`` non-decreasing. So the count of a whole is known from its parts exactly.
+    with ``count_of`` non-decreasing. So the count of a text follows exactly from the weights of its parts.
     """
 
     def weigh(self, text: str) -> int:

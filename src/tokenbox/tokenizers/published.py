@@ -1,13 +1,12 @@
-"""The vocabularies we know by name: what their publishers say of them."""
+"""The vocabularies known by name, as their publishers specify them."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.tokenizers.patterns import CL100K, LLAMA3, O200K
+from tokenbox.tokenizers.protocol import json_digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BpeSpec:
-    """All that decides the counts of a tokenizer of this kind, but for the ranks themselves."""
+    """Everything but the ranks that decides the counts of a byte-pair tokenizer."""
 
     name: str
     version: str
@@ -38,10 +37,10 @@ BASELINES: Final[Mapping[str, BpeSpec]] = {
         },
     ),
 }
-"""The vocabularies in the package, as tiktoken's ``openai_public.py`` describes them."""
+"""The vocabularies in the package, as specified in tiktoken's ``openai_public.py``."""
 
 LLAMA3_SHA256: Final = "82e9d31979e92ab929cd544440f129d9ecd797b69e327f80f17e1c50d5551b55"
-"""Of the rank file of Llama 3, ``tokenizer.model``."""
+"""SHA-256 (hex) of the rank file of Llama 3, ``tokenizer.model``."""
 
 _LLAMA3_NAMED: Final = (
     "<|begin_of_text|>",
@@ -66,10 +65,11 @@ _LLAMA3_TOKENS: Final = 128_000
 LLAMA3_SPEC: Final = BpeSpec(
     "llama3-bpe", "1", LLAMA3, {spelling: _LLAMA3_TOKENS + n for n, spelling in enumerate(_LLAMA3_SPECIALS)}
 )
-"""As the tokenizer in the ``llama-models`` package on PyPI describes it."""
+"""The vocabulary of Llama 3, as specified in the ``llama-models`` package on PyPI."""
 
 
 def fingerprint(ranks_sha256: str, spec: BpeSpec) -> str:
-    """SHA-256 (hex) over the digest of the rank file, the pattern and the special tokens."""
-    content = {"pattern": spec.pattern, "ranks": ranks_sha256, "special_tokens": dict(spec.special_tokens)}
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    """Return the SHA-256 (hex) over the digest of the rank file, the pattern and the special tokens."""
+    return json_digest(
+        {"pattern": spec.pattern, "ranks": ranks_sha256, "special_tokens": dict(spec.special_tokens)}
+    )

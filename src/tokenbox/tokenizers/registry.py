@@ -9,24 +9,22 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from tokenbox import named_code
-from tokenbox.errors import InvalidTokenizer, TokenboxError, TokenizerError, UnknownTokenizer
+from tokenbox.errors import InvalidTokenizer, TokenboxError, TokenizerError, UnknownTokenizer, shown
 from tokenbox.integers import whole
-from tokenbox.tokenizers.protocol import BaseTokenizer, Tokenizer, TokenizerIdentity
+from tokenbox.tokenizers.protocol import BaseTokenizer, Engine, Tokenizer, TokenizerIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Engine = Literal["auto", "tiktoken", "fast"]
-
 FILE_PREFIX = "file:"
+ENTRY_POINTS = "tokenbox.tokenizers"
 UNKNOWN = "two-vocabularies"
-"""The tokenizer of a model whose own is unknown."""
-_MOST_SHOWN = 60
+"""The tokenizer for models whose own is unknown."""
 
-# What each name is, for people. The order is the order of the listing.
+# A summary of each tokenizer, in the order of the listing.
 _SUMMARIES = {
     "o200k_base": "GPT-4o and later; in the package",
     "cl100k_base": "GPT-4 and GPT-3.5; in the package",
@@ -40,16 +38,17 @@ _SUMMARIES = {
     "code-aware": "UTF-8 bytes // 3 for indented text, else // 4 (SPEC_08)",
 }
 
-_FIRST = {"gpt-bpe": "o200k_base"}
-"""A family of several vocabularies by the one that counts where no model says which."""
+_DEFAULT_VOCABULARY = {"gpt-bpe": "o200k_base"}
+"""The vocabulary of a family with several, if no model decides."""
 
 _lock = threading.Lock()
-_made: dict[tuple[str, str], Tokenizer] = {}
+_built: dict[tuple[str, str], Tokenizer] = {}
+_imported: dict[str, Tokenizer] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class TokenizerEntry:
-    """A tokenizer that :func:`get` knows. ``identity`` is None where that needs an extra not installed."""
+    """A tokenizer that :func:`get` knows. ``identity`` is None if it needs an extra that is not installed."""
 
     name: str
     summary: str
@@ -57,47 +56,47 @@ class TokenizerEntry:
 
 
 def get(name: str, engine: Engine = "auto") -> Tokenizer:
-    """The tokenizer of that name; the same object each time. Nothing is loaded before the first count.
+    """Return the tokenizer of that name; the same object each time. Nothing is loaded before the first count.
 
     ``file:PATH`` opens a vocabulary file (``.tiktoken``, ``tokenizer.json``, SentencePiece ``.model``,
     ``tekken.json``, GGUF). ``engine`` is for the byte-pair vocabularies: ``tiktoken``, ``fast`` (fastokens,
-    the extra ``fast``), or ``auto``, which changes to the fast one once it is worth its loading.
+    the extra ``fast``), or ``auto``, which switches to fastokens once it is worth loading.
 
-    ``module:function`` is a function from a text to its count, or an object with ``count()``, of your own,
-    once :func:`tokenbox.named_code.allow` was called with that name; and so is the name of an entry point of
-    ``tokenbox.tokenizers``.
+    ``module:function`` is your own function from a text to its count, or an object with ``count()``; so is
+    the name of an entry point in ``tokenbox.tokenizers``. Both must be allowed with
+    :func:`tokenbox.named_code.allow` first.
 
-    Raises :class:`UnknownTokenizer`, :class:`VocabularyError` for a file, :class:`InvalidTokenizer` for what
-    cannot be imported, :class:`CodeNotAllowed`, or ``MissingExtra``.
+    Raises :class:`UnknownTokenizer`, :class:`VocabularyError` for a file, :class:`InvalidTokenizer` for code
+    that cannot be imported, :class:`CodeNotAllowed`, or ``MissingExtra``.
     """
     if not isinstance(name, str):
         raise TokenizerError(f"a tokenizer's name is text, not {type(name).__name__}.")
     if engine not in get_args(Engine):
-        raise TokenizerError(f"no engine {engine!r}. There are: {', '.join(get_args(Engine))}.")
+        raise TokenizerError(f"no engine {engine!r}. Choose one of: {', '.join(get_args(Engine))}.")
     if name.startswith(FILE_PREFIX):
         from tokenbox.tokenizers.files import open_vocabulary  # noqa: PLC0415  # on use
 
         return open_vocabulary(name.removeprefix(FILE_PREFIX), engine=engine)
     if name not in _SUMMARIES:
-        own = _own(name)
-        if own is not None:
-            return own
+        imported = _import(name)
+        if imported is not None:
+            return imported
         near = difflib.get_close_matches(name, _SUMMARIES, 1)
         hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(_SUMMARIES)}."
         raise UnknownTokenizer(
-            f"no tokenizer is called {name!r}. {hint} A vocabulary file is named as {FILE_PREFIX}PATH, "
+            f"no tokenizer is called {shown(name)}. {hint} A vocabulary file is named as {FILE_PREFIX}PATH, "
             "a function of yours as module:function.",
             name=name,
         )
-    name = _FIRST.get(name, name)
+    name = _DEFAULT_VOCABULARY.get(name, name)
     with _lock:
-        if (name, engine) not in _made:
-            _made[name, engine] = _make(name, engine)
-        return _made[name, engine]
+        if (name, engine) not in _built:
+            _built[name, engine] = _build(name, engine)
+        return _built[name, engine]
 
 
-def _own(name: str) -> Tokenizer | None:
-    """A user's tokenizer by name; None if no tokenizer has that name."""
+def _import(name: str) -> Tokenizer | None:
+    """Import a user's tokenizer by name; None if there is none of that name."""
     if name in _imported:
         return _imported[name]
     found = named_code.load(
@@ -113,12 +112,8 @@ def _own(name: str) -> Tokenizer | None:
     return _imported.setdefault(name, made)
 
 
-ENTRY_POINTS = "tokenbox.tokenizers"
-_imported: dict[str, Tokenizer] = {}
-
-
 def available() -> list[TokenizerEntry]:
-    """Every name that :func:`get` knows. Loads no vocabulary."""
+    """Return every name that :func:`get` knows. Loads no vocabulary."""
     entries = []
     for name, summary in _SUMMARIES.items():
         try:
@@ -130,15 +125,12 @@ def available() -> list[TokenizerEntry]:
 
 
 def is_builtin(value: object) -> bool:
-    """Whether ``value`` is a name of the listing."""
+    """Return True if ``value`` is the name of a tokenizer in the package."""
     return isinstance(value, str) and value in _SUMMARIES
 
 
 class CallableTokenizer(BaseTokenizer):
-    """Any function from a text to its count.
-
-    Nothing is known of it, so it is an estimate unless it is declared exact.
-    """
+    """A tokenizer from a function that counts a text. It is an estimate unless it is declared exact."""
 
     cacheable = False
 
@@ -147,13 +139,9 @@ class CallableTokenizer(BaseTokenizer):
     ) -> None:
         self.function = function
         label = name or getattr(function, "__qualname__", None) or type(function).__qualname__
-        # What a function does cannot be fingerprinted; its name is what a record can say of it.
+        # A function's behaviour cannot be fingerprinted, so the fingerprint is that of its name.
         fingerprint = hashlib.sha256(f"callable:{label}".encode()).hexdigest()
         self._identity = TokenizerIdentity(label, "unknown", fingerprint, exact)
-
-    @property
-    def identity(self) -> TokenizerIdentity:
-        return self._identity
 
     def count(self, text: str) -> int:
         return self.count_batch([text])[0]
@@ -174,31 +162,23 @@ class CallableTokenizer(BaseTokenizer):
         number = whole(count)
         if number is None or number < 0:
             raise TokenizerError(
-                f"the counter {self._identity.name} gave {_shown(count)}; a count is an integer, 0 or more."
+                f"the counter {self._identity.name} gave {shown(count)}; a count is an integer, 0 or more."
             )
         return number
 
 
-def _shown(value: object) -> str:
-    """A value for a message: in full where that is short, else its type."""
-    words = repr(value)
-    return words if len(words) <= _MOST_SHOWN else f"a value of type {type(value).__name__}"
-
-
 def as_tokenizer(value: str | Tokenizer | Callable[[str], int]) -> Tokenizer:
-    """A tokenizer from its name, from itself, or from a counting function.
+    """Return a tokenizer from its name, a tokenizer, or a counting function.
 
-    A tiktoken ``Encoding``, a ``tokenizers.Tokenizer`` and a tokenizer of ``transformers`` count as they do.
+    Also accepts a tiktoken ``Encoding``, a ``tokenizers.Tokenizer`` and a tokenizer of ``transformers``.
     """
     if isinstance(value, str):
         return get(value)
-    if isinstance(value, BaseTokenizer | FunctionType):  # common, and known without a look at every method
-        return value if isinstance(value, BaseTokenizer) else CallableTokenizer(value)
-    if isinstance(value, Tokenizer):
+    # The usual types come first: to check the methods of the protocol takes longer.
+    if not isinstance(value, FunctionType) and isinstance(value, BaseTokenizer | Tokenizer):
         return value
-    of_library = _of_library(value)
-    if of_library is not None:
-        return of_library
+    if (foreign := _from_library(value)) is not None:
+        return foreign
     if callable(value):
         return CallableTokenizer(value)
     count = getattr(value, "count", None)
@@ -209,12 +189,12 @@ def as_tokenizer(value: str | Tokenizer | Callable[[str], int]) -> Tokenizer:
     )
 
 
-# The sizes of the vocabularies that are in the package, special tokens among them.
+# The sizes of the vocabularies in the package, including special tokens.
 _TIKTOKEN_SIZES = {"o200k_base": 200_019, "cl100k_base": 100_277}
 
 
-def _of_library(value: Any) -> Tokenizer | None:  # noqa: ANN401  # any object; seen by what it can do
-    """The tokenizer in an object of another library; None if it is none that is known."""
+def _from_library(value: Any) -> Tokenizer | None:  # noqa: ANN401  # any object; recognized by its methods
+    """Return the tokenizer for an object of a known library; None for any other object."""
     if callable(getattr(value, "encode_ordinary", None)):  # tiktoken
         name = str(getattr(value, "name", "encoding"))
         if _TIKTOKEN_SIZES.get(name) == getattr(value, "n_vocab", None):
@@ -222,19 +202,19 @@ def _of_library(value: Any) -> Tokenizer | None:  # noqa: ANN401  # any object; 
         return CallableTokenizer(lambda text: len(value.encode_ordinary(text)), name=name, exact=True)
     name = str(getattr(value, "name_or_path", "") or "tokenizer.json")
     backend = getattr(value, "backend_tokenizer", value)
-    if callable(getattr(backend, "to_str", None)):  # tokenizers, and the fast ones of transformers
+    if callable(getattr(backend, "to_str", None)):  # tokenizers, and fast tokenizers of transformers
         from tokenbox.tokenizers.huggingface import open_tokenizer_json  # noqa: PLC0415
 
         return open_tokenizer_json(json.loads(backend.to_str()), name, name)
-    if callable(getattr(value, "convert_tokens_to_ids", None)):  # the slow ones of transformers
+    if callable(getattr(value, "convert_tokens_to_ids", None)):  # slow tokenizers of transformers
         return CallableTokenizer(
             lambda text: len(value.encode(text, add_special_tokens=False)), name=name, exact=True
         )
     return None
 
 
-def _make(name: str, engine: Engine) -> Tokenizer:
-    """Import only what this tokenizer needs."""
+def _build(name: str, engine: Engine) -> Tokenizer:
+    """Build a tokenizer of the package. Imports only what it needs."""
     if name in ("o200k_base", "cl100k_base"):
         from tokenbox.tokenizers.bpe import baseline  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""SentencePiece models, counted by the package ``sentencepiece``."""
+"""SentencePiece models, counted with the package ``sentencepiece``."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def open_sentencepiece(data: bytes, name: str, shown: str) -> SentencePieceTokenizer:
-    """The tokenizer of a SentencePiece ``.model``. ``shown``: the path, for errors."""
+    """Return the tokenizer of a SentencePiece ``.model``. ``shown``: the path, for errors."""
     try:
         from sentencepiece import SentencePieceProcessor  # noqa: PLC0415
     except ImportError:
         raise MissingExtra.of(f"the SentencePiece model {shown}", "files") from None
-    # It takes no bytes for a model without pieces, and then answers every text with nothing.
+    # sentencepiece accepts empty data as a model without pieces, which encodes every text to nothing.
     damaged = VocabularyError(f"{shown} is not a complete SentencePiece model. Fetch it again.")
     if not data:
         raise damaged
@@ -40,18 +40,14 @@ def open_sentencepiece(data: bytes, name: str, shown: str) -> SentencePieceToken
 
 
 class SentencePieceTokenizer(BaseTokenizer):
-    """Counts as ``sentencepiece`` does, without begin and end tokens.
+    """A tokenizer that counts as ``sentencepiece`` does, without begin and end tokens.
 
-    No safe cuts: it puts a space before every text, and its pieces run across spaces.
+    It has no safe cuts: it puts a space before every text, and its pieces run across spaces.
     """
 
     def __init__(self, engine: sentencepiece.SentencePieceProcessor, identity: TokenizerIdentity) -> None:
         self._engine = engine
         self._identity = identity
-
-    @property
-    def identity(self) -> TokenizerIdentity:
-        return self._identity
 
     def count(self, text: str) -> int:
         return len(self.encode(text))

@@ -1,7 +1,6 @@
-"""Texts in which the spellings of special tokens are those tokens: rendered chat prompts.
+"""Rendered chat prompts, in which the spellings of special tokens are those tokens.
 
-A server that renders a chat template parses the special tokens of the whole prompt, also where a user has
-written one.
+A server that renders a chat template parses special tokens anywhere in the prompt, even if a user wrote one.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-# Small, for a prompt is counted again and again, one message longer every time.
+# Cached counts of pieces: each turn counts the prompt again, one message longer.
 PIECES = 50_000
 _MAX_CONFIG = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class ChatVocabulary:
-    """What a model's files say of chats. ``tokenizer`` takes special spellings for text.
+    """The vocabulary and chat template in a model's files. ``tokenizer`` treats special spellings as text.
 
     ``special``: the spellings that are tokens in a prompt. ``add_bos``: llama.cpp puts ``bos`` first.
-    ``kind``: how it cuts texts, by a name under which that is proven or not.
+    ``kind``: a name for how it splits texts, under which its safe cuts are known to be proven or not.
     """
 
     tokenizer: BaseTokenizer
@@ -52,15 +51,16 @@ class ChatVocabulary:
 
 
 class PromptTokenizer(BaseTokenizer):
-    """Special spellings are one token each, the longest first; what lies between them is counted by itself.
+    """A tokenizer of prompts: one token per special spelling, the longest first, and the texts between them.
 
-    So every piece of a growing prompt is counted once, and the sum is exact.
+    Every text between special tokens is counted separately and cached, so a growing prompt costs little, and
+    the sum is exact.
     """
 
     def __init__(self, inner: BaseTokenizer, spellings: Iterable[str]) -> None:
         special = set(spellings)
         self._special = sorted(special, key=lambda token: (-len(token.encode()), token))
-        # Where all tokens that the inner tokenizer looks for are special, none is between special ones.
+        # If all user-defined tokens of the inner tokenizer are special, none occurs between special ones.
         known = getattr(inner, "user_defined", None)
         plain: BaseTokenizer = inner.between if known and known.issubset(special) else inner  # type: ignore[attr-defined]
         self._plain = plain
@@ -75,23 +75,19 @@ class PromptTokenizer(BaseTokenizer):
             inner.identity.name, inner.identity.version, digest, inner.identity.exact
         )
 
-    @property
-    def identity(self) -> TokenizerIdentity:
-        return self._identity
-
     def count(self, text: str) -> int:
         pieces = self._pieces(text)
         texts = [piece for piece in pieces if piece]
         return sum(self._counts.count_batch(self._plain, texts)) + len(pieces) - 1
 
     def count_plain(self, text: str) -> int:
-        """The count of a text that has no special token in it."""
+        """Return the count of a text without special tokens."""
         return self._counts.count(self._plain, text) if text else 0
 
     def parts(self, text: str) -> list[str] | None:
-        """The texts between special tokens, where these stand in every longer text as they stand in this one.
+        """Return the texts between special tokens, if the split is the same within every longer text.
 
-        None where it is not so: a spelling may lie in another one, or across it.
+        None if it may differ, because one spelling may contain or overlap another.
         """
         if self._pattern is None:
             return [text]
@@ -102,7 +98,7 @@ class PromptTokenizer(BaseTokenizer):
         return not self._overlapping and not _contain(self._special)
 
     def _pieces(self, text: str) -> list[str]:
-        """The texts between special tokens: one more than there are such tokens."""
+        """Return the texts between special tokens, one more than there are such tokens."""
         if self._pattern is None:
             return [text]
         if not self._overlapping:
@@ -115,13 +111,13 @@ class PromptTokenizer(BaseTokenizer):
 
 
 def _overlap(special: list[str]) -> bool:
-    """Whether two spellings could lie across each other, so that it matters which is looked for first."""
+    """Return True if two spellings can overlap in a text, so that their order matters."""
     starts = {token[:end] for token in special for end in range(1, len(token))}
     return any(token[start:] in starts for token in special for start in range(1, len(token)))
 
 
 def _contain(special: list[str]) -> bool:
-    """Whether one spelling is a part of another one."""
+    """Return True if one spelling is part of another."""
     known = set(special)
     return any(
         token[start:end] in known
@@ -133,16 +129,16 @@ def _contain(special: list[str]) -> bool:
 
 
 def open_chat_vocabulary(path: str | os.PathLike[str]) -> ChatVocabulary:
-    """The vocabulary and chat template of a GGUF file, or of a folder with ``tokenizer.json``.
+    """Open the vocabulary and chat template of a GGUF file, or of a folder with ``tokenizer.json``.
 
-    The folder's template is its ``chat_template.jinja``, else what ``tokenizer_config.json`` says. Raises
+    A folder's template is its ``chat_template.jinja``, else the one in ``tokenizer_config.json``. Raises
     :class:`VocabularyError` for files that cannot be used.
     """
     given: object = path
     if not isinstance(given, str | os.PathLike):
-        raise VocabularyError(f"a vocabulary is named by its path, not by {type(given).__name__}.")
+        raise VocabularyError(f"a vocabulary is given by its path, not {type(given).__name__}.")
     place = Path(path)
-    if not place.is_dir():
+    if not os.path.isdir(place):  # noqa: PTH112  # False for a name that is too long; Path.is_dir raises
         from tokenbox.tokenizers.gguf import open_gguf_chat  # noqa: PLC0415  # on use
 
         head = _read(place, 4)
@@ -168,33 +164,35 @@ def open_chat_vocabulary(path: str | os.PathLike[str]) -> ChatVocabulary:
 
 
 def _kind(document: dict[str, Any]) -> str:
-    """The way of a ``tokenizer.json``: all of it but the tokens and merges themselves."""
+    """Return a name for how a ``tokenizer.json`` splits texts: a digest of all but its tokens and merges."""
     model = document.get("model")
-    how = {key: document.get(key) for key in ("normalizer", "pre_tokenizer", "post_processor", "decoder")}
-    how["model"] = {
+    rules = {key: document.get(key) for key in ("normalizer", "pre_tokenizer", "post_processor", "decoder")}
+    rules["model"] = {
         key: value
         for key, value in (model.items() if isinstance(model, dict) else ())
         if key not in {"vocab", "merges"}
     }
-    return "json " + hashlib.sha256(json.dumps(how, sort_keys=True).encode()).hexdigest()[:16]
+    return "json " + hashlib.sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _added_tokens(document: dict[str, Any], shown: str) -> tuple[str, ...]:
-    """The spellings that the package ``tokenizers`` looks for in a text before anything else."""
+    """Return the spellings that the package ``tokenizers`` searches for before it splits a text."""
     added = [token for token in document.get("added_tokens") or () if isinstance(token, dict)]
     trimming = [
         token for token in added if any(token.get(key) for key in ("lstrip", "rstrip", "single_word"))
     ]
     normalizer, splitter = str(document.get("normalizer")), str(document.get("pre_tokenizer"))
     late = [token for token in added if token.get("normalized") and normalizer != "None"]
-    reasons = (
-        (trimming, "some tokens take the blanks beside them"),
-        (late, "some tokens are looked for in normalized text"),
-        ("Prepend" in normalizer or "Metaspace" in splitter, "the first word differs from the others"),
-        ("'add_prefix_space': True" in splitter, "the first word differs from the others"),
+    first_differs = (
+        "Prepend" in normalizer or "Metaspace" in splitter or "'add_prefix_space': True" in splitter
     )
-    for is_so, why in reasons:
-        if is_so:
+    obstacles = (
+        (trimming, "some tokens absorb the blanks beside them"),
+        (late, "some tokens are searched for in normalized text"),
+        (first_differs, "the first word differs from the others"),
+    )
+    for applies, why in obstacles:
+        if applies:
             raise VocabularyError(
                 f"{shown} cannot count rendered prompts piece by piece: {why}. "
                 "Let the server count, or give the model's GGUF."
@@ -217,7 +215,7 @@ def _template(folder: Path, config: dict[str, Any]) -> str | None:
 
 
 def _token(value: object) -> str:
-    """A token in a ``tokenizer_config.json``: its text, or an object with its ``content``."""
+    """Return the text of a token in ``tokenizer_config.json``: a string, or an object with ``content``."""
     if isinstance(value, dict):
         value = value.get("content")
     return value if isinstance(value, str) else ""
@@ -229,7 +227,7 @@ def _json(file: Path) -> dict[str, Any]:
     try:
         found = json.loads(_read(file, 512 * 1024 * 1024))
     except (ValueError, RecursionError) as error:
-        raise VocabularyError(f"{file} is not whole JSON: {error}. Fetch it again.") from None
+        raise VocabularyError(f"{file} is not valid JSON: {error}. Fetch it again.") from None
     return found if isinstance(found, dict) else {}
 
 

@@ -1,4 +1,4 @@
-"""Tokenizers that need no vocabulary: a token is a byte."""
+"""Tokenizers without a vocabulary: a token is a byte."""
 
 from __future__ import annotations
 
@@ -15,15 +15,22 @@ if TYPE_CHECKING:
 
 
 def utf8(text: str) -> bytes:
-    """The UTF-8 form. Raises :class:`InvalidText` for lone surrogates, :class:`TokenizerError` if no text."""
+    """Return the UTF-8 bytes. Raises :class:`InvalidText` or :class:`TokenizerError`: :func:`refusal`."""
     try:
         return text.encode()
-    except UnicodeEncodeError:
-        raise InvalidText.at(text) from None
-    except AttributeError:
-        raise TokenizerError(
+    except (UnicodeEncodeError, AttributeError) as error:
+        raise refusal(text, error) from None
+
+
+def refusal(text: object, error: Exception) -> TokenizerError:
+    """Return the error for a value that cannot be counted: lone surrogates, or not a text."""
+    if not isinstance(text, str):
+        return TokenizerError(
             f"only text can be counted, not {type(text).__name__}. Decode bytes to str first."
-        ) from None
+        )
+    if isinstance(error, UnicodeEncodeError):
+        return InvalidText.at(text)
+    return TokenizerError(f"the text could not be counted: {error}")
 
 
 def _decode(tokens: Sequence[int], name: str) -> str:
@@ -36,21 +43,21 @@ def _decode(tokens: Sequence[int], name: str) -> str:
 
 
 def identity_of(name: str, rule: str, *, exact: bool) -> TokenizerIdentity:
-    """A counter by a rule, which takes the place of a vocabulary in the fingerprint."""
+    """Return the identity of a counter that follows a rule; the rule's text is its fingerprint."""
     return TokenizerIdentity(name, "1", hashlib.sha256(rule.encode()).hexdigest(), exact)
 
 
-class Utf8Bytes(AdditiveTokenizer):
-    """``utf8-bytes``: the number of UTF-8 bytes."""
-
-    _who = identity_of("utf8-bytes", "the bytes of the UTF-8 form", exact=True)
-
-    @property
-    def identity(self) -> TokenizerIdentity:
-        return self._who
+class ByteTokenizer(AdditiveTokenizer):
+    """A tokenizer whose count is a function of the number of UTF-8 bytes."""
 
     def weigh(self, text: str) -> int:
         return len(utf8(text))
+
+
+class Utf8Bytes(ByteTokenizer):
+    """``utf8-bytes``: the number of UTF-8 bytes."""
+
+    _identity = identity_of("utf8-bytes", "the bytes of the UTF-8 form", exact=True)
 
     def count_of(self, weight: int) -> int:
         return weight
@@ -63,29 +70,24 @@ class Utf8Bytes(AdditiveTokenizer):
 
 
 class FacetUnits(BaseTokenizer):
-    """``facet-units``: the UTF-8 bytes after CRLF and CR became LF and the text became NFC (layout.md, 3).
+    """``facet-units``: the UTF-8 bytes after normalization to LF line ends and NFC (layout.md, 3).
 
-    Decoding gives the normalized text. Unicode promises that NFC stays the same for characters that are
-    assigned; those assigned after Unicode 14 (Python 3.11) are left as they are, so that a count is the same
-    on every Python.
+    Decoding gives the normalized text. Unicode guarantees a stable NFC for assigned characters. Characters
+    assigned after Unicode 14 (Python 3.11) are not normalized, so that a count is the same on every Python.
     """
 
     cuts = NFC
     cuts_proven = True
-    _who = identity_of(
+    _identity = identity_of(
         "facet-units", "the bytes of the UTF-8 form after LF and NFC normalization", exact=True
     )
-
-    @property
-    def identity(self) -> TokenizerIdentity:
-        return self._who
 
     def count(self, text: str) -> int:
         try:
             if text.isascii():
                 return len(text) - text.count("\r\n")
         except (AttributeError, TypeError):
-            pass  # no text: the way below says so
+            pass  # not a text: raised below
         return len(_normalized(text))
 
     def encode(self, text: str) -> list[int]:

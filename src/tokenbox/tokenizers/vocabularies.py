@@ -1,8 +1,8 @@
-"""Vocabularies of byte-level BPE: the two in the package, and the rank files they come from.
+"""Vocabularies of byte-level BPE: the two in the package, and rank files.
 
-A *rank file* (``.tiktoken``) has one line per token: base64, a space, the rank. Ours are packed: a
-count, the lengths, then the tokens themselves in rank order, compressed with xz. Such a file is known by
-its SHA-256; of any other the rank file is rebuilt and checked against the SHA-256 that tiktoken publishes.
+A *rank file* (``.tiktoken``) has one line per token: base64, a space, the rank. The package has packed
+files: a count, the lengths, then the tokens in rank order, compressed with xz. A packed file is verified by
+its own SHA-256, else by rebuilding the rank file and comparing it with the SHA-256 that tiktoken publishes.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ PUBLISHED_SHA256: Final[Mapping[str, str]] = {
     "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
     "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
 }
-"""``expected_hash`` of the rank files, from tiktoken's ``openai_public.py``."""
+"""SHA-256 (hex) of the rank files: ``expected_hash`` in tiktoken's ``openai_public.py``."""
 
 PACKED_SHA256: Final[Mapping[str, str]] = {
     "cl100k_base": "8554515e1e199097f2f805437bff8925b7d14182f4e6377e0c21b16e7852cde9",
     "o200k_base": "c4782af96ceac31aaeb1b34a0ae5d8c67e1e64b86a66d75f75f5c69d24b65b5a",
 }
-"""The files in the package, which unpack to the rank files above: the tests check that. So a file with this
-digest need not be checked again by rebuilding its rank file, which takes longer than reading it."""
+"""SHA-256 (hex) of the packed files; the tests check that they unpack to the rank files above. It saves
+rebuilding the rank file, which takes longer than reading the packed one."""
 
-# Beyond these no real vocabulary goes: the largest known has 262,144 tokens, and the longest token 512 bytes.
+# Upper bounds of any real vocabulary: the largest known has 262,144 tokens, the longest token 512 bytes.
 MAX_TOKENS: Final = 4_000_000
 MAX_TOKEN_BYTES: Final = 100_000
 MAX_RANK: Final = 2**32 - 2
@@ -44,7 +44,7 @@ _DATA: Final = Path(__file__).parent / "data"
 
 
 def load(name: str) -> Ranks:
-    """The token ranks of a vocabulary in the package, checked against its published SHA-256.
+    """Return the token ranks of a vocabulary in the package, checked against its published SHA-256.
 
     Raises :class:`VocabularyError` if the data is missing, damaged or not the published vocabulary.
     """
@@ -59,21 +59,20 @@ def load(name: str) -> Ranks:
             f"the vocabulary {name} is missing from the package ({error.strerror}). Install tokenbox again."
         ) from None
     tokens = unpack(data, name)
-    if hashlib.sha256(data).hexdigest() == PACKED_SHA256[name]:
-        return dict(zip(tokens, range(len(tokens)), strict=True))
-    found = hashlib.sha256(rank_file(tokens)).hexdigest()
-    if found != published:
-        raise VocabularyError(
-            f"the vocabulary {name} in the package is damaged: SHA-256 {found} instead of {published}. "
-            "Install tokenbox again.",
-            sha256=found,
-            published=published,
-        )
+    if hashlib.sha256(data).hexdigest() != PACKED_SHA256[name]:
+        found = hashlib.sha256(rank_file(tokens)).hexdigest()
+        if found != published:
+            raise VocabularyError(
+                f"the vocabulary {name} in the package is damaged: SHA-256 {found} instead of {published}. "
+                "Install tokenbox again.",
+                sha256=found,
+                published=published,
+            )
     return dict(zip(tokens, range(len(tokens)), strict=True))
 
 
 def pack(ranks: Mapping[bytes, int]) -> bytes:
-    """The packed form of a vocabulary whose ranks are 0, 1, 2, ... and whose tokens have 1 to 255 bytes."""
+    """Pack a vocabulary whose ranks are 0, 1, 2, ... and whose tokens have 1 to 255 bytes."""
     import lzma  # noqa: PLC0415
 
     tokens = sorted(ranks, key=ranks.__getitem__)
@@ -88,7 +87,7 @@ def pack(ranks: Mapping[bytes, int]) -> bytes:
 
 
 def unpack(data: bytes, name: str) -> list[bytes]:
-    """The tokens of a packed vocabulary in rank order. Never more than 32 MB of memory for the data."""
+    """Return the tokens of a packed vocabulary in rank order. Reads at most 32 MB of unpacked data."""
     import lzma  # noqa: PLC0415
 
     damaged = VocabularyError(f"the vocabulary {name} in the package is damaged. Install tokenbox again.")
@@ -108,17 +107,19 @@ def unpack(data: bytes, name: str) -> list[bytes]:
 
 
 def rank_file(tokens: Sequence[bytes]) -> bytes:
-    """The rank file of tokens whose rank is their place, byte for byte as tiktoken writes it."""
-    encode = binascii.b2a_base64
-    return b"".join([b"%b %d\n" % (encode(token, newline=False), rank) for rank, token in enumerate(tokens)])
+    """Return the rank file of tokens whose rank is their place, byte for byte as tiktoken writes it."""
+    return b"".join([rank_line(token, rank) for rank, token in enumerate(tokens)])
+
+
+def rank_line(token: bytes, rank: int) -> bytes:
+    return b"%b %d\n" % (binascii.b2a_base64(token, newline=False), rank)
 
 
 def read_rank_file(data: bytes, name: str) -> Ranks:
-    """The token ranks in the bytes of a rank file.
+    """Parse a rank file into token ranks.
 
-    Raises :class:`VocabularyError` naming the line for anything that is not one: bad base64, a rank
-    that is not a number or is taken, a token that is there twice, a byte that no token stands for.
-    Ranks may have gaps where special tokens go; they are left as they are.
+    Raises :class:`VocabularyError`, with the line number, for invalid base64, an invalid or duplicate rank,
+    a duplicate token, or a byte without a token. Ranks may have gaps for special tokens.
     """
     ranks: Ranks = {}
     decode = binascii.a2b_base64
@@ -140,14 +141,14 @@ def read_rank_file(data: bytes, name: str) -> Ranks:
         ranks[token] = rank
         if len(ranks) > MAX_TOKENS:
             raise VocabularyError(
-                f"{name}: more than {MAX_TOKENS:,} tokens, which is not a vocabulary we know of."
+                f"{name} has more than {MAX_TOKENS:,} tokens, more than any vocabulary. Check the file."
             )
     check_ranks(ranks, name)
     return ranks
 
 
 def check_ranks(ranks: Mapping[bytes, int], name: str) -> None:
-    """Raise :class:`VocabularyError` unless each rank is used once and every byte is a token."""
+    """Raise :class:`VocabularyError` unless each rank is unique and every byte is a token."""
     if not ranks:
         raise VocabularyError(f"{name}: no tokens in it. Check that the file was fetched whole.")
     if len(set(ranks.values())) != len(ranks):

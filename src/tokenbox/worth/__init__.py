@@ -1,6 +1,7 @@
-"""Relevance without a model: how much a text is worth, by its words and by who refers to it.
+"""Relevance without a model: the worth of a text to a query, by its words and by references to it.
 
-All of it is pure: bytes and strings in, integers out, and the same on every platform. ``SCALE`` is 1.
+All functions are pure: bytes and strings in, fixed-point integers out, the same on every platform. ``SCALE``
+stands for 1.
 """
 
 from tokenbox.worth.fixed import SCALE

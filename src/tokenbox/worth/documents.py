@@ -1,4 +1,4 @@
-"""What relevance is measured of: documents, and pieces of them."""
+"""The inputs of relevance: documents, and pieces of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class DocumentRole(Enum):
-    """Whether a document defines what others use, only uses it, or neither."""
+    """The role of a document: it defines names that others use, only uses them, or neither."""
 
     SOURCE = "source"
     TEST = "test"
@@ -18,9 +18,9 @@ class DocumentRole(Enum):
 
 
 class Document(NamedTuple):
-    """A text with a path (or a title). ``percent``: what its kind is worth beside source code.
+    """A text with a path (or a title). ``percent``: the prior of its kind, relative to source code.
 
-    ``defines``: the names that it defines, where they are known already.
+    ``defines``: the names that it defines, if they are known.
     """
 
     path: str
@@ -31,12 +31,9 @@ class Document(NamedTuple):
 
 
 class PieceSpan(NamedTuple):
-    """A piece of a document.
+    """A piece of a document: bytes ``start`` to ``end``, lines ``first`` to ``last`` (from 0; ends excluded).
 
-    Bytes ``start`` to ``end``, lines ``first`` to ``last`` (from 0, ``last``
-    excluded).
-
-    ``names`` are defined there, ``within`` encloses it.
+    ``names``: the names defined in it. ``within``: the names of the definitions around it.
     """
 
     start: int

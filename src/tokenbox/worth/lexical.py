@@ -1,10 +1,10 @@
-"""BM25F: how well texts match the words of a query, by field, in fixed-point integers.
+"""BM25F: the match of texts with the words of a query, by field, in fixed-point integers.
 
-Nothing is indexed. Each text becomes its identifiers, once; each identifier is looked at once, however many
-texts have it. Where the words are is looked for only in the texts that are cut into pieces. How rare a word
-is among texts is counted in texts; among pieces, in windows of ``WINDOW`` bytes, so that it does not depend
-on how they are cut. Inside the right text a common word says nearly as much as a rare one, so the rarity
-among pieces is halfway (the geometric mean) between a word's own and the usual one.
+There is no index. Each text is split into identifiers once, and each distinct identifier is matched once. The
+positions of words are searched only in texts that are cut into pieces. The rarity of a word among texts is
+counted in texts; among pieces, in windows of ``WINDOW`` bytes, so that it does not depend on the cuts. Inside
+a relevant text a common word is nearly as informative as a rare one, so the rarity among pieces is the
+geometric mean of a word's own rarity and the average one.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from tokenbox.worth.query import Query
 
 WINDOW = 1600
-"""Bytes that count as one text: about 40 lines."""
+"""The size of a window in bytes: about 40 lines."""
 
 
 class FieldWeights(NamedTuple):
-    """The parameters of BM25F in hundredths: saturation, length normalization, weights of the fields."""
+    """The parameters of BM25F in hundredths: saturation, length normalization, field weights."""
 
     k1: int = 180
     b: int = 72
@@ -41,14 +41,14 @@ class FieldWeights(NamedTuple):
     path: int = 300
     body: int = 100
     is_whole: bool = False
-    """Whether whole texts are scored, and not pieces of them."""
+    """Whether whole texts are scored, not pieces."""
 
 
 PIECE = FieldWeights()
 FILE = FieldWeights(k1=400, b=80, name=0, path=400, body=100, is_whole=True)
 
-# All bytes that part identifiers, as blanks.
-_PARTED = bytes(
+# A translation table that replaces every byte between identifiers with a blank.
+_SEPARATED = bytes(
     byte if chr(byte).isalnum() or byte == ord("_") or byte > 0x7F else ord(" ")  # noqa: PLR2004  # beyond ASCII
     for byte in range(256)
 )
@@ -60,23 +60,23 @@ _BEYOND_ASCII = 0x80
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Where a text holds words of the query: positions in bytes, ascending, and the word at each."""
+    """The words of the query in a text: ascending positions in bytes, and the word at each."""
 
     at: list[int]
     word: list[int]
 
     def between(self, first: int, last: int) -> Counter[int]:
-        """How often each word is there from ``first`` up to ``last``."""
+        """Count each word from ``first`` up to ``last``."""
         return Counter(self.word[bisect_left(self.at, first) : bisect_left(self.at, last)])
 
 
 def tokens(data: bytes) -> list[bytes]:
-    """The identifiers and numbers in a text, in order."""
-    return data.translate(_PARTED).split()
+    """Return the identifiers and numbers in a text, in order."""
+    return data.translate(_SEPARATED).split()
 
 
 def identifiers(data: bytes) -> Counter[bytes]:
-    """The identifiers and numbers in a text, each with how often it is there."""
+    """Count the identifiers and numbers in a text."""
     return Counter(tokens(data))
 
 
@@ -102,11 +102,11 @@ class Lexical:
         self.rarity_of_wholes: list[int] = []
 
     def read(self, found: Mapping[bytes, int], size: int) -> Counter[int]:
-        """How often a text of ``size`` bytes with these :func:`identifiers` has each word.
+        """Count the words of the query in a text of ``size`` bytes with these :func:`identifiers`.
 
-        It counts for the rarity of the words.
+        The text also counts for the rarity of the words.
         """
-        self._look_at(found.keys() - self._seen)
+        self._match_new(found.keys() - self._seen)
         body: Counter[int] = Counter()
         for name in [name for name in found if name in self._words_of]:
             for word in self._words_of[name]:
@@ -119,8 +119,8 @@ class Lexical:
             self._windows[word] += min(often, windows)
         return body
 
-    def _look_at(self, names: Collection[bytes]) -> None:
-        """Remember the words in identifiers that no text had before."""
+    def _match_new(self, names: Collection[bytes]) -> None:
+        """Match identifiers that no earlier text had, and remember their words."""
         if self._pattern is None or not names:
             return
         self._seen.update(names)
@@ -132,7 +132,7 @@ class Lexical:
             self._words_of.setdefault(some[bisect_right(starts, at) - 1], []).append(word)
 
     def scan(self, data: bytes) -> Match:
-        """Where the words are in ``data``."""
+        """Find the words of the query in ``data``."""
         at: list[int] = []
         words: list[int] = []
         if self._pattern is not None:
@@ -143,9 +143,9 @@ class Lexical:
         return Match(at, words)
 
     def finish(self) -> None:
-        """All texts are read: how rare each word is is known from now on."""
+        """Compute the rarity of each word, after all texts were read."""
         n = self._total
-        # A word that no text holds may still be in a path or a name.
+        # A word that no text contains may still be in a path or a name.
         words = range(len(self.words))
         own = [log2(2 * n + 2, 2 * max(1, self._windows[w]) + 1) for w in words]
         usual = sum(own) // max(1, len(own))
@@ -154,7 +154,7 @@ class Lexical:
         self.rarity_of_wholes = [rarity * sum(own) // max(1, sum(among)) for rarity in among]
 
     def in_names(self, names: Iterable[str]) -> Counter[int]:
-        """The words of the query in names and paths."""
+        """Count the words of the query in names and paths."""
         found: Counter[int] = Counter()
         for name in names:
             if (whole := self._wholes.get(name.encode("utf-8", "surrogateescape"))) is not None:
@@ -173,7 +173,7 @@ class Lexical:
         average: int,
         by: FieldWeights,
     ) -> int:
-        """BM25F of one text of ``size`` bytes, where ``average`` bytes are usual."""
+        """Return the BM25F score of a text of ``size`` bytes; ``average`` is the average size."""
         norm = 100 - by.b + by.b * size // max(1, average)
         rarity = self.rarity_of_wholes if by.is_whole else self.rarity
         total = 0
@@ -188,14 +188,14 @@ class Lexical:
         return total
 
     def _words_at(self, data: bytes, start: int, end: int) -> list[tuple[int, int]]:
-        """The words that begin where the pattern has matched: an identifier as a whole, or a word's stem."""
+        """Return the words at a match of the pattern: an identifier as a whole, or a stem."""
         matched = data[start:end]
         if (whole := self._wholes.get(matched)) is not None and not _in_identifier(data, start, end):
             # The words inside the identifier count as well.
             parts = (self._stems.get(stem(part)) for part in split(matched.decode()))
             return [(whole, start), *((word, start) for word in parts if word is not None)]
         while start < end and not _is_letter_or_digit(data, start):
-            start += 1  # the character that a short word is told by
+            start += 1  # the pattern of a short word includes the character before it
         key = _word_at(data, start, end)
         if key is None:
             return []
@@ -208,7 +208,7 @@ class Lexical:
 
 
 def _word_at(data: bytes, start: int, end: int) -> bytes | None:
-    """The whole word whose start, up to ``end``, was found; None where no word begins there."""
+    """Return the full word whose beginning, up to ``end``, was matched; None if no word begins there."""
     if not _starts_word(data, start):
         return None
     first = data[start : start + 1]
@@ -219,7 +219,7 @@ def _word_at(data: bytes, start: int, end: int) -> bytes | None:
         while at < stop and data[at : at + 1].isupper():
             at += 1
         if data[at : at + 1].islower() and at - start > 1:
-            at -= 1  # the capital of the word that follows
+            at -= 1  # the capital letter of the next word
         return data[start:at] if at >= end else None
     while at < stop and data[at : at + 1].islower():
         at += 1
@@ -231,7 +231,7 @@ def _is_letter_or_digit(data: bytes, at: int) -> bool:
 
 
 def _pattern(stems: Sequence[str], wholes: Sequence[bytes]) -> bytes:
-    """A pattern that finds every place where one of the words may begin."""
+    """Return a pattern that matches every position where one of the words may begin."""
     long: list[bytes] = []
     short: list[bytes] = []
     for text in stems:
@@ -245,7 +245,7 @@ def _pattern(stems: Sequence[str], wholes: Sequence[bytes]) -> bytes:
     if long:
         parts.append(b"(?i:" + b"|".join(long) + b")")
     if short:
-        # A short word is found everywhere; only where a word can begin is it one.
+        # A short word would match inside many words, so match it only where a word can begin.
         any_short = b"|".join(short)
         parts.append(b"(?:^|[^A-Za-z])(?i:" + any_short + b")")
         capital = b"|".join(part[:1].upper() + part[1:] for part in short)

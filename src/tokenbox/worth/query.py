@@ -1,4 +1,4 @@
-"""What a query asks for: its words with their weights, and the paths, lines and symbols that it names."""
+"""Parsing of queries: words with weights, and the paths, lines and symbols that a query names."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import re2
 from tokenbox.characters import known, lower
 from tokenbox.worth.words import STOP_WORDS, split, stem
 
-# The title counts this many times as much as the body.
+# The weight of a word in the title, relative to the body.
 TITLE = 4
-# What a change says it is about, as in ``fix(parser): ...`` and ``parser: ...``.
+# The weight of a scope, as in ``fix(parser): ...`` and ``parser: ...``.
 SCOPE = 6
 MAX_WORDS = 256
-# What most changes and questions say of themselves, in a title: no more than a word of the body.
+# Words that are common in titles of changes and questions. In a title they count as in the body.
 _COMMON = frozenset(
     map(
         stem,
@@ -23,7 +23,7 @@ _COMMON = frozenset(
         add adds added allow allows avoid bug change correctly ensure error handle implement improve instead
         introduce issue make missing move new prevent properly refactor remove removes rename support supports
         update use used uses using
-        """.split(),  # noqa: SIM905  # read by people
+        """.split(),  # noqa: SIM905  # words read best as text
     )
 )
 _PATH = re.compile(
@@ -32,7 +32,7 @@ _PATH = re.compile(
 _LINE_AFTER = re.compile(r"""["'`]?(?:, line |:|\(|#L| line |:line )(\d{1,6})""")
 _SYMBOL = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)*")
 _IN_TRACEBACK = re.compile(r", in (?P<name><?\w+>?)$|^\s+at (?P<at>[\w.$<>]+)", re.MULTILINE)
-# What histories and trackers add to every message.
+# Boilerplate of commit messages and issue trackers.
 _NOISE = re.compile(
     r"\(?(?:GH-|#)\d+\)?|^Merge (?:pull request|branch) .*$"
     r"|^(?:Co-authored-by|Signed-off-by|Reviewed-by|Change-Id):.*$"
@@ -46,19 +46,19 @@ _KIND = re.compile(
     re.IGNORECASE,
 )
 _CODE = re.compile(r"`([^`\n]+)`")
-# A path as Windows writes it; re2, as the time would be by the square of its length.
+# A Windows path. It uses re2, because this pattern takes quadratic time with ``re``.
 _BACKSLASHED = re2.compile(r"(?:[A-Za-z]:)?\\?(?:[\w.@+-]+\\)+[\w.@+-]*\.[A-Za-z]\w{0,9}")
-# What a traceback begins with: what has happened is said by its last line, or the one after this.
+# The first line of a traceback. Its last line, or the line after this one, describes the error.
 _TRACEBACK = re.compile(
     r"(?:Traceback \(most recent call last\):|[Ss]tack ?[Tt]race:|goroutine \d+ .*|=+ FAILURES =+)\s*\Z"
 )
-# No name is so long: base64, a minified line. The patterns above take time by the square of it.
+# Runs that are too long for a name: base64, a minified line. The patterns above take quadratic time on them.
 _NO_NAME = re.compile(r"[A-Za-z0-9_@+./-]{513,}|[\w@+./-]{2049,}")
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A stem or an identifier that is looked for. ``weight``: how much it counts; ``whole``: as it stands."""
+    """A stem or an identifier to search for. ``whole``: match the identifier as a whole."""
 
     text: str
     weight: int
@@ -67,7 +67,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class NamedPath:
-    """A path that the query names, or the end of one, with the lines that it names there."""
+    """A path (or the end of one) that the query names, with the lines that it names."""
 
     path: str
     lines: tuple[int, ...] = ()
@@ -75,7 +75,7 @@ class NamedPath:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query, read. ``symbols`` maps each identifier that it names to its weight."""
+    """A query after parsing. ``symbols``: the identifiers that it names, with their weights."""
 
     text: str
     words: tuple[Word, ...]
@@ -84,10 +84,7 @@ class Query:
 
 
 def read_query(text: str) -> Query:
-    """The query in an issue, a question, a traceback or the message of a commit.
-
-    Its first line is its title.
-    """
+    """Parse an issue, a question, a traceback or a commit message. Its first line is the title."""
     read = _readable(text)
     read = _BACKSLASHED.sub(lambda match: match[0].replace("\\", "/"), read)
     title, _, body = _NOISE.sub("", read).strip().partition("\n")
@@ -116,7 +113,7 @@ def read_query(text: str) -> Query:
 
 
 def read_question(text: str) -> Query:
-    """The query in a message of a chat: all words count alike; of a long one those at its start and end."""
+    """Parse a chat message. All words have the same weight; a long message is cut in the middle."""
     read = _readable(text)
     words = [word for word in split(read) if word not in STOP_WORDS and (len(word) > 1 or not word.isascii())]
     found = dict.fromkeys(Word(stem(word), 1) for word in words)
@@ -128,12 +125,12 @@ def read_question(text: str) -> Query:
 
 
 def _readable(text: str) -> str:
-    """The text without what is in no name. re2 takes no lone surrogate."""
+    """Remove runs that cannot be names, and lone surrogates, which re2 rejects."""
     return _NO_NAME.sub(" ", known(text.encode("utf-8", "replace").decode()))
 
 
 def _without_kind(title: str) -> tuple[str, str]:
-    """The title without the kind of change, such as ``fix(parser):``, and what it says it is about."""
+    """Split off the kind of change, such as ``fix(parser):``. Return the title and the scope."""
     match = _KIND.match(title)
     if match is None or not title[match.end() :].strip():
         return title, ""
@@ -142,7 +139,7 @@ def _without_kind(title: str) -> tuple[str, str]:
 
 
 def _symbols(text: str) -> list[tuple[str, int]]:
-    """The identifiers in a text, each with 2 where it is marked as code or called, else 1."""
+    """Return the identifiers in a text, each with weight 2 if it is marked as code or called, else 1."""
     marked = " ".join(_CODE.findall(text))
     found: list[tuple[str, int]] = [
         (name, 2) for dotted in _SYMBOL.findall(marked) for name in _names(dotted)
@@ -162,7 +159,7 @@ def _names(dotted: str) -> list[str]:
 
 
 def _is_compound(name: str) -> bool:
-    """Whether an identifier is more than one word, so that it stands for itself."""
+    """Return whether an identifier consists of several words, so that it is specific."""
     return len(split(name)) > 1
 
 

@@ -1,8 +1,8 @@
-"""What the pieces of documents are worth to a query: by words, names, places, and the kind of document.
+"""The worth of documents and pieces to a query: by words, names, paths, lines, and the kind of document.
 
-    worth(piece) = prior(document) * (match(piece) + part of match(document) + what the query names)
+    worth(piece) = prior(document) * (match(piece) + part of match(document) + bonus for what the query names)
 
-A piece inherits part of its document's match, because the right piece is most often in the right file.
+A piece inherits part of its document's match, because a relevant piece is usually in a relevant file.
 """
 
 from __future__ import annotations
@@ -23,41 +23,44 @@ if TYPE_CHECKING:
     from tokenbox.worth.documents import Document, PieceSpan
     from tokenbox.worth.query import Query
 
-# Percent of its document's match that a piece gets, and of the best match that what the query names gets.
+# All weights are percentages.
+# The share of its document's match that a piece inherits.
 DOCUMENT = 50
+# Bonuses for a symbol, path or line that the query names, in percent of the best match.
 SYMBOL, ENCLOSING_SYMBOL = 8, 3
 PLACE = 35
 LINE = 300
-# The first piece of a document, with what it imports, gets so much (percent) more of its document's match.
+# The first piece of a document, with its imports, inherits this much more.
 FIRST = 60
-# The fewer pieces a document has, the more its match says of each: so much (percent), by the root of their
-# number. What is next to a match is often needed with it.
+# A piece of a document with few pieces inherits more: this share, divided by the square root of their number.
+# A piece next to a match gets this share of the match.
 SMALL, NEIGHBOUR = 30, 15
-# What the best documents of its folder match on average is worth so much (percent) to a piece.
+# A piece gets this share of the average match of the best documents in its folder.
 FOLDER, _BEST_OF_FOLDER = 30, 5
-# Percent of the best match that the document of most standing gets: it decides where a query says little.
+# The document of highest standing gets this share of the best match, which decides if the query matches
+# little.
 STANDING = 3
-# Percent of the match of its test that a document gets, and a test of that of what it tests, where at most so
-# many have its name.
+# A document gets this share of the match of its test, and a test of the tested document's, if at most
+# _NAMESAKES documents have the name.
 OF_TEST, OF_TESTED, _NAMESAKES = 30, 25, 2
 _TEST_NAME = re.compile(r"^[Tt]est_?|[_-]?(?:[Tt]ests?|[Ss]pec)$")
 # A document whose path the query names has at least this prior.
 NAMED_PRIOR = 60
-# Percent of the best match that a document of which the history says most gets; and how much more (percent)
-# the match of the document that was changed last is worth. After so many changes it is half of that.
-HISTORY, LATELY, _HALF_LIFE = 40, 50, 20
-# The messages of past changes that count, and how many files a change may have to say something of each.
-_MESSAGES, _MOST_PATHS = 100, 12
-# The folders of a path that count: the file, and those around it.
-_STEPS = 3
+# The document with the best history gets this share of the best match. The match of the document changed last
+# is raised by RECENT; after _HALF_LIFE changes, by half of that.
+HISTORY, RECENT, _HALF_LIFE = 40, 50, 20
+# The number of past changes that count, and the maximum number of files of such a change.
+_MESSAGES, _MAX_PATHS = 100, 12
+# The number of path components that count: the file name and the folders around it.
+_PATH_COMPONENTS = 3
 
 
-def remembered(
+def history_scores(
     messages: Sequence[tuple[bytes, Sequence[str]]], query: Query, documents: Sequence[Document]
 ) -> dict[int, int]:
-    """What past changes say of each document: how well their messages match, credited to what they changed.
+    """Score documents by history: the match of past commit messages, credited to the changed documents.
 
-    ``messages``: each with the paths that it changed, the latest first.
+    ``messages``: each with the changed paths, the latest first.
     """
     lexical = Lexical(query)
     matches = [lexical.read(identifiers(message), len(message)) for message, _ in messages]
@@ -73,14 +76,14 @@ def remembered(
     credit: dict[int, int] = {}
     for score, number in scores[:_MESSAGES]:
         paths = messages[number][1]
-        for path in paths if len(paths) <= _MOST_PATHS else ():
+        for path in paths if len(paths) <= _MAX_PATHS else ():
             if (i := places.get(path)) is not None:
                 credit[i] = max(credit.get(i, 0), score) + (score // 8 if i in credit else 0)
     return credit
 
 
-def lately(messages: Sequence[tuple[bytes, Sequence[str]]], documents: Sequence[Document]) -> dict[int, int]:
-    """How lately each document was changed: 100 for the last change, and less for those before it."""
+def recency(messages: Sequence[tuple[bytes, Sequence[str]]], documents: Sequence[Document]) -> dict[int, int]:
+    """Return the recency of each document's last change: 100 for the latest commit, less for earlier ones."""
     places = {document.path: i for i, document in enumerate(documents)}
     found: dict[int, int] = {}
     for number, (_, paths) in enumerate(messages):
@@ -91,10 +94,10 @@ def lately(messages: Sequence[tuple[bytes, Sequence[str]]], documents: Sequence[
 
 
 class Relevance:
-    """The worth of documents and of their pieces.
+    """The worth of documents and of their pieces to a query.
 
-    The history: ``extra[i]`` is added to the match of document ``i``, which counts up to half as much again
-    by ``fresh[i]``. With ``standing`` it counts a little how many documents refer to what a document defines.
+    From the history: ``extra[i]`` is added to the match of document ``i``, and ``fresh[i]`` raises it by up
+    to half. With ``standing``, references by other documents count a little.
     """
 
     def __init__(
@@ -109,16 +112,16 @@ class Relevance:
         self._documents = documents
         self._query = query
         self._lexical = Lexical(query)
-        self._matches: dict[int, Match] = {}
+        self._scans: dict[int, Match] = {}
         bodies: list[Counter[int]] = []
         reading = self._read(bodies)
         known = Standing(documents, reading) if standing else None
-        self._standing = [] if known is None else known.shares
-        self._most_standing = max(self._standing, default=0) or 1
+        self._shares = [] if known is None else known.shares
+        self._max_share = max(self._shares, default=0) or 1
         deque(reading, maxlen=0)
         self._lexical.finish()
         self._paths: dict[int, Counter[int]] = {}
-        self._places = self._placed()
+        self._named_lines = self._named_documents()
         self._scores: dict[int, int] = {}
         usual = sum(len(document.data) for document in documents) // max(1, len(documents))
         for i, (document, body) in enumerate(zip(documents, bodies, strict=True)):
@@ -126,91 +129,91 @@ class Relevance:
             if body or path:
                 self._paths[i] = path
                 self._scores[i] = self._lexical.score(body, {}, path, len(document.data), usual, FILE)
-        for i, score in self._of_tests().items():
+        for i, score in self._test_scores().items():
             self._scores[i] = self._scores.get(i, 0) + score
         self._best = max([SCALE, *self._scores.values()])
         most = max((extra or {}).values(), default=0)
         for i, value in (extra or {}).items():
             self._scores[i] = self._scores.get(i, 0) + self._best * value * HISTORY // (100 * (most or 1))
         for i, percent in (fresh or {}).items():
-            self._scores[i] = self._scores.get(i, 0) * (10_000 + LATELY * percent) // 10_000
-        self._folders = self._of_folders()
+            self._scores[i] = self._scores.get(i, 0) * (10_000 + RECENT * percent) // 10_000
+        self._folders = self._folder_scores()
 
     def _read(self, bodies: list[Counter[int]]) -> Iterator[Counter[bytes]]:
-        """The identifiers of each document; the words of the query among them go to ``bodies``."""
+        """Yield the identifiers of each document, and append its words of the query to ``bodies``."""
         for document in self._documents:
             found = identifiers(document.data)
             bodies.append(self._lexical.read(found, len(document.data)))
             yield found
 
     def document(self, i: int) -> int:
-        """What document ``i`` is worth: at least what its kind is, so that all have an order."""
-        score = self._scores.get(i, 0) + self._around(i)
-        if i in self._places:
+        """Return the worth of document ``i``: at least its prior, so that all documents are ordered."""
+        score = self._scores.get(i, 0) + self._context_score(i)
+        if i in self._named_lines:
             score += self._best * PLACE // 100
         return score * self._percent(i) // 100 + self._documents[i].percent
 
     def piece(self, i: int, span: PieceSpan) -> int:
-        """What a piece of document ``i`` is worth, alone."""
-        return self._weighed(i, span, self._matching(i, span), 1)
+        """Return the worth of a piece of document ``i``, ignoring its neighbours."""
+        return self._piece_worth(i, span, self._piece_match(i, span), 1)
 
-    def _matching(self, i: int, span: PieceSpan) -> int:
-        """How well the words of a piece, its names and its path match."""
+    def _piece_match(self, i: int, span: PieceSpan) -> int:
+        """Return the match of a piece by its words, names and path."""
         names: Counter[int] = Counter()
         for name, times in ((span.names, 2), (span.within, 1)):
             for word, often in self._lexical.in_names(name).items():
                 names[word] += often * times
-        body = self._match(i).between(span.start, span.end)
+        body = self._scan(i).between(span.start, span.end)
         return self._lexical.score(body, names, self._paths.get(i, {}), span.end - span.start, WINDOW, PIECE)
 
-    def _weighed(self, i: int, span: PieceSpan, match: int, pieces: int) -> int:
-        """What a piece that matches so well is worth, in a document of so many pieces."""
+    def _piece_worth(self, i: int, span: PieceSpan, match: int, pieces: int) -> int:
+        """Return the worth of a piece from its match and the number of pieces in its document."""
         share = DOCUMENT if span.first else DOCUMENT * (100 + FIRST) // 100
         share += SMALL * 100 // isqrt(pieces * 10_000)
-        score = match + self._scores.get(i, 0) * share // 100 + self._around(i)
-        score += self._best * self._named(span) // 100
-        lines = self._places.get(i)
+        score = match + self._scores.get(i, 0) * share // 100 + self._context_score(i)
+        score += self._best * self._symbol_bonus(span) // 100
+        lines = self._named_lines.get(i)
         if lines is not None:
             score += self._best * PLACE // 100
             if any(span.first < line <= span.last for line in lines):
                 score += self._best * LINE // 100
         return score * self._percent(i) // 100 + self._documents[i].percent
 
-    def _named(self, span: PieceSpan) -> int:
-        """What the symbols that the query names say of a piece that defines them, or is inside of them."""
+    def _symbol_bonus(self, span: PieceSpan) -> int:
+        """Return the bonus of a piece that defines a symbol of the query, or is inside of one."""
         symbols = self._query.symbols
         own = max((symbols.get(name, 0) for name in span.names), default=0)
         around = max((symbols.get(name, 0) for name in span.within), default=0)
         return own * SYMBOL + around * ENCLOSING_SYMBOL
 
     def pieces(self, pieces: Sequence[tuple[int, PieceSpan]]) -> list[int]:
-        """What each of these pieces is worth, given with the numbers of their documents.
+        """Return the worth of each piece. Each is given with the number of its document.
 
-        All pieces of a document follow each other. A piece next to one that matches is worth more than alone.
+        All pieces of a document are consecutive. A piece next to a match is worth more than alone.
         """
-        matches = [self._matching(i, span) for i, span in pieces]
+        matches = [self._piece_match(i, span) for i, span in pieces]
         number = Counter(i for i, _ in pieces)
         worths = []
         for n, (i, span) in enumerate(pieces):
             beside = [m for m in (n - 1, n + 1) if 0 <= m < len(pieces) and pieces[m][0] == i]
             near = max((matches[m] for m in beside), default=0) * NEIGHBOUR // 100
-            worths.append(self._weighed(i, span, matches[n] + near, number[i]))
+            worths.append(self._piece_worth(i, span, matches[n] + near, number[i]))
         return worths
 
-    def _match(self, i: int) -> Match:
-        if i not in self._matches:
-            self._matches[i] = self._lexical.scan(self._documents[i].data)
-        return self._matches[i]
+    def _scan(self, i: int) -> Match:
+        if i not in self._scans:
+            self._scans[i] = self._lexical.scan(self._documents[i].data)
+        return self._scans[i]
 
-    def _around(self, i: int) -> int:
-        """What the folder of document ``i`` and its standing say, whatever is in it."""
+    def _context_score(self, i: int) -> int:
+        """Return the score of document ``i`` from its folder and its standing."""
         score = self._folders.get(_folder(self._documents[i].path), 0) * FOLDER // 100
-        if self._standing:
-            score += self._best * STANDING * self._standing[i] // (100 * self._most_standing)
+        if self._shares:
+            score += self._best * STANDING * self._shares[i] // (100 * self._max_share)
         return score
 
-    def _of_tests(self) -> dict[int, int]:
-        """What the match of a test says of the document that it tests, by their names; and the other way."""
+    def _test_scores(self) -> dict[int, int]:
+        """Score documents by the match of their tests, and tests by the tested documents, paired by name."""
         tested: dict[str, list[int]] = {}
         tests: list[tuple[int, str]] = []
         for i, document in enumerate(self._documents):
@@ -228,8 +231,8 @@ class Relevance:
                 found[i] = max(found.get(i, 0), self._scores.get(j, 0) * OF_TESTED // 100)
         return found
 
-    def _of_folders(self) -> dict[str, int]:
-        """What the documents of each folder match, on average of the best."""
+    def _folder_scores(self) -> dict[str, int]:
+        """Return the average match of the best documents of each folder."""
         found: dict[str, list[int]] = {}
         for i, document in enumerate(self._documents):
             score = self._scores.get(i, 0) * document.percent // 100
@@ -239,16 +242,16 @@ class Relevance:
 
     def _percent(self, i: int) -> int:
         percent = self._documents[i].percent
-        return max(percent, NAMED_PRIOR) if i in self._places else percent
+        return max(percent, NAMED_PRIOR) if i in self._named_lines else percent
 
     def _in_path(self, path: str) -> Counter[int]:
-        return self._lexical.in_names(path.split("/")[-_STEPS:])
+        return self._lexical.in_names(path.split("/")[-_PATH_COMPONENTS:])
 
-    def _placed(self) -> dict[int, tuple[int, ...]]:
-        """The documents that the query names, with the lines of each.
+    def _named_documents(self) -> dict[int, tuple[int, ...]]:
+        """Return the documents that the query names, with the lines of each.
 
-        A path may be the end of a document's, or end with it, as that of an installed copy does; then the
-        longest such document is meant: not every ``index.js`` in ``x/index.js``.
+        The path in the query may be a suffix of a document's path. Or it may end with one, like the path of
+        an installed copy; then only the document with the longest path matches, not every ``index.js``.
         """
         found: dict[int, tuple[int, ...]] = {}
         for place in self._query.places:

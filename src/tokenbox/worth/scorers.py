@@ -1,7 +1,7 @@
-"""Scorers of the user's own: embeddings, rerankers, rules. They say what texts are worth to a query.
+"""User-defined scorers, such as embeddings, rerankers or rules, for the worth of texts to a query.
 
-A scorer is a function of (query, texts) that returns a number for each text; it is given as such, as the name
-of an entry point of ``tokenbox.scorers``, or as ``module:function``.
+A scorer is a function of (query, texts) that returns a number for each text. It is given as a function, as
+the name of an entry point of ``tokenbox.scorers``, or as ``module:function``.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class ScorerProblem(TokenboxError):
 
 
 class Scorer(Protocol):
-    """What a user writes. The same texts must get the same numbers."""
+    """A user's scorer. It must be deterministic."""
 
     def __call__(self, query: str, texts: Sequence[str], /) -> Sequence[float]:
-        """A finite number for each text, the larger the better; zero and less is nothing."""
+        """Return a finite number for each text, the larger the better. Zero or less is irrelevant."""
         ...
 
 
 class Worth(Protocol):
-    """What documents and their pieces are worth."""
+    """The worth of documents and their pieces."""
 
     def document(self, i: int, /) -> int: ...
 
@@ -44,9 +44,9 @@ class Worth(Protocol):
 
 
 class Scored:
-    """The worth of pieces by a user's scorer; documents are ordered by ``base``.
+    """The worth of pieces by a user's scorer. Documents are ordered by ``base``.
 
-    A piece is given with its path as its first line.
+    The text of a piece begins with a line with its path.
     """
 
     def __init__(self, base: Worth, scorer: Scorer, query: str, documents: Sequence[Document]) -> None:
@@ -67,13 +67,13 @@ class Scored:
 
 
 def scores(scorer: Scorer, query: str, texts: Sequence[str]) -> list[Fraction]:
-    """What the scorer says of each text. Raises :class:`ScorerProblem`."""
+    """Call the scorer and check its result. Raises :class:`ScorerProblem`."""
     try:
         found = [Fraction(score) for score in scorer(query, texts)]
     except Exception as error:
         raise ScorerProblem(
             f"the scorer failed on {len(texts):,} texts: {type(error).__name__}: {error}. "
-            "It returns a finite number for each text."
+            "A scorer must return a finite number for each text."
         ) from error
     if len(found) != len(texts):
         raise ScorerProblem(f"the scorer returned {len(found):,} numbers for {len(texts):,} texts.")
@@ -81,7 +81,7 @@ def scores(scorer: Scorer, query: str, texts: Sequence[str]) -> list[Fraction]:
 
 
 def scorer_of(value: object) -> Scorer:
-    """The scorer that ``value`` is or names. Raises :class:`ScorerProblem` and ``CodeNotAllowed``."""
+    """Return the scorer from a function or a name. Raises :class:`ScorerProblem` and ``CodeNotAllowed``."""
     found = _loaded(value) if isinstance(value, str) else value
     if not callable(found):
         raise ScorerProblem(f"a scorer is a function of (query, texts), not {found!r:.60}.")
@@ -92,13 +92,13 @@ def _loaded(name: str) -> object:
     found = named_code.load(name, GROUP, lambda why: ScorerProblem(f"the scorer {why}", scorer=name))
     if found is None:
         raise ScorerProblem(
-            f"no scorer is called {name!r}. Name a function of yours as module:function.", scorer=name
+            f"no scorer is called {name!r}. Name your own function as module:function.", scorer=name
         )
     return found
 
 
 def scorer_name(value: Scorer | str) -> str:
-    """What a record calls the scorer."""
+    """Return the name of the scorer for a record."""
     if isinstance(value, str):
         return value
     return f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', type(value).__name__)}"

@@ -1,11 +1,12 @@
-"""What is referred to: what a definition is worth without a query, by how many texts mention its name.
+"""Worth without a query: the standing of a definition is the number of texts that mention its name.
 
-Definitions are found by how a line begins, in any language, so that nothing has to be parsed.
+Definitions in any language are recognized by the beginning of a line, without a parser.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from math import isqrt
 from typing import TYPE_CHECKING
 
 import re2
@@ -15,91 +16,142 @@ from tokenbox.worth.fixed import SCALE, log2
 from tokenbox.worth.lexical import identifiers
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from tokenbox.worth.documents import Document, PieceSpan
 
 _MODIFIERS = (
-    rb"export|default|pub(?:\([a-z]+\))?|public|private|protected|internal|static|final|abstract|async|sealed|open"
-    rb"|override|virtual|inline|const|unsafe|extern|partial|data|local"
+    rb"export|default|declare|pub(?:\([a-z]+\))?|public|private|protected|internal|fileprivate|static|final"
+    rb"|abstract|async|sealed|open|override|virtual|inline|const|unsafe|extern(?: \"[^\"\n]*\")?|partial|data"
+    rb"|local|readonly|ref|case|implicit|lazy|inner|value|annotation|actual|expect|infix|operator|suspend"
+    rb"|tailrec|indirect|strictfp|@\w[\w.]*(?:\([^()\n]*\))?"
 )
-_KEYWORDS = (
-    rb"def|class|func|fn|function|struct|enum|trait|interface|type|impl|mod|module|macro_rules!|object|protocol"
-    rb"|record|union|typedef|namespace|val|var|let|const|fun|extension|actor|defmodule|defp?|sub"
+_TYPES = (
+    rb"(?:enum |record |fun )?(?:class|struct|interface)|enum|trait|mod|module|protocol|record|union"
+    rb"|macro_rules!|actor|defmodule|defprotocol"
 )
+_FUNCTIONS = rb"def|func|fn|function|fun|sub|val|var|let|const|defp?|macro"
+_BEFORE = rb"(?:(?:" + _MODIFIERS + rb") +)*"
+# A name after its qualifiers: Elixir's ``A.B``, C++'s ``A::B``, Lua's ``a:b``.
+_NAME = rb"(?:[A-Za-z_]\w*(?:\.|::?))*([A-Za-z_]\w{2,})"
+# After the name of a type: not the name of a variable or function, nor the end of a forward declaration.
+_OPENS = (
+    rb"(?:[ \t]*(?:[{(:<#\[=|]|/[/*]|\r?$)|[ \t]+(?:extends|implements|where|is|with|derives|final|for|do)\b)"
+)
+# In C#, ``object`` is the type of a method.
+_OBJECT_OPENS = rb"(?:[ \t]*(?:[{:]|\r?$)|[ \t]+(?:extends|with)\b)"
+_TYPE_PARAMETERS = rb"(?:<[^>\n]*> *)?(?:[A-Z]\w*<[^>\n]*>\.)?"
+# Types anywhere; functions, variables and constants only at the beginning of a line: no members.
 _DEFINES = re2.compile(
-    rb"(?m)^[ \t]*(?:(?:"
-    + _MODIFIERS
-    + rb") +)*(?:"
-    + _KEYWORDS
-    + rb")\*? +(?:\([^)\n]*\) *)?(?:self\.)?([A-Za-z_]\w{2,})"
-    rb"|^[A-Za-z_][\w *]*[ *]([A-Za-z_]\w{2,})\([^;\n]*$"
+    b"(?m)"
+    + b"|".join(
+        [
+            rb"^[ \t]*" + _BEFORE + b"(?:" + _TYPES + b") +(?:[A-Z][A-Z0-9]*_[A-Z0-9_]+ +)?" + _NAME + _OPENS,
+            rb"^[ \t]*" + _BEFORE + b"object +" + _NAME + _OBJECT_OPENS,
+            rb"^[ \t]*" + _BEFORE + b"(?:type|typealias|newtype) +" + _NAME,
+            b"^" + _BEFORE + b"(?:" + _FUNCTIONS + rb")\*? +" + _TYPE_PARAMETERS + _NAME,
+            # C: functions, also with the name at the beginning of a line; macros; types.
+            rb"^[A-Za-z_][\w *:<>,&]*[ *&](?:\w+::)*([A-Za-z_]\w{2,}) ?\([^;\n]*$",
+            rb"^([A-Za-z_]\w{2,}) ?\([^;\n]*\n(?:[ \t][^\n]*\n)*\{",
+            rb"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w{2,})",
+            rb"^typedef [^;{\n]*[ *]([A-Za-z_]\w{2,});",
+            rb"^\} *\*?([A-Za-z_]\w{2,});",
+        ]
+    )
 )
-# A name that more than this many texts define says nothing about any of them.
+_MEMBERS = re2.compile(
+    rb"(?m)^[ \t]*" + _BEFORE + b"(?:" + _FUNCTIONS + rb")\*? +(?:\([^)\n]*\) *)?(?:self\.)?([A-Za-z_]\w{2,})"
+)
+# A name that more than this many texts define is not specific to any of them.
 _COMMON = 6
 _PARTS = 24
+# The worth of a name in percent: of a prototype in a header; of a member, whose namesakes in other types are
+# mentioned as well; of a single word in lower case, which is often a variable.
+_PROTOTYPE, _MEMBER, _WORD = 60, 33, 60
+_HEADERS = (".h", ".hh", ".hpp", ".hxx", ".d.ts", ".pyi")
+_QUALIFIER = re2.compile(rb".*[.:]")
+_IS_WORD = re2.compile(rb"[a-z]+")
+# A source file that mentions a name counts as much as this many tests.
+_SOURCE_MENTION = 4
+# The languages whose files mention each other's names, by extension.
+_FAMILIES = {
+    extension: family[0]
+    for family in (
+        ("c", "h", "cc", "cpp", "cxx", "hh", "hpp", "hxx", "m", "mm", "inl"),
+        ("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts", "vue", "svelte"),
+        ("java", "kt", "kts", "scala", "groovy"),
+        ("ex", "exs"),
+        ("py", "pyi", "pyx"),
+    )
+    for extension in family
+}
 
 
 class Standing:
-    """The worth of documents and of their pieces without a query; the same calls as ``Relevance``.
+    """The worth of documents and of their pieces without a query, with the interface of ``Relevance``.
 
-    ``found``: the identifiers of each document, where they are known.
+    ``found``: the identifiers of each document, if they are known.
     """
 
     def __init__(
-        self, documents: Sequence[Document], found: Iterable[Collection[bytes]] | None = None
+        self, documents: Sequence[Document], found: Iterable[Mapping[bytes, int]] | None = None
     ) -> None:
         self._documents = documents
-        mentioned: Counter[bytes] = Counter()
+        self._family = [_family(document.path) for document in documents]
+        mentioned: dict[str, Counter[bytes]] = {family: Counter() for family in self._family}
+        tested: dict[str, Counter[bytes]] = {family: Counter() for family in self._family}
         defined: Counter[bytes] = Counter()
         own: list[Sequence[bytes]] = []
         if found is None:
             found = (identifiers(document.data) for document in documents)
-        for document, known in zip(documents, found, strict=True):
-            # A page that mentions a name does not use it.
+        for document, family, known in zip(documents, self._family, found, strict=True):
+            # Documentation that mentions a name does not use it.
             names = [] if document.role is DocumentRole.OTHER else _defines(document)
-            if document.role is not DocumentRole.OTHER:
-                mentioned.update(list(known))
-                # What tests define stands for nothing that they use.
-                defined.update(names if document.role is DocumentRole.SOURCE else ())
+            if document.role is DocumentRole.SOURCE:
+                mentioned[family].update(known.keys())
+                defined.update(names)
+            elif document.role is DocumentRole.TEST:
+                # A name that a test defines is not the one that the source defines.
+                tested[family].update(known.keys() - set(names))
             own.append(names)
-        self._mentioned = mentioned
-        """How many documents mention each name, pages left out."""
+        self._mentioned, self._tested = mentioned, tested
+        """For each family of languages, the number of source files and of tests that mention each name."""
         self._defined = defined
         self._by_pieces: Counter[bytes] = Counter()
-        self._files = [self._of_names(names) for names in own]
+        self._own = [frozenset(names) for names in own]
+        self._files = [self._of_names(i, names) for i, names in enumerate(own)]
 
     def document(self, i: int) -> int:
-        """What document ``i`` is worth: the names it defines, by who mentions them."""
+        """Return the worth of document ``i``: by mentions of the names that it defines."""
         document = self._documents[i]
         return (self._files[i] + SCALE) * document.percent // 100
 
     @property
     def shares(self) -> list[int]:
-        """For each document, the logarithm of its standing: what it is worth beside a query."""
+        """The logarithm of each document's standing, to combine with a query."""
         return [log2(standing + SCALE, SCALE) for standing in self._files]
 
-    def _of_names(self, names: Iterable[bytes]) -> int:
-        """A text that defines one name that all others use is worth as much as one that defines many."""
-        found = sorted(map(self._name, names), reverse=True)[:_PARTS]
+    def _of_names(self, i: int, names: Iterable[bytes]) -> int:
+        """Return the worth of the names: one name that all texts use counts as much as many names."""
+        found = sorted((self._name(i, name) for name in names), reverse=True)[:_PARTS]
         return found[0] * _PARTS // 4 + sum(found) // 2 if found else 0
 
     def piece(self, i: int, span: PieceSpan, known: Collection[str] = ()) -> int:
-        """What a piece of document ``i`` is worth. ``known`` names count no more than what encloses it."""
+        """Return the worth of a piece of document ``i``. ``known`` names count like enclosing names."""
         document = self._documents[i]
-        # What a test defines is mentioned by tests, or is a namesake of what source defines.
+        # A name that a test defines is mentioned only by tests, or is also defined in the source.
         is_source = document.role is DocumentRole.SOURCE
-        best = self._best(name for name in span.names if name not in known) if is_source else 0
-        enclosing = self._best([*span.within, *known] if known else span.within)
-        # Without a name, what stands first says most.
+        best = self._best(i, (name for name in span.names if name not in known)) if is_source else 0
+        enclosing = self._best(i, [*span.within, *known] if known else span.within)
+        # Among pieces without names, the first is worth most.
         score = best + enclosing // 8 + SCALE * 2 // (2 + span.first // 40) + self._files[i] // (4 * _PARTS)
         return score * document.percent // 100 + 1
 
     def pieces(self, pieces: Sequence[tuple[int, PieceSpan]]) -> list[int]:
-        """What each of these pieces is worth, given with the numbers of their documents.
+        """Return the worth of each piece. Each is given with the number of its document.
 
-        A name counts where its document defines it first: overloads say little more. Where a syntax tree says
-        what is defined, it knows more definitions than how a line begins.
+        A name counts only where its document first defines it: overloads add little. The pieces' names come
+        from a syntax tree if possible, which finds the members of types as well.
         """
         found = {
             (i, name)
@@ -116,15 +168,37 @@ class Standing:
             before.update(span.names)
         return worths
 
-    def _best(self, names: Iterable[str]) -> int:
-        return max((self._name(name.encode("utf-8", "surrogateescape")) for name in names), default=0)
+    def _best(self, i: int, names: Iterable[str]) -> int:
+        """Return the worth of the best of these names in document ``i``."""
+        own, path = self._own[i], self._documents[i].path
+        best = 0
+        for text in names:
+            name = _QUALIFIER.sub(b"", text.encode("utf-8", "surrogateescape"))
+            percent = 100 if name in own else _MEMBER
+            if percent == _MEMBER and name in self._defined and path.endswith(_HEADERS):
+                percent = _PROTOTYPE
+            best = max(best, self._name(i, name) * percent // 100)
+        return best
 
-    def _name(self, name: bytes) -> int:
-        mentioned = self._mentioned[name]
-        if mentioned <= 1 or name.startswith(b"__"):
+    def _name(self, i: int, name: bytes) -> int:
+        """Return the worth of a name that document ``i`` defines.
+
+        It grows with the root of the number of mentions, so that one name does not outweigh all others.
+        """
+        family = self._family[i]
+        mentions = self._mentioned[family][name] * _SOURCE_MENTION + self._tested[family][name]
+        mentions -= _SOURCE_MENTION  # by the document itself
+        if mentions <= 0 or name.startswith(b"__"):
             return 0
-        defined = max(1, self._defined[name], self._by_pieces[name])
-        return SCALE * (mentioned - 1) // defined**2 // 4 if defined <= _COMMON else 0
+        defined = max(1, self._defined[name] or self._by_pieces[name])
+        percent = _WORD if _IS_WORD.fullmatch(name) else 100
+        worth = isqrt(SCALE * SCALE * mentions // _SOURCE_MENTION) * percent // 100
+        return worth // defined if defined <= _COMMON else 0
+
+
+def _family(path: str) -> str:
+    extension = path.rpartition(".")[2]
+    return _FAMILIES.get(extension, extension)
 
 
 def _defines(document: Document) -> Sequence[bytes]:
@@ -132,5 +206,10 @@ def _defines(document: Document) -> Sequence[bytes]:
 
 
 def defined_in(data: bytes) -> list[bytes]:
-    """The names that a text defines, each once."""
-    return list(dict.fromkeys(match[1] or match[2] for match in _DEFINES.finditer(data)))
+    """Return the distinct names that a text defines, without the members of types."""
+    return list(dict.fromkeys(match[match.lastindex or 0] for match in _DEFINES.finditer(data)))
+
+
+def defined_with_members(data: bytes) -> set[bytes]:
+    """Return the names that a text defines, with the functions in types."""
+    return {*defined_in(data), *(match[1] for match in _MEMBERS.finditer(data))}

@@ -1,4 +1,4 @@
-"""Words as they are compared: split at case and underscores, in lower case, without endings."""
+"""Splitting and stemming of words: split at case and underscores, in lower case, without endings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 from tokenbox.characters import known, lower
 
 _WORD = re.compile(r"[A-Z]{2,}(?=s(?![a-z])|v[0-9])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
-# What says nothing about code.
+# Words that are not specific to any text.
 STOP_WORDS = frozenset(
     """
     fix fixes fixed
@@ -18,20 +18,20 @@ STOP_WORDS = frozenset(
     one only or other our out over own please s same she should so some such t than that the their them
     then there these they this those through to too under until up upon us very was way we were what
     when where which while who whom why will with would you your http https www com org co
-    """.split()  # noqa: SIM905  # read by people
+    """.split()  # noqa: SIM905  # words read best as text
 )
-_SHORTEST = 3
+_MIN_LENGTH = 3
 
 
 def split(text: str) -> list[str]:
-    """The words of a text or an identifier, in lower case: ``lowWaterMark`` is low, water, mark."""
+    """Split a text or an identifier into words, in lower case: ``lowWaterMark`` is low, water, mark."""
     return [lower(word) for word in _WORD.findall(known(text))]
 
 
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """The word without its ending, lightly: a prefix of the word, but for a last ``i`` for ``y``."""
-    if len(word) <= _SHORTEST or not word.isascii():
+    """Stem a word lightly: return a prefix of the word, with a final ``y`` as ``i``."""
+    if len(word) <= _MIN_LENGTH or not word.isascii():
         return word
     if word.endswith("ies") and len(word) > 4:  # noqa: PLR2004  # not "dies"
         word = word[:-2]
@@ -50,11 +50,11 @@ def stem(word: str) -> str:
     ):
         if word.endswith(ending) and len(word) - len(ending) >= left:
             word = word[: -len(ending)]
-            if len(word) > _SHORTEST and word[-1] == word[-2] and word[-1] not in "ls":
+            if len(word) > _MIN_LENGTH and word[-1] == word[-2] and word[-1] not in "ls":
                 word = word[:-1]
             break
     for ending in ("ate", "ize", "ise", "at", "iz", "e"):
-        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST:
+        if word.endswith(ending) and len(word) - len(ending) >= _MIN_LENGTH:
             word = word[: -len(ending)]
             break
     return f"{word[:-1]}i" if word.endswith("y") else word

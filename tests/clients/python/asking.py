@@ -1,4 +1,4 @@
-"""What every client asks, and how it reports: one JSON object on standard output."""
+"""The requests that every client sends; ``report`` prints the results as a JSON object."""
 
 import json
 import sys
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 QUESTION = "What is the weather in Paris?"
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": QUESTION}]
-# More than any window of the tests' servers.
+# Larger than every context window of the tests' servers.
 LONG = [{"role": "user", "content": "word " * 9000}]
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 ABOUT = "The weather in a city."

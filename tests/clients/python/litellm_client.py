@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 from asking import LONG, MESSAGES, TOOL, report
 
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # its table of models is not downloaded
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # do not download its table of models
 
 import litellm
 

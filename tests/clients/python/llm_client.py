@@ -1,4 +1,4 @@
-"""Simon Willison's llm: ``llm_client.py URL MODEL``, with the model in its own file of models."""
+"""Simon Willison's llm: ``llm_client.py URL MODEL``, with the model in its configuration file."""
 
 import os
 import tempfile
@@ -10,11 +10,11 @@ from asking import LONG, QUESTION, report
 FOLDER = tempfile.mkdtemp()
 os.environ["LLM_USER_PATH"] = FOLDER
 
-import llm  # it reads the folder when it is imported
+import llm  # reads LLM_USER_PATH on import
 
 
 def get_weather(city: str) -> str:
-    """The weather in a city."""
+    """Return the weather in a city."""
     return f"Sunny in {city}."
 
 

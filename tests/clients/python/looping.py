@@ -1,4 +1,4 @@
-"""What the agents of all frameworks do: read pages with a tool, each of them long, and report as JSON."""
+"""The task of the agents of all frameworks: read long pages with a tool, and report results as JSON."""
 
 import json
 import sys
@@ -15,12 +15,12 @@ SYSTEM = "You read pages. Be brief."
 
 
 def page(number: int) -> str:
-    """A page of a book."""
+    """Return a page of a book."""
     return f"Page {number}. " + "It was a dark and stormy night; the rain fell in torrents. " * 25
 
 
 def report(agents: dict[str, Callable[[str], Any]]) -> None:
-    """Run each agent against an address of its own: what it said, or which error it raised."""
+    """Run each agent with its own base URL; report its result, or the error that it raised."""
     url = sys.argv[1]
     facts: dict[str, Any] = {}
     for name, run in agents.items():

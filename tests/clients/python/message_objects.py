@@ -1,4 +1,4 @@
-"""Message objects of six libraries through tokenbox: what is read, and that the same objects come back."""
+"""Message objects of six libraries: tokenbox reads them, and ``fit`` returns the same objects."""
 
 import json
 import sys
@@ -145,7 +145,7 @@ QUESTION = {"role": "user", "content": "Weather in Paris?"}
 USED = anthropic.ToolUseBlock(type="tool_use", id="a", name="weather", input={"city": "Paris"})
 RESULT = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "18"}]}
 
-# What people put together from answers, and parts of each library that are no plain text: calls and texts.
+# Messages built from responses, and parts that are not plain text: items, names of calls, texts.
 SHAPES = {
     "anthropic: an answer's blocks in a message": (
         [
@@ -257,7 +257,7 @@ for name, items in CONVERSATIONS.items():
         "reasoning": [message.reasoning for message in messages if message.reasoning],
         "same_objects": all(a is b for a, b in zip(fitted.messages, items, strict=True)),
         "evicted_some": 2 <= len(small.messages) < len(longer) and small.total <= 250,
-        "kept_are_given": all(any(m is given for given in longer) for m in small.messages),
+        "kept_are_given": all(any(m is item for item in longer) for m in small.messages),
     }
 for name, (items, calls, texts) in SHAPES.items():
     messages = [message for item in read_items(items) for message in item.messages]

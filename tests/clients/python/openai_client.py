@@ -8,7 +8,7 @@ def run(url: str, model: str) -> dict[str, object]:
     client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=2)
     asked = {"model": model, "messages": MESSAGES, "max_tokens": 8}
     answer = client.chat.completions.create(**asked)
-    # A plain loop, as most programs have it, and the package's own helper.
+    # A stream with usage, and a plain loop over a stream, as in most programs.
     chunks = list(
         client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True})
     )
@@ -40,7 +40,7 @@ def run(url: str, model: str) -> dict[str, object]:
 
 
 def helped(client: openai.OpenAI, model: str) -> str:
-    """The package's own reader of such streams; llama.cpp's do not have all that it asks for."""
+    """Read a stream with the package's helper, which fails with llama.cpp's incomplete events."""
     try:
         with client.responses.stream(model=model, input="Hello", max_output_tokens=16) as stream:
             return stream.get_final_response().output_text

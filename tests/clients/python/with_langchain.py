@@ -1,4 +1,4 @@
-"""LangChain's agent, which is LangGraph's, with and without ``FitMiddleware``: ``with_langchain.py URL``."""
+"""LangChain's agent (of LangGraph) with and without ``FitMiddleware``: ``with_langchain.py URL``."""
 
 import asyncio
 
@@ -28,7 +28,7 @@ ASKED = {"messages": [{"role": "user", "content": QUESTION}]}
 
 def said(state):
     results = [m for m in state["messages"] if isinstance(m, ToolMessage)]
-    assert all(m.content == page(n) for n, m in enumerate(results, 1))  # the state keeps all
+    assert all(m.content == page(n) for n, m in enumerate(results, 1))  # the state keeps all messages
     return [state["messages"][-1].content, len(results)]
 
 

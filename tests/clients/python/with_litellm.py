@@ -55,7 +55,7 @@ def fitted(url):
             for call in message.tool_calls:
                 text = page(json.loads(call.function.arguments)["number"])
                 messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
-        for _ in range(500):  # LiteLLM tells its callbacks a little later
+        for _ in range(500):  # LiteLLM calls its callbacks a little later
             if len(calls) > rounds:
                 break
             await asyncio.sleep(0.02)

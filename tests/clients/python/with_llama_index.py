@@ -1,4 +1,4 @@
-"""LlamaIndex' agent with its own memory and with ``FitMemory``: ``with_llama_index.py URL``."""
+"""LlamaIndex's agent with its own memory and with ``FitMemory``: ``with_llama_index.py URL``."""
 
 import asyncio
 
@@ -31,12 +31,12 @@ def run(url, memory):
 
     answer = asyncio.run(talk())
     asked = [m for m in memory.get_all() if m.role == "user"]
-    assert len(asked) == TURNS  # the memory keeps all
+    assert len(asked) == TURNS  # the memory keeps all messages
     return [answer, len(asked)]
 
 
 def fitted(url):
-    # The schema of the tool, the system prompt and the rounds of a run count beside what a memory holds.
+    # The schema of the tool, the system prompt and the rounds of a run need room beside the memory.
     return run(url, FitMemory.from_defaults(budget=BUDGET - 300, model=MODEL))
 
 

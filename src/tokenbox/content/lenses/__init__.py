@@ -1,4 +1,4 @@
-"""Lenses: the compression strategies of sections. ``parse_pipeline("squeeze |> head(lines=40)")``."""
+"""Lenses: compression strategies for sections. ``parse_pipeline("squeeze |> head(lines=40)")``."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""The definitions in a source file: names, signatures, bodies and what is inside, by tree-sitter.
+"""The definitions in a source file: names, signatures, bodies and nested definitions, by tree-sitter.
 
-One set of rules serves every grammar, because grammars name their nodes alike: ``class_declaration``,
-``method_definition``, ``enum_variant``. A node is
+One set of rules serves every grammar, because grammars use similar names for their nodes:
+``class_declaration``, ``method_definition``, ``enum_variant``. A node is
 
-* a *container* (class, struct, interface, namespace ...): its members are definitions of their own;
-* a *function*: its body is one run of statements;
-* a *member* (field, constant, enum member, type alias ...): it has no body of its own.
+* a *container* (class, struct, interface, namespace ...): its members are definitions too;
+* a *function*: its body is a sequence of statements;
+* a *member* (field, constant, enum member, type alias ...): it has no body.
 
-A node with a syntax error inside is read as far as it can be; the rest of the file is not affected.
-Positions are bytes of the source.
+A node with a syntax error is read as far as possible; the rest of the file is not affected. Positions are
+byte offsets in the source.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class DefinitionRole(Enum):
-    """What a definition is."""
+    """The kind of a definition."""
 
     CONTAINER = auto()
     FUNCTION = auto()
@@ -42,7 +42,7 @@ class DefinitionRole(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A definition. ``first <= start < body <= last``: its comment, itself, its body, its end."""
+    """A definition. ``first <= start < body <= last``: the starts of its comment, code and body; its end."""
 
     name: str
     role: DefinitionRole
@@ -54,7 +54,7 @@ class Definition:
     inside: tuple[Definition, ...] = ()
 
 
-# The words that begin the name of a node's type, and what such a node is.
+# Patterns of node types, for each kind of definition.
 _CONTAINER = re.compile(
     r"(?:abstract_)?(?:class|interface|enum|struct|union|record|trait|object|protocol|namespace|module|mod|impl"
     r"|companion|internal_module|foreign_mod|annotation_type|extension|package_object|given|file_scoped_namespace"
@@ -72,128 +72,75 @@ _MEMBER = re.compile(
     r"|declaration|property_declaration|preproc_def|preproc_function_def|enumerator|signature|const_element"
     r"|type_definition|using_alias|create_\w+|associated_type|macro_invocation|column_definition|event_field_declaration"
 )
-# Nodes that are not definitions, wherever they are.
+# Nodes that are never definitions.
 _SKIPPED = re.compile(
     r"import|include|package|use_decl|using_directive|namespace_use|extern_alias|export_clause|access_specifier"
     r"|preproc_(?:include|call|ifdef_name)|decorator|attribute|empty_statement|hash_bang|php_tag|header|modifiers?$"
     r"|shebang|open_module|package_clause"
 )
-# Nodes that only hold others.
+# Nodes without a meaning of their own: their children are read in their place.
 _TRANSPARENT = frozenset(
-    {
-        *(
-            "preproc_if",
-            "preproc_ifdef",
-            "preproc_else",
-            "preproc_elif",
-            "preproc_elifdef",
-            "linkage_specification",
-        ),
-        *(
-            "declaration_list",
-            "ERROR",
-            "if_statement",
-            "try_statement",
-            "else_clause",
-            "except_clause",
-            "with_statement",
-        ),
-        *(
-            "finally_clause",
-            "block",
-            "statement",
-            "enum_body_declarations",
-            "config_file",
-            "body",
-            "implementation_definition",
-        ),
-        *("declarations", "source", "field_declaration_list", "class_member", "statements"),
-    }
+    """
+    preproc_if preproc_ifdef preproc_else preproc_elif preproc_elifdef linkage_specification
+    declaration_list ERROR if_statement try_statement else_clause except_clause with_statement
+    finally_clause block statement enum_body_declarations config_file body implementation_definition
+    declarations source field_declaration_list class_member statements
+    """.split()  # noqa: SIM905  # names read best as words
 )
+# Nodes around the node that is defined, such as an export or an assignment.
 _WRAPPERS = frozenset(
-    {
-        *(
-            "decorated_definition",
-            "export_statement",
-            "ambient_declaration",
-            "template_declaration",
-            "expression_statement",
-        ),
-        *(
-            "lexical_declaration",
-            "variable_declaration",
-            "type_declaration",
-            "type_definition",
-            "declaration",
-        ),
-        *(
-            "field_definition",
-            "public_field_definition",
-            "property_declaration",
-            "assignment_expression",
-            "assignment",
-        ),
-        *(
-            "variable_declarator",
-            "type_spec",
-            "type_alias",
-            "pair",
-            "assignment_statement",
-            "field_declaration",
-        ),
-        *(
-            "expression_list",
-            "local_variable_declaration",
-            "local_declaration",
-            "type_alias_declaration",
-            "parenthesized_expression",
-        ),
-        *(
-            "const_declaration",
-            "global_statement",
-            "public_field_declaration",
-            "as_expression",
-            "satisfies_expression",
-        ),
-    }
+    """
+    decorated_definition export_statement ambient_declaration template_declaration expression_statement
+    lexical_declaration variable_declaration type_declaration type_definition declaration
+    field_definition public_field_definition property_declaration assignment_expression assignment
+    variable_declarator type_spec type_alias pair assignment_statement field_declaration
+    expression_list local_variable_declaration local_declaration type_alias_declaration
+    parenthesized_expression const_declaration global_statement public_field_declaration as_expression
+    satisfies_expression
+    """.split()  # noqa: SIM905
 )
+# Values whose type is a function, or a block of statements.
+_FUNCTION_VALUES = frozenset(
+    "function_expression arrow_function function do_block func_literal block".split()  # noqa: SIM905
+)
+_TYPE_LITERALS = frozenset(("struct_type", "interface_type", "object_type"))
 _BODY = re.compile(
     r".*_body$|body|block|.*_block$|.*declaration_list|enumerator_list|object_type|struct_type|interface_type"
     r"|enum_variant_list|compound_statement|implementation_definition|object"
 )
 _OBJECT = frozenset({"object", "table_constructor", "dictionary_literal"})
 _NAME_FIELDS = ("name", "declarator", "left", "key", "property", "pattern")
-# What holds the name beside a type (``int x`` in C#, ``int $x`` in PHP).
+# Nodes that contain the name next to a type (``int x`` in C#, ``int $x`` in PHP).
 _HOLDS_NAME = re.compile(r".*(?:declarator|_element)$")
 _NAMELIKE = re.compile(
     r".*(?:identifier|name|constant|word|selectors|dot_index_expression|member_expression|attribute|variable)$"
 )
 _COMMENT_MARKS = re.compile(r"^[\s/*#!;-]+|[\s*/-]+$")
-# Marks of XML and Javadoc comments that stand on lines of their own.
+# Tags of XML and Javadoc comments.
 _COMMENT_TAGS = re.compile(r"</?(?:summary|remarks|para|p)/?>")
 _MAX_DEPTH = 12
 _MAX_NAME = 120
-# A call with a function in it (``describe(...)``, ``define(...)``) is looked into from this many lines.
+# A call with a function as argument (``describe(...)``, ``define(...)``) is read if it has this many lines.
 _LONG_CALL = 30
 
 
 @cache
 def works(language: str) -> bool:
-    """Whether the grammar for ``language`` (a name or an alias) is installed."""
+    """Return whether the grammar of ``language`` (a name or an alias) is installed."""
     known = BY_NAME.get(language)
     return known is not None and all(find_spec(name) is not None for name in ("tree_sitter", known.module))
 
 
 @cache
 def grammar(language: Language) -> Grammar:
-    """The compiled grammar. Raises ``ImportError`` without the extra ``outline``."""
+    """Return the compiled grammar. Raises ``ImportError`` without the extra ``outline``."""
     import tree_sitter  # noqa: PLC0415  # an extra
 
     return tree_sitter.Language(getattr(import_module(language.module), language.factory)())
 
 
 def definitions(source: bytes, language: Language) -> tuple[Definition, ...]:
-    """The definitions in ``source``, in their order, members inside what they are members of."""
+    """Return the definitions in ``source``, in order, members inside their containers."""
     import tree_sitter  # noqa: PLC0415  # an extra
 
     root = tree_sitter.Parser(grammar(language)).parse(source).root_node
@@ -207,16 +154,16 @@ class _Reader:
         self._docstrings = docstrings
 
     def read(self, nodes: Iterable[Node], *, within: bool, depth: int) -> Iterator[Definition]:
-        """The definitions among ``nodes``.
+        """Yield the definitions among ``nodes``.
 
-        ``within``: inside a container, where all that is named is a member.
+        ``within``: the nodes are in a container, so every named node is a member.
         """
         comments: list[Node] = []
         row = -1
         for node in nodes:
             kind = node.type
             if "comment" in kind and node.start_point[0] == row:
-                continue  # it is about what is on its line
+                continue  # a comment at the end of a line belongs to that line
             row = node.end_point[0] - (node.end_point[1] == 0)
             if "comment" in kind:
                 if comments and node.start_point[0] > comments[-1].end_point[0] + 1:
@@ -232,7 +179,7 @@ class _Reader:
             if found is not None:
                 yield found
             elif kind in _TRANSPARENT and depth < _MAX_DEPTH:
-                yield from self.read(_held(node), within=within, depth=depth + 1)
+                yield from self.read(_inner_nodes(node), within=within, depth=depth + 1)
             comments = []
 
     def _definition(
@@ -248,7 +195,7 @@ class _Reader:
             role = DefinitionRole.CONTAINER if _rows(inner) > 1 else DefinitionRole.MEMBER
         elif body is not None and _FUNCTION.match(inner.type):
             role = DefinitionRole.FUNCTION
-        elif inner.type in ("struct_type", "interface_type", "object_type"):
+        elif inner.type in _TYPE_LITERALS:
             role = DefinitionRole.CONTAINER
         elif (call := _long_call(node)) is not None:
             return self._call(node, call, comments, depth)
@@ -268,7 +215,7 @@ class _Reader:
         return Definition(name, role, first, node.start_byte, _body_start(body), last, note, inside)
 
     def _call(self, node: Node, body: Node, comments: Sequence[Node], depth: int) -> Definition:
-        """A call whose last argument is a long function: a container of what is defined there."""
+        """Return a container for a call whose last argument is a long function."""
         inside = tuple(self.read(body.children, within=False, depth=depth + 1))
         first = self._start(node, comments)
         return Definition(
@@ -276,7 +223,7 @@ class _Reader:
         )
 
     def _start(self, node: Node, comments: Sequence[Node]) -> int:
-        """Where the comments right above begin, or else the node."""
+        """Return the start of the comments directly above the node, or else of the node."""
         start, row = node.start_byte, node.start_point[0]
         for comment in reversed(comments):
             if comment.end_point[0] + (comment.end_point[1] > 0) < row:
@@ -285,7 +232,7 @@ class _Reader:
         return start
 
     def _note(self, inner: Node, body: Node | None, comments: Sequence[Node]) -> str:
-        """The first line with words of what documents a definition."""
+        """Return the first non-empty line of the docstring or the comments of a definition."""
         if self._docstrings:
             return "" if body is None else self._docstring(body)
         row, above = inner.start_point[0], []
@@ -314,8 +261,8 @@ class _Reader:
         return next((line.strip() for line in lines if line.strip()), "")
 
 
-def _held(node: Node) -> Sequence[Node]:
-    """What is in a node that only holds others: the condition of an ``#if`` is not."""
+def _inner_nodes(node: Node) -> Sequence[Node]:
+    """Return the children of a transparent node, without the condition of an ``#if``."""
     if not node.type.startswith("preproc_"):
         return node.children
     condition = node.child_by_field_name("condition") or node.child_by_field_name("name")
@@ -323,7 +270,7 @@ def _held(node: Node) -> Sequence[Node]:
 
 
 def _unwrapped(node: Node) -> Node:
-    """What a statement defines: the class in an export, the function that is assigned to a name."""
+    """Return the node that a statement defines: the class in an export, the function in an assignment."""
     for _ in range(8):
         if node.type not in _WRAPPERS:
             return node
@@ -349,7 +296,7 @@ def _unwrapped(node: Node) -> Node:
 
 
 def _body(node: Node) -> Node | None:
-    if node.type in _OBJECT or node.type in ("struct_type", "interface_type", "object_type"):
+    if node.type in _OBJECT or node.type in _TYPE_LITERALS:
         return next((c for c in node.named_children if c.type == "field_declaration_list"), node)
     body = (
         node.child_by_field_name("body")
@@ -365,7 +312,7 @@ def _body(node: Node) -> Node | None:
 
 
 def _children(body: Node) -> list[Node]:
-    """What is in a body, with the comments that some grammars put before it."""
+    """Return the children of a body, with the comments that some grammars put before the body."""
     before: list[Node] = []
     node = body.prev_sibling
     while node is not None and "comment" in node.type:
@@ -375,7 +322,7 @@ def _children(body: Node) -> list[Node]:
 
 
 def _body_start(body: Node) -> int:
-    """Where a body starts, with the comments that some grammars put before it."""
+    """Return the start of a body, including the comments that some grammars put before it."""
     before = body.prev_sibling
     while before is not None and "comment" in before.type:
         body, before = before, before.prev_sibling
@@ -387,18 +334,11 @@ def _rows(node: Node) -> int:
 
 
 def _long_call(node: Node) -> Node | None:
-    """The body of the function that is the last argument of a long call."""
+    """Return the body of the function that is the last argument of a long call."""
     if _rows(node) < _LONG_CALL or node.type not in ("expression_statement", "call", "export_statement"):
         return None
     for _ in range(6):
-        if node.type in (
-            "function_expression",
-            "arrow_function",
-            "function",
-            "do_block",
-            "func_literal",
-            "block",
-        ):
+        if node.type in _FUNCTION_VALUES:
             body = node if node.type in ("do_block", "block") else node.child_by_field_name("body")
             return body if body is not None and body.named_child_count else None
         field = node.child_by_field_name("arguments") or node.child_by_field_name("function")
@@ -431,7 +371,7 @@ def _has_name(node: Node) -> bool:
 
 
 def _name(node: Node) -> str:
-    """The name that a node defines; ``""`` where it has none."""
+    """Return the name that a node defines, or ``""``."""
     for _ in range(8):
         if _NAMELIKE.match(node.type) or not node.named_child_count:
             text = (node.text or b"")[:_MAX_NAME].decode("utf-8", "replace")

@@ -1,7 +1,7 @@
-"""``diff``: a unified diff with less context; lock files and the like as a count.
+"""``diff``: a unified diff with less context, and with a count in place of changes to generated files.
 
-Changed lines all stay, in hunks with right line numbers. What git writes beside them (index lines)
-goes. The context that is left out is counted in the header of its hunk.
+All changed lines are kept, in hunks with correct line numbers. Git's index lines are removed. The header of
+a hunk says how many context lines were removed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _GENERATED = re.compile(
     example="diff",
 )
 def diff(text: str, context: int) -> str:
-    """The diff with at most ``context`` lines around each change; text without a hunk is left as it is."""
+    """Keep at most ``context`` lines around each change. Text without a hunk is returned unchanged."""
     lines = split_lines(text)
     if not any(_HUNK.match(line) for line in lines):
         return text
@@ -50,18 +50,18 @@ def diff(text: str, context: int) -> str:
         place = header
         while place < len(part):
             end = _hunk_end(part, place)
-            result += _smaller(part[place:end], context) if end > place else [part[place]]
+            result += _reduced(part[place:end], context) if end > place else [part[place]]
             place = max(end, place + 1)
     return "".join(result)
 
 
 def _files(lines: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The lines of each file of the diff, its header with them; what comes before the first, alone."""
+    """Return the lines of each file with its header. Lines before the first file are a part of their own."""
     starts = [0]
     place = 0
     while place < len(lines):
         end = _hunk_end(lines, place)
-        if end > place:  # no line inside a hunk begins a file
+        if end > place:  # a line inside a hunk never begins a file
             place = end
             continue
         inside_header = any(_FILE.match(line) for line in lines[starts[-1] : place]) and not any(
@@ -74,7 +74,7 @@ def _files(lines: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _hunk_end(lines: Sequence[str], place: int) -> int:
-    """Where the hunk that begins at a line ends, by the sizes it states; there, if it begins none."""
+    """Return the end of the hunk that begins at ``place``, by its stated sizes; ``place`` if none begins."""
     match = _HUNK.match(lines[place])
     if match is None:
         return place
@@ -98,7 +98,7 @@ def _is_generated(header: Sequence[str]) -> bool:
 
 
 def _counted(lines: Sequence[str]) -> list[str]:
-    """One line for all changes of a file that a tool wrote."""
+    """Return one line that counts the changes to a generated file."""
     added = sum(line.startswith("+") for line in lines)
     removed = sum(line.startswith("-") for line in lines)
     if not added + removed:
@@ -106,8 +106,8 @@ def _counted(lines: Sequence[str]) -> list[str]:
     return [f"[generated file: {removed} removed and {added} added lines left out]\n"]
 
 
-def _smaller(hunk: Sequence[str], context: int) -> list[str]:
-    """A hunk as hunks with less context around the changes, each with right line numbers."""
+def _reduced(hunk: Sequence[str], context: int) -> list[str]:
+    """Split a hunk into hunks with less context around the changes, with correct line numbers."""
     match = _HUNK.match(hunk[0])
     body = list(hunk[1:])
     changed = [i for i, line in enumerate(body) if line[:1] in ("+", "-")]
@@ -129,9 +129,9 @@ def _smaller(hunk: Sequence[str], context: int) -> list[str]:
         if start < i:
             part = body[start:i]
             a, b = (sum(p[:1] not in signs for p in part) for signs in ("+\\", "-\\"))
-            said = f" [{left_out} context line{'' if left_out == 1 else 's'} left out]" if left_out else ""
-            # A side without lines is where the line before it is.
-            result += [f"@@ -{old - (a == 0)},{a} +{new - (b == 0)},{b} @@{title}{said}{match[6]}", *part]
+            note = f" [{left_out} context line{'' if left_out == 1 else 's'} left out]" if left_out else ""
+            # A side without lines has the number of the line before it.
+            result += [f"@@ -{old - (a == 0)},{a} +{new - (b == 0)},{b} @@{title}{note}{match[6]}", *part]
             old, new, left_out = old + a, new + b, 0
         old, new, start = old + (line[:1] not in "+\\"), new + (line[:1] not in "-\\"), i + 1
     return result

@@ -18,26 +18,26 @@ _HTML = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _BLANK_LINES = re.compile(r"\n(?:[ \t]*\n){2,}")
-# Nobody reads these, and they are most of a page.
-_LEFT_OUT = ["script", "style", "noscript", "template", "svg", "iframe", "nav", "form", "button"]
+# Elements without content to read.
+_REMOVED = ["script", "style", "noscript", "template", "svg", "iframe", "nav", "form", "button"]
 
 
 def build_html_to_text() -> Apply:
-    """The function for ``html_to_text``. Raises ``MissingExtra``."""
+    """Build ``html_to_text``. Raises ``MissingExtra``."""
     if find_spec("markdownify") is None or find_spec("bs4") is None:
         raise MissingExtra.of("the lens html_to_text", "html")
     return lambda text, _: _text_of(text)
 
 
 def _text_of(page: str) -> str:
-    """The words of a page as Markdown; text that does not begin as a page is left as it is."""
+    """Convert a page to Markdown. Text that does not begin like a page is returned unchanged."""
     if not _HTML.match(page):
         return page
     from bs4 import BeautifulSoup  # noqa: PLC0415  # an extra
     from markdownify import MarkdownConverter  # noqa: PLC0415  # an extra
 
     soup = BeautifulSoup(page, "html.parser")
-    out = soup.find_all(_LEFT_OUT)
+    out = soup.find_all(_REMOVED)
     for element in out:
         element.decompose()
     words = MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(soup)

@@ -1,6 +1,6 @@
-"""``json_minify``, ``json_shorten``, ``json_table``: JSON in fewer words.
+"""``json_minify``, ``json_shorten``, ``json_table``: shorter JSON.
 
-Numbers keep their spelling, objects their duplicate keys and order. Text that is not one JSON value
+Numbers keep their notation, and objects their order and duplicate keys. Text that is not one JSON value
 (RFC 8259) is returned unchanged.
 """
 
@@ -25,15 +25,15 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 
-# What may come next, by state. VALUE: a value; FIRST: a value or the end of the array just opened;
-# KEY, FIRST_KEY: the same in an object; COLON; AFTER: a comma or the end of what is open.
+# The states of the parser, by the expected token. VALUE: a value; FIRST: a value or the end of the array just
+# opened; KEY, FIRST_KEY: the same in an object; COLON; AFTER: a comma or the end of the array or object.
 _VALUE, _FIRST, _KEY, _FIRST_KEY, _COLON, _AFTER = range(6)
 _OPENS = {"[": ("]", _FIRST), "{": ("}", _FIRST_KEY)}
 
 
 @lens("1", "JSON without white space; other text unchanged")
 def json_minify(text: str) -> str:
-    """The text without white space outside strings if it is JSON, else the text itself."""
+    """Remove white space outside strings if the text is JSON."""
     parts: list[str] = []
     closers: list[str] = []
     state, place = _VALUE, 0
@@ -71,13 +71,13 @@ def _after_scalar(state: int, scalar: str) -> int | None:
 
 
 class _Number(str):
-    """A number as it was written."""
+    """A number in its original notation."""
 
     __slots__ = ()
 
 
 class _Object(list[tuple[str, object]]):
-    """The members of an object, in order, a key that is there twice among them."""
+    """The members of an object, in order, including duplicate keys."""
 
     __slots__ = ()
 
@@ -88,13 +88,13 @@ _MAX_DEPTH = 200
 
 @lens(
     "1",
-    "JSON with long texts and lists shortened, each with how much is left out",
+    "JSON with long texts and lists shortened, each with a count of the rest",
     Parameter("text", int, default=200),
     Parameter("items", int, default=10),
     example="json_shorten(text=200, items=10)",
 )
 def json_shorten(given: str, text: int, items: int) -> str:
-    """Each text with its first characters, each list with its first items; all keys and numbers stay."""
+    """Shorten each text to its first characters and each list to its first items."""
     value = _parsed(given)
     return given if value is None else _written(_shortened(value[0], text, items))
 
@@ -103,12 +103,12 @@ def _shortened(value: object, text: int, items: int) -> object:
     if isinstance(value, _Object):
         return _Object((key, _shortened(inner, text, items)) for key, inner in value)
     if isinstance(value, list):
-        said = len(value) == items + 1 and isinstance(value[-1], str) and _SHORTENED.fullmatch(value[-1])
-        if len(value) <= items or said:
+        has_note = len(value) == items + 1 and isinstance(value[-1], str) and _SHORTENED.fullmatch(value[-1])
+        if len(value) <= items or has_note:
             return [_shortened(inner, text, items) for inner in value]
         out = len(value) - items
-        words = f"[... {out} item{'' if out == 1 else 's'} left out ...]"
-        return [*(_shortened(inner, text, items) for inner in value[:items]), words]
+        note = f"[... {out} item{'' if out == 1 else 's'} left out ...]"
+        return [*(_shortened(inner, text, items) for inner in value[:items]), note]
     if isinstance(value, str) and not isinstance(value, _Number) and len(value) > text:
         if _SHORTENED.search(value):
             return value
@@ -119,16 +119,16 @@ def _shortened(value: object, text: int, items: int) -> object:
 
 @lens(
     "1",
-    "a list of JSON objects as a table, a row each; fields by path, such as 'id, user.name'",
+    "a list of JSON objects as a table, one row each; fields by path, such as 'id, user.name'",
     Parameter("fields", str, default=""),
     Parameter("rows", int, default=1000),
     example='json_table("id, user.name")',
 )
 def json_table(text: str, fields: str, rows: int) -> str:
-    """The objects of the list as rows, tab-separated, under the paths of their fields.
+    """Show a list of objects as a tab-separated table whose columns are the paths of the fields.
 
-    The list is the text, or the only list of objects in the object that is the text; what stands beside it is
-    shown above the table. Without ``fields``, all of them, in the order in which they come.
+    The text is the list, or an object with exactly one list of objects; its other members are shown above the
+    table. Without ``fields``, the table has all fields, in order of appearance.
     """
     value = _parsed(text)
     beside, found = _rows_of(value[0]) if value is not None else (None, None)
@@ -139,20 +139,20 @@ def json_table(text: str, fields: str, rows: int) -> str:
     wanted = [path.strip() for path in fields.split(",") if path.strip()] or every
     chosen = [path for path in every if any(path == want or path.startswith(f"{want}.") for want in wanted)]
     lines = [] if beside is None else [_written(beside)]
-    said = f"[{len(found)} row{'' if len(found) == 1 else 's'}"
+    note = f"[{len(found)} row{'' if len(found) == 1 else 's'}"
     if len(found) > rows:
-        said += f", the first {rows} shown"
+        note += f", the first {rows} shown"
     if len(chosen) < len(every):
-        said += f", fields left out: {', '.join(path for path in every if path not in chosen)}"
-    lines += [f"{said}]", "\t".join(map(_cell, chosen))]
+        note += f", fields left out: {', '.join(path for path in every if path not in chosen)}"
+    lines += [f"{note}]", "\t".join(map(_cell, chosen))]
     lines += ["\t".join(_cell(row.get(path, "")) for path in chosen) for row in flat[:rows]]
     return "\n".join(lines) + "\n"
 
 
 def _rows_of(value: object) -> tuple[_Object | None, list[_Object] | None]:
-    """What stands beside the rows, and the rows."""
+    """Return the other members of the object, and the rows."""
     if _is_rows(value):
-        return None, value  # type: ignore[return-value]  # the check says so
+        return None, value  # type: ignore[return-value]  # checked by _is_rows
     if isinstance(value, _Object):
         lists = [(key, inner) for key, inner in value if _is_rows(inner)]
         if len(lists) == 1:
@@ -168,7 +168,7 @@ def _is_rows(value: object) -> bool:
 
 
 def _flat(row: _Object, before: str = "") -> list[tuple[str, object]]:
-    """The values of an object by their paths; of lists, the list."""
+    """Return the values of an object by path. A list is one value."""
     found: list[tuple[str, object]] = []
     for key, value in row:
         path = f"{before}{key}"
@@ -182,7 +182,7 @@ def _cell(value: object) -> str:
 
 
 def _parsed(text: str) -> tuple[object] | None:
-    """The value of a JSON text, in a tuple; None if it is none."""
+    """Parse a JSON text. Return the value in a tuple, or None if the text is not JSON."""
 
     def refuse(_: str) -> NoReturn:
         raise ValueError
@@ -197,7 +197,7 @@ def _parsed(text: str) -> tuple[object] | None:
 
 
 def _depth(value: object) -> int:
-    """How deep lists and objects are in one another."""
+    """Return the nesting depth of lists and objects."""
     depth, level = 0, [value]
     while level:
         level = [
@@ -211,7 +211,7 @@ def _depth(value: object) -> int:
 
 
 def _written(value: object) -> str:
-    """JSON without white space."""
+    """Return the value as JSON without white space."""
     if isinstance(value, _Number):
         return str(value)
     if isinstance(value, _Object):

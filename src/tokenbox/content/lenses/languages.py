@@ -1,8 +1,7 @@
-"""The languages that outlines and pieces know: the grammar of each, and how its source is recognized. Data.
+"""The table of languages for outlines and pieces: the grammar of each, and how to recognize its source.
 
-Each grammar is one package, because each carries its compiled grammar, while ``tree-sitter-language-pack``
-downloads grammars when it runs. No Bash: tree-sitter-bash 0.25.1 reads memory that is not its own on odd
-text.
+Each grammar is a separate package that includes the compiled grammar; ``tree-sitter-language-pack`` would
+download grammars at run time. Bash is missing: tree-sitter-bash 0.25.1 reads out of bounds on unusual text.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from dataclasses import dataclass
 class Language:
     """One language. ``module`` and ``factory`` name the grammar.
 
-    ``signs``: patterns; at least two must match for a text to count as this language.
-    ``comment``: how an outline writes the first line of what documents a definition.
+    ``signs``: patterns of typical source; the language is recognized if at least two match.
+    ``comment``: the comment marker with which an outline shows the documentation of a definition.
     """
 
     name: str
@@ -150,7 +149,7 @@ LANGUAGES = (
         aliases=("rb",),
         comment="#",
     ),
-    # Recognized by the name of the file alone: what is typical of their source is typical of another's too.
+    # Recognized only by file name: their typical source looks like that of another language.
     Language("csharp", "tree_sitter_c_sharp", aliases=("cs", "c#")),
     Language("php", "tree_sitter_php", factory="language_php"),
     Language("swift", "tree_sitter_swift"),

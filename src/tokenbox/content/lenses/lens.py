@@ -1,4 +1,4 @@
-"""What a lens is: a named, versioned, pure function on text, with its arguments filled in."""
+"""A lens: a named, versioned, pure function on text, together with its arguments."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tokenbox.errors import DuplicateLens, LensError, TokenboxError
+from tokenbox.integers import MAX_INTEGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -16,18 +17,15 @@ if TYPE_CHECKING:
     Apply = Callable[[str, Tokenizer], str]
 
 Value = int | str | bool
-"""What an argument of a lens can be."""
-
-# More digits than this say nothing about a text, and Python refuses to print numbers of thousands of digits.
-LARGEST_INTEGER = 2**53 - 1
+"""The types of a lens argument."""
 
 _KIND_NAMES = {int: "a whole number", str: "a quoted text", bool: "true or false"}
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _UNPRINTABLE = re.compile(r'[\\"\x00-\x1f\x7f-\xa0\u2028\u2029\ud800-\udfff]')
 
 
-class ArgumentProblem(Exception):  # caught by the parser, which knows the place; never seen outside
-    """An argument has no sense. ``parameter`` names it; None: the call as a whole."""
+class ArgumentProblem(Exception):  # the parser catches it and adds the position
+    """An argument is invalid. ``parameter`` names it; None stands for the call."""
 
     def __init__(self, message: str, parameter: str | None = None) -> None:
         super().__init__(message)
@@ -36,10 +34,10 @@ class ArgumentProblem(Exception):  # caught by the parser, which knows the place
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument a lens takes. ``default`` is left out for an argument without which it cannot be built.
+    """One parameter of a lens. It is required unless it has a ``default`` or is ``optional``.
 
-    ``least`` is the smallest number allowed. ``keyword_only`` arguments must be named. ``optional``
-    arguments without a default are simply absent.
+    ``least``: the smallest allowed number. ``keyword_only``: the argument must be named. ``optional``:
+    without a default, the argument may be absent.
     """
 
     name: str
@@ -54,19 +52,19 @@ class Parameter:
         if type(value) is not self.kind:
             got = f"{_KIND_NAMES[type(value)]} ({spell(value)})"
             raise ArgumentProblem(f"{self.name} is {_KIND_NAMES[self.kind]}, not {got}", self.name)
-        if type(value) is int and not self.least <= value <= LARGEST_INTEGER:
+        if type(value) is int and not self.least <= value <= MAX_INTEGER:
             raise ArgumentProblem(
-                f"{self.name} is a whole number from {self.least} to {LARGEST_INTEGER}, not {value}",
+                f"{self.name} is a whole number from {self.least} to {MAX_INTEGER}, not {value}",
                 self.name,
             )
 
 
 @dataclass(frozen=True, slots=True)
 class LensKind:
-    """A lens before its arguments are known: what the registry holds.
+    """A lens without arguments, as the registry stores it.
 
-    ``build`` gets the arguments by name and returns the function to apply; it raises
-    :class:`ArgumentProblem` for arguments that have no sense together.
+    ``build`` takes the arguments by name and returns the function to apply. It raises
+    :class:`ArgumentProblem` for arguments that contradict each other.
     """
 
     name: str
@@ -80,7 +78,7 @@ class LensKind:
 
     @property
     def takes(self) -> str:
-        """How it is written: ``head(lines) or head(tokens=...)``."""
+        """The syntax of the lens: ``head(lines) or head(tokens=...)``."""
         if self.usage:
             return self.usage
         if not self.parameters:
@@ -88,7 +86,7 @@ class LensKind:
         return f"{self.name}({', '.join(_parameter_text(p) for p in self.parameters)})"
 
     def make(self, arguments: Mapping[str, Value]) -> Lens:
-        """The lens with these arguments. Raises :class:`ArgumentProblem`, and ``MissingExtra``."""
+        """Return the lens with these arguments. Raises :class:`ArgumentProblem` and ``MissingExtra``."""
         given = dict(arguments)
         canonical: list[tuple[str, Value]] = []
         for parameter in self.parameters:
@@ -108,9 +106,9 @@ class LensKind:
 
 @dataclass(frozen=True, slots=True)
 class Lens:
-    """A compression strategy with its arguments: ``head(lines=40)``. Equal lenses give equal texts.
+    """A compression strategy with its arguments: ``head(lines=40)``. Equal lenses have equal results.
 
-    ``arguments`` is canonical: every one by name, in declared order, defaults filled in.
+    ``arguments`` is canonical: all arguments by name, in declared order, including defaults.
     """
 
     name: str
@@ -120,7 +118,7 @@ class Lens:
     _function: Apply = field(repr=False, compare=False)
 
     def apply(self, text: str, tokenizer: Tokenizer) -> str:
-        """The text seen through the lens.
+        """Apply the lens to the text.
 
         Raises ``LensError`` if a registered lens fails, and ``TokenizerError`` if the tokenizer cannot count
         (in the lenses that count tokens).
@@ -134,20 +132,20 @@ class Lens:
         except Exception as error:
             raise LensError(
                 f"the lens {self} failed on {len(text):,} characters: {type(error).__name__}: {error}. "
-                "A lens must work on any text; mend the function that was registered.",
+                "A lens must work on any text; fix the registered function.",
                 lens=str(self),
             ) from error
         if not isinstance(result, str):
             raise LensError(
                 f"the lens {self} returned {type(result).__name__} instead of text. "
-                "Mend the function that was registered.",
+                "Fix the registered function.",
                 lens=str(self),
             )
         return result
 
     @property
     def identity(self) -> str:
-        """The spelling with the version: ``head@1(lines=40)``."""
+        """The text of the lens with its version: ``head@1(lines=40)``."""
         return f"{self.name}@{self.version}{self._call()}"
 
     def __str__(self) -> str:
@@ -160,12 +158,12 @@ class Lens:
 
 
 KINDS: dict[str, LensKind] = {}
-"""Every lens that has registered itself, by name."""
+"""All registered lenses by name."""
 
 
 def register(kind: LensKind) -> None:
-    """Make ``kind`` known. Raises ``DuplicateLens`` for a name that is taken."""
-    # setdefault, so that of two threads registering one name only one succeeds
+    """Add ``kind`` to the registry. Raises ``DuplicateLens`` for a registered name."""
+    # setdefault is atomic: if two threads register one name, only one succeeds
     if (taken := KINDS.setdefault(kind.name, kind)) is not kind:
         raise DuplicateLens(
             f"there is a lens {kind.name!r} already (version {taken.version}). Choose another name.",
@@ -176,7 +174,7 @@ def register(kind: LensKind) -> None:
 def lens(
     version: str, description: str, *parameters: Parameter, usage: str = "", example: str = ""
 ) -> Callable[[Callable[..., str]], Callable[..., str]]:
-    """Register a function from text to text, under its own name, as one of the built-in lenses."""
+    """Register a function from text to text as a built-in lens with the function's name."""
 
     def decorated(function: Callable[..., str]) -> Callable[..., str]:
         def build(**arguments: Value) -> Apply:
@@ -190,7 +188,7 @@ def lens(
 
 
 def spell(value: Value) -> str:
-    """``value`` as it is written in a pipeline."""
+    """Return ``value`` in the syntax of a pipeline."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):

@@ -1,7 +1,7 @@
 r"""``head``, ``tail``, ``middle``, ``ends`` in lines or in tokens, ``dedup_lines``.
 
-A line ends after ``\n``, ``\r\n`` or ``\r`` and keeps its end, so the lines of a text joined are the
-text. No tokenizer can count a lone surrogate, so where tokens are counted it becomes U+FFFD first.
+A line ends after ``\n``, ``\r\n`` or ``\r`` and includes its line end, so the joined lines are the text. A
+tokenizer cannot count a lone surrogate, so the lenses that count tokens replace it with U+FFFD.
 """
 
 from __future__ import annotations
@@ -24,68 +24,67 @@ _LEFT_OUT = re.compile(r"\[\.\.\. ([0-9]{1,15}) lines? left out \.\.\.\](?:\r\n|
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of ``text``, each with its line end; none for the empty text."""
+    """Return the lines of ``text``, each with its line end; an empty list for an empty text."""
     return _LINE.findall(text)
 
 
 def head_lines(text: str, count: int) -> str:
-    """The first ``count`` lines."""
+    """Return the first ``count`` lines."""
     return "".join(split_lines(text)[:count])
 
 
 def tail_lines(text: str, count: int) -> str:
-    """The last ``count`` lines."""
+    """Return the last ``count`` lines."""
     lines = split_lines(text)
     return "".join(lines[max(0, len(lines) - count) :])
 
 
 def middle_lines(text: str, count: int) -> str:
-    """``count`` lines from the middle; of an odd rest, the larger half is cut at the end."""
+    """Return ``count`` lines from the middle. If the rest is odd, one line more is removed from the end."""
     lines = split_lines(text)
     start = max(0, len(lines) - count) // 2
     return "".join(lines[start : start + count])
 
 
 def ends_lines(text: str, count: int) -> str:
-    """The first and last lines, ``count`` in all, and between them a line that says how many are left out.
+    """Return the first and last lines, ``count`` in all, with a line between them that counts the others.
 
-    Such a line among those left out counts for the lines it stands for, so the result of this is left as it
-    is.
+    A counting line among the removed lines counts as the lines that it replaced, so the lens is idempotent.
     """
     lines = split_lines(text)
     if len(lines) <= count:
         return text
     first, last = (count + 1) // 2, count // 2
-    out = lines[first : len(lines) - last]
-    missing = left_out_lines(out)
-    end = _LINE_END.search(out[-1])
-    marker = left_out(missing, "line") + (end[0] if end else "")
+    removed = lines[first : len(lines) - last]
+    missing = count_omitted(removed)
+    end = _LINE_END.search(removed[-1])
+    marker = omission(missing, "line") + (end[0] if end else "")
     return "".join([*lines[:first], marker, *lines[len(lines) - last :]])
 
 
-def left_out(count: int, unit: str, *, about: bool = False) -> str:
-    """The words in place of what ``ends`` leaves out."""
+def omission(count: int, unit: str, *, about: bool = False) -> str:
+    """Return the note that replaces ``count`` lines, tokens or other units."""
     return f"[... {'~' if about else ''}{count} {unit}{'' if count == 1 else 's'} left out ...]"
 
 
-def weighed(line: str) -> tuple[str, int]:
-    """A line without its end and its count, and how many lines it stands for."""
+def split_count(line: str) -> tuple[str, int]:
+    """Return a line without its end and its ``[xN]``, and the number of lines that it stands for."""
     words = line.rstrip("\r\n")
     counted = _COUNTED.search(words)
     return (words[: counted.start()], int(counted[1].replace(",", ""))) if counted else (words, 1)
 
 
-def counted(line: str, count: int) -> str:
-    """The line with the number of lines it stands for; as it is for itself alone."""
+def with_count(line: str, count: int) -> str:
+    """Return the line with ``[xN]`` for the number of lines that it stands for; unchanged if that is 1."""
     if count == 1:
         return line
-    words, _ = weighed(line)
+    words, _ = split_count(line)
     end = _LINE_END.search(line)
     return f"{words} [x{count:,}]{end[0] if end else ''}"
 
 
-def left_out_lines(lines: Iterable[str]) -> int:
-    """How many lines these stand for, those that say that lines were left out among them."""
+def count_omitted(lines: Iterable[str]) -> int:
+    """Return the number of lines that these stand for: a counting line stands for the lines it replaced."""
     total = 0
     for line in lines:
         stands_for = _LEFT_OUT.fullmatch(line)
@@ -93,21 +92,21 @@ def left_out_lines(lines: Iterable[str]) -> int:
     return total
 
 
-@lens("3", "repeated lines once, with how often; in code, only lines repeated in a row")
+@lens("3", "each repeated line once, with a count; in code, only lines repeated in a row")
 def dedup_lines(text: str) -> str:
-    """Each line where it comes first, with ``[x3]`` for three of it; blank lines all stay.
+    """Keep the first of equal lines, with ``[x3]`` for three of them. Blank lines are all kept.
 
-    In code a line means what it means by the lines around it, so there only a run of one line becomes one.
-    Lines so short that the number would be longer than they are stay.
+    In code the meaning of a line depends on the lines around it, so only consecutive equal lines are merged.
+    Lines are not merged if the count would be longer than they are.
     """
     lines = split_lines(text)
     in_rows = _is_code(lines)
-    # The lines that would become one have one key.
+    # Lines to merge have the same key.
     keys: list[tuple[str, int]] = []
     times: dict[tuple[str, int], int] = {}
     characters: dict[tuple[str, int], int] = {}
     for line in lines:
-        words, count = weighed(line)
+        words, count = split_count(line)
         row = keys[-1][1] + (keys[-1][0] != words) if in_rows and keys else 0
         keys.append((words, row))
         times[keys[-1]] = times.get(keys[-1], 0) + count
@@ -115,7 +114,7 @@ def dedup_lines(text: str) -> str:
     result: list[str] = []
     done: set[tuple[str, int]] = set()
     for line, key in zip(lines, keys, strict=True):
-        once = counted(line, times[key])
+        once = with_count(line, times[key])
         if not key[0].strip() or len(once) >= characters[key]:
             result.append(line)
         elif key not in done:
@@ -125,26 +124,26 @@ def dedup_lines(text: str) -> str:
 
 
 def _is_code(lines: Sequence[str]) -> bool:
-    """Whether a tenth of the different lines are indented, or end as lines of code do."""
-    different = {words for words, _ in map(weighed, lines) if words.strip()}
-    code = sum(words[0] in " \t" or words.rstrip()[-1] in "{}:;,(" for words in different)
-    return 10 * code >= len(different)
+    """Return whether at least a tenth of the distinct lines are indented, or end as lines of code do."""
+    distinct = {words for words, _ in map(split_count, lines) if words.strip()}
+    code = sum(words[0] in " \t" or words.rstrip()[-1] in "{}:;,(" for words in distinct)
+    return 10 * code >= len(distinct)
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def cut_tokens(text: str, count: int, tokenizer: Tokenizer, keep: str) -> str:
-    """The longest cut of at most ``count`` tokens; ``keep`` is head, tail or middle."""
-    from tokenbox.tokenizers.truncation import truncate  # noqa: PLC0415  # only these lenses need it
+    """Return the longest cut of at most ``count`` tokens. ``keep``: head, tail or middle."""
+    from tokenbox.tokenizers.truncation import truncate  # noqa: PLC0415  # only these lenses use it
 
     return truncate(_SURROGATE.sub("\ufffd", text), count, tokenizer, keep)
 
 
 def ends_tokens(text: str, count: int, tokenizer: Tokenizer) -> str:
-    """The start and the end of the text, and between them a line that says how much is left out.
+    """Return the start and the end of the text, with a line between them that counts the removed tokens.
 
-    ``count`` tokens in all, with that line; where there is no room for it, the start alone.
+    The result has at most ``count`` tokens with that line. If the line does not fit, only the start is kept.
     """
     text = _SURROGATE.sub("\ufffd", text)
     whole = tokenizer.count(text)
@@ -164,7 +163,7 @@ def ends_tokens(text: str, count: int, tokenizer: Tokenizer) -> str:
 
 
 def _missing(count: int, tokenizer: Tokenizer) -> str:
-    return left_out(max(0, count), "token", about=not tokenizer.identity.exact)
+    return omission(max(0, count), "token", about=not tokenizer.identity.exact)
 
 
 def _cut(keep: str) -> Callable[[str, int, Tokenizer], str]:
@@ -177,14 +176,14 @@ def _part(
     by_tokens: Callable[[str, int, Tokenizer], str],
     description: str,
 ) -> LensKind:
-    """A lens that keeps a part of the text, measured in lines or in tokens."""
+    """Return a lens that keeps a part of the text, measured in lines or in tokens."""
 
     def build(*, lines: int | None = None, tokens: int | None = None) -> Apply:
         if lines is not None and tokens is None:
             return lambda text, _: by_lines(text, lines)
         if tokens is not None and lines is None:
             return lambda text, tokenizer: by_tokens(text, tokens, tokenizer)
-        raise ArgumentProblem("it takes lines or tokens, one of them")
+        raise ArgumentProblem("it takes either lines or tokens")
 
     return LensKind(
         name,
@@ -208,6 +207,6 @@ register(
         "ends",
         ends_lines,
         ends_tokens,
-        "the first and last lines or tokens, with a line that says how much is left out between them",
+        "the first and last lines or tokens, with a line between them that counts the others",
     )
 )

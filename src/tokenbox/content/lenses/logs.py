@@ -1,8 +1,8 @@
-"""``logs``: one line for each pattern of a log, with how often it came; errors with what is around them.
+"""``logs``: one line for each pattern of a log, with a count; errors with the lines around them.
 
-Lines are of one pattern if they differ only in words with a digit (times, ids, sizes, addresses) and in the
-names of days and months. A line that begins with white space, or without a time where most lines have one,
-belongs to the line before it, as a stack trace does.
+Lines have the same pattern if they differ only in words with a digit (times, ids, sizes, addresses) and in
+the names of days and months. A line that begins with white space, or without a time if most lines have one,
+belongs to the preceding line, as in a stack trace.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.content.lenses.lens import Parameter, lens
-from tokenbox.content.lenses.lines import counted, split_lines, weighed
+from tokenbox.content.lenses.lines import split_count, split_lines, with_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,12 +28,12 @@ _ERROR = re.compile(
     r"|timed out|refused)\b|\w(?:Error|Exception)\b|\" 5\d\d\b|\bstatus[=: ]+5\d\d\b",
     re.ASCII,
 )
-# Of errors of one pattern, the first so many are shown whole with what is around them.
+# The number of errors of each pattern that are shown in full, with the lines around them.
 SHOWN = 3
 
 
 class _Record(NamedTuple):
-    """A line of a log with those that belong to it."""
+    """A line of a log with the lines that belong to it."""
 
     lines: list[str]
     pattern: str
@@ -43,13 +43,13 @@ class _Record(NamedTuple):
 
 @lens(
     "2",
-    "one line for each pattern of a log, with how often it came; errors with the lines around them",
+    "one line for each pattern of a log, with a count; errors with the lines around them",
     Parameter("context", int, default=2),
     example="logs",
 )
 def logs(text: str, context: int) -> str:
-    """Each record of a pattern that came before is left out and counted, but for errors and their context."""
-    # What is left out may change what most lines look like, so again, until nothing is.
+    """Merge records of the same pattern into a count, except errors and the records around them."""
+    # Removing records may change whether most lines have a time, so repeat until nothing is removed.
     while len(less := _folded(text, context)) < len(text):
         text = less
     return text
@@ -71,7 +71,7 @@ def _folded(text: str, context: int) -> str:
         kept.append(record)
         counts.append(record.weight)
     return "".join(
-        "".join([counted(record.lines[0], count), *record.lines[1:]])
+        "".join([with_count(record.lines[0], count), *record.lines[1:]])
         for record, count in zip(kept, counts, strict=True)
     )
 
@@ -85,11 +85,12 @@ def _records(lines: Sequence[str]) -> list[_Record]:
         if records and belongs:
             records[-1].lines.append(line)
         else:
-            words, count = weighed(line)
+            words, count = split_count(line)
             records.append(_Record([line], _VARIABLE.sub("0", words), count, error=False))
     return [
         record._replace(
-            # What belongs to a line is part of its pattern, so two stack traces are not one.
+            # The lines that belong to a line are part of its pattern, so different stack traces are not
+            # merged.
             pattern="\n".join([record.pattern, *(_VARIABLE.sub("0", line) for line in record.lines[1:])]),
             error=any(_ERROR.search(line) for line in record.lines),
         )
@@ -98,7 +99,7 @@ def _records(lines: Sequence[str]) -> list[_Record]:
 
 
 def _around_errors(records: Sequence[_Record], context: int) -> set[int]:
-    """The records that stay whole: the first errors of each pattern, and those around them."""
+    """Return the records to show in full: the first errors of each pattern, and the records around them."""
     seen: dict[str, int] = {}
     whole: set[int] = set()
     for number, record in enumerate(records):

@@ -1,13 +1,12 @@
-"""``strip_markdown``: the words of a Markdown text without its marks.
+"""``strip_markdown``: Markdown without its markup.
 
-Removed: heading and block quote marks, rules, emphasis and strike-through, the targets of links and images
-(their words stay), link definitions, HTML comments, the second line of a table, the fences of code blocks,
-the backticks of code without signs in it. Kept: the words, list bullets, the cells of tables, backslash
-escapes, HTML tags, addresses. A fenced block becomes an indented one, which is Markdown for the same thing,
-so that its code stays as it is.
+Removed: heading and block quote markers, thematic breaks, emphasis and strikethrough, the targets of links
+and images (their text is kept), link definitions, HTML comments, the delimiter row of a table, the fences of
+code blocks, the backticks of code without punctuation. Kept: the text, list bullets, table cells, backslash
+escapes, HTML tags, URLs. A fenced code block becomes an indented one, so that its code is not stripped.
 
-The rules are applied until nothing changes; what does not settle (marks nested very deep) is left as it was.
-Each pass is linear. CommonMark names the rules; where it is ambiguous for plain text, the text wins.
+The rules are applied until nothing changes. A text that does not settle (markup nested very deeply) is
+returned unchanged. Each pass takes linear time. The rules are CommonMark's; in doubt, characters are kept.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from tokenbox.content.lenses.lines import split_lines
 from tokenbox.tokenizers.graphemes import sticks_to_left
 
 _MAX_PASSES = 8
-# No mark of Markdown that begins a line begins with one of these; nor with a letter or digit.
-_PLAIN_SIGNS = frozenset(".,;?!()\"'$%&/@{}]\\")
+# A line that begins with one of these, or with a letter or digit, begins with no markup.
+_PLAIN_STARTS = frozenset(".,;?!()\"'$%&/@{}]\\")
 
 _FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})([^\r\n]*)")
 _INDENTED = re.compile(r"(?: {4}| {0,3}\t)[ \t]*[^\s]")
@@ -41,7 +40,7 @@ _COMMENT = re.compile(r" {0,3}<!--")
 
 
 class _Before(Enum):
-    """What the line before was."""
+    """The kind of the preceding line."""
 
     BLANK = 0
     TEXT = 1
@@ -53,32 +52,28 @@ class _Line(NamedTuple):
     end: str
 
 
-@lens("1", "the words of Markdown without its marks")
+@lens("1", "Markdown without its markup")
 def strip_markdown(text: str) -> str:
-    """The text without Markdown marks."""
+    """Return the text without Markdown markup."""
     current = text
     for _ in range(_MAX_PASSES):
-        following = _strip_once(current)
+        following = _Pass(current).result()
         if following == current:
             return current
         current = following
     return text
 
 
-def _strip_once(text: str) -> str:
-    return _Pass(text).result()
-
-
 class _Pass:
-    """One pass over the lines: code and blank lines as they are, the text between them without its marks."""
+    """One pass over the lines. It keeps code and blank lines, and strips the text between them."""
 
     def __init__(self, text: str) -> None:
         self.lines = [_parted(line) for line in split_lines(text)]
         self.out: list[str] = []
-        self.paragraph: list[str] = []  # lines of text whose inline marks are still there
+        self.paragraph: list[str] = []  # lines of text, not yet stripped of inline markup
         self.before = _Before.BLANK
-        self.comments_end = True  # whether a comment may still be closed somewhere below
-        self.fences_end: dict[str, int] = {}  # by mark: from which length on none is closed below
+        self.comments_end = True  # False once a comment was found that is never closed
+        self.fences_end: dict[str, int] = {}  # by character: the least length without a closing fence below
         found = (_DEFINITION.fullmatch(line.words) for line in self.lines if "]:" in line.words)
         self.names = frozenset(link_name(definition[1]) for definition in found if definition)
 
@@ -90,9 +85,9 @@ class _Pass:
         return "".join(self.out)
 
     def line(self, i: int) -> int:
-        """Deal with line ``i``, and what it opens. The number of the next line."""
+        """Process line ``i`` and the block that it opens. Return the number of the next line."""
         words, end = self.lines[i]
-        if known(words[:1]).isalnum() or words[:1] in _PLAIN_SIGNS:
+        if known(words[:1]).isalnum() or words[:1] in _PLAIN_STARTS:
             self.paragraph.append(words + end)
             self.before = _Before.TEXT
         elif not words or words.isspace():
@@ -102,7 +97,7 @@ class _Pass:
         elif fence := _FENCE.fullmatch(words):
             return self.fenced(i, fence)
         elif quote := _QUOTE.match(words):
-            # What is quoted may be code: it is looked at in the next pass.
+            # The quoted text may be code. The next pass strips it.
             self.keep(words[quote.end() :] + end, _Before.TEXT)
         elif _COMMENT.match(words) and self.comments_end:
             return self.comment(i)
@@ -128,7 +123,7 @@ class _Pass:
         indent, mark, info = fence[1], fence[2], fence[3]
         close = None if mark[0] in info else self.closing_fence(i, mark)
         if close is None:
-            # Not code, or code that never ends: as it stands, it is text.
+            # Not a fence, or one that is never closed: this is text.
             self.text(*self.lines[i])
             return i + 1
         self.flush()
@@ -141,7 +136,7 @@ class _Pass:
         return close + 1
 
     def closing_fence(self, i: int, mark: str) -> int | None:
-        # A fence that is not closed below this line is not closed below a later one either.
+        # A fence that is not closed below this line is not closed below a later line either.
         if self.fences_end.get(mark[0], len(mark) + 1) <= len(mark):
             return None
         closing = re.compile(rf" {{0,3}}{re.escape(mark)}{re.escape(mark[0])}*[ \t]*")
@@ -179,7 +174,7 @@ def _parted(line: str) -> _Line:
 
 
 def _without_closing_marks(words: str) -> str:
-    """A heading without the ``##`` that may close it."""
+    """Return a heading without a closing ``##``."""
     bare = words.rstrip(" \t")
     closed = bare.rstrip("#")
     if closed == bare or not closed.endswith((" ", "\t")) or not closed.strip(" \t#"):
@@ -199,7 +194,7 @@ _TOKEN = re.compile(
       | (?P<run>\*++|_++|~++)""",
     re.VERBOSE,
 )
-# What may follow the ']' of a link: a target in parentheses, which may hold one level of them.
+# The target of a link after its ']': in parentheses, which may contain one more level of parentheses.
 _TARGET = re.compile(
     r"""\([ \t]*+(?:<[^<>\r\n]*+>|[^()\s]*+(?:\([^()\s]*+\)[^()\s]*+)*+)
         (?:\s++(?:"[^"]*+"|'[^']*+'))?+\s*+\)""",
@@ -207,15 +202,15 @@ _TARGET = re.compile(
 )
 _NAME = re.compile(r"\[([^\[\]]*+)\]")
 _LONGEST_NAME = 999
-# Code that reads the same without its backticks, whatever stands around it: a word in it, and no sign of
-# Markdown but an underscore between letters or digits.
+# Code that is unambiguous without its backticks in any context: it contains a word, and no Markdown character
+# except an underscore between letters or digits.
 _INERT = re.compile(r"(?=[^\w]*+[^\W_])(?:[^\W_]++(?:_++(?=[^\W_]))?+|[^\w*`\[\]<>#~!\\|\r\n]++)++")
 _STRIKE = 2
 
 
 @dataclass(slots=True)
 class _Run:
-    """A run of ``*``, ``_`` or ``~`` that may open emphasis. ``piece`` is its place in the output."""
+    """A run of ``*``, ``_`` or ``~`` that may open emphasis. ``piece``: its index in the output."""
 
     mark: str
     length: int
@@ -223,15 +218,15 @@ class _Run:
 
 
 def strip_inline(text: str, names: frozenset[str]) -> str:
-    """One paragraph without the marks inside it; ``names`` are those that link definitions define.
+    """Return a paragraph without inline markup. ``names``: the names of all link definitions.
 
-    Linear: every mark is looked at once.
+    It takes linear time: each marker is processed once.
     """
     return _Paragraph(text, names).result() if _TOKEN.search(text) else text
 
 
 def link_name(words: str) -> str:
-    """The name of a link definition as names are compared: without case, each run of blanks as one."""
+    """Normalize the name of a link definition for comparison: case and runs of white space do not matter."""
     return " ".join(casefold(words).split())
 
 
@@ -240,10 +235,12 @@ class _Paragraph:
         self.text = text
         self.names = names
         self.pieces: list[str] = []
-        self.runs: list[_Run] = []  # may still be closed
-        self.waiting = {"*": 0, "_": 0, "~": 0}  # how many of each are in runs
-        self.brackets: list[tuple[int, int]] = []  # of '[' and '![': place in pieces, end in the text
-        self.ticks: dict[int, list[int]] = {}  # by length of a run of backticks: its places, last first
+        self.runs: list[_Run] = []  # runs that may still be closed
+        self.waiting = {"*": 0, "_": 0, "~": 0}  # the number of runs of each character
+        self.brackets: list[
+            tuple[int, int]
+        ] = []  # each '[' or '![': its index in pieces, its end in the text
+        self.ticks: dict[int, list[int]] = {}  # by length of a run of backticks: its positions, last first
         self.comments_end = True
 
     def result(self) -> str:
@@ -259,11 +256,11 @@ class _Paragraph:
         return "".join(self.pieces)
 
     def token(self, match: re.Match[str]) -> int:
-        """Write what stands for the mark. Where to read on."""
+        """Process one marker. Return the position after it."""
         kind = match.lastgroup
         words, end = match[0], match.end()
         if sticks_to_left(self.text[end : end + 1]):
-            kind = "literal"  # the last sign carries a combining mark: it is a letter, not a mark of Markdown
+            kind = "literal"  # its last character has a combining mark, so it is not markup
         if kind == "ticks":
             return self.code(match)
         if kind == "comment":
@@ -282,7 +279,7 @@ class _Paragraph:
         return end
 
     def code(self, match: re.Match[str]) -> int:
-        places = self.ticks.get(len(match[0]), [])  # none for what an escape has cut short
+        places = self.ticks.get(len(match[0]), [])  # empty if an escape shortened the run
         while places and places[-1] < match.end():
             places.pop()
         if not places:
@@ -304,7 +301,7 @@ class _Paragraph:
         return close + 3
 
     def link(self, end: int) -> int:
-        """The ``]`` that ends at ``end``. It goes, and its ``[``, if it is a link."""
+        """Process the ``]`` that ends at ``end``. Remove it and its ``[`` if they enclose a link."""
         piece, start = self.brackets.pop()
         after = self.link_end(start, end)
         if after is None or sticks_to_left(self.text[after : after + 1]):
@@ -339,7 +336,7 @@ class _Paragraph:
             self.waiting[mark] += 1
 
     def close(self, mark: str, length: int) -> int:
-        """Take the marks that this run closes from the runs before it. How many of its own are left."""
+        """Remove the markers that this run closes from earlier runs. Return how many of its own remain."""
         while length and self.waiting[mark]:
             run = self.runs[-1]
             if run.mark == mark:
@@ -354,19 +351,19 @@ class _Paragraph:
 
 
 def _flanks(mark: str, before: str, after: str) -> tuple[bool, bool]:
-    """Whether a run may open and may close emphasis (CommonMark, delimiter runs)."""
+    """Return whether a run may open and whether it may close emphasis (CommonMark, delimiter runs)."""
     if _is_ascii_word(before) and _is_ascii_word(after):
-        return False, False  # a*b*c and 2**3 are sums, not emphasis
+        return False, False  # a*b*c and 2**3 are formulas, not emphasis
     blank_before, blank_after = not before or before.isspace(), not after or after.isspace()
-    sign_before, sign_after = _is_sign(before), _is_sign(after)
-    left = not blank_after and (not sign_after or blank_before or sign_before)
-    right = not blank_before and (not sign_before or blank_after or sign_after)
+    punctuation_before, punctuation_after = _is_punctuation(before), _is_punctuation(after)
+    left = not blank_after and (not punctuation_after or blank_before or punctuation_before)
+    right = not blank_before and (not punctuation_before or blank_after or punctuation_after)
     if mark == "_":
-        return left and (not right or sign_before), right and (not left or sign_after)
+        return left and (not right or punctuation_before), right and (not left or punctuation_after)
     return left, right
 
 
-def _is_sign(character: str) -> bool:
+def _is_punctuation(character: str) -> bool:
     return bool(character) and category(character)[0] in "PS"
 
 

@@ -1,10 +1,10 @@
-"""``outline``: the signatures of source code, each with the first line of what documents it, by tree-sitter.
+"""``outline``: the signatures of source code, each with the first line of its documentation, by tree-sitter.
 
-Shown are functions without their bodies, classes and other containers with their members, and fields,
-constants, enum members and type aliases. What a syntax error is in is read as far as it can be.
+An outline has functions without their bodies, classes and other containers with their members, and fields,
+constants, enum members and type aliases. Code with a syntax error is parsed as far as possible.
 
-Text is returned unchanged if its language is not recognized, if nothing in it has a signature, if it is an
-outline already, or if the outline would not be shorter.
+Text is returned unchanged if its language is not recognized, if it has no signatures, if it is already an
+outline, or if the outline would not be shorter.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
 
 _HEADER = re.compile(r"\[outline of [a-z]+ source, [0-9]+ lines?\]\n")
-# A language is recognized from this many characters: enough for its imports and first definitions.
-_LOOKED_AT = 20_000
-_SIGNS_WANTED = 2
-# What supports its subset too: C++ parses C, TypeScript parses JavaScript.
+# The language is recognized from this many characters: enough for its imports and first definitions.
+_SAMPLE_LENGTH = 20_000
+_MIN_SIGNS = 2
+# A language, and the subset of it that has a grammar too.
 _SUBSETS = {"typescript": "javascript", "cpp": "c"}
-# A member or signature longer than this is cut; so is a value that goes over several lines.
+# The maximum length of a member. A value over several lines is cut after its first line.
 MAX_LINE = 160
-# Functions of one name that follow each other and are shown.
+# The number of consecutive functions of the same name to show.
 OVERLOADS = 3
 
 
 def build_outline(*, language: str | None = None) -> Callable[[str, Tokenizer], str]:
-    """The function for ``outline``. Raises ``MissingExtra``; :class:`ArgumentProblem`: unknown language."""
+    """Build ``outline``. Raises ``MissingExtra``, or :class:`ArgumentProblem` for an unknown language."""
     if language is None:
-        _need({"tree_sitter", *(known.module for known in LANGUAGES if known.signs)})
+        _require({"tree_sitter", *(one.module for one in LANGUAGES if one.signs)})
         return lambda text, _: _outline(text, _recognized(text))
-    known = BY_NAME.get(language.lower())
-    if known is None:
+    named = BY_NAME.get(language.lower())
+    if named is None:
         near = difflib.get_close_matches(language.lower(), BY_NAME, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(x.name for x in LANGUAGES)}"
         raise ArgumentProblem(f"no outlines of {language!r}: {hint}", "language")
-    _need({"tree_sitter", known.module})
-    return lambda text, _: _outline(text, known)
+    _require({"tree_sitter", named.module})
+    return lambda text, _: _outline(text, named)
 
 
 def signatures(source: bytes, found: Sequence[Definition], language: Language) -> Iterator[tuple[int, str]]:
-    """The lines that show ``found`` without bodies, each with the byte it stands for.
+    """Yield the lines that show ``found`` without bodies, each with its byte offset in the source.
 
-    Of a list of overloads the first are shown, and how many more there are.
+    From a list of overloads it shows the first :data:`OVERLOADS`, and the number of the others.
     """
     for _, group in groupby(found, lambda one: (one.role, one.name)):
         same = list(group)
@@ -72,24 +72,24 @@ def signatures(source: bytes, found: Sequence[Definition], language: Language) -
             yield same[shown].start, f"{indent}... {len(same) - shown} more {first.name}\n"
 
 
-def _need(modules: set[str]) -> None:
+def _require(modules: set[str]) -> None:
     if any(find_spec(module) is None for module in modules):
         raise MissingExtra.of("the lens outline", "outline")
 
 
 def _recognized(text: str) -> Language | None:
-    """The language of ``text``, if two signs of it are there and no other language has as many."""
-    start = known(text[:_LOOKED_AT])
+    """Return the language with the most signs in ``text``, if it has at least two and there is no tie."""
+    start = known(text[:_SAMPLE_LENGTH])
     found = {x.name: sum(sign.search(start) is not None for sign in x.signs) for x in LANGUAGES}
     for larger, smaller in _SUBSETS.items():
         own = found[larger] - (found[smaller] if larger == "typescript" else 0)
-        if found[larger] >= _SIGNS_WANTED and own > 0:
+        if found[larger] >= _MIN_SIGNS and own > 0:
             found[smaller] = 0
         else:
             found[larger] = 0
-    most = max(found.values())
-    best = [name for name, signs in found.items() if signs == most]
-    return BY_NAME[best[0]] if most >= _SIGNS_WANTED and len(best) == 1 else None
+    highest = max(found.values())
+    best = [name for name, signs in found.items() if signs == highest]
+    return BY_NAME[best[0]] if highest >= _MIN_SIGNS and len(best) == 1 else None
 
 
 def _outline(text: str, language: Language | None) -> str:
@@ -109,7 +109,7 @@ def _outline(text: str, language: Language | None) -> str:
 
 
 def _shown(source: bytes, definition: Definition, language: Language) -> Iterator[str]:
-    """The lines of one definition: its note, its signature."""
+    """Yield the lines of one definition: its documentation and its signature."""
     indent = _indent(source, definition)
     words = source[definition.start : definition.body].decode("utf-8", "replace").rstrip()
     if definition.role is DefinitionRole.MEMBER:
@@ -132,7 +132,7 @@ def _indent(source: bytes, definition: Definition) -> str:
 
 
 def _cut(words: str) -> str:
-    """A member on one line, with ``...`` for the rest of a long value."""
+    """Return a member as one line, with ``...`` in place of the rest of a long value."""
     first, *rest = words.splitlines()
     if not rest and len(first) <= MAX_LINE:
         return first
@@ -146,7 +146,7 @@ register(
         build_outline,
         (Parameter("language", str, optional=True),),
         usage='outline or outline("python")',
-        description="signatures of source code, each with the first line of what documents it (extra)",
+        description="signatures of source code, each with the first line of its documentation (extra)",
         example='outline("python")',
     )
 )

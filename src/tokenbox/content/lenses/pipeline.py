@@ -1,13 +1,13 @@
-r"""Pipelines: ``squeeze |> head(lines=40)``, parsed once.
+r"""The parser of pipelines such as ``squeeze |> head(lines=40)``.
 
     pipeline = lens { "|>" lens }
     lens     = name [ "(" [ argument { "," argument } [ "," ] ] ")" ]
     argument = [ name "=" ] value
     value    = integer | "text" | 'text' | true | false
 
-Blanks and line ends are free between the parts. Positional arguments come first. In a text the escapes
-``\\ \" \' \n \r \t \xHH \uHHHH \UHHHHHHHH`` stand for a character; any other backslash is a backslash, so
-that ``"\d+"`` is the regular expression it looks like.
+White space is allowed between tokens. Positional arguments come first. A text may contain the escapes
+``\\ \" \' \n \r \t \xHH \uHHHH \UHHHHHHHH``; any other backslash is literal, so that ``"\d+"`` is a regular
+expression.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ _PLAIN_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 _WORDS = {"true": True, "false": False}
 _MAX_DIGITS = 18
 _LAST_CODE_POINT = 0x10FFFF
-# How much of a long pipeline an error shows on either side of the place.
+# The number of characters of a long pipeline that an error shows on each side of the position.
 _SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Lenses applied one after the other. ``str()`` is canonical and parses to an equal pipeline."""
+    """A sequence of lenses. ``str()`` is canonical and parses to an equal pipeline."""
 
     lenses: tuple[Lens, ...]
 
     def apply(self, text: str, tokenizer: Tokenizer) -> str:
-        """The text seen through all lenses, in order. Raises what :meth:`Lens.apply` raises."""
+        """Apply all lenses to the text, in order. Raises the errors of :meth:`Lens.apply`."""
         for lens in self.lenses:
             text = lens.apply(text, tokenizer)
         return text
 
     @property
     def identity(self) -> str:
-        """The spelling with the versions, for a digest: ``squeeze@1 |> head@1(lines=40)``."""
+        """The text of the pipeline with versions, for a digest: ``squeeze@1 |> head@1(lines=40)``."""
         return " |> ".join(lens.identity for lens in self.lenses)
 
     def __str__(self) -> str:
@@ -68,10 +68,10 @@ class Pipeline:
 
 @lru_cache(maxsize=1024)
 def parse_pipeline(text: str) -> Pipeline:
-    """The pipeline written in ``text``.
+    """Parse a pipeline.
 
-    Raises ``LensSyntaxError`` or ``UnknownLens`` with the place (``details["position"]``, characters from 0)
-    and ``MissingExtra`` if a lens needs a package that is not installed.
+    Raises ``LensSyntaxError`` or ``UnknownLens`` with the position (``details["position"]``, characters from
+    0) and ``MissingExtra`` if a lens needs a package that is not installed.
     """
     return _Parser(text).pipeline()
 
@@ -93,7 +93,7 @@ class _Argument:
 
 
 class _Parser:
-    """One function per rule of the grammar above."""
+    """A recursive-descent parser with one method per rule of the grammar above."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -252,7 +252,7 @@ class _Parser:
 
 
 def _shown(text: str, start: int, end: int) -> str:
-    """The line of the pipeline that holds the place, and a line of carets under it."""
+    """Return the line of the pipeline with the position, and a line of carets under it."""
     first = text.rfind("\n", 0, start) + 1
     last = text.find("\n", start)
     last = len(text) if last < 0 else last

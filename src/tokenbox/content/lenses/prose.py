@@ -1,9 +1,9 @@
 """``trim``, ``squeeze``, ``lowercase``, ``uppercase``, ``first_sentences``.
 
-White space is what ``str.isspace`` says. A blank that is part of a larger grapheme cluster (a space with a
-combining mark on it) is no blank and stays. A sentence ends with ``. ! ? …`` before white space, with its CJK
-counterparts anywhere, and at an empty line. A full stop after a usual abbreviation or an initial, or before a
-small letter, ends nothing.
+White space is defined by ``str.isspace``. A space that is part of a larger grapheme cluster (a space with a
+combining mark) is kept. A sentence ends with ``. ! ? …`` before white space, with their CJK counterparts
+anywhere, and at an empty line. A full stop after a common abbreviation or an initial, or before a lowercase
+letter, does not end a sentence.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from tokenbox.tokenizers.graphemes import sticks_to_left, sticks_to_right
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Tab and the spaces of Unicode. Form feeds and the separators U+2028, U+2029 are layout, not blanks.
+# Tab and the Unicode spaces. Form feeds and the separators U+2028, U+2029 are layout, not blanks.
 _BLANK = r"[^\S\n\r\x0b\x0c\x1c-\x1f\x85\u2028\u2029]"
 _BLANKS = re.compile(_BLANK + "{2,}")
 _BLANK_LINE = re.compile(_BLANK + r"*(\r\n|\n|\r)")
-# A cluster never spans these (rule GB4): a mark after a tab is a cluster of its own.
+# A grapheme cluster never spans these (rule GB4): a combining mark after a tab is a separate cluster.
 _CONTROLS = frozenset("\t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029")
 
 
-@lens("1", "no white space at the ends")
+@lens("1", "remove white space at both ends")
 def trim(text: str) -> str:
-    """The text without white space at its ends."""
+    """Remove white space at both ends of the text."""
     start = len(text) - len(text.lstrip())
     if 0 < start < len(text) and sticks_to_left(text[start]) and text[start - 1] not in _CONTROLS:
         start -= 1
@@ -39,9 +39,9 @@ def trim(text: str) -> str:
     return text[start:end]
 
 
-@lens("1", "each run of blanks as one, each run of blank lines as one")
+@lens("1", "replace each run of blanks with one, and each run of blank lines with one")
 def squeeze(text: str) -> str:
-    """Each run of blanks as one space, each run of blank lines as one empty line."""
+    """Replace each run of blanks with one space, and each run of blank lines with one empty line."""
     lines: list[str] = []
     after_blank = False
     for line in split_lines(_BLANKS.sub(_squeezed, text)):
@@ -63,13 +63,13 @@ def _squeezed(match: re.Match[str]) -> str:
     last = run[-1] if held_right and run[-1] not in _CONTROLS else ""
     free = run[len(first) : len(run) - len(last)]
     if len(free) > 1:
-        # A space would take in the mark that follows the tab; a tab does not.
+        # A space would form a cluster with the mark after the tab; a tab does not.
         free = "\t" if (held_left and not first) or (held_right and not last) else " "
     return first + free + last
 
 
 _CLOSERS = r"""[)\]}"'”’»」』）】]"""
-# Each run of ends is looked at once, from its start, so a megabyte of full stops is linear.
+# A run of sentence ends is matched only from its start, so a megabyte of full stops takes linear time.
 _END = re.compile(
     rf"(?<![.!?…])(?P<end>[.!?…]++{_CLOSERS}*+)(?=\s)"
     rf"|(?P<cjk>[。！？｡]++{_CLOSERS}*+)"
@@ -85,24 +85,24 @@ _NEXT = re.compile(r"\S")
 
 @lens("2", "the first sentences of prose", Parameter("n", int), example="first_sentences(3)")
 def first_sentences(text: str, n: int) -> str:
-    """The text up to the end of its ``n``-th sentence; all of it if it has no more."""
+    """Return the text up to the end of its ``n``-th sentence, or all of it if it has no more."""
     if n == 0:
         return ""
     for found, (end, before_gap) in enumerate(_sentences(text), 1):
         if found == n:
-            # Blanks before an empty line would be gone the second time, when no empty line follows.
+            # Remove blanks before the empty line: a second pass, without the empty line, would remove them.
             return text[:end].rstrip() if before_gap else text[:end]
     return text
 
 
 def sentence_ends(text: str) -> Iterator[int]:
-    """Where each sentence ends that another text follows."""
+    """Yield the end of each sentence that is followed by more text."""
     return (end for end, _ in _sentences(text))
 
 
 def _sentences(text: str) -> Iterator[tuple[int, bool]]:
-    """Where each sentence ends, and whether an empty line ends it."""
-    start = 0  # where the current sentence begins
+    """Yield the end of each sentence, and whether an empty line ends it."""
+    start = 0  # of the current sentence
     for match in _END.finditer(text):
         if match["gap"]:
             end = match.start()
@@ -116,7 +116,7 @@ def _sentences(text: str) -> Iterator[tuple[int, bool]]:
 
 
 def _goes_on(text: str, match: re.Match[str]) -> bool:
-    """Whether a full stop is not the end of a sentence."""
+    """Return whether a full stop does not end the sentence."""
     if match["end"] != ".":
         return False
     before = known(text[max(0, match.start() - _LONGEST_ABBREVIATION) : match.start()])
@@ -126,11 +126,11 @@ def _goes_on(text: str, match: re.Match[str]) -> bool:
     return following is not None and category(following[0]) == "Ll"
 
 
-@lens("1", "all letters small (Unicode full mapping)")
+@lens("1", "lower case (Unicode full mapping)")
 def lowercase(text: str) -> str:
     return lower(text)
 
 
-@lens("1", "all letters large (Unicode full mapping)")
+@lens("1", "upper case (Unicode full mapping)")
 def uppercase(text: str) -> str:
     return upper(text)

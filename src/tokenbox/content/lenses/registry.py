@@ -1,14 +1,14 @@
-"""Which lenses there are: those of this package, those of installed packages, those a program registers.
+"""The registry of lenses: built in, from installed packages, and registered by the program.
 
-Rule 1: each module of this package registers its own lenses when it is imported; adding one is adding a file.
-Rule 2: a package offers a lens by an entry point of the group ``tokenbox.lenses``, named like the lens, whose
-module calls :func:`register_lens`. It is imported when a pipeline first asks for that name.
+Rule 1: each module of this package registers its own lenses on import; to add one, add a file.
+Rule 2: another package provides a lens by an entry point of the group ``tokenbox.lenses``, named like the
+lens. Its module calls :func:`register_lens`, and is imported when a pipeline first uses that name.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from tokenbox.content.lenses.lens import KINDS, Lens, LensKind, Parameter, Value, register
 from tokenbox.errors import DuplicateLens, LensError
+from tokenbox.named_code import entry_points_of
 from tokenbox.tokenizers.protocol import AdditiveTokenizer, TokenizerIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from importlib.metadata import EntryPoint
 
     from tokenbox.content.lenses.lens import Apply
     from tokenbox.tokenizers.protocol import Tokenizer
@@ -30,8 +30,8 @@ ENTRY_POINTS = "tokenbox.lenses"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _RESERVED = ("true", "false")
 
-# What a lens that works on any text must survive: nothing, blanks, line ends of all sorts, marks, lone
-# surrogates, NUL.
+# Texts for the trial of a lens: empty, blank, with all kinds of line ends, markup, combining marks, NUL and a
+# lone surrogate.
 _PROBES = (
     "",
     " ",
@@ -45,7 +45,7 @@ _PROBES = (
 
 
 class _Utf8Length(AdditiveTokenizer):
-    """Counts UTF-8 bytes of any text. Only there so that a counting lens can be tried out."""
+    """A tokenizer that counts UTF-8 bytes, for the trial of a lens that counts tokens."""
 
     @property
     def identity(self) -> TokenizerIdentity:
@@ -60,7 +60,7 @@ class _Utf8Length(AdditiveTokenizer):
 
 @dataclass(frozen=True, slots=True)
 class LensDescription:
-    """One line of a listing: how a lens is written, and what it does."""
+    """A lens in a listing: its syntax and its description."""
 
     name: str
     version: str
@@ -70,23 +70,16 @@ class LensDescription:
     builtin: bool
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "version": self.version,
-            "takes": self.takes,
-            "description": self.description,
-            "example": self.example,
-            "builtin": self.builtin,
-        }
+        return asdict(self)
 
 
 def lens_names() -> tuple[str, ...]:
-    """The names of all lenses, sorted."""
-    return tuple(sorted({*_own_kinds(), *KINDS, *_offered()}))
+    """Return the names of all lenses, sorted."""
+    return tuple(sorted({*_builtin_kinds(), *KINDS, *entry_points_of(ENTRY_POINTS)}))
 
 
 def describe() -> tuple[LensDescription, ...]:
-    """All lenses, sorted by name. Raises ``LensError`` for one of another package that cannot be loaded."""
+    """Describe all lenses, sorted by name. Raises ``LensError`` if a package's lens cannot be loaded."""
     kinds = (find_kind(name) for name in lens_names())
     return tuple(
         LensDescription(kind.name, kind.version, kind.takes, kind.description, kind.example, kind.builtin)
@@ -96,31 +89,23 @@ def describe() -> tuple[LensDescription, ...]:
 
 
 def find_kind(name: str) -> LensKind | None:
-    """The lens of that name before its arguments are known; None if there is none."""
-    kind = _own_kinds().get(name) or KINDS.get(name)
+    """Return the lens of that name, without arguments; None if there is none."""
+    kind = _builtin_kinds().get(name) or KINDS.get(name)
     return _loaded(name) if kind is None else kind
 
 
 @cache
-def _own_kinds() -> Mapping[str, LensKind]:
-    """The lenses of this package, each registered by its module."""
+def _builtin_kinds() -> Mapping[str, LensKind]:
+    """Import the modules of this package and return the built-in lenses."""
     package = __name__.rpartition(".")[0]
     for module in iter_modules(import_module(package).__path__):
         import_module(f"{package}.{module.name}")
     return {name: kind for name, kind in KINDS.items() if kind.builtin}
 
 
-@cache
-def _offered() -> Mapping[str, EntryPoint]:
-    """The lenses that installed packages offer."""
-    from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, for a name that is not built in
-
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-
-
 def _loaded(name: str) -> LensKind | None:
-    """The lens that an installed package offers under that name."""
-    point = _offered().get(name)
+    """Load the lens of that name from an installed package; None if no package provides it."""
+    point = entry_points_of(ENTRY_POINTS).get(name)
     if point is None:
         return None
     try:
@@ -130,12 +115,12 @@ def _loaded(name: str) -> LensKind | None:
     except Exception as error:
         raise LensError(
             f"the lens {name!r} of {point.value} cannot be loaded: {type(error).__name__}: {error}. "
-            "Update or remove the package that offers it.",
+            "Update or remove the package that provides it.",
             lens=name,
         ) from error
     if name not in KINDS:
         raise LensError(
-            f"{point.value} offers a lens {name!r} and does not register it. "
+            f"{point.value} provides a lens {name!r} but does not register it. "
             f"Its module must call register_lens({name!r}, ...).",
             lens=name,
         )
@@ -151,21 +136,21 @@ def register_lens(
     counts: bool = False,
     description: str = "",
 ) -> None:
-    """Make ``function`` a lens of that name, for this process.
+    """Register ``function`` as a lens for this process.
 
     ``function(text, **arguments) -> str``, or with ``counts`` ``function(text, tokenizer, **arguments)``.
-    ``arguments`` maps the name of each argument to its type (``int``, ``str`` or ``bool``: it must be given)
-    or to its default. The function must be pure, work on any text, and leave its own results unchanged. It is
-    tried on a few texts, here or, if it has arguments that must be given, when a pipeline uses it.
+    ``arguments`` maps the name of each argument to its type (``int``, ``str`` or ``bool``) if it is required,
+    or to its default. The function must be pure and idempotent, and accept any text. It is tried on a few
+    texts: here, or, if it has required arguments, when a pipeline uses it.
 
-    Raises ``DuplicateLens`` for a name that is taken; ``LensError`` for a bad name, version or argument, and
-    for a function that fails a trial.
+    Raises ``DuplicateLens`` for a registered name; ``LensError`` for an invalid name, version or argument,
+    and for a function that fails the trial.
     """
     if not _NAME.fullmatch(name) or name in _RESERVED:
         raise LensError(
             f"a lens is named by a word of letters, digits, '_' and '-', not {name!r}.", lens=str(name)
         )
-    if name in _own_kinds() or name in KINDS:
+    if name in _builtin_kinds() or name in KINDS:
         raise DuplicateLens(
             f"there is a lens {name!r} already (version {KINDS[name].version}). Choose another name.",
             lens=name,
@@ -221,13 +206,13 @@ def _try_out(lens: Lens) -> None:
         first, second = lens.apply(text, tokenizer), lens.apply(text, tokenizer)
         if first != second:
             raise LensError(
-                f"the lens {lens} gives two results for one text: {first!r} and {second!r} for {text!r}. "
-                "A lens depends on nothing but its text and arguments.",
+                f"the lens {lens} has two results for one text: {first!r} and {second!r} for {text!r}. "
+                "A lens may depend only on its text and arguments.",
                 lens=str(lens),
             )
         if lens.apply(first, tokenizer) != first:
             raise LensError(
-                f"the lens {lens} changes its own result: {first!r}, of {text!r}, becomes "
-                f"{lens.apply(first, tokenizer)!r}. Twice must be the same as once.",
+                f"the lens {lens} changes its own result: {first!r}, from {text!r}, becomes "
+                f"{lens.apply(first, tokenizer)!r}. A lens must be idempotent.",
                 lens=str(lens),
             )

@@ -1,9 +1,8 @@
-r"""``replace(pattern, by)`` on google-re2, whose searches take time linear in the text.
+r"""``replace(pattern, by)`` on google-re2, which searches in linear time.
 
-The text is replaced again as long as that makes it shorter. What does not settle that way is left as it
-was: so ``replace`` leaves its own results unchanged, as every lens does. Where ``by`` holds no match this is
-one plain replacement. A ``by`` that the pattern would replace for ever (``"a"`` by ``"aa"``) is refused when
-it is built.
+The replacement is repeated while it makes the text shorter. A text that does not settle is returned
+unchanged. So ``replace`` is idempotent, as every lens is. If ``by`` contains no match, one replacement is
+enough. A ``by`` that would be replaced for ever (``"a"`` by ``"aa"``) is rejected when the lens is built.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ if TYPE_CHECKING:
 
     from tokenbox.tokenizers.protocol import Tokenizer
 
-# Halving settles a run of a million characters in 20 passes.
+# A replacement that halves a run settles a run of a million characters in 20 passes.
 _MAX_PASSES = 32
 _GROUP = re.compile(r"\\(?:([0-9])|(\\)|(.?))", re.DOTALL)
 
 
 def build_replace(pattern: str, by: str) -> Callable[[str, Tokenizer], str]:
-    """The function for ``replace``. Raises :class:`ArgumentProblem` for a bad pattern or replacement."""
+    """Build ``replace``. Raises :class:`ArgumentProblem` for an invalid pattern or replacement."""
     compiled = _compile(pattern)
     template = _template(by, compiled.groups)
 
@@ -35,7 +34,7 @@ def build_replace(pattern: str, by: str) -> Callable[[str, Tokenizer], str]:
         literal = b"".join(part for part in template if isinstance(part, bytes))
         again = once(literal)
         if again != literal and len(again) >= len(literal):
-            raise ArgumentProblem("by is itself matched by the pattern, so replacing would never end", "by")
+            raise ArgumentProblem("the pattern matches by itself, so the replacement would never end", "by")
 
     def apply(text: str, _: Tokenizer) -> str:
         data = text.encode("utf-8", "surrogatepass")
@@ -53,13 +52,13 @@ def _compile(pattern: str) -> Any:  # noqa: ANN401  # re2 has no types
     try:
         return re2.compile(pattern.encode("utf-8", "surrogatepass"), options)
     except re2.error as error:
-        words = error.args[0] if error.args else ""
-        said = words.decode("utf-8", "replace") if isinstance(words, bytes) else str(words)
-        raise ArgumentProblem(f"the regular expression is not valid (RE2: {said})", "pattern") from error
+        cause = error.args[0] if error.args else ""
+        reason = cause.decode("utf-8", "replace") if isinstance(cause, bytes) else str(cause)
+        raise ArgumentProblem(f"the regular expression is not valid (RE2: {reason})", "pattern") from error
 
 
 def _template(by: str, groups: int) -> tuple[bytes | int, ...]:
-    r"""``by`` in pieces: literal bytes, and group numbers for ``\0`` to ``\9``."""
+    r"""Split ``by`` into literal bytes and the group numbers of ``\0`` to ``\9``."""
     parts: list[bytes | int] = []
     literal = ""
     end = 0
@@ -85,7 +84,7 @@ def _replace_once(data: bytes, compiled: Any, template: tuple[bytes | int, ...])
     end, last_empty = 0, -1
     for match in compiled.finditer(data):
         first, last = match.span()
-        # RE2 also finds \B and \C between the bytes of a character; there is nothing to replace there.
+        # RE2 also matches \B and \C between the bytes of a character. Skip these matches.
         if first < end or _inside_character(data, first) or _inside_character(data, last):
             continue
         if first == last:
@@ -104,7 +103,7 @@ def _inside_character(data: bytes, place: int) -> bool:
 
 
 def _settle(once: Callable[[bytes], bytes], data: bytes) -> bytes | None:
-    """What repeating ``once`` ends in; None if it grows, turns in circles or takes too long."""
+    """Repeat ``once`` until nothing changes; None if the text grows, cycles or takes too many passes."""
     current = once(data)
     for _ in range(_MAX_PASSES):
         following = once(current)
@@ -122,7 +121,7 @@ register(
         "1",
         build_replace,
         (Parameter("pattern", str), Parameter("by", str)),
-        description="what matches a regular expression (RE2) replaced; \\1 is its first group",
+        description="replace the matches of a regular expression (RE2); \\1 is its first group",
         example='replace("[0-9]{4,}", "N")',
     )
 )

@@ -1,4 +1,4 @@
-"""``traceback`` and ``test_report``: what went wrong, in full; what did not, as a count."""
+"""``traceback`` and ``test_report``: failures in full, with a count of everything else."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.content.lenses.lens import Parameter, lens
-from tokenbox.content.lenses.lines import left_out, split_lines
+from tokenbox.content.lenses.lines import omission, split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# How frames begin: Python (in a group of exceptions after a bar), JavaScript and Java, Rust, Go.
+# The first line of a frame: Python (after a bar in an exception group), JavaScript and Java, Rust, Go.
 _PYTHON = re.compile(r'([\s|]*)File "([^"]*)", line ([0-9]+)(?:, in .*)?\s*')
 _AT = re.compile(r"\s+at (?:.*?\()?((?:[A-Za-z]:)?[^()\s]+?)(?::([0-9]+))?(?::[0-9]+)?\)?\s*(?:~?\[.*\])?\s*")
 _RUST = re.compile(r"\s*[0-9]+:\s+(?:0x[0-9a-f]+ - )?(\S.*?)\s*")
@@ -42,7 +42,7 @@ _SUBTEST = re.compile(r"\s*# Subtest: .*\s*")
 
 
 class _Frame(NamedTuple):
-    """A frame of a traceback: its lines, and where it is."""
+    """A frame of a traceback: its lines and its location."""
 
     lines: list[str]
     place: str
@@ -51,14 +51,14 @@ class _Frame(NamedTuple):
 
 @lens(
     "2",
-    "tracebacks (Python, Java, JavaScript, Rust, Go): own frames; those of libraries and repeats as a count",
+    "tracebacks (Python, Java, JavaScript, Rust, Go): own frames, with a count of library and repeated ones",
     Parameter("own", str, default=""),
     example="traceback",
 )
 def traceback(text: str, own: str) -> str:
-    """Frames of libraries between others are counted; a path that holds ``own`` is never a library's.
+    """Replace library frames and repeated frames with counts. A path with ``own`` in it is never a library's.
 
-    The last frame of each traceback stays, and the first of frames that repeat. Other lines stay.
+    The last frame of each traceback, the first of repeated frames, and all other lines are kept.
     """
     result: list[str] = []
     lines = split_lines(text)
@@ -71,14 +71,14 @@ def traceback(text: str, own: str) -> str:
 
 
 def _frames(lines: Sequence[str], place: int, own: str) -> tuple[list[_Frame], int]:
-    """The frames that follow one another from a line on, and where they end."""
+    """Return the consecutive frames from a line on, and the line after them."""
     frames: list[_Frame] = []
     while place < len(lines):
         found = _frame(lines, place)
         if found is None:
             break
         end, path, name = found
-        # Without a place it is of the language itself: a start of the program, a closure of the library.
+        # A frame without a path is of the language runtime: the program's entry, a closure of the library.
         library = (not path or bool(_LIBRARY.search(path))) and not (own and own in (path or name))
         frames.append(_Frame(list(lines[place:end]), name, library))
         place = end
@@ -86,7 +86,7 @@ def _frames(lines: Sequence[str], place: int, own: str) -> tuple[list[_Frame], i
 
 
 def _frame(lines: Sequence[str], place: int) -> tuple[int, str, str] | None:
-    """Where the frame that begins on a line ends, its path, and what tells it from other frames."""
+    """Return the end of the frame that begins on a line, its path, and a text that identifies it."""
     line, following = lines[place], lines[place + 1] if place + 1 < len(lines) else ""
     if match := _PYTHON.fullmatch(line):
         end, indent = place + 1, match[1] + "  "  # the line of code, and the marks under it
@@ -130,15 +130,15 @@ def _lines_of(frames: Sequence[_Frame]) -> list[str]:
 
 
 def _instead(frames: Sequence[_Frame], what: str) -> list[str]:
-    """A line that counts the frames, where that is shorter than they are."""
+    """Return a line that counts the frames, or their lines if those are shorter."""
     first, lines = frames[0].lines[0], _lines_of(frames)
     indent = first[: len(first) - len(first.lstrip(" \t|"))]
-    said = f"{indent}{left_out(len(frames), what)}\n"
-    return [said] if len(said) < sum(map(len, lines)) else lines
+    note = f"{indent}{omission(len(frames), what)}\n"
+    return [note] if len(note) < sum(map(len, lines)) else lines
 
 
 def _cycle(frames: Sequence[_Frame], place: int) -> tuple[int, int]:
-    """How many frames repeat from a place on, and how often they are there."""
+    """Return the length of the cycle of frames that begins at ``place``, and its number of repetitions."""
     for period in range(1, _LONGEST_CYCLE + 1):
         first = [frame.place for frame in frames[place : place + period]]
         times = 1
@@ -149,9 +149,9 @@ def _cycle(frames: Sequence[_Frame], place: int) -> tuple[int, int]:
     return 1, 1
 
 
-@lens("2", "reports of tests: failures in full, passes as a count (pytest, unittest, go, cargo, jest, TAP)")
+@lens("2", "test reports: failures in full, a count of passes (pytest, unittest, go, cargo, jest, TAP)")
 def test_report(text: str) -> str:
-    """Lines that say no more than that tests passed are counted where they stood; all others stay."""
+    """Replace runs of lines that only report passed tests with counts. All other lines are kept."""
     result: list[str] = []
     passed: list[str] = []
     lines = split_lines(text)
@@ -160,8 +160,8 @@ def test_report(text: str) -> str:
         end = _passed(lines, place)
         passed += lines[place:end]
         if end == place:
-            said = f"[... {len(passed)} line{'' if len(passed) == 1 else 's'} of passed tests left out ...]\n"
-            result += [said] if len(said) < sum(map(len, passed)) else passed
+            note = f"[... {len(passed)} line{'' if len(passed) == 1 else 's'} of passed tests left out ...]\n"
+            result += [note] if len(note) < sum(map(len, passed)) else passed
             passed = []
             result += lines[place : place + 1]
             end += 1
@@ -170,7 +170,7 @@ def test_report(text: str) -> str:
 
 
 def _passed(lines: Sequence[str], place: int) -> int:
-    """Where the lines end that say of one test that it passed; ``place`` itself where they do not."""
+    """Return the end of the lines that report one passed test; ``place`` if there are none."""
     start = place
     if place + 1 < len(lines) and _SUBTEST.fullmatch(lines[place]):
         place += 1

@@ -1,4 +1,4 @@
-"""``select`` and ``markdown_sections``: the parts of a text that are asked for; the others as a count."""
+"""``select`` and ``markdown_sections``: the requested parts of a text, with a count of the others."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from tokenbox.characters import casefold
 from tokenbox.content.lenses.lens import Parameter, lens
-from tokenbox.content.lenses.lines import left_out, left_out_lines, split_lines
+from tokenbox.content.lenses.lines import count_omitted, omission, split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from tokenbox.worth.query import Query
 
-# A part is as many lines in a row without an empty one, but no more than this.
+# A part is a run of lines without an empty line, with at most this many lines.
 LONGEST_PART = 12
 _LEFT_OUT = re.compile(r"\[\.\.\. [0-9]{1,15} lines? left out \.\.\.\]\s*")
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)[ \t#]*\r?\n?")
@@ -25,13 +25,13 @@ _FENCE = re.compile(r" {0,3}(?:```|~~~)")
 
 @lens(
     "1",
-    "the parts of a text that match a query best, in their order; the others as a count of lines",
+    "the parts of a text that match a query best, in order, with a count of the other lines",
     Parameter("query", str),
     Parameter("lines", int, default=60),
     example='select("the error of the parser", lines=60)',
 )
 def select(text: str, query: str, lines: int) -> str:
-    """Whole parts (paragraphs, hits, entries) by relevance to the query, up to ``lines`` lines in all."""
+    """Select whole parts (paragraphs, hits, entries) by relevance to the query, up to ``lines`` lines."""
     every = split_lines(text)
     if sum(not _LEFT_OUT.fullmatch(line) for line in every) <= lines:
         return text
@@ -62,9 +62,9 @@ def _parts(lines: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _by_worth(parts: Sequence[Sequence[str]], query: str) -> list[int]:
-    """The parts, best first; those that match nothing come last, in their order."""
+    """Return the indexes of the parts, best first; parts without a match come last, in order."""
     from tokenbox.worth.documents import Document, PieceSpan  # noqa: PLC0415
-    from tokenbox.worth.relevance import Relevance  # noqa: PLC0415  # re2, for this lens only
+    from tokenbox.worth.relevance import Relevance  # noqa: PLC0415  # only this lens loads re2
 
     data = ["".join(part).encode("utf-8", "surrogatepass") for part in parts]
     relevance = Relevance([Document("", b"".join(data))], _read(query))
@@ -82,33 +82,33 @@ def _read(query: str) -> Query:
 
 
 def _shown(parts: Sequence[Sequence[str]], chosen: set[int]) -> Iterator[str]:
-    """The chosen parts, and a line for each run of others."""
-    out: list[str] = []
+    """Yield the lines of the chosen parts, and a counting line for each run of other parts."""
+    omitted: list[str] = []
     for i, part in enumerate(parts):
         if i in chosen:
-            yield from _counted(out)
+            yield from _counted(omitted)
             yield from part
-            out = []
+            omitted = []
         else:
-            out += part
-    yield from _counted(out)
+            omitted += part
+    yield from _counted(omitted)
 
 
 def _counted(lines: Sequence[str]) -> Iterable[str]:
-    return [f"{left_out(left_out_lines(lines), 'line')}\n"] if lines else []
+    return [f"{omission(count_omitted(lines), 'line')}\n"] if lines else []
 
 
 @lens(
     "1",
-    "Markdown by section: those named whole, of the others the heading and the first paragraph",
+    "Markdown sections: the named ones in full, the others by heading and first paragraph",
     Parameter("names", str, default=""),
     example='markdown_sections("Install, Usage")',
 )
 def markdown_sections(text: str, names: str) -> str:
-    """Each section whose heading holds one of the ``names`` is whole, with the sections inside it."""
+    """Keep the sections whose heading contains one of the ``names``, with subsections; shorten the others."""
     wanted = [casefold(name.strip()) for name in names.split(",") if name.strip()]
     result: list[str] = []
-    whole_above = 0  # the level of the named section that this one is in
+    whole_above = 0  # the level of the named section that contains the current one
     for level, title, lines in _sections(split_lines(text)):
         if whole_above and 0 < level <= whole_above:
             whole_above = 0
@@ -119,7 +119,7 @@ def markdown_sections(text: str, names: str) -> str:
 
 
 def _sections(lines: Sequence[str]) -> Iterator[tuple[int, str, list[str]]]:
-    """The level, title and lines of each section; level 0 for what comes before the first heading."""
+    """Yield the level, title and lines of each section; level 0 for text before the first heading."""
     level, title, fenced = 0, "", False
     section: list[str] = []
     for line in lines:
@@ -135,7 +135,7 @@ def _sections(lines: Sequence[str]) -> Iterator[tuple[int, str, list[str]]]:
 
 
 def _first_paragraph(lines: Sequence[str], *, heading: bool) -> list[str]:
-    """The heading and the first paragraph, and how many lines follow."""
+    """Return the heading, the first paragraph and a line that counts the rest."""
     start = int(heading)
     while start < len(lines) and lines[start].isspace():
         start += 1
@@ -148,4 +148,4 @@ def _first_paragraph(lines: Sequence[str], *, heading: bool) -> list[str]:
     kept = list(lines[:end])
     if kept and not kept[-1].endswith(("\n", "\r")):
         kept[-1] += "\n"
-    return [*kept, "\n", f"{left_out(left_out_lines(rest), 'line')}\n", "\n"]
+    return [*kept, "\n", f"{omission(count_omitted(rest), 'line')}\n", "\n"]

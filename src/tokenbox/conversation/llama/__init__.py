@@ -1,7 +1,15 @@
-"""What a llama.cpp server does with a request: its own Jinja, its own rules for messages, tools and prefills.
+"""A llama.cpp server's rendering of requests: its own Jinja and its rules for messages, tools and prefills.
 
-``syntax`` and ``run`` are its Jinja (common/jinja), ``values`` what that language computes with,
-``abilities`` what the server finds out about a template, ``families`` the templates it treats in ways of
-their own (common/parsers), and ``prompt`` the way from a request to the text that is tokenized
-(common/chat.cpp, tools/server). Read in llama.cpp build 0c1e570.
+Its Jinja (common/jinja): ``lexer`` and ``parser`` make the tree of ``syntax``; ``compiler`` and
+``expressions`` turn it into functions over ``values``, with ``operations``, ``functions`` and ``methods``;
+``run`` is the state of one render.
+
+Its server (common/chat.cpp, tools/server): ``server_request`` parses a request, ``prompt`` makes the text
+that is tokenized, ``capabilities`` detects what a template supports, and ``families`` are templates with
+rules of their own (common/parsers).
+
+A growing conversation is counted incrementally: ``session`` uses ``fold``, which reuses recorded turns
+(``turns``, ``track``, ``tracking``), and ``segments``, which add up counts.
+
+Based on llama.cpp build 0c1e570.
 """

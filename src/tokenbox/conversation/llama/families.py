@@ -1,7 +1,7 @@
-"""The templates that a llama.cpp server treats in ways of their own (common/parsers, common/chat.cpp).
+"""The template families with special rules in a llama.cpp server (common/parsers, common/chat.cpp).
 
-A family is recognized by words of the template's source, the first that matches. It may change the messages
-before they are rendered, add variables, and says how an answer is begun that is to be continued.
+A family is recognized by words in the template's source; the first match wins. It may change the messages
+before rendering, add variables, and defines how a prefilled answer begins.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Messages = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """An answer that is to be continued. ``in_content``: its thoughts are over."""
+class Prefill:
+    """An answer to be continued. ``in_content``: its thoughts are complete."""
 
     text: str
     reasoning: str
@@ -29,8 +29,8 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
-    """What a family may look at beside the messages. ``opening`` renders what opens an answer."""
+class PrefillContext:
+    """The inputs of a family's prefill besides the messages. ``opening`` renders the start of an answer."""
 
     source: str
     variables: Mapping[str, Any]
@@ -42,15 +42,15 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class TemplateFamily:
-    """One of them.
+    """A family of templates.
 
-    ``adjust`` rewrites the messages (``one_by_one`` if each for itself), ``add`` gives further variables,
-    ``finish`` ends the prompt.
+    ``begin`` renders a prefilled answer, ``adjust`` rewrites the messages (``one_by_one``: each separately),
+    ``add`` returns further variables, ``finish`` changes the end of the prompt.
     """
 
     name: str
     matches: Callable[[str], bool]
-    begin: Callable[[Begun, Situation], str]
+    begin: Callable[[Prefill, PrefillContext], str]
     thinks: Callable[[str], bool] = lambda source: True
     adjust: Callable[[Messages, Mapping[str, Any], str], Messages] | None = None
     add: Callable[[Any, str], dict[str, Any]] = lambda schema, source: {}
@@ -58,18 +58,18 @@ class TemplateFamily:
     one_by_one: bool = True
 
 
-def _tagged(opening: str, closing: str) -> Callable[[Begun, Situation], str]:
-    """An answer that begins with a thought, empty or not."""
+def _tagged(opening: str, closing: str) -> Callable[[Prefill, PrefillContext], str]:
+    """Return the prefill of an answer that begins with a thought, which may be empty."""
 
-    def begin(begun: Begun, _: Situation) -> str:
-        return opening + begun.reasoning + (closing + begun.text if begun.in_content else "")
+    def begin(prefill: Prefill, _: PrefillContext) -> str:
+        return opening + prefill.reasoning + (closing + prefill.text if prefill.in_content else "")
 
     return begin
 
 
-def _plain(opening: str) -> Callable[[Begun, Situation], str]:
-    def begin(begun: Begun, _: Situation) -> str:
-        return opening + begun.text
+def _plain(opening: str) -> Callable[[Prefill, PrefillContext], str]:
+    def begin(prefill: Prefill, _: PrefillContext) -> str:
+        return opening + prefill.text
 
     return begin
 
@@ -86,7 +86,7 @@ def _never(_: str) -> bool:
 
 
 def _as_thinking(messages: Messages, *, calls_only: bool) -> Messages:
-    """Thoughts under the name that the template reads."""
+    """Copy thoughts to the key that the template reads."""
     made = []
     for message in messages:
         copy = dict(message)
@@ -110,7 +110,7 @@ RETURN: Final = "<|return|>"
 
 
 def no_return(prompt: str, opened: bool) -> str:  # noqa: FBT001  # whether an answer is opened
-    """Without an opened answer the last ``<|return|>`` is an ``<|end|>``."""
+    """Replace the last ``<|return|>`` by ``<|end|>`` unless an answer is opened."""
     before, found, after = prompt.rpartition(RETURN)
     return prompt if opened or not found else f"{before}<|end|>{after}"
 
@@ -119,7 +119,7 @@ def no_return(prompt: str, opened: bool) -> str:  # noqa: FBT001  # whether an a
 
 
 def _blocks(messages: Messages, _: Mapping[str, Any], _source: str) -> Messages:
-    """System messages and answers as lists of thoughts and texts."""
+    """Convert system messages and answers to lists of thoughts and texts."""
     made = []
     for message in messages:
         if message.get("role", "") not in {"system", "assistant"}:
@@ -151,14 +151,14 @@ def _with_thoughts(messages: Messages, _: Mapping[str, Any], _source: str) -> Me
     ]
 
 
-def _k2_horizon(begun: Begun, situation: Situation) -> str:
-    effort = situation.variables.get("reasoning_effort", "high")
-    off = not situation.thinking and "enable_thinking" in situation.source
+def _k2_horizon(prefill: Prefill, context: PrefillContext) -> str:
+    effort = context.variables.get("reasoning_effort", "high")
+    off = not context.thinking and "enable_thinking" in context.source
     tag = "ifm|think"
     if not off:
         tag = {"medium": "ifm|think_fast", "low": "ifm|think_faster"}.get(effort, tag)
-    opened = f"<|ifm|im_start|>assistant\n<{tag}>\n{begun.reasoning}"
-    return opened + (f"</{tag}>{begun.text}" if begun.in_content else "")
+    opened = f"<|ifm|im_start|>assistant\n<{tag}>\n{prefill.reasoning}"
+    return opened + (f"</{tag}>{prefill.text}" if prefill.in_content else "")
 
 
 # DeepSeek 3.2 and 4
@@ -169,7 +169,7 @@ def _is_deepseek_4(source: str) -> bool:
 
 
 def _results_in_order(messages: Messages, _: Mapping[str, Any], source: str) -> Messages:
-    """DeepSeek 4 has the results of tools in the order of their calls."""
+    """Put the results of tools into the order of their calls, for DeepSeek 4."""
     if not _is_deepseek_4(source):
         return messages
     made, order, place = list(messages), {}, 0
@@ -200,18 +200,18 @@ def _deepseek_format(schema: Any, source: str) -> dict[str, Any]:
     return {"response_format": schema} if _is_deepseek_4(source) and isinstance(schema, dict) else {}
 
 
-def _deepseek(begun: Begun, situation: Situation) -> str:
-    if _is_deepseek_4(situation.source) and not begun.reasoning:
-        return "<｜Assistant｜></think>" + (begun.text if begun.in_content else "")
-    opened = "<｜Assistant｜><think>" + begun.reasoning
-    return opened + ("</think>" + begun.text if begun.in_content else "")
+def _deepseek(prefill: Prefill, context: PrefillContext) -> str:
+    if _is_deepseek_4(context.source) and not prefill.reasoning:
+        return "<｜Assistant｜></think>" + (prefill.text if prefill.in_content else "")
+    opened = "<｜Assistant｜><think>" + prefill.reasoning
+    return opened + ("</think>" + prefill.text if prefill.in_content else "")
 
 
 # Gemma 4
 
 
 def _gemma4_turns(messages: Messages, _: Mapping[str, Any], _source: str) -> Messages:
-    """For older templates: calls, their results and the answer to them are one message."""
+    """Merge calls, their results and the answer to them into one message, for older templates."""
     made: Messages = []
     place = 0
     while place < len(messages):
@@ -253,10 +253,10 @@ def _no_constant(constant: str) -> object:
     raise ValueError(constant)
 
 
-def _gemma4(begun: Begun, situation: Situation) -> str:
-    opened = "<|turn>model\n" if situation.prompt.endswith("<turn|>\n") else ""
-    opened += "<|channel>thought\n" + begun.reasoning
-    return opened + ("<channel|>" + begun.text if begun.in_content else "")
+def _gemma4(prefill: Prefill, context: PrefillContext) -> str:
+    opened = "<|turn>model\n" if context.prompt.endswith("<turn|>\n") else ""
+    opened += "<|channel>thought\n" + prefill.reasoning
+    return opened + ("<channel|>" + prefill.text if prefill.in_content else "")
 
 
 def _gemma4_turn(prompt: str, opened: bool) -> str:  # noqa: FBT001  # whether an answer is opened
@@ -266,16 +266,16 @@ def _gemma4_turn(prompt: str, opened: bool) -> str:  # noqa: FBT001  # whether a
 # MiniMax M3, Qwen3 Coder
 
 
-def _minimax(begun: Begun, situation: Situation) -> str:
-    opened = situation.opening() + "<mm:think>" + begun.reasoning
-    return opened + ("</mm:think>" + begun.text if begun.in_content else "")
+def _minimax(prefill: Prefill, context: PrefillContext) -> str:
+    opened = context.opening() + "<mm:think>" + prefill.reasoning
+    return opened + ("</mm:think>" + prefill.text if prefill.in_content else "")
 
 
-def _qwen3_coder(begun: Begun, situation: Situation) -> str:
+def _qwen3_coder(prefill: Prefill, context: PrefillContext) -> str:
     opened = "<|im_start|>assistant\n"
-    if "<think>" in situation.source:
-        opened += "<think>\n" + begun.reasoning + ("\n</think>\n\n" if begun.in_content else "")
-    return opened + (begun.text if begun.in_content else "")
+    if "<think>" in context.source:
+        opened += "<think>\n" + prefill.reasoning + ("\n</think>\n\n" if prefill.in_content else "")
+    return opened + (prefill.text if prefill.in_content else "")
 
 
 # TranslateGemma
@@ -432,7 +432,7 @@ FAMILIES: Final = (
         thinks=lambda source: "<think>" in source,
     ),
 )
-"""In the order in which the server looks. Every other template goes the way of its automatic parser."""
+"""The families in the order of the server's checks. Other templates are handled by its automatic parser."""
 
 
 def family_of(source: str) -> TemplateFamily | None:

@@ -1,8 +1,8 @@
-"""Counts of texts that are put together from pieces: each piece is counted once, and the seams anew.
+"""Counts of texts composed of pieces: each piece is counted once, and only the joins are counted again.
 
-A text can be cut at a special token, and between two pieces of ordinary text at a safe cut of its tokenizer.
-Of a piece only what lies before its first cut and behind its last one is kept as text; the count of a seam is
-the count of one piece's tail with the next one's head.
+A text can be cut at a special token, or in ordinary text at a safe cut of its tokenizer. A piece keeps only
+the text before its first cut and after its last one; at a join, the tail of one piece is counted together
+with the head of the next.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ if TYPE_CHECKING:
 
     from tokenbox.tokenizers.special import PromptTokenizer
 
-_KEPT: Final = 64  # characters of an end that are worth no cut
-_SEAMS: Final = (
-    1_024  # short texts that are remembered: what stands between messages is nearly always the same
-)
+_KEPT: Final = 64  # characters at an end within which no cut is searched
+_MAX_CACHED: Final = 1_024  # short texts; the text between messages is nearly always the same
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A piece of a prompt. ``head`` is all its text if it has no cut; ``start`` and ``end`` are its ends.
+    """A piece of a prompt. ``head``: the text before its first cut, or all of it if there is no cut.
 
-    ``text`` is all of it where that is kept. ``is_marked``: the words that are looked for are in it.
+    ``start`` and ``end``: its first and last characters. ``text``: its full text, if kept. ``is_marked``: it
+    contains the mark that :class:`Segments` searches for.
     """
 
     head: str
@@ -39,7 +38,7 @@ class Segment:
 
 
 class Segments:
-    """The pieces of prompts of one vocabulary."""
+    """A factory of segments for one vocabulary."""
 
     def __init__(self, prompts: PromptTokenizer, mark: str | None = None) -> None:
         self._prompts = prompts
@@ -49,7 +48,7 @@ class Segments:
         self._counts: dict[str, int] = {"": 0}
 
     def of(self, text: str) -> Segment:
-        """The piece of a text."""
+        """Return the segment of a text."""
         known = self._short.get(text)
         if known is not None:
             return known
@@ -57,18 +56,18 @@ class Segments:
         if self._mark is not None and self._mark in text:
             found = replace(found, is_marked=True)
         if len(text) <= _KEPT:
-            if len(self._short) > _SEAMS:
+            if len(self._short) > _MAX_CACHED:
                 self._short = {"": self.empty}
             self._short[text] = found
         return found
 
     def _count(self, text: str) -> int:
-        """The count of a text without special tokens."""
+        """Return the count of a text without special tokens."""
         count = self._counts.get(text)
         if count is None:
             count = self._prompts.count_plain(text)
             if len(text) <= _KEPT:
-                if len(self._counts) > _SEAMS:
+                if len(self._counts) > _MAX_CACHED:
                     self._counts = {"": 0}
                 self._counts[text] = count
         return count
@@ -96,7 +95,7 @@ class Segments:
         return Segment(head, count, tail, is_cut=True, start=start, end=end)
 
     def _first(self, text: str) -> int:
-        """The first safe cut that no special token across the text's start can reach; -1 if there is none."""
+        """Return the first safe cut beyond the reach of a special token across the start; -1 if none."""
         cuts, longest = self._prompts.cuts, self._prompts.longest
         return -1 if cuts is None or len(text) <= longest + _KEPT else cuts.first(text, longest)
 
@@ -107,7 +106,7 @@ class Segments:
         )
 
     def join(self, left: Segment, right: Segment) -> Segment:
-        """One piece of two."""
+        """Join two adjacent segments."""
         found = self._join(left, right)
         is_marked = left.is_marked or right.is_marked
         return replace(found, is_marked=True) if is_marked and not found.is_marked else found
@@ -146,7 +145,7 @@ class Segments:
         return Segment(head, count, tail, is_cut=True, start=start, end=end, is_marked=middle.is_marked)
 
     def joined(self, pieces: Iterable[str | Segment]) -> Segment:
-        """One piece of many, and of the texts between them."""
+        """Join segments and the texts between them."""
         found, texts = self.empty, []
         for piece in pieces:
             if isinstance(piece, str):
@@ -159,7 +158,7 @@ class Segments:
         return self.join(found, self.of("".join(texts))) if texts else found
 
     def total(self, segment: Segment) -> int:
-        """The count of a piece that is the whole prompt."""
+        """Return the count of a segment that is the entire prompt."""
         if not segment.is_cut:
             return self._prompts.count(segment.head)
         count = self._count

@@ -1,4 +1,4 @@
-"""The running count of a conversation by a llama.cpp template: what did not change is not done again."""
+"""The running count of a conversation by a llama.cpp template, computed incrementally."""
 
 from __future__ import annotations
 
@@ -9,11 +9,21 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.message import Message, Object, Role, thaw
 from tokenbox.content.request import Request
+from tokenbox.conversation.llama.compiler import Program
 from tokenbox.conversation.llama.families import RETURN, no_return
-from tokenbox.conversation.llama.fold import Following, History, NotLocal, Track
-from tokenbox.conversation.llama.prompt import COSTLESS, begun_by, behind, can_be_sent, ending, read_message
-from tokenbox.conversation.llama.run import Program, Run
+from tokenbox.conversation.llama.prompt import added_text
+from tokenbox.conversation.llama.run import Run
 from tokenbox.conversation.llama.segments import Segment, Segments
+from tokenbox.conversation.llama.server_request import (
+    COSTLESS,
+    can_be_sent,
+    continuation,
+    prefill_of,
+    read_message,
+)
+from tokenbox.conversation.llama.track import Track, TrackedMessages
+from tokenbox.conversation.llama.tracking import TrackingCompiler
+from tokenbox.conversation.llama.turns import NotLocal
 from tokenbox.conversation.pieces import MEDIA, request_of
 from tokenbox.conversation.sent import SOME_DAY, only_days, without_media
 
@@ -22,18 +32,19 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from tokenbox.content.items import Item
-    from tokenbox.conversation.llama.fold import LoopMemory
-    from tokenbox.conversation.llama.prompt import Prepared, ServerRequest
+    from tokenbox.conversation.llama.prompt import Prepared
+    from tokenbox.conversation.llama.server_request import ServerRequest
+    from tokenbox.conversation.llama.turns import LoopMemory
     from tokenbox.conversation.template_format import LlamaFormat
 
     Memories = dict[tuple[int, int], LoopMemory]
 
-_GAPS: Final = 64  # messages that left from among others, until all are numbered anew
+_GAPS: Final = 64  # removed messages between others, after which all are renumbered
 
 
 @dataclass(slots=True)
-class _Said:
-    """One message: as the caller gave it, as the server reads it, as it is sent, as the template sees it."""
+class _MessageVersions:
+    """A message as given by the caller, as parsed by the server, as adapted, and as the template sees it."""
 
     given: dict[str, Any]
     read: dict[str, Any]
@@ -42,63 +53,64 @@ class _Said:
 
 
 @dataclass(slots=True)
-class _Held:
-    """One item of the conversation. ``at``: the number of its first message among all there were."""
+class _SessionItem:
+    """An item of the conversation. ``at``: the number of its first message, counting removed ones."""
 
     item: Item
-    said: list[_Said]
+    versions: list[_MessageVersions]
     media: int
     at: int
     bound: int | None = None
-    gone: bool = False
+    removed: bool = False
 
 
-class _Line:
-    """The messages of a request, one after another; ``owners``: the numbers of their items, which rise."""
+class _MessageList:
+    """The messages of a request. ``owners``: the numbers of their items, ascending."""
 
     def __init__(self) -> None:
         self.owners: list[int] = []
-        self.said: list[_Said] = []
+        self.versions: list[_MessageVersions] = []
         self.messages: list[dict[str, Any]] = []
         self.media = self.changed = 0
 
-    def add(self, number: int, held: _Held) -> None:
-        self.owners += [number] * len(held.said)
-        self.said += held.said
-        self.messages += [said.final for said in held.said]
-        self.count(held, 1)
+    def add(self, number: int, entry: _SessionItem) -> None:
+        self.owners += [number] * len(entry.versions)
+        self.versions += entry.versions
+        self.messages += [versions.final for versions in entry.versions]
+        self.count(entry, 1)
 
-    def count(self, held: _Held, times: int) -> None:
-        self.media += times * held.media
-        self.changed += times * (not held.item.verbatim)
+    def count(self, entry: _SessionItem, times: int) -> None:
+        self.media += times * entry.media
+        self.changed += times * (not entry.item.verbatim)
 
-    def with_(self, changes: Mapping[int, tuple[_Held, _Held | None]]) -> _Line:
-        """Another line, where items have become others, or have left. What did not change is copied whole."""
-        made = _Line()
+    def with_changes(self, changes: Mapping[int, tuple[_SessionItem, _SessionItem | None]]) -> _MessageList:
+        """Return a copy with these items replaced or removed. Unchanged stretches are copied as slices."""
+        made = _MessageList()
         made.media, made.changed = self.media, self.changed
         at = 0
         for number in sorted(changes):
             before, after = changes[number]
             first = bisect_left(self.owners, number, at)
             made.take(self, at, first)
-            at = first + len(before.said)
+            at = first + len(before.versions)
             made.count(before, -1)
             if after is not None:
                 made.add(number, after)
         made.take(self, at, len(self.owners))
         return made
 
-    def take(self, other: _Line, first: int, end: int) -> None:
+    def take(self, other: _MessageList, first: int, end: int) -> None:
         if first < end:
             self.owners += other.owners[first:end]
-            self.said += other.said[first:end]
+            self.versions += other.versions[first:end]
             self.messages += other.messages[first:end]
 
 
 class LlamaSession:
-    """A conversation, counted as it grows and as messages leave it.
+    """The running count of a conversation to which messages are added and from which they are removed.
 
-    ``follows`` is False once the template has done what cannot be followed: then every count is of the whole.
+    ``is_incremental``: False once the template has done something that cannot be tracked; then every count
+    renders the entire request.
     """
 
     sums = False  # what a message adds depends on its neighbours
@@ -106,23 +118,23 @@ class LlamaSession:
     def __init__(self, counting: LlamaFormat) -> None:
         self._format = counting
         self._template = counting.template
-        self._program = Program(self._template.program.source, Following())
+        self._program = Program(self._template.program.source, TrackingCompiler())
         self._segments = Segments(counting.prompts, RETURN)
         self._memories: dict[tuple[Any, ...], Memories] = {}
         self._frames: dict[tuple[Any, ...], Prepared] = {}
-        self._pairs: dict[tuple[int, int], tuple[_Said, _Said, dict[str, Any]]] = {}
+        self._pairs: dict[tuple[int, int], tuple[_MessageVersions, _MessageVersions, dict[str, Any]]] = {}
         self._numbers: dict[int, int] = {}
-        self._around: dict[Role, int] = {}
-        self._head: list[_Held] = []
-        self._held: dict[int, _Held] = {}
-        self._line = _Line()
-        self._bounded = 0
-        self._unbounded: list[_Held] = []
+        self._overheads: dict[Role, int] = {}
+        self._head: list[_SessionItem] = []
+        self._entries: dict[int, _SessionItem] = {}
+        self._message_list = _MessageList()
+        self._known_bound = 0
+        self._without_bound: list[_SessionItem] = []
         self._tools: tuple[Object, ...] = ()
         self._fields = Object()
         self._count: Count | None = None
         family = self._template.family
-        self.follows = family is None or family.one_by_one
+        self.is_incremental = family is None or family.one_by_one
         self._asked = counting.asked((), (), {})
         self._costless = True
 
@@ -132,70 +144,72 @@ class LlamaSession:
         before = self._asked
         self._asked = asked
         try:
-            held = [self._hold(item) for item in head]
-            others = {number: self._hold(one.item) for number, one in self._held.items()}
+            entry = [self._entry(item) for item in head]
+            others = {number: self._entry(one.item) for number, one in self._entries.items()}
         except Exception:
             self._asked = before
             raise
-        self._head, self._held, self._tools = held, others, tuple(tools)
+        self._head, self._entries, self._tools = entry, others, tuple(tools)
         self._fields = Object() if fields is None else fields
         self._costless = COSTLESS.issuperset(given)
         self._frames, self._memories, self._pairs = {}, {}, {}
-        self._bounded, self._unbounded = 0, [*held, *others.values()]
-        self._set_line()
+        self._known_bound, self._without_bound = 0, [*entry, *others.values()]
+        self._rebuild()
 
-    def _set_line(self) -> None:
-        """The line of all that is here; its messages are numbered anew."""
-        self._line, self._numbers = _Line(), {}
-        at = -sum(len(held.said) for held in self._head)
+    def _rebuild(self) -> None:
+        """Rebuild the message list and renumber all messages."""
+        self._message_list, self._numbers = _MessageList(), {}
+        at = -sum(len(entry.versions) for entry in self._head)
         head = enumerate(self._head, -len(self._head))
-        for number, held in (*head, *self._held.items()):
-            held.at = at
-            at += len(held.said)
-            self._line.add(number, held)
-            self._number(held)
+        for number, entry in (*head, *self._entries.items()):
+            entry.at = at
+            at += len(entry.versions)
+            self._message_list.add(number, entry)
+            self._number(entry)
         self._count = None
 
     def add(self, number: int, item: Item) -> None:
-        last = next(reversed(self._held.values()), None)
-        held = self._hold(item, 0 if last is None else last.at + len(last.said))
-        self._held[number] = held
-        self._unbounded.append(held)
-        self._line.add(number, held)
-        self._number(held)
+        last = next(reversed(self._entries.values()), None)
+        entry = self._entry(item, 0 if last is None else last.at + len(last.versions))
+        self._entries[number] = entry
+        self._without_bound.append(entry)
+        self._message_list.add(number, entry)
+        self._number(entry)
         self._count = None
 
     def replace(self, number: int, item: Item) -> None:
-        before = self._held[number]
-        held = self._held[number] = self._hold(item, before.at)
-        self._unbounded.append(held)
-        self._line = self._line.with_({number: (before, held)})
-        self._forget(before)
-        self._number(held)
+        before = self._entries[number]
+        entry = self._entries[number] = self._entry(item, before.at)
+        self._without_bound.append(entry)
+        self._message_list = self._message_list.with_changes({number: (before, entry)})
+        self._discard(before)
+        self._number(entry)
         self._count = None
 
     def remove(self, numbers: Collection[int]) -> None:
-        gone = {number: self._held.pop(number) for number in numbers}
-        self._line = self._line.with_({number: (held, None) for number, held in gone.items()})
-        for held in gone.values():
-            self._forget(held)
+        removed = {number: self._entries.pop(number) for number in numbers}
+        self._message_list = self._message_list.with_changes(
+            {number: (entry, None) for number, entry in removed.items()}
+        )
+        for entry in removed.values():
+            self._discard(entry)
         self._count = None
-        if self._held:
-            first, last = next(iter(self._held.values())), next(reversed(self._held.values()))
-            if last.at + len(last.said) - first.at > 2 * len(self._line.said) + _GAPS:
-                self._set_line()
+        if self._entries:
+            first, last = next(iter(self._entries.values())), next(reversed(self._entries.values()))
+            if last.at + len(last.versions) - first.at > 2 * len(self._message_list.versions) + _GAPS:
+                self._rebuild()
 
     @property
     def numbers(self) -> Collection[int]:
-        """Of the items that are here."""
-        return self._held.keys()
+        """The numbers of the present items."""
+        return self._entries.keys()
 
     def count(self) -> Count:
-        if self._count is None and self.follows:
+        if self._count is None and self.is_incremental:
             try:
-                self._count = self._followed(self._line)
+                self._count = self._count_incrementally(self._message_list)
             except NotLocal:
-                self.follows = False
+                self.is_incremental = False
         if self._count is None:
             self._count = self._format.count_request(self._request({}))
         return self._count
@@ -203,120 +217,130 @@ class LlamaSession:
     def total_with(self, changes: Mapping[int, Item | None]) -> int:
         if not changes:
             return self.count().total
-        here = self._held
-        others = {n: self._hold(item, here[n].at) for n, item in changes.items() if item is not None}
-        line = self._line.with_({number: (here[number], others.get(number)) for number in changes})
-        for held in others.values():
-            self._number(held)
+        present = self._entries
+        others = {n: self._entry(item, present[n].at) for n, item in changes.items() if item is not None}
+        message_list = self._message_list.with_changes(
+            {number: (present[number], others.get(number)) for number in changes}
+        )
+        for entry in others.values():
+            self._number(entry)
         try:
-            if self.follows:
+            if self.is_incremental:
                 now = self._format.now() or SOME_DAY
-                return self._total(line, self._asked, now)[0] + line.media * MEDIA
+                return self._total(message_list, self._asked, now)[0] + message_list.media * MEDIA
         except NotLocal:
-            self.follows = False
+            self.is_incremental = False
         finally:
-            for held in others.values():
-                self._forget(held)
+            for entry in others.values():
+                self._discard(entry)
         return self._format.count_request(self._request(changes)).total
 
     def size(self, number: int) -> int:
-        return self.cost(self._held[number].item)
+        return self.cost(self._entries[number].item)
 
     def cost(self, item: Item) -> int:
         return sum(map(self._size, item.messages))
 
     def _size(self, message: Message) -> int:
-        """By itself. What is around a bare text is counted once for each role: sizes are estimates here."""
+        """Return the estimated size of a message; the overhead of a role is counted once."""
         content = message.content
         if not isinstance(content, str) or len(message.source) != 2:  # role and content
             return self._format.message_sizes([message])[0]
         text = self._format.count_text(content)
-        if message.role not in self._around:
-            self._around[message.role] = self._format.message_sizes([message])[0] - text
-        return max(0, text + self._around[message.role])
+        if message.role not in self._overheads:
+            self._overheads[message.role] = self._format.message_sizes([message])[0] - text
+        return max(0, text + self._overheads[message.role])
 
-    def _forget(self, held: _Held) -> None:
-        """What is remembered of messages that are no longer here."""
-        held.gone = True
-        self._bounded -= held.bound or 0
-        for said in held.said:
-            self._numbers.pop(id(said.final), None)
+    def _discard(self, entry: _SessionItem) -> None:
+        """Discard the records of a removed item."""
+        entry.removed = True
+        self._known_bound -= entry.bound or 0
+        for versions in entry.versions:
+            self._numbers.pop(id(versions.final), None)
             for memories in self._memories.values():
                 for memory in memories.values():
-                    memory.runs.pop(id(said.final), None)
+                    memory.runs.pop(id(versions.final), None)
         for _, _, merged in self._pairs.values():
             self._numbers.pop(id(merged), None)
         self._pairs.clear()
 
-    def _number(self, held: _Held) -> None:
-        """Neighbours have numbers that follow each other, by which their turns are put together."""
-        for place, said in enumerate(held.said):
-            self._numbers[id(said.final)] = held.at + place
+    def _number(self, entry: _SessionItem) -> None:
+        """Number the messages of an item consecutively; adjacent turns are joined by these numbers."""
+        for place, versions in enumerate(entry.versions):
+            self._numbers[id(versions.final)] = entry.at + place
 
-    # One message
+    # Single messages
 
-    def _hold(self, item: Item, at: int = 0) -> _Held:
+    def _entry(self, item: Item, at: int = 0) -> _SessionItem:
         media = sum(len(message.media) for message in item.messages)
         messages = without_media(item.messages)[0] if media else item.messages
-        said = [self._say(message) for message in messages] if self.follows else []
-        return _Held(item, said, media, at)
+        versions = [self._versions_of(message) for message in messages] if self.is_incremental else []
+        return _SessionItem(item, versions, media, at)
 
-    def _say(self, message: Message) -> _Said:
+    def _versions_of(self, message: Message) -> _MessageVersions:
         given = message.to_dict(declared=False)
         read = read_message(given)
         sent = self._template.adapted(read)
-        return _Said(given, read, sent, self._final(sent))
+        return _MessageVersions(given, read, sent, self._final(sent))
 
     def _final(self, sent: dict[str, Any]) -> dict[str, Any]:
         return self._template.final([sent], self._asked.variables)[0]
 
-    # The whole
+    # Complete requests
 
     def _request(self, changes: Mapping[int, Item | None]) -> Request:
-        shown = (changes.get(number, held.item) for number, held in self._held.items())
-        here = [item for item in shown if item is not None]
-        return request_of([*(held.item for held in self._head), *here], self._tools, self._fields)
+        shown = (changes.get(number, entry.item) for number, entry in self._entries.items())
+        present = [item for item in shown if item is not None]
+        return request_of([*(entry.item for entry in self._head), *present], self._tools, self._fields)
 
-    def _followed(self, line: _Line) -> Count:
+    def _count_incrementally(self, message_list: _MessageList) -> Count:
         now = self._format.now()
-        total, certain = self._total(line, self._asked, now or SOME_DAY)
-        proven = certain and self._format.exact and self._costless and not line.changed and not line.media
-        exact = proven and can_be_sent([said.given for said in line.said[-2:]])
+        total, certain = self._total(message_list, self._asked, now or SOME_DAY)
+        proven = (
+            certain
+            and self._format.exact
+            and self._costless
+            and not message_list.changed
+            and not message_list.media
+        )
+        exact = proven and can_be_sent([versions.given for versions in message_list.versions[-2:]])
         if exact:
             others = self._format.others(self._asked, now)
-            exact = all(self._total(line, asked, day)[0] == total for asked, day in others)
-        total += line.media * MEDIA
+            exact = all(self._total(message_list, asked, day)[0] == total for asked, day in others)
+        total += message_list.media * MEDIA
         return Count(total, exact, total if exact else max(total, self._bound()), By.TEMPLATE)
 
     def _bound(self) -> int:
         bound = self._format.bound
-        for held in self._unbounded:
-            if held.bound is None and not held.gone:
-                raw = 0 if held.item.verbatim else bound.value(held.item.raw, media=True)
-                held.bound = raw + sum(map(bound.message, held.item.messages))
-                self._bounded += held.bound
-        self._unbounded = []
-        return self._bounded + bound.frame(Request(tools=self._tools, fields=self._fields))
+        for entry in self._without_bound:
+            if entry.bound is None and not entry.removed:
+                raw = 0 if entry.item.verbatim else bound.value(entry.item.raw, media=True)
+                entry.bound = raw + sum(map(bound.message, entry.item.messages))
+                self._known_bound += entry.bound
+        self._without_bound = []
+        return self._known_bound + bound.frame(Request(tools=self._tools, fields=self._fields))
 
-    def _total(self, line: _Line, asked: ServerRequest, now: dt.datetime) -> tuple[int, bool]:
-        """The total, and whether all that was done is certain."""
+    def _total(self, message_list: _MessageList, asked: ServerRequest, now: dt.datetime) -> tuple[int, bool]:
+        """Return the total, and True if every operation is certain to equal the server's."""
         key = (now.date(), asked.variables.get("preserve_reasoning"))
         prepared = self._frames.get(key)
         if prepared is None:
-            if len(self._frames) > 8:  # days go by
+            if len(self._frames) > 8:  # of past days
                 self._frames, self._memories = {}, {}
             prepared = self._frames[key] = self._template.frame(asked, now)
         memories = self._memories.setdefault(key, {})
-        last = line.said[-1] if line.said else None
-        continued, opened = ending([last.read] if last else [], asked)
-        begun = None if continued is None or last is None else begun_by(last.read, continued)
-        shown = self._messages(line, len(line.said) - (continued is not None and last is not None))
+        last = message_list.versions[-1] if message_list.versions else None
+        continued, opened = continuation([last.read] if last else [], asked)
+        prefill = None if continued is None or last is None else prefill_of(last.read, continued)
+        shown = self._messages(
+            message_list, len(message_list.versions) - (continued is not None and last is not None)
+        )
         pieces, run = self._pieces(prepared, shown, now, memories, opened=opened)
-        segment = self._finished(self._trimmed(pieces), opened=opened)
-        if begun is not None:
+        segment = self._finished(self._without_start(pieces), opened=opened)
+        if prefill is not None:
 
             def opening() -> str:
-                """Both renders are made anew, so that both go by what is remembered now."""
+                """Render both again, so that both use the same records."""
                 without = self._pieces(prepared, shown, now, memories, opened=False)[0]
                 opened = self._pieces(prepared, shown, now, memories, opened=True)[0]
                 found = _difference(without, opened)
@@ -325,7 +349,7 @@ class LlamaSession:
                 whole = replace(prepared, variables={**prepared.variables, "messages": shown})
                 return self._template.opening(whole, Run(now))
 
-            text = self._template.begin(prepared, begun, segment.end, opening)
+            text = self._template.begin(prepared, prefill, segment.end, opening)
             segment = self._segments.join(segment, self._segments.of(text))
         track = run.track
         certain = not run.uncertain and track is not None and track.certain and only_days(run.dated)
@@ -342,28 +366,28 @@ class LlamaSession:
     ) -> tuple[list[str | Segment], Run]:
         run = Run(now)
         run.track = Track(memories, self._segments, self._numbers)
-        variables = {**prepared.variables, "messages": History(messages, run.track)}
+        variables = {**prepared.variables, "messages": TrackedMessages(messages, run.track)}
         if opened:
             variables["add_generation_prompt"] = True
         return self._program.pieces(variables, run), run
 
-    def _messages(self, line: _Line, size: int) -> list[dict[str, Any]]:
-        """What the template sees; a system message that it has no place for is merged with the next."""
-        said = line.said[:2]
-        if size and not self._template.able.system_role and said[0].sent["role"] == "system":
+    def _messages(self, message_list: _MessageList, size: int) -> list[dict[str, Any]]:
+        """Return the messages as the template sees them; an unsupported system message is merged."""
+        versions = message_list.versions[:2]
+        if size and not self._template.capabilities.system_role and versions[0].sent["role"] == "system":
             if size == 1:
                 return []
-            key = id(said[0]), id(said[1])
+            key = id(versions[0]), id(versions[1])
             if key not in self._pairs:
-                both = self._template.sent([said[0].read, said[1].read])
-                self._pairs[key] = said[0], said[1], self._final(both[0])
+                both = self._template.sent([versions[0].read, versions[1].read])
+                self._pairs[key] = versions[0], versions[1], self._final(both[0])
             merged = self._pairs[key][2]
             self._numbers[id(merged)] = -1
-            return [merged, *line.messages[2:size]]
-        return line.messages[:size]
+            return [merged, *message_list.messages[2:size]]
+        return message_list.messages[:size]
 
-    def _trimmed(self, pieces: Sequence[str | Segment]) -> list[str | Segment]:
-        """Without the token at the beginning that the tokenizer adds by itself."""
+    def _without_start(self, pieces: Sequence[str | Segment]) -> list[str | Segment]:
+        """Remove the start token that the tokenizer adds itself."""
         starts, ends = self._template.starts, self._template.ends
         last = pieces[-1] if pieces else ""
         if ends and (last if isinstance(last, str) else last.end).endswith(ends[-1]):
@@ -395,7 +419,7 @@ class LlamaSession:
 
 
 def _difference(without: Sequence[str | Segment], opened: Sequence[str | Segment]) -> str | None:
-    """What the second prompt has after what both begin with; None where their texts are not kept."""
+    """Return the second prompt without the common prefix; None if the texts of segments are not kept."""
     size = 0
     for one, other in zip(without, opened, strict=False):
         if one is not other and not (isinstance(one, str) and one == other):
@@ -407,4 +431,4 @@ def _difference(without: Sequence[str | Segment], opened: Sequence[str | Segment
     ]
     if None in texts[0] or None in texts[1]:
         return None
-    return behind("".join(map(str, texts[0])), "".join(map(str, texts[1])))
+    return added_text("".join(map(str, texts[0])), "".join(map(str, texts[1])))

@@ -1,7 +1,8 @@
-"""The table of what is proven: templates, ways of vocabularies and rules, compared with what really renders.
+"""The table of verified templates, vocabularies and rules.
 
-``python bench/run.py templates`` writes it. A template is proven for llama.cpp if every request of its corpus
-counted what the server counted, and for ``transformers`` if each plain one was rendered as the library does.
+``python bench/run.py templates`` writes it. A template is verified for llama.cpp if every request of its
+corpus had the server's own count, and for ``transformers`` if each plain request was rendered as the library
+does.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ def _table() -> dict[str, Any]:
 
 
 def digest(source: str) -> str:
-    """The digest of a template as llama.cpp reads it: ends of lines are one character, a last one is cut."""
+    """Return the digest of a template as llama.cpp reads it: line ends normalized, a final one removed."""
     text = source.replace("\r\n", "\n").replace("\r", "\n")
     return hashlib.sha256((text[:-1] if source.endswith("\n") else text).encode()).hexdigest()
 
 
 def is_verified(server: str, source: str, vocabulary: str) -> bool:
-    """Whether counts with this template and a vocabulary of this kind are proven for that server.
+    """Return True if counts with this template and kind of vocabulary are verified for the server.
 
-    The library ``transformers`` and tokenbox cut texts with the same package where there is a
-    ``tokenizer.json``, so there the template alone decides.
+    With a ``tokenizer.json``, ``transformers`` and tokenbox tokenize with the same package, so the template
+    alone decides.
     """
     table = _table()
     if server == "transformers":

@@ -1,4 +1,4 @@
-"""Importers of what other tools log. Each is one file: whether a file is its own, and the requests in it."""
+"""Importers for the logs of other tools. Each module recognizes its files and reads the requests in them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
     from tokenbox.inspect.importers.transcript import Record, Transcript
 
-# In the order in which they are asked. Each has ``NAME``, ``is_own(records)`` and ``read(records)``.
+# In the order of recognition. Each has ``NAME``, ``is_own(records)`` and ``read(records)``.
 IMPORTERS: Final[tuple[ModuleType, ...]] = (lhar, claude_code, codex, request_log)
 
 
 def imported(records: list[Record]) -> list[Transcript] | None:
-    """The requests in the records of a log; None where no importer knows them."""
+    """Return the requests in the records of a log, or None if no importer recognizes them."""
     for importer in IMPORTERS:
         if importer.is_own(records):
             found: list[Transcript] = importer.read(records)
@@ -25,5 +25,5 @@ def imported(records: list[Record]) -> list[Transcript] | None:
 
 
 def names() -> list[str]:
-    """What can be imported, for a message."""
+    """Return the names of the formats, for a message."""
     return [str(importer.NAME) for importer in IMPORTERS]

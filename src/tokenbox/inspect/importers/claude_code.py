@@ -1,8 +1,8 @@
 """Transcripts of Claude Code: a JSON object per line, in ``~/.claude/projects``.
 
-A line is a message of the user (which holds results of tools too) or a part of an answer. The parts of one
-answer share the id of its message and its usage. What was compacted is no longer sent. System prompt and
-tools are not in the file. Lines of other agents (``isSidechain``) are other conversations, and are left out.
+A line is a message of the user (including tool results) or a part of an answer. The parts of an answer share
+its message id and usage. Compacted messages are no longer sent. The file has no system prompt and no tools.
+Lines of other agents (``isSidechain``) are separate conversations and are skipped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ROLES: Final = frozenset({"user", "assistant"})
 
 
 def is_own(records: list[Record]) -> bool:
-    """Lines with a session and a message of their own."""
+    """Recognize lines with a message and a session or an id."""
     return any(
         str(record.get("type")) in _ROLES
         and isinstance(record.get("message"), dict)
@@ -39,7 +39,7 @@ def is_own(records: list[Record]) -> bool:
 
 
 def read(records: list[Record]) -> list[Transcript]:
-    """The one session of the file."""
+    """Read the session of the file."""
     usages = {
         text_or_none(message.get("id")): message["usage"]
         for record in records

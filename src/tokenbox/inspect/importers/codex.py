@@ -1,7 +1,7 @@
 """Sessions of Codex ("rollouts"): a JSON object per line, in ``~/.codex/sessions``.
 
-``response_item`` lines are the items of the conversation, in the shape of the Responses API. An event
-``token_count`` ends a request and has its usage. What a model writes follows the input of its request.
+``response_item`` lines are the items of the conversation in the form of the Responses API. An event
+``token_count`` ends a request and has its usage. The model's output follows the input of its request.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TEXTS: Final = {"function_call": "arguments", "custom_tool_call": "input", "loc
 
 
 def is_own(records: list[Record]) -> bool:
-    """Lines that hold their payload under that name."""
+    """Recognize lines of a known type with a payload."""
     return any(
         str(record.get("type")) in _KINDS and isinstance(record.get("payload"), dict)
         for record in records[:200]
@@ -36,7 +36,7 @@ def is_own(records: list[Record]) -> bool:
 
 
 def read(records: list[Record]) -> list[Transcript]:
-    """The one session of the file."""
+    """Read the session of the file."""
     reader = _Reader()
     for record in records:
         step = getattr(reader, str(record.get("type")), None) if str(record.get("type")) in _KINDS else None
@@ -46,13 +46,13 @@ def read(records: list[Record]) -> list[Transcript]:
 
 
 class _Reader:
-    """The state of a session while it is read. A method per kind of line."""
+    """The state of reading a session. There is a method for each type of line."""
 
     def __init__(self) -> None:
         self.turns = TranscriptTurns()
         self.session: str | None = None
         self._window: list[LoggedItem] = []
-        self._asked: int | None = None  # how many items came before the first the model wrote
+        self._asked: int | None = None  # the number of items before the model's first output
         self._model: str | None = None
         self._note: str | None = None
         self._last: object = None
@@ -91,7 +91,7 @@ class _Reader:
             return
         stated = info.get("last_token_usage") or info.get("total_token_usage")
         if self._asked is None and (stated == self._last or not self._window):
-            return  # said again
+            return  # a repeated event
         self._last = stated
         window = info.get("model_context_window")
         self.turns.request(
@@ -106,7 +106,7 @@ class _Reader:
 
 
 def _item(payload: Record) -> tuple[LoggedItem | None, bool]:
-    """The item, and whether the model wrote it."""
+    """Return the item, and True if the model wrote it."""
     kind = text_or_none(payload.get("type"))
     if kind == "message":
         role = text_or_none(payload.get("role")) or "user"

@@ -1,7 +1,7 @@
-"""LHAR, the LLM HTTP Archive of context-lens: read and written.
+"""Reads and writes LHAR, the LLM HTTP Archive of context-lens.
 
-A file is JSON lines, a ``session`` and then an ``entry`` per request; or one object with both
-(``.lhar.json``). An entry may lack the bodies: then the sizes of its parts are known, and not the texts.
+A file has JSON lines, a ``session`` and then an ``entry`` per request, or one object with both
+(``.lhar.json``). An entry without bodies has the sizes of its parts, but not their texts.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _ROLES: Final = {category: role for role, category in reversed(_CATEGORIES.items
 
 
 def is_own(records: list[Record]) -> bool:
-    """The wrapper, or lines of entries."""
+    """Recognize the wrapping object, or lines of sessions and entries."""
     return any(
         isinstance(record.get("lhar"), dict)
         or (record.get("type") == "entry" and "gen_ai" in record)
@@ -58,7 +58,7 @@ def is_own(records: list[Record]) -> bool:
 
 
 def read(records: list[Record]) -> list[Transcript]:
-    """A transcript per session, in the order of the file."""
+    """Read a transcript for each session, in the order of the file."""
     entries: dict[str, list[Record]] = {}
     for record in records:
         wrapped = mapping(record.get("lhar")).get("entries")
@@ -109,17 +109,14 @@ def _usage(stated: Record, extra: Record) -> Usage | None:
     )
     if plain is None or plain.input_tokens is None:
         return plain
-    # Some collectors count what came from a cache into the input, as here, and some beside it.
+    # Some collectors include cached tokens in the input, as tokenbox does; others count them separately.
     parts = sum(part for part in (cached, written) if isinstance(part, int) and part > 0)
     read = plain.input_tokens if plain.input_tokens >= parts else plain.input_tokens + parts
     return Usage.reported(read, plain.output_tokens, cached, None, written)
 
 
-# Writing.
-
-
 def written(entries: Sequence[PageEntry], *, wrapped: bool) -> bytes:
-    """The entries of a page as LHAR: ``wrapped`` as one object (``.lhar.json``), otherwise as lines."""
+    """Write the entries of a page as LHAR: as one object if ``wrapped`` (``.lhar.json``), else as lines."""
     sessions, found = [], []
     for entry in entries:
         trace = hashlib.sha256(json.dumps([entry.title, entry.kind]).encode()).hexdigest()[:32]
@@ -249,7 +246,7 @@ def _composed(
 
 
 def _body(entry: PageEntry, shown: Sequence[PageState], model: str) -> dict[str, object] | None:
-    """The request as messages; None where a text of it is not known."""
+    """Return the request as messages, or None if a text is unknown."""
     if any(state.text is None and state.decision != "beside" for state in shown):
         return None
     roles = {"system", "developer", "user", "assistant", "tool"}

@@ -1,6 +1,6 @@
 """Logs of requests to OpenAI's and Anthropic's APIs: a list, or a JSON object per line.
 
-An object is the body of a request, or holds it beside its response. A batch file has the body under ``body``.
+An object is the body of a request, or contains the body and the response. A batch file has it under ``body``.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _TIMES: Final = ("timestamp", "time", "created_at", "startTime")
 
 
 def is_own(records: list[Record]) -> bool:
-    """Objects that are a request's body, or hold one."""
+    """Recognize objects that are the body of a request, or contain one."""
     return any(_body(record) is not None for record in records[:200])
 
 
 def read(records: list[Record]) -> list[Transcript]:
-    """One transcript of all the requests in the file."""
+    """Read one transcript with all requests of the file."""
     turns = TranscriptTurns()
-    left = 0
+    skipped = 0
     for record in records:
         body = _body(record)
         if body is None:
-            left += 1
+            skipped += 1
             continue
         response = next((mapping(record[key]) for key in _RESPONSES if key in record), {})
         response = mapping(response.get("body")) or response
@@ -53,7 +53,7 @@ def read(records: list[Record]) -> list[Transcript]:
             model=text_or_none(response.get("model")) or text_or_none(body.get("model")),
             time=next((text for key in _TIMES if (text := text_or_none(record.get(key)))), None),
         )
-    notes = (f"Lines left out because they are not requests: {left:,}.",) if left else ()
+    notes = (f"Lines left out because they are not requests: {skipped:,}.",) if skipped else ()
     return [Transcript("request log", tuple(turns.requests), notes=notes)]
 
 
@@ -68,7 +68,7 @@ def _body(record: Record) -> Record | None:
 
 
 def items_of(body: Record) -> Iterator[LoggedItem]:
-    """The items of a request's body, of whichever API: what comes before the messages, then these."""
+    """Yield the items of a request's body, of either API: tools and system prompt, then the messages."""
     tools = body.get("tools") or body.get("functions")
     if tools:
         yield LoggedItem("tools", as_text(tools))
@@ -93,17 +93,17 @@ def _message(message: object) -> Iterator[LoggedItem]:
         yield LoggedItem("user", as_text(message))
         return
     role = text_or_none(given.get("role")) or text_or_none(given.get("type")) or "user"
-    said = False
+    is_empty = True
     for part, text, name in texts_of(given.get("content")):
         if text:
-            said = True
+            is_empty = False
             yield LoggedItem(part or role, text, name or text_or_none(given.get("name")))
     calls = given.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
         function = mapping(mapping(call).get("function"))
-        said = True
+        is_empty = False
         yield LoggedItem("tool call", as_text(function.get("arguments")), text_or_none(function.get("name")))
-    if not said and "role" not in given:
+    if is_empty and "role" not in given:
         other = given.get("output", given.get("arguments"))
         yield LoggedItem(
             "tool" if "output" in given else role,

@@ -1,10 +1,10 @@
-"""What an importer gives: the requests of a session, each as what it added to the one before."""
+"""The result of an importer: the requests of a session, each as its difference from the one before."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.ledger.usage import Usage
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 Record = dict[str, Any]
-"""A JSON object, of anybody's making: nothing in it may be trusted."""
+"""A JSON object from an untrusted file."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedItem:
-    """One part of a request. ``role`` as in chats, or ``thinking``; ``tokens`` where it is said."""
+    """A part of a request. ``role``: as in chats, or ``thinking``. ``tokens``: as logged, if known."""
 
     role: str
     text: str | None = field(repr=False)
@@ -27,10 +27,9 @@ class LoggedItem:
 
 @dataclass(frozen=True, slots=True)
 class LoggedRequest:
-    """A request: the first ``keep`` items of the one before, then those it ``added``.
+    """A request: the first ``keep`` items of the one before, and the items it ``added``.
 
-    ``usage`` is what the server said. ``time`` as RFC 3339, where the log has it. ``body``: the
-    request as it was sent, where the log has it.
+    ``usage``: as reported by the server. ``time`` (RFC 3339) and ``body``: if the log has them.
     """
 
     keep: int
@@ -45,7 +44,7 @@ class LoggedRequest:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """The requests of a session. ``missing``: whether parts that are sent, such as tools, are not in it."""
+    """The requests of a session. ``missing``: the log lacks parts of the requests, such as tools."""
 
     source: str
     requests: tuple[LoggedRequest, ...]
@@ -55,7 +54,7 @@ class Transcript:
 
 
 class TranscriptTurns:
-    """Requests from a list of items that grows, or is replaced."""
+    """Builds requests from a list of items that grows or is replaced."""
 
     def __init__(self) -> None:
         self.items: list[LoggedItem] = []
@@ -63,7 +62,7 @@ class TranscriptTurns:
         self._sent: list[LoggedItem] = []
 
     def request(self, items: Sequence[LoggedItem], **known: Any) -> None:  # noqa: ANN401  # fields
-        """A request of these items."""
+        """Add a request with these items."""
         keep = 0
         for one, other in zip(self._sent, items, strict=False):
             if one is not other and one != other:
@@ -74,7 +73,7 @@ class TranscriptTurns:
 
 
 def texts_of(content: object) -> Iterator[tuple[str, str, str | None]]:
-    """The parts of a message's content: role of the part (or ``""``), its text, its name."""
+    """Yield the parts of a message's content: the role of the part (or ``""``), its text, its name."""
     if isinstance(content, str):
         yield "", content, None
     elif isinstance(content, list):
@@ -98,20 +97,16 @@ def _part(part: Mapping[str, Any]) -> tuple[str, str, str | None]:
     for key in ("text", "refusal"):
         if isinstance(part.get(key), str):
             return "", part[key], None
-    if isinstance(kind, str) and kind in (
-        "image",
-        "image_url",
-        "input_image",
-        "document",
-        "file",
-        "input_file",
-    ):
+    if isinstance(kind, str) and kind in _MEDIA:
         return "media", f"[{kind}]", None
     return "", as_text(part), None
 
 
+_MEDIA: Final = frozenset({"image", "image_url", "input_image", "document", "file", "input_file"})
+
+
 def as_text(value: object) -> str:
-    """A text as it is; anything else as JSON."""
+    """Return a text unchanged, and anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -120,12 +115,12 @@ def text_or_none(value: object) -> str | None:
 
 
 def mapping(value: object) -> Record:
-    """A JSON object, or an empty one in the place of anything else."""
+    """Return a JSON object, or an empty one for any other value."""
     return value if isinstance(value, dict) else {}
 
 
 def usage_in(stated: object) -> Usage | None:
-    """The usage that OpenAI's or Anthropic's servers, or a log of one, state; None where there is none."""
+    """Parse the usage reported by OpenAI's or Anthropic's servers; None if there is none."""
     if not isinstance(stated, dict) or not stated:
         return None
     read, written = stated.get("cache_read_input_tokens"), stated.get("cache_creation_input_tokens")

@@ -1,9 +1,9 @@
-"""Which kinds of server there are: those of this package, and those that installed packages offer.
+"""The kinds of server: those of this package, and those that installed packages provide.
 
-Rule 1: each module of this package registers its kinds when it is imported; adding one is adding a file.
-Rule 2: a package offers a kind by an entry point of the group ``tokenbox.providers``, named like the kind,
-whose module calls :func:`~tokenbox.providers.kinds.kind.register_kind`. It is imported when somebody first
-names that kind, or when a server has to be recognised.
+Rule 1: each module of this package registers its kinds on import. To add a kind, add a file.
+Rule 2: a package provides a kind by an entry point of the group ``tokenbox.providers``, named like the kind,
+whose module calls :func:`~tokenbox.providers.kinds.kind.register_kind`. It is imported when the kind is first
+used, or when a server must be detected.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ __all__ = [
 ]
 
 ENTRY_POINTS: Final = "tokenbox.providers"
-# A target's kind that is still to be found out, and the kind of a server that shows nothing of its own.
+# The kind to detect, and the kind of a server without any sign.
 AUTO: Final = "auto"
 UNKNOWN: Final = "openai-compatible"
 
 
 def kind_names() -> tuple[str, ...]:
-    """The names of all kinds, sorted."""
+    """Return the sorted names of all kinds."""
     return tuple(sorted({*_own(), *KINDS, *_offered()}))
 
 
 def find_kind(name: str) -> ServerKind:
-    """The kind of that name. Raises :class:`InvalidTarget`, also for one that cannot be loaded."""
+    """Return the kind of that name. Raises :class:`InvalidTarget`, also if it cannot be loaded."""
     kind = _own().get(name) or KINDS.get(name)
     if kind is not None:
         return kind
@@ -58,18 +58,18 @@ def find_kind(name: str) -> ServerKind:
         raise InvalidTarget(
             f"the kind of server {name!r} of {point.value} cannot be loaded: "
             f"{type(error).__name__}: {error}. "
-            "Update or remove the package that offers it."
+            "Update or remove its package."
         ) from error
     if name not in KINDS:
         raise InvalidTarget(
-            f"{point.value} offers a kind of server {name!r} and does not register it. "
-            "Its module must call register_kind(Kind(...))."
+            f"{point.value} provides a kind of server {name!r} but does not register it. "
+            "Its module must call register_kind(ServerKind(...))."
         )
     return KINDS[name]
 
 
 def all_kinds() -> tuple[ServerKind, ...]:
-    """All of them; one of a package that cannot be loaded is left out."""
+    """Return all kinds that can be loaded."""
     found = []
     for name in kind_names():
         try:

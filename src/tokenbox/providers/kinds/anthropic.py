@@ -23,7 +23,7 @@ _FIELDS: Final = ("system", "tool_choice", "thinking", "mcp_servers", "context_m
 
 
 def _model(body: object, _model: str) -> Figures:
-    """``GET /v1/models/{id}``."""
+    """Read ``GET /v1/models/{id}``."""
     return {
         "max_input_tokens": figure(body, "/v1/models", "max_input_tokens"),
         "max_output_tokens": figure(body, "/v1/models", "max_tokens"),

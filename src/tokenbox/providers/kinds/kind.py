@@ -1,6 +1,6 @@
-"""What tokenbox has to know of a kind of server: how it is recognised, asked, counted with and talked to.
+"""The data that describes a kind of server: its signs, questions, counts and dialect.
 
-Data: what reads it is elsewhere. Each kind is a file of this package, or a module of somebody's package.
+Each kind is a module of this package, or of another package.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from tokenbox.providers.request import ChatRequest
 
 Body = dict[str, Any]
-# What a server says of a model, by the names of ``Capabilities``.
+# The figures of a model, by the names of ``Capabilities``.
 Figures = dict[str, "Figure | int | None"]
 
 
 class StreamReader(Protocol):
     """Reads the JSON values of one stream.
 
-    ``done``: its end was said. ``may_end``: it may end here, though that was not said.
+    ``done``: the final value was read. ``may_end``: the stream may end here without one.
     """
 
     @property
@@ -36,16 +36,16 @@ class StreamReader(Protocol):
     def may_end(self) -> bool: ...
 
     def read(self, value: object) -> list[Event]:
-        """The events of one value. Raises ``BadAnswer``."""
+        """Return the events of one value. Raises ``BadAnswer``."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """The language of a chat: how a request is written, and how its answer is read, whole or as a stream.
+    """The format of a chat API: how to write a request, and how to read a complete or streamed answer.
 
-    ``body`` writes a request; the text it is given is the kind's name for the output limit. ``asks_window``:
-    a request states the context window (Ollama).
+    ``body`` takes the request and the kind's name for the output limit. ``asks_window``: a request states the
+    context window (Ollama).
     """
 
     api: Api | None
@@ -58,9 +58,9 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True)
 class TextCount:
-    """How a server counts a text: the field it goes into, and where the number is in the answer.
+    """How a server counts a text: the field for the text, and a function that reads the number.
 
-    ``exact`` is False where the count has more than the text's own tokens.
+    ``exact``: False if the count includes tokens beside the text's own.
     """
 
     text_field: str
@@ -72,13 +72,12 @@ class TextCount:
 
 @dataclass(frozen=True, slots=True)
 class RequestCount:
-    """How a server counts a whole request of one API.
+    """How a server counts a request of one API.
 
-    ``body`` makes what is sent of the request's own body; ``read`` finds the number in the answer, or the
-    rendered prompt, which ``then`` counts. A figure has what is sent, and nothing else of the request;
-    ``has_media``: images and files, too; ``is_whole``: everything, as the server reads the body as it would
-    to run it. ``ids``: where the answer has the tokens themselves. ``is_translated``: another API's count, of
-    what was made of the request.
+    ``body`` converts the request's body to the body to send; ``read`` returns the number in the answer, or
+    the rendered prompt, which ``then`` counts. The count covers only the fields that are sent; ``has_media``:
+    with images and files; ``is_whole``: all fields, read as in a real request. ``ids``: the path of the token
+    ids in the answer. ``is_translated``: the request is converted to another API.
     """
 
     path: str
@@ -94,7 +93,7 @@ class RequestCount:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A path to ask for a model's limits, and what its answer says. ``body`` None: a GET."""
+    """A request for a model's limits, and a function that reads them. Without a ``body`` it is a GET."""
 
     path: Callable[[str], str]
     read: Callable[[object, str], Figures]
@@ -103,7 +102,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """What shows the kind: a host by name, who owns the listed models, a ``server`` header, or an answer."""
+    """A sign of the kind: a host name, the owner of listed models, a ``server`` header, or an answer."""
 
     host: str | None = None
     owner: str | None = None
@@ -114,10 +113,12 @@ class Sign:
 
 @dataclass(frozen=True, slots=True)
 class ServerKind:
-    """A kind of server. ``in_catalog``: its models are those of the catalog.
+    """A kind of server.
 
-    What somebody runs at home under a public name may hold less. ``questions`` are asked in this order, and
-    the first that has a figure is believed. ``counts``: the first that the server has.
+    ``in_catalog``: the catalog's limits apply; a local server may run a model of that name with lower limits.
+    ``questions``: the first one with a figure decides. ``counts``: the first one that the server supports is
+    used. ``tokenizes``: the server has llama.cpp's /tokenize and /detokenize, which can be forwarded.
+    ``output_fields``: the names of the output limit that the server accepts in a chat.
     """
 
     name: str
@@ -127,14 +128,12 @@ class ServerKind:
     key_header: tuple[str, str] = ("Authorization", "Bearer ")
     headers: Mapping[str, str] = field(default_factory=dict)
     max_tokens_field: str = "max_tokens"
-    # The names for it that the server heeds in a chat.
     output_fields: tuple[str, ...] = ("max_tokens", "max_completion_tokens")
     text_count: TextCount | None = None
     counts: Mapping[Api, tuple[RequestCount, ...]] = field(default_factory=dict)
     questions: tuple[Question, ...] = ()
     signs: tuple[Sign, ...] = ()
     in_catalog: bool = False
-    # Whether the server has llama.cpp's /tokenize and /detokenize, so that they can be passed on to it.
     tokenizes: bool = False
 
 
@@ -142,28 +141,28 @@ KINDS: Final[dict[str, ServerKind]] = {}
 
 
 def register_kind(kind: ServerKind) -> ServerKind:
-    """Add a kind. Raises ``ValueError`` for a name that is taken."""
+    """Add a kind. Raises ``ValueError`` for a duplicate name."""
     if kind.name in KINDS:
         raise ValueError(f"there is a kind of server {kind.name!r} already.")
     KINDS[kind.name] = kind
     return kind
 
 
-# Steps that several kinds share.
+# Functions that several kinds share.
 
 
 def whole(body: Mapping[str, Any]) -> Body:
-    """The request as it is; a count has no stream."""
+    """Return all fields of the request but those for streaming."""
     return {key: value for key, value in body.items() if key not in ("stream", "stream_options")}
 
 
 def only(*names: str) -> Callable[[Mapping[str, Any]], Body]:
-    """Those fields of the request."""
+    """Return a function that selects these fields of the request."""
     return lambda body: {name: body[name] for name in names if name in body}
 
 
 def prompt_as(text_field: str, **fixed: object) -> Callable[[Mapping[str, Any]], Body]:
-    """One prompt of a completion or an embedding, which is under ``prompt`` whichever it is."""
+    """Return a function that puts the ``prompt`` of a completion or embedding into ``text_field``."""
 
     def made(body: Mapping[str, Any]) -> Body:
         return {text_field: body.get("prompt"), "model": body.get("model"), **fixed}
@@ -172,7 +171,7 @@ def prompt_as(text_field: str, **fixed: object) -> Callable[[Mapping[str, Any]],
 
 
 def number(path: str) -> Callable[[object], int | None]:
-    """The number at ``path``, or how many items the list there has."""
+    """Return a function that reads the number at ``path``, or the length of a list there."""
 
     def read(answer: object) -> int | None:
         found = count_at(answer, path)
@@ -186,19 +185,19 @@ def text(path: str) -> Callable[[object], str | None]:
 
 
 def length(answer: object) -> int | None:
-    """Of an answer that is a list."""
+    """Return the length of an answer that is a list."""
     return len(answer) if isinstance(answer, list) else None
 
 
 def tokens(answer: object) -> int | None:
-    """``{"tokens": [...]}``: llama.cpp. No tokens are a count, too."""
+    """Return the length of ``{"tokens": [...]}`` (llama.cpp), which may be 0."""
     found = at(answer, "tokens")
     return len(found) if isinstance(found, list) else None
 
 
 def figure(item: object, path: str, *names: str) -> Figure | None:
-    """The first of ``names`` that ``item`` has a positive number for."""
-    from tokenbox.catalog import Figure  # noqa: PLC0415  # who only counts does not load the catalog
+    """Return the first positive number of ``item`` among ``names``."""
+    from tokenbox.catalog import Figure  # noqa: PLC0415  # counting does not need the catalog
 
     for name in names:
         value = count_at(item, name)
@@ -208,13 +207,13 @@ def figure(item: object, path: str, *names: str) -> Figure | None:
 
 
 def of_model(items: list[Any], model: str, *names: str) -> object:
-    """The item that is ``model`` by one of ``names``; the only item if there is just one; else None."""
+    """Return the item that is ``model`` by one of ``names``, or else the only item; None if several."""
     mine = (item for item in items if any(text_at(item, name) == model for name in names))
     return next(mine, items[0] if len(items) == 1 else None)
 
 
 def listed_limits(body: object, model: str) -> Figures:
-    """``GET /v1/models``, with what one server or another adds to OpenAI's shape."""
+    """Read ``GET /v1/models``, including the fields that some servers add to OpenAI's."""
     item = of_model(items_at(body, "data"), model, "id", "root")
     windows = ("meta.n_ctx", "max_model_len", "context_length", "context_window", "max_context_length")
     outputs = ("top_provider.max_completion_tokens", "max_completion_tokens", "max_output_tokens")

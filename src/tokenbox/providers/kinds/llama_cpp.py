@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 
 def _props(body: object, _model: str) -> Figures:
-    """``GET /props``. Its ``n_ctx`` is that of a slot, not of all together."""
+    """Read ``GET /props``. Its ``n_ctx`` is that of one slot."""
     return {
         "context_window": figure(body, "/props", "default_generation_settings.n_ctx"),
         "slots": count_at(body, "total_slots"),
     }
 
 
-# /tokenize is not part of OpenAI's API: it is not under /v1.
+# /tokenize is not part of OpenAI's API, so it is not under /v1.
 TEXT: Final = TextCount("content", tokens)
-# As the server does with a prompt: it adds the token that begins one, if the model has it.
+# Like a real prompt, with the token that begins one, if the model has it.
 PROMPT: Final = RequestCount(
     "/tokenize", prompt_as("content", add_special=True, parse_special=True), tokens, ids="tokens"
 )
 CHAT: Final = RequestCount("/v1/chat/completions/input_tokens", whole, number("input_tokens"), is_whole=True)
-# Older builds: the rendered prompt, which is then counted.
+# Older builds return the rendered prompt, which is then counted.
 _RENDERED: Final = RequestCount("/apply-template", whole, text("prompt"), is_whole=True, then=PROMPT)
 
 COUNTS: Final[Mapping[Api, tuple[RequestCount, ...]]] = {

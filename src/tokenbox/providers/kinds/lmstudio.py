@@ -10,7 +10,7 @@ _NOW, _BEFORE = "/api/v1/models", "/api/v0/models"
 
 
 def _models(body: object, model: str) -> Figures:
-    """``GET /api/v1/models``."""
+    """Read ``GET /api/v1/models``."""
     items = items_at(body, "models")
     loaded = [(item, instance) for item in items for instance in items_at(item, "loaded_instances")]
     mine = ((item, instance) for item, instance in loaded if text_at(instance, "id") == model)
@@ -23,7 +23,7 @@ def _models(body: object, model: str) -> Figures:
 
 
 def _models_before(body: object, model: str) -> Figures:
-    """``GET /api/v0/models``."""
+    """Read ``GET /api/v0/models``."""
     item = of_model(items_at(body, "data"), model, "id")
     return {
         "context_window": figure(item, _BEFORE, "loaded_context_length"),

@@ -1,4 +1,4 @@
-"""Ollama. It has no count."""
+"""Ollama, which does not count tokens."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tokenbox.providers.kinds.kind import Figures, Question, ServerKind, Sign, f
 from tokenbox.providers.ollama_chat import DIALECT
 from tokenbox.providers.shapes import at, items_at, text_at
 
-# The context window that Ollama gives to a model on a small machine if nobody says otherwise.
+# Ollama's default context window on a small machine.
 DEFAULT_WINDOW: Final = 4096
 
 
 def _loaded(body: object, model: str) -> Figures:
-    """``GET /api/ps``: the window as the model is loaded now, if it is."""
+    """Read ``GET /api/ps``: the window of the loaded model."""
     named = {model, model if ":" in model else f"{model}:latest"}
     items = (
         item for item in items_at(body, "models") if {text_at(item, "name"), text_at(item, "model")} & named
@@ -24,7 +24,7 @@ def _loaded(body: object, model: str) -> Figures:
 
 
 def _shown(body: object, _model: str) -> Figures:
-    """``POST /api/show``: what the model was made for, and what its Modelfile sets."""
+    """Read ``POST /api/show``: the trained window, and the setting of the Modelfile."""
     details = at(body, "model_info")
     names = sorted(details) if isinstance(details, dict) else []
     windows = [name for name in names if name.endswith(".context_length") and _positive(details[name])]
@@ -34,7 +34,7 @@ def _shown(body: object, _model: str) -> Figures:
         window = Figure(int(stated[1]), "/api/show num_ctx of the Modelfile")
     else:
         known = [DEFAULT_WINDOW] + ([trained.value] if trained is not None and trained.value else [])
-        window = Figure(min(known), "Ollama's smallest default; state context_window for more")
+        window = Figure(min(known), "Ollama's smallest default; set context_window for more")
     return {"context_window": window, "trained_window": trained}
 
 

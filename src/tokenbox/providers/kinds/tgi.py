@@ -21,7 +21,7 @@ from tokenbox.providers.shapes import count_at
 
 
 def _info(body: object, _model: str) -> Figures:
-    """``GET /info``."""
+    """Read ``GET /info``."""
     return {
         "context_window": figure(body, "/info", "max_total_tokens"),
         "max_input_tokens": figure(body, "/info", "max_input_tokens", "max_input_length"),
@@ -32,7 +32,7 @@ register_kind(
     ServerKind(
         "tgi",
         DIALECT,
-        # It always adds the token that begins a prompt, and has no switch for it.
+        # The count always includes the token that begins a prompt.
         text_count=TextCount("inputs", length, exact=False),
         counts={
             Api.CHAT: (

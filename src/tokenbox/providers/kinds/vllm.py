@@ -19,13 +19,18 @@ from tokenbox.providers.kinds.kind import (
 )
 from tokenbox.providers.openai_chat import DIALECT
 
-# What their /tokenize reads of a chat; it renders nothing else.
+# The other fields of a chat that /tokenize renders.
 _RENDERED: Final = (
-    *("chat_template", "chat_template_kwargs", "add_generation_prompt", "continue_final_message"),
-    *("add_special_tokens", "mm_processor_kwargs"),
+    "chat_template",
+    "chat_template_kwargs",
+    "add_generation_prompt",
+    "continue_final_message",
+    "add_special_tokens",
+    "mm_processor_kwargs",
 )
 _MESSAGES: Final = ("system", "tool_choice", "thinking")
 
+# With special tokens, the count would include the token that begins a prompt.
 _TEXT: Final = TextCount("prompt", number("count"), {"add_special_tokens": False})
 _CHAT: Final = RequestCount(
     "/tokenize",
@@ -39,7 +44,6 @@ register_kind(
     ServerKind(
         "vllm",
         DIALECT,
-        # Without this, the token that begins a prompt is put in front of a text.
         text_count=_TEXT,
         counts={
             Api.CHAT: (_CHAT,),
@@ -62,7 +66,7 @@ register_kind(
         "sglang",
         DIALECT,
         text_count=_TEXT,
-        # Of a chat, its /tokenize is known to read no more than this.
+        # Its /tokenize reads no other fields of a chat.
         counts={
             Api.CHAT: (replace(_CHAT, body=only("model", "messages", "tools")),),
             Api.COMPLETIONS: (_PROMPT,),

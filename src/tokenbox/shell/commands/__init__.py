@@ -1,4 +1,4 @@
-"""The ``:`` commands, as a table. What they show is for the person and never reaches the model."""
+"""The table of ``:`` commands. Their output is for the user and never reaches the model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MetaCommand:
-    """``:name arguments``. ``words`` are what may stand first among the arguments, for completion."""
+    """A ``:`` command. ``words`` returns the completions of its first argument."""
 
     name: str
     arguments: str
@@ -31,7 +31,7 @@ class MetaCommand:
 
 
 def show_help(session: Session, arguments: str) -> None:
-    """All of the table, or one row of it."""
+    """Show the table, or one row of it."""
     if arguments:
         command = find(arguments.removeprefix(":"))
         session.screen.table(("command", "what it does"), [(command.usage, command.help)])
@@ -43,35 +43,33 @@ def show_help(session: Session, arguments: str) -> None:
 
 def quit_shell(session: Session, arguments: str) -> None:
     if arguments:
-        raise BadArguments(":quit takes nothing.")
+        raise BadArguments(":quit takes no arguments.")
     session.ended = True
 
 
 LINES: Final = (
-    ("TEXT", "talk to the model; Ctrl-C stops an answer and keeps what came"),
+    ("TEXT", "send a message to the model; Ctrl-C stops the answer and keeps the partial one"),
     ("!COMMAND", "run a command; its output is offered to the context"),
     ("COMMAND |> QUESTION", "run a command and ask about its output"),
-    ("TEXT with @PATH", "a file or folder, as far as the question needs it; images too"),
-    ("\\TEXT", "text as it is, whatever it begins with"),
-    ("LINE\\", "goes on in the next line (or Alt-Enter)"),
+    ("TEXT with @PATH", "attach the relevant parts of a file or folder, or an image"),
+    ("\\TEXT", "send literal text"),
+    ("LINE\\", "continue in the next line (or press Alt-Enter)"),
 )
 
 COMMANDS: Final[tuple[MetaCommand, ...]] = (
-    MetaCommand("help", "[COMMAND]", "these lines", show_help, lambda _: [c.name for c in COMMANDS]),
+    MetaCommand("help", "[COMMAND]", "show this list", show_help, lambda _: [c.name for c in COMMANDS]),
     MetaCommand(
-        "model", "[NAME]", "the model, or another from now on", models.model, lambda s: s.model_names
+        "model", "[NAME]", "show the model, or switch to another", models.model, lambda s: s.model_names
     ),
-    MetaCommand("models", "", "the models in your settings, and those that the server has", models.models),
-    MetaCommand(
-        "file", "PATH [QUERY]", "a file or folder for the next question, within the budget", context.file
-    ),
+    MetaCommand("models", "", "list the models of your settings and of the server", models.models),
+    MetaCommand("file", "PATH [QUERY]", "attach a file or folder to the next question", context.file),
     MetaCommand("retry", "[MODEL]", "ask the last question again", again.retry, lambda s: s.model_names),
-    MetaCommand("undo", "", "take the last question back, with its answer", again.undo),
+    MetaCommand("undo", "", "remove the last question and its answer", again.undo),
     MetaCommand("edit", "[TEXT]", "change the last question and ask it again", again.edit),
     MetaCommand(
         "copy",
         "[code [NUMBER]]",
-        "the last answer to the clipboard, or code in it",
+        "copy the last answer, or code in it, to the clipboard",
         again.copy,
         lambda _: ["code"],
     ),
@@ -79,75 +77,75 @@ COMMANDS: Final[tuple[MetaCommand, ...]] = (
     MetaCommand(
         "set",
         "[NAME [VALUE]]",
-        "the settings of the shell, or one for this session",
+        "list the settings of the shell, or change one for this session",
         settings.change,
         settings.names,
     ),
-    MetaCommand("context", "[--json]", "what the next call sends, item by item", context.context),
-    MetaCommand("tokens", "TEXT", "how many tokens a text has", context.tokens),
-    MetaCommand("budget", "[TOKENS]", "the token budget, or another for this session", context.budget),
-    MetaCommand("compact", "[--yes] [FOCUS]", "put a summary in the place of what was said", context.compact),
-    MetaCommand("expand", "[HANDLE]", "tool results that are shown shorter, or one in full", context.expand),
-    MetaCommand("pin", "NUMBER", "keep an item from leaving; again: let it go", context.pin),
-    MetaCommand("drop", "NUMBER|last", "take an item out of the context", context.drop),
-    MetaCommand("reset", "", "forget what was said; settings stay", context.reset),
-    MetaCommand("cost", "[detail]", "what this session has cost", context.cost, lambda _: ["detail"]),
+    MetaCommand("context", "[--json]", "list what the next call sends", context.context),
+    MetaCommand("tokens", "TEXT", "count the tokens of a text", context.tokens),
+    MetaCommand("budget", "[TOKENS]", "show the token budget, or set it for this session", context.budget),
+    MetaCommand("compact", "[--yes] [FOCUS]", "replace the conversation by a summary", context.compact),
+    MetaCommand("expand", "[HANDLE]", "list shortened tool results, or show one in full", context.expand),
+    MetaCommand("pin", "NUMBER", "keep an item from being evicted; again: unpin it", context.pin),
+    MetaCommand("drop", "NUMBER|last", "remove an item from the context", context.drop),
+    MetaCommand("reset", "", "start a new conversation with the same settings", context.reset),
+    MetaCommand("cost", "[detail]", "show the cost of this session", context.cost, lambda _: ["detail"]),
     MetaCommand(
         "project",
         "[on|off|FILE]",
-        "instructions of the project in the system prompt",
+        "add the project's instructions to the system prompt",
         system.project,
         lambda _: ["on", "off"],
     ),
     MetaCommand(
         "memory",
         "[add TEXT|drop NUMBER]",
-        "notes that every session is told",
+        "list or change the notes for every session",
         system.memory,
         lambda _: ["add", "drop"],
     ),
     MetaCommand(
         "tools",
         "[on|off]",
-        "whether the model may propose commands, which you approve",
+        "let the model propose commands, which you approve",
         system.tools,
         lambda _: ["on", "off"],
     ),
     MetaCommand(
         "mcp",
         "[ACTION ...]",
-        "tools of MCP servers: connect NAME COMMAND-or-URL, disconnect NAME, list",
+        "use MCP servers: connect NAME COMMAND-or-URL, disconnect NAME, list",
         system.mcp,
         lambda _: ["connect", "disconnect", "list"],
     ),
     MetaCommand(
         "tokenize",
         "[probe|TEXT]",
-        "who counts for this model; ask its server again; the tokens of a text",
+        "show the counter of this model; probe its server again; show the tokens of a text",
         models.tokenize,
         lambda _: ["probe"],
     ),
     MetaCommand(
         "proof",
         "[write]",
-        "what the last call sent and why, as evidence",
+        "show what the last call sent and why, or write a proof bundle",
         sessions.proof,
         lambda _: ["write"],
     ),
-    MetaCommand("save", "[NAME|FILE.json]", "give the session a name, or write it to a file", sessions.save),
+    MetaCommand("save", "[NAME|FILE.json]", "name the session, or write it to a file", sessions.save),
     MetaCommand(
-        "load", "NAME|FILE.json", "go on with a saved session", sessions.load, lambda s: s.session_names
+        "load", "NAME|FILE.json", "continue a saved session", sessions.load, lambda s: s.session_names
     ),
-    MetaCommand("sessions", "", "the saved sessions", sessions.sessions),
-    MetaCommand("config", "", "the settings in force, and where each comes from", models.config),
-    MetaCommand("quit", "", "end (or Ctrl-D)", quit_shell),
+    MetaCommand("sessions", "", "list the saved sessions", sessions.sessions),
+    MetaCommand("config", "", "list all settings and their sources", models.config),
+    MetaCommand("quit", "", "leave (or press Ctrl-D)", quit_shell),
 )
 _ALIASES: Final = {"q": "quit", "exit": "quit", "?": "help", "h": "help"}
 _BY_NAME: Final = {command.name: command for command in COMMANDS}
 
 
 def find(name: str) -> MetaCommand:
-    """The command of that name. Raises :class:`UnknownMeta`."""
+    """Return the command of that name. Raises :class:`UnknownMeta`."""
     command = _BY_NAME.get(_ALIASES.get(name, name))
     if command is not None:
         return command
@@ -157,7 +155,7 @@ def find(name: str) -> MetaCommand:
 
 
 def completions(session: Session, words: Sequence[str]) -> list[tuple[str, str]]:
-    """What may stand where the last of ``words`` does, with what it is."""
+    """Return the completions of the last word, with their descriptions."""
     if len(words) == 1:
         return [(f":{command.name}", command.help) for command in COMMANDS]
     command = _BY_NAME.get(words[0].removeprefix(":"))

@@ -1,4 +1,4 @@
-"""What was said: asking it again, taking it back, changing it, and taking it elsewhere."""
+"""Commands on past messages: ``:retry``, ``:undo``, ``:edit``, ``:copy`` and ``:export``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHOWN: Final = 60
 
 
 def retry(session: Session, arguments: str) -> None:
-    """Ask the last question again, in the place of what was answered; of another model, if one is named."""
+    """Replace the last answer by asking again, perhaps another model."""
     numbers = _last_exchange(session)
     if arguments:
         session.models.use(arguments)
@@ -29,14 +29,14 @@ def retry(session: Session, arguments: str) -> None:
 
 
 def undo(session: Session, arguments: str) -> None:
-    """Take the last question back, with what was answered."""
+    """Remove the last question and its answer."""
     if arguments:
-        raise BadArguments(":undo takes nothing.")
+        raise BadArguments(":undo takes no arguments.")
     _take_back(session)
 
 
 def edit(session: Session, arguments: str) -> None:
-    """Take the last question back and ask another in its place, or put it at the prompt to be changed."""
+    """Replace the last question by another, or put it at the prompt to be edited."""
     question = _take_back(session)
     if arguments:
         turn.say(session, arguments)
@@ -45,16 +45,16 @@ def edit(session: Session, arguments: str) -> None:
 
 
 def copy(session: Session, arguments: str) -> None:
-    """Put the last answer into the clipboard, or a block of code in it."""
+    """Copy the last answer, or a block of code in it, to the clipboard."""
     words = arguments.split()
     if words and (words[0] != "code" or len(words) > 2 or not all(w.isdecimal() for w in words[1:])):  # noqa: PLR2004
-        raise BadArguments(":copy takes nothing, code, or code NUMBER.")
+        raise BadArguments(":copy takes no arguments, code, or code NUMBER.")
     answer = _last_answer(session)
     if words:
         blocks = [found[1] for found in _FENCE.findall(answer)]
         number = int(words[1]) if len(words) > 1 else len(blocks)
         if not 1 <= number <= len(blocks):
-            raise NoSuchItem(f"the last answer has {plural(len(blocks), 'block')} of code.")
+            raise NoSuchItem(f"the last answer has only {plural(len(blocks), 'block')} of code.")
         answer = blocks[number - 1]
     if session.screen.copy(answer):
         lines = plural(answer.count("\n") + 1, "line")
@@ -62,12 +62,12 @@ def copy(session: Session, arguments: str) -> None:
 
 
 def export(session: Session, arguments: str) -> None:
-    """Write the conversation to a file: .md to be read, .json as the next request."""
+    """Write the conversation to a file: .md for people, .json as the next request."""
     words = arguments.split()
     force = "--force" in words
     names = [word for word in words if word != "--force"]
     if len(names) != 1 or not names[0].endswith((".md", ".json")):
-        raise BadArguments(":export takes FILE.md or FILE.json, and --force to write over a file.")
+        raise BadArguments(":export takes FILE.md or FILE.json, and --force to overwrite a file.")
     path = session.place.path(names[0])
     text = _as_request(session) if path.endswith(".json") else _as_markdown(session)
     flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
@@ -75,9 +75,7 @@ def export(session: Session, arguments: str) -> None:
         with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8", errors="replace") as file:
             file.write(text)
     except FileExistsError:
-        raise SessionFailed(
-            f"{path} is there already. To write over it: :export {names[0]} --force"
-        ) from None
+        raise SessionFailed(f"{path} exists already. To overwrite it: :export {names[0]} --force") from None
     except (OSError, ValueError) as error:
         raise SessionFailed(f"{path} cannot be written: {error}.") from None
     session.screen.notice(f"[written to {path}]")
@@ -91,12 +89,12 @@ def _last_exchange(session: Session) -> list[int]:
     window = _messages(session)
     asked = [number for number, message in window.items() if message.role.value == "user"]
     if not asked:
-        raise NoSuchItem("nothing was asked so far.")
+        raise NoSuchItem("there is no question yet.")
     return session.context.exchange(asked[-1])
 
 
 def _take_back(session: Session) -> str:
-    """Drop the last exchange: its question."""
+    """Drop the last exchange, and return its question."""
     numbers = _last_exchange(session)
     question = _messages(session)[numbers[0]].text
     before = session.context.total(offered=True)
@@ -104,15 +102,15 @@ def _take_back(session: Session) -> str:
     session.record.mark(numbers, "dropped")
     after = session.context.total(offered=True)
     shown = " ".join(question.split())[:_SHOWN]
-    session.screen.notice(f"[taken back: {shown}; {figure(before)} -> {figure(after)} tokens]")
+    session.screen.notice(f"[removed: {shown}; {figure(before)} -> {figure(after)} tokens]")
     return question
 
 
 def _last_answer(session: Session) -> str:
-    said = [m.text for m in _messages(session).values() if m.role.value == "assistant" and m.text]
-    if not said:
-        raise NoSuchItem("there is no answer so far.")
-    return said[-1]
+    answers = [m.text for m in _messages(session).values() if m.role.value == "assistant" and m.text]
+    if not answers:
+        raise NoSuchItem("there is no answer yet.")
+    return answers[-1]
 
 
 def _as_request(session: Session) -> str:

@@ -1,4 +1,4 @@
-"""What is sent: looking at it, and changing it by hand."""
+"""Commands on the context: list it, change it, count it, and show its cost."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from tokenbox.shell.session import Session
 
 ABOUT_WIDTH = 60
-NARROW = 80  # columns; with fewer, the table has fewer columns, too
+NARROW = 80
+"""On a terminal with fewer columns, the table has fewer columns too."""
 NARROW_ABOUT = 24
-KEPT_EXCHANGES = 1  # by :compact, beside what is pinned
 
 
 def context(session: Session, arguments: str) -> None:
-    """Every item of the next request; the sum is what it counts."""
+    """List every item of the next request. The sizes add up to its count."""
     if arguments not in {"", "--json"}:
-        raise BadArguments(":context takes nothing or --json.")
+        raise BadArguments(":context takes no arguments, or --json.")
     items, total = session.context.items(), session.context.total(offered=True)
     budget = session.context.budget
     if arguments:
@@ -47,41 +47,36 @@ def context(session: Session, arguments: str) -> None:
     if session.screen.keyboard is not None:
         session.screen.lines(picture(items, total, budget, width))
     if width < NARROW:
-        rows = [_narrow(item) for item in items]
-        session.screen.table(
-            ("#", "what", "tokens", "begins"), [*rows, ("", "total", figure(total), f"of {budget:,}")]
-        )
+        rows = [*map(_narrow_row, items), ("", "total", figure(total), f"of {budget:,}")]
+        session.screen.table(("#", "what", "tokens", "begins"), rows)
         return
-    session.screen.table(
-        ("#", "what", "tokens", "share", "age", "pinned", "begins"),
-        [_row(item, total.value) for item in items]
-        + [("", "total", figure(total), percent(total.value, budget), "", "", f"of {budget:,} tokens")],
-    )
+    rows = [_row(item, total.value) for item in items]
+    share = percent(total.value, budget)
+    rows.append(("", "total", figure(total), share, "", "", f"of {budget:,} tokens"))
+    session.screen.table(("#", "what", "tokens", "share", "age", "pinned", "begins"), rows)
 
 
-def _narrow(item: ContextRow) -> tuple[str, ...]:
-    """Fewer columns; what is pinned has a ``*``."""
+def _narrow_row(item: ContextRow) -> tuple[str, ...]:
+    """Return fewer columns; a ``*`` marks a pinned item."""
     number = "" if item.number is None else f"{item.number}{'*' if item.pinned else ''}"
     about = item.about if len(item.about) <= NARROW_ABOUT else f"{item.about[: NARROW_ABOUT - 3]}..."
     return number, item.kind.value, f"{'' if item.exact else '~'}{item.tokens:,}", about
 
 
 def file(session: Session, arguments: str) -> None:
-    """Put a file or folder on offer for the next question, as far as a query needs it."""
+    """Offer the parts of a file or folder that are relevant to a query for the next question."""
     try:
         words = shlex.split(arguments)
     except ValueError:
         words = arguments.split()
     if not words:
-        raise BadArguments(":file takes a path, and what you look for in it: :file src how it is tested")
+        raise BadArguments(":file takes a path and perhaps a query, as in :file src how it is tested")
     attached = attach(session, words[:1], " ".join(words[1:]) or None)
     if attached.images:
-        raise BadArguments(
-            f"{words[0]} is an image: say @{words[0]} in your question, so that it is sent with it."
-        )
-    for made in attached.offers:
-        session.context.offers.append(made)
-        session.screen.notice(f"[{made.command}: {session.told(made)}; :drop last undoes it]")
+        raise BadArguments(f"{words[0]} is an image. To send it, write @{words[0]} in your question.")
+    for offer in attached.offers:
+        session.context.offers.append(offer)
+        session.screen.notice(f"[{offer.command}: {session.describe(offer)}; :drop last undoes it]")
 
 
 def _row(item: ContextRow, total: int) -> tuple[str, ...]:
@@ -107,10 +102,10 @@ def budget(session: Session, arguments: str) -> None:
     """Show the budget, or set it for this session."""
     conversation = session.context.conversation
     if arguments:
-        said = arguments.replace(",", "").replace("_", "")
-        if not said.isascii() or not said.isdigit() or len(said) > 12:  # noqa: PLR2004  # as MAX_TOKENS of settings
+        digits = arguments.replace(",", "").replace("_", "")
+        if not digits.isascii() or not digits.isdigit() or len(digits) > 12:  # noqa: PLR2004  # as MAX_TOKENS of settings
             raise BadArguments(":budget takes a whole number of tokens, as in :budget 8000")
-        session.set_budget(int(said))
+        session.set_budget(int(digits))
         session.record.settings_changed()
     total = session.context.total(offered=True)
     session.screen.text(
@@ -120,7 +115,7 @@ def budget(session: Session, arguments: str) -> None:
 
 
 def pin(session: Session, arguments: str) -> None:
-    """Keep an exchange from leaving; said again, let it go."""
+    """Pin an exchange, or unpin a pinned one."""
     number = _number(arguments, ":pin")
     conversation = session.context.conversation
     numbers = session.context.exchange(number)
@@ -128,12 +123,12 @@ def pin(session: Session, arguments: str) -> None:
     for one in numbers:
         (conversation.pin if pinned else conversation.unpin)(one)
     session.record.pin(numbers, pinned=pinned)
-    what = plural(len(numbers), "message")
-    session.screen.notice(f"[pinned {what}: they stay]" if pinned else f"[unpinned {what}]")
+    messages = plural(len(numbers), "message")
+    session.screen.notice(f"[{'pinned' if pinned else 'unpinned'} {messages}]")
 
 
 def drop(session: Session, arguments: str) -> None:
-    """Take an exchange, or the last output on offer, out of the context."""
+    """Remove an exchange, or the last offered output, from the context."""
     before = session.context.total(offered=True)
     if arguments == "last":
         if not session.context.offers:
@@ -149,9 +144,9 @@ def drop(session: Session, arguments: str) -> None:
 
 
 def reset(session: Session, arguments: str) -> None:
-    """Forget what was said. What was is kept in its session; what comes is a new one."""
+    """Start a new conversation in a new session. The old session stays stored."""
     if arguments:
-        raise BadArguments(":reset takes nothing.")
+        raise BadArguments(":reset takes no arguments.")
     session.context.conversation.reset()
     session.context.offers = []
     session.record.leave()
@@ -159,7 +154,7 @@ def reset(session: Session, arguments: str) -> None:
 
 
 def expand(session: Session, arguments: str) -> None:
-    """List the tool results that are shown shorter, or show one in full."""
+    """List the shortened tool results, or show one in full."""
     left_out = session.context.left_out()
     if not arguments:
         if not left_out:
@@ -175,7 +170,7 @@ def expand(session: Session, arguments: str) -> None:
 
 
 def compact(session: Session, arguments: str) -> None:
-    """Have the model sum up what was said, show it, and put it in the place of all but the last exchange."""
+    """Show the model's summary of the conversation, and replace all but the last exchange by it."""
     words = arguments.split()
     yes = "--yes" in words
     focus = " ".join(word for word in words if word != "--yes")
@@ -183,25 +178,25 @@ def compact(session: Session, arguments: str) -> None:
     pinned = {item.number for item in conversation.items() if item.pinned}
     window = conversation.window
     last = session.context.exchange(list(window)[-1]) if window else []
-    gone = [number for number in window if number not in last and number not in pinned]
-    if not gone:
-        session.screen.notice("[nothing to compact: only the last exchange and what is pinned is there]")
+    replaced = [number for number in window if number not in last and number not in pinned]
+    if not replaced:
+        session.screen.notice("[nothing to compact besides the last exchange and pinned items]")
         return
-    said = Evicted(tuple(window[number] for number in gone), conversation.summary)
-    summary = turn.summary_of(session, said, focus)
+    evicted = Evicted(tuple(window[number] for number in replaced), conversation.summary)
+    summary = turn.summary_of(session, evicted, focus)
     session.screen.text(summary)
-    before, kept = session.context.total(offered=True), conversation.summary
+    before, previous = session.context.total(offered=True), conversation.summary
     conversation.summary = summary
-    after = session.context.without(gone)
-    conversation.summary = kept
+    after = session.context.without(replaced)
+    conversation.summary = previous
     change = f"{figure(before)} -> {figure(after)} tokens"
-    asked = f"With this in the place of {plural(len(gone), 'message')}: {change}."
-    if not yes and session.screen.approves(asked, "Put it there?", always=False) is Approval.NO:
+    effect = f"This summary would replace {plural(len(replaced), 'message')}: {change}."
+    if not yes and session.screen.approves(effect, "Replace them?", always=False) is Approval.NO:
         session.screen.notice("[not compacted; :compact --yes does it without asking]")
         return
     conversation.summary = summary
-    session.context.drop(gone)
-    session.record.summarize(gone, summary)
+    session.context.drop(replaced)
+    session.record.summarize(replaced, summary)
     session.screen.notice(f"[compacted: {change}]")
 
 
@@ -212,12 +207,12 @@ def _number(arguments: str, command: str) -> int:
 
 
 def cost(session: Session, arguments: str) -> None:
-    """The session's total; ``detail``: rows per model and category, then the context as it is.
+    """Show the total of the session; ``detail`` adds a row for each model and category, and the context.
 
-    The rows are sums over all calls; the last line is what the next call sends: two different things.
+    The rows are sums over past calls; the last line is the size of the next call.
     """
     if arguments not in {"", "detail"}:
-        raise BadArguments(":cost takes nothing or detail.")
+        raise BadArguments(":cost takes no arguments, or detail.")
     total, ledger = session.record.spent(), session.record.ledger
     if not arguments:
         cap = session.settings.cap
@@ -231,7 +226,7 @@ def cost(session: Session, arguments: str) -> None:
     if rows:
         session.screen.table(("model", "category", "calls", "input", "cached", "output", "cost"), rows)
     else:
-        session.screen.text("no calls so far")
+        session.screen.text("no calls yet")
     context, budget = session.context.total(offered=True), session.context.budget
     about = "" if context.exact else "~"
     session.screen.text(
@@ -251,7 +246,7 @@ def _figures(totals: Totals) -> tuple[str, ...]:
 
 
 def _sum(tokens: Sum[int]) -> str:
-    """``412``, ``~412`` with an estimate in it, ``412 + ?`` with an unknown, ``?`` of nothing known."""
+    """Return ``412``, ``~412`` if estimates are included, ``412 + ?`` if some are unknown, or ``?``."""
     if tokens.unknown and not tokens.known:
         return "?"
     return f"{'~' if tokens.estimated else ''}{tokens.known:,}{' + ?' if tokens.unknown else ''}"

@@ -1,4 +1,4 @@
-"""Models, who counts for them, and the settings."""
+"""Commands on models, their counters, and the settings."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tokenbox.shell.screen import figure
 if TYPE_CHECKING:
     from tokenbox.shell.session import Session
 
-_SUPPORTED = {True: "yes", False: "no", None: "not known yet"}
+_SUPPORTED = {True: "yes", False: "no; :tokenize probe asks again", None: "not known yet"}
 
 
 def model(session: Session, arguments: str) -> None:
-    """Show the model, or talk to another from now on; its tokenizer counts at once."""
+    """Show the model, or switch to another, whose tokenizer then counts."""
     models = session.models
     if arguments:
         models.use(arguments)
         session.record.settings_changed()
     if models.target.endpoint is None:
-        session.screen.text("there is no model to talk to; :models lists those in your settings")
+        session.screen.text("no model is chosen; :models lists those in your settings")
         return
     total = session.context.total(offered=True)
     session.screen.text(
@@ -35,29 +35,29 @@ def model(session: Session, arguments: str) -> None:
 
 
 def models(session: Session, arguments: str) -> None:
-    """The models in the settings, and those that the current server lists; the current one has a *."""
+    """List the models of the settings and of the current server. A * marks the current one."""
     if arguments:
-        raise BadArguments(":models takes nothing.")
+        raise BadArguments(":models takes no arguments.")
     current = session.models.target.model
     listed = [("*" if name == current else "", name) for name in session.models.listed()]
     rows = []
     for name in session.models.names:
         connection = session.config.connection(name)
         if connection is not None:
-            here = "*" if name == session.models.name else ""
+            mark = "*" if name == session.models.name else ""
             key = connection.key_env or (f"keyring {connection.keyring}" if connection.keyring else "")
-            rows.append((here, name, connection.model, connection.kind, connection.endpoint or "", key))
+            rows.append((mark, name, connection.model, connection.kind, connection.endpoint or "", key))
     if rows:
         session.screen.table(("", "name", "model", "kind", "endpoint", "key"), rows)
     else:
-        session.screen.text("no models in your settings; write them as [models.NAME] with an endpoint")
+        session.screen.text("no models in your settings; add one as [models.NAME] with an endpoint")
     if listed:
         session.screen.text("")
         session.screen.table(("", f"served at {session.models.target.root}; :model takes one"), listed)
 
 
 def tokenize(session: Session, arguments: str) -> None:
-    """What counts for the current model, and whether its server can; or the tokens of a text, one by one."""
+    """Show the counter of the current model and whether its server can count, or the tokens of a text."""
     if arguments == "probe":
         session.models.probe_again()
     elif arguments:
@@ -66,30 +66,28 @@ def tokenize(session: Session, arguments: str) -> None:
     target = session.models.target
     probe = session.models.count_text("hello world")
     rows = [("model", session.models.name or "none"), ("endpoint", target.endpoint or "none")]
-    asked = "yes" if target.use_tokenize_endpoint else "no (tokenize.use_endpoint = false)"
-    rows.append(("may be asked for counts", asked))
+    allowed = "yes" if target.use_tokenize_endpoint else "no (tokenize.use_endpoint = false)"
+    rows.append(("may be asked for counts", allowed))
     if target.endpoint is not None:
-        supported = tokenize_supported(target.endpoint)
-        said = _SUPPORTED[supported] + ("; :tokenize probe asks again" if supported is False else "")
-        rows.append(("counts texts at /tokenize", said))
+        rows.append(("counts texts at /tokenize", _SUPPORTED[tokenize_supported(target.endpoint)]))
     rows.append(("local tokenizer", target.tokenizer or "none: characters / 4"))
     rows.append(("'hello world' is", f"{figure(probe)} tokens ({probe.source})"))
     for counted, record in session.models.calibration.records().items():
-        same = f"{record.equal:,} of {record.compared:,} counts were the server's own"
-        wrong = f"; {record.difference}" if record.difference is not None else ""
-        rows.append((f"compared, {counted.model}", same + wrong))
-    session.screen.table(("who counts", ""), rows)
+        equal = f"{record.equal:,} of {record.compared:,} counts equal the server's"
+        difference = f"; {record.difference}" if record.difference is not None else ""
+        rows.append((f"compared, {counted.model}", equal + difference))
+    session.screen.table(("counter", ""), rows)
 
 
 def show_tokens(session: Session, text: str) -> None:
-    """The tokens of a text by the local vocabulary of the model, with what the model counts."""
+    """Show the tokens of a text in the model's local vocabulary, and the model's own count."""
     counted = session.models.count_text(text)
     tokenizer = session.tokenizer
     try:
         tokens = tokenizer.encode(text)
     except TokenizerError:
         session.screen.text(
-            f"{figure(counted)} ({counted.source}); its vocabulary is not here to show the tokens"
+            f"{figure(counted)} ({counted.source}); without its vocabulary, the tokens cannot be shown"
         )
         return
     shown = "".join(f"[{tokenizer.decode([token])}]" for token in tokens)
@@ -99,8 +97,8 @@ def show_tokens(session: Session, text: str) -> None:
 
 
 def config(session: Session, arguments: str) -> None:
-    """Every setting in force and where it comes from. A key is only ever the name of its variable."""
+    """List all settings and their sources. Only the names of keys are shown."""
     if arguments:
-        raise BadArguments(":config takes nothing.")
+        raise BadArguments(":config takes no arguments.")
     rows = [(s.name, shown(s.value), s.source) for s in session.config.settings()]
     session.screen.table(("setting", "value", "from"), rows)

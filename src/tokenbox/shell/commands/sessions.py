@@ -1,4 +1,4 @@
-"""Sessions that outlive the shell, and the evidence of what was sent."""
+"""Commands on stored sessions, and on the evidence of the last call."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ MAX_BYTES = 256 * 1024 * 1024
 
 
 def save(session: Session, arguments: str) -> None:
-    """Give the session a name, or write all of it to a file."""
+    """Name the session, or write all of it to a file."""
     stored = session.record.stored
     if stored is None and session.context.conversation.window:
-        raise SessionFailed("this session is not kept, so there is nothing to save.")
+        raise SessionFailed("this session is not stored, so there is nothing to save.")
     if stored is None:
-        raise SessionFailed("nothing was said so far, so there is nothing to save.")
+        raise SessionFailed("there are no messages yet, so there is nothing to save.")
     if arguments.endswith(FILE_ENDING):
         path = session.place.path(arguments)
         _write(path, json.dumps(stored.saved(), ensure_ascii=False, indent=1))
@@ -34,13 +34,13 @@ def save(session: Session, arguments: str) -> None:
         return
     if arguments:
         session.record.rename(arguments)
-    session.screen.notice(f"[kept as {session.record.name!r}; it is saved after every message]")
+    session.screen.notice(f"[saved as {session.record.name!r}, and again after every message]")
 
 
 def load(session: Session, arguments: str) -> None:
-    """Go on with a session, by its name or from a file."""
+    """Continue a session, by its name or from a file."""
     if not arguments:
-        raise BadArguments(":load takes a name of :sessions, or a FILE.json that :save wrote.")
+        raise BadArguments(":load takes a name of :sessions, or a FILE.json of :save.")
     sessions = session.record.store.sessions
     if arguments.endswith(FILE_ENDING):
         record = _read(session.place.path(arguments))
@@ -49,12 +49,12 @@ def load(session: Session, arguments: str) -> None:
         stored = sessions.load(record, session.new_id(), name, now)
     else:
         stored = sessions.open(arguments)
-    go_on_with(session, stored)
+    continue_session(session, stored)
 
 
-def go_on_with(session: Session, stored: StoredSession) -> None:
-    """Let the session be the stored one: its messages, pins, summary, model and budget."""
-    from tokenbox.store.calls import CallSpan  # noqa: PLC0415  # the store is imported when it is used
+def continue_session(session: Session, stored: StoredSession) -> None:
+    """Load the messages, pins, summary, model and budget of a stored session."""
+    from tokenbox.store.calls import CallSpan  # noqa: PLC0415  # the store is imported on first use
 
     info, conversation = stored.info, session.context.conversation
     turns = stored.turns()
@@ -62,7 +62,7 @@ def go_on_with(session: Session, stored: StoredSession) -> None:
     conversation.reset()
     session.context.offers = []
     session.record.leave()
-    session.record.go_on_with(stored, calls)
+    session.record.resume(stored, calls)
     for turn in turns:
         message = Message.of(turn.message)
         if message.role.value == "system":
@@ -76,11 +76,11 @@ def go_on_with(session: Session, stored: StoredSession) -> None:
     _take_back_unanswered(session)
     messages = plural(len(conversation.window), "message")
     total = session.context.total()
-    session.screen.notice(f"[going on with {info.name!r}: {messages}, {figure(total)} tokens]")
+    session.screen.notice(f"[continuing {info.name!r}: {messages}, {figure(total)} tokens]")
 
 
 def _restore(session: Session, settings: object, model: str | None) -> None:
-    """What the session was set to, as far as it still holds."""
+    """Restore the model, budget and tools of the session, as far as they are still valid."""
     if model and model != session.models.name:
         try:
             session.models.use(model)
@@ -95,7 +95,7 @@ def _restore(session: Session, settings: object, model: str | None) -> None:
 
 
 def _take_back_unanswered(session: Session) -> None:
-    """A question that a kill left without an answer is taken back, and shown to be asked again."""
+    """Remove a last question without an answer, and show it, so that the user can ask it again."""
     window = {n: item.messages[0] for n, item in session.context.conversation.window.items()}
     if not window:
         return
@@ -115,9 +115,9 @@ def _take_back_unanswered(session: Session) -> None:
 
 
 def sessions(session: Session, arguments: str) -> None:
-    """The stored sessions, what was used last first; the current one has a *."""
+    """List the stored sessions, the last used first. A * marks the current one."""
     if arguments:
-        raise BadArguments(":sessions takes nothing.")
+        raise BadArguments(":sessions takes no arguments.")
     found = session.record.sessions()
     if not found:
         session.screen.text("no saved sessions")
@@ -137,14 +137,14 @@ def sessions(session: Session, arguments: str) -> None:
 
 
 def proof(session: Session, arguments: str) -> None:
-    """What the last call sent and why, as evidence; with ``write`` as a bundle for ``tokenbox proof``."""
+    """Show what the last call sent and why, or write it as a bundle for ``tokenbox proof``."""
     if arguments not in {"", "write"}:
-        raise BadArguments(":proof takes nothing or write.")
+        raise BadArguments(":proof takes no arguments, or write.")
     evidence = session.last_call
     if evidence is None:
-        raise NoSuchItem("nothing was sent so far, so there is nothing to prove.")
+        raise NoSuchItem("no call was sent yet, so there is nothing to prove.")
     if arguments:
-        from tokenbox.config.trust import own_paths  # noqa: PLC0415  # on use
+        from tokenbox.config.trust import own_paths  # noqa: PLC0415  # the store is imported on first use
         from tokenbox.store.bundles import FOLDER, Bundles  # noqa: PLC0415
         from tokenbox.store.key_files import read_signer  # noqa: PLC0415
 
@@ -167,7 +167,7 @@ def proof(session: Session, arguments: str) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    """What was said is for its owner: the file is not for others to read."""
+    """Write a file that only its owner can read."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:

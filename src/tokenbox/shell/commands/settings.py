@@ -1,4 +1,4 @@
-"""Settings of this session, changed at the prompt."""
+"""``:set``: settings of this session."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TABLES: Final = ("shell", "cost")
 
 
 def names(session: Session) -> list[str]:
-    """What can be set."""
+    """Return the names of the settings that can be changed."""
     return [setting.name for setting in session.config.settings() if setting.key[0] in TABLES]
 
 
 def change(session: Session, arguments: str) -> None:
-    """Show the settings of the shell, or set one for this session; the files stay as they are."""
+    """List the settings of the shell, or change one for this session. No file is changed."""
     name, _, text = arguments.partition(" ")
     if not arguments:
         rows = [(s.name, shown(s.value), s.source) for s in session.config.settings() if s.key[0] in TABLES]
@@ -47,7 +47,7 @@ def change(session: Session, arguments: str) -> None:
     conversation = session.context.conversation
     conversation.max_turns, conversation.low_water = settings.max_turns, settings.low_water
     session.context.base = settings.system
-    conversation.summarize = turn.summarize_evicted(session) if settings.summarize else None
+    conversation.summarize = turn.summarizer(session) if settings.summarize else None
     if key == ("shell", "token_budget"):
         session.set_budget(settings.token_budget)
     if key == ("shell", "tools"):

@@ -1,4 +1,4 @@
-"""What the model is told beside the conversation: the project's instructions, notes, tools."""
+"""Commands on the rest of a request: project instructions, notes and tools."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def project(session: Session, arguments: str) -> None:
-    """Put the project's instructions into the system prompt, show them, or take them out."""
+    """Add the project's instructions to the system prompt, show them, or remove them."""
     context = session.context
     if arguments == "off":
         context.project = None
@@ -21,8 +21,8 @@ def project(session: Session, arguments: str) -> None:
         found = texts.find_instructions(session.place.folder)
         if found is None:
             raise NoSuchItem(
-                f"there are no instructions in {session.place.folder} or above, up to its repository. "
-                f"They are looked for as {', '.join(texts.NAMES)}; :project FILE takes another."
+                f"no {', '.join(texts.NAMES)} was found in {session.place.folder} or its parents, up to the "
+                "root of its repository. To use another file: :project FILE"
             )
         context.project = found
     elif arguments:
@@ -41,15 +41,13 @@ def memory(session: Session, arguments: str) -> None:
     if action == "add" and rest.strip():
         note = session.models.keys.hidden_in(rest.strip())
         session.memory.add(note)
-        session.screen.notice(
-            f"[noted; every session is told, {figure(session.models.count_text(note))} tokens]"
-        )
+        session.screen.notice(f"[noted for every session: {figure(session.models.count_text(note))} tokens]")
     elif action == "drop" and rest.strip().isdecimal():
         session.screen.notice(f"[forgotten: {session.memory.drop(int(rest))}]")
     elif arguments:
-        raise BadArguments(":memory takes nothing, add TEXT, or drop NUMBER.")
+        raise BadArguments(":memory takes no arguments, add TEXT, or drop NUMBER.")
     elif not session.memory.notes:
-        session.screen.text("no notes; :memory add TEXT makes one that every session is told")
+        session.screen.text("no notes; :memory add TEXT adds one for every session")
     else:
         rows = [
             (str(number), figure(session.models.count_text(note)), note)
@@ -59,21 +57,21 @@ def memory(session: Session, arguments: str) -> None:
 
 
 def tools(session: Session, arguments: str) -> None:
-    """Whether the model may propose commands. Each is asked for, but for those of your own shell.allow."""
+    """Let the model propose commands. You approve each, except those in your own shell.allow."""
     if arguments not in {"", "on", "off"}:
-        raise BadArguments(":tools takes nothing, on or off.")
+        raise BadArguments(":tools takes no arguments, on or off.")
     if arguments:
         session.proposals_on = arguments == "on"
         session.record.settings_changed()
     allowed = ", ".join(session.settings.allow) or "none"
     if session.proposals_on:
-        session.screen.text(f"the model may propose commands; you approve each. Allowed unasked: {allowed}")
+        session.screen.text(f"the model may propose commands; you approve each. Always allowed: {allowed}")
     else:
-        session.screen.text("the model cannot propose commands; :tools on lets it")
+        session.screen.text("the model cannot propose commands; :tools on allows it")
 
 
 def mcp(session: Session, arguments: str) -> None:
-    """Connect tool servers, and see what their tools cost in tokens in every request."""
+    """Connect or disconnect tool servers, and show the tokens that their tools add to every request."""
     action, _, rest = arguments.partition(" ")
     name, _, where = rest.strip().partition(" ")
     if action == "connect" and name and where.strip():
@@ -93,7 +91,7 @@ def mcp(session: Session, arguments: str) -> None:
 
 
 def _show(session: Session, server: str) -> None:
-    """A server and its tools; what they add to a request, counted as it is sent."""
+    """Show a server, its tools, and the tokens that they add to a request."""
     tools = session.mcp.servers[server]
     messages, count = session.context.messages(offered=True), session.models.count_request
     others = [tool for tool in session.tools() if tool not in [mine.schema for mine in tools]]

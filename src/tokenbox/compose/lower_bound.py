@@ -1,7 +1,7 @@
-"""What a request costs at least if its server shows the model every text of it.
+"""A lower bound of a request's tokens, assuming that the server shows every text to the model.
 
-Published rules and templates say what is shown of the fields that they know. Text that stands anywhere else
-is counted as it is, so that none is sent uncounted (requests.md, "A count").
+Published rules and chat templates define how known fields are shown. Text in any other field is counted as it
+is, so that no text is sent uncounted.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
     from tokenbox.tokenizers.protocol import Tokenizer
 
-# The types of parts that are not text, and where they have their payload.
+# The types of media parts, and the keys of their payload.
 _IMAGES: Final = frozenset(("image_url", "input_image", "image"))
 _AUDIO: Final = frozenset(("input_audio", "audio"))
 _FILES: Final = frozenset(("file", "input_file", "document"))
 _MEDIA: Final = _IMAGES | _AUDIO | _FILES
 _PAYLOAD: Final = frozenset(("url", "image_url", "data", "file_data", "file_url"))
-# Characters of a payload in base64 to a token: of speech at a low rate, of a file that holds a text.
+# The base64 characters per token of a payload: of low-bitrate speech, and of a file with text.
 _AUDIO_CHARACTERS: Final = 50
 _FILE_CHARACTERS: Final = 5
-# Names that every request has, and ids as providers make them: the rules for messages and tools cover these.
+# Keys that every request has; the rules for messages and tools count them.
 _STRUCTURE: Final = frozenset(
     """
     messages tools role content type text tool_calls tool_call_id id name function arguments parameters
@@ -37,11 +37,11 @@ _IDS: Final = frozenset(("id", "call_id", "tool_call_id", "tool_use_id", "type")
 _ID: Final = re.compile(r"[A-Za-z0-9_.:-]{0,40}")
 
 
-def least_of(value: Mapping[str, object], tokenizer: Tokenizer) -> int:
-    """The tokens of every string, key and number of a JSON object, wherever they stand.
+def lower_bound(value: Mapping[str, object], tokenizer: Tokenizer) -> int:
+    """Count the tokens of every string, key and number of a JSON object.
 
-    The data of images is left out, since its length says nothing about its cost; so are ids of up to 40
-    characters, and the keys that every request has.
+    It skips the data of images, whose length does not determine their cost, ids of up to 40 characters, and
+    the keys that every request has.
     """
     texts: list[str] = []
     more = 0
@@ -67,5 +67,5 @@ def least_of(value: Mapping[str, object], tokenizer: Tokenizer) -> int:
 
 
 def _is_text(data: str) -> bool:
-    """Whether it is the address of a text, with the text in it."""
+    """Return whether the data is a ``data:`` URL of a text."""
     return data[:64].lower().startswith("data:text/")

@@ -1,4 +1,4 @@
-"""What the soak asks, how often, and what has to come of it."""
+"""The requests of the soak: kinds, their frequencies, and the responses that are allowed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATHS = {
     "embeddings": "/v1/embeddings",
 }
 OUTPUT = {"responses": "max_output_tokens", "embeddings": None}
-# Whose requests they are, how often, and the quotas of their keys. Those of a minute are to be used up.
+# Keys with their shares of the requests and their quotas. Those per minute are meant to be exceeded.
 KEYS: Mapping[str, tuple[int, str | None]] = {
     "free": (35, None),
     "tokens": (25, "1000000000 tokens/month"),
@@ -29,15 +29,15 @@ KEYS: Mapping[str, tuple[int, str | None]] = {
     "tokens-a-minute": (15, "600000 tokens/minute"),
     "dollars-a-minute": (15, "$2/minute"),
 }
-# One that may use one model and one mode; it is asked for others.
+# A key for one model and one mode, with requests for others.
 NARROW = "narrow"
-# The most that a key, an API and a size have together only once: by them the ledger's entries are told apart.
+# Per key and API, sizes of outputs repeat only after this number: they identify the calls in the ledger.
 MARKS = 20_011
 UNSEEN = 40
 
 
-class Manner(StrEnum):
-    """How a client behaves."""
+class Behaviour(StrEnum):
+    """The behaviour of a client."""
 
     GOOD = "good"
     READS_SLOWLY = "reads slowly"
@@ -53,12 +53,12 @@ class Manner(StrEnum):
 
 
 LEAVING = {
-    Manner.LEAVES_SENDING,
-    Manner.LEAVES_WAITING,
-    Manner.LEAVES_READING,
-    Manner.READS_NOTHING,
+    Behaviour.LEAVES_SENDING,
+    Behaviour.LEAVES_WAITING,
+    Behaviour.LEAVES_READING,
+    Behaviour.READS_NOTHING,
 }
-# What the client must see of each fault of the upstream: the status and the code of the error.
+# Faults of the upstream, with the status and the error code that the client must get.
 FAULTS = {
     "reset_before": (502, "upstream_broke"),
     "half_a_head": (502, "upstream_broke"),
@@ -73,9 +73,9 @@ FAULTS = {
     "refuses_key": (502, "upstream_refused_key"),
     "silent": (504, "upstream_timeout"),
 }
-# The upstream refused these, so they cost nothing; the others broke off, so they cost all that was reserved.
+# Faults with an error of the upstream cost nothing; all others cost the whole reservation.
 REFUSED = {"server_error", "rate_limited", "flat_error", "redirect", "refuses_key"}
-# The code of the error that a stream ends with.
+# Faults within a stream, with the code of the error that ends it.
 IN_STREAM = {
     "half_a_chunk": "upstream_broke",
     "half_a_body": "upstream_broke",
@@ -86,11 +86,11 @@ IN_STREAM = {
 
 
 @dataclass(slots=True)
-class Ask:
-    """One request. ``allowed``: (status, code of the error) that may come of it; code None: a whole answer.
+class Request:
+    """One request. ``allowed``: pairs (status, error code) of valid responses; code None is a whole answer.
 
-    ``said``: what a whole answer says. ``ends_with``: the code of the error that a stream ends with.
-    ``counted``: the gateway has to find the same number of tokens as we.
+    ``answer``: the text of a whole answer. ``ends_with``: the code of the error that ends a stream.
+    ``counted``: the gateway must report the same number of tokens as ``words.tokens_of``.
     """
 
     number: int
@@ -99,8 +99,8 @@ class Ask:
     key: str
     body: dict[str, Any]
     allowed: set[tuple[int, str | None]]
-    said: str = ""
-    manner: Manner = Manner.GOOD
+    answer: str = ""
+    behaviour: Behaviour = Behaviour.GOOD
     headers: dict[str, str] = field(default_factory=dict)
     ends_with: str | None = None
     counted: bool = False
@@ -120,7 +120,7 @@ class Ask:
 
 
 class Mix:
-    """Makes requests, one like no other."""
+    """Generates requests, all different."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -129,164 +129,167 @@ class Mix:
         self.faults: Counter[str] = Counter()
         self._marks: Counter[tuple[str, str]] = Counter()
 
-    def next(self) -> Ask:
+    def next(self) -> Request:
         weights = {name: weight for name, (weight, _) in KINDS.items()}
         kind = self.random.choices(list(weights), list(weights.values()))[0]
         return self.of(kind)
 
-    def of(self, kind: str) -> Ask:
+    def of(self, kind: str) -> Request:
         self.number += 1
         self.made[kind] += 1
-        ask: Ask = KINDS[kind][1](self, kind)
-        if ask.key.endswith("a-minute"):
-            ask.allowed.add((429, "quota_exceeded"))
-        if ask.fault is not None and not ask.manner.leaves:
-            self.faults[ask.fault] += 1
-        return ask
+        request: Request = KINDS[kind][1](self, kind)
+        if request.key.endswith("a-minute"):
+            request.allowed.add((429, "quota_exceeded"))
+        if request.fault is not None and not request.behaviour.leaves:
+            self.faults[request.fault] += 1
+        return request
 
     # The kinds.
 
-    def plain(self, kind: str) -> Ask:
-        return self._ask(kind, self._api(), stream=self._maybe())
+    def plain(self, kind: str) -> Request:
+        return self._request(kind, self._api(), stream=self._coin())
 
-    def tools(self, kind: str) -> Ask:
+    def tools(self, kind: str) -> Request:
         api = self._one("chat", "chat", "responses", "messages")
-        ask = self._ask(kind, api, stream=self._maybe())
+        request = self._request(kind, api, stream=self._coin())
         schema = {"type": "object", "properties": {"what": {"type": "string", "description": "To look up."}}}
         about = {"name": "look", "description": "Looks something up."}
         if api == "messages":
-            ask.body["tools"] = [{**about, "input_schema": schema}]
+            request.body["tools"] = [{**about, "input_schema": schema}]
             used = {"type": "tool_use", "id": "t0", "name": "look", "input": {"what": "river"}}
             done = {"type": "tool_result", "tool_use_id": "t0", "content": self._text(40)}
-            ask.body["messages"] += [
+            request.body["messages"] += [
                 {"role": "assistant", "content": [used]},
                 {"role": "user", "content": [done]},
             ]
         elif api == "responses":
-            ask.body["tools"] = [{"type": "function", **about, "parameters": schema}]
+            request.body["tools"] = [{"type": "function", **about, "parameters": schema}]
             call = {"type": "function_call", "call_id": "t0", "name": "look", "arguments": "{}"}
             done = {"type": "function_call_output", "call_id": "t0", "output": self._text(40)}
-            ask.body["input"] = [{"role": "user", "content": ask.body["input"]}, call, done]
+            request.body["input"] = [{"role": "user", "content": request.body["input"]}, call, done]
         else:
-            ask.body["tools"] = [{"type": "function", "function": {**about, "parameters": schema}}]
+            request.body["tools"] = [{"type": "function", "function": {**about, "parameters": schema}}]
             function = {"name": "look", "arguments": "{}"}
             calls = [{"id": "t0", "type": "function", "function": function}]
-            ask.body["messages"] += [
+            request.body["messages"] += [
                 {"role": "assistant", "content": None, "tool_calls": calls},
                 {"role": "tool", "tool_call_id": "t0", "content": self._text(40)},
             ]
-        return ask
+        return request
 
-    def counted_here(self, kind: str) -> Ask:
-        """For a model that the gateway counts by itself; no quota, for the upstream counts another way."""
+    def counted_here(self, kind: str) -> Request:
+        """A request that the gateway counts itself; without a quota, as the upstream counts differently."""
         words = self.random.choice([50, 200, 700, 700, 3_000])
-        ask = self._ask(kind, "chat", key="free", words=words, stream=self._maybe())
-        # Words that nobody has seen fill what the gateway remembers of words, so that its bounds are met.
-        self._add(ask.body, " ".join(f"{self.random.getrandbits(40):x}" for _ in range(UNSEEN)))
-        ask.body["model"], ask.counted = "gpt-4o", False
-        return ask
+        request = self._request(kind, "chat", key="free", words=words, stream=self._coin())
+        # New words fill the gateway's cache of words up to its limit.
+        self._add(request.body, " ".join(f"{self.random.getrandbits(40):x}" for _ in range(UNSEEN)))
+        request.body["model"], request.counted = "gpt-4o", False
+        return request
 
-    def long(self, kind: str) -> Ask:
-        """As many bytes as are counted in a thread."""
-        ask = self.counted_here(kind)
+    def long(self, kind: str) -> Request:
+        """A body so long that it is counted in a thread."""
+        request = self.counted_here(kind)
         more = self._text(self.random.choice([8_000, 30_000]))
-        ask.body["messages"].append({"role": "user", "content": more})
-        return ask
+        request.body["messages"].append({"role": "user", "content": more})
+        return request
 
-    def over_the_limit(self, kind: str) -> Ask:
-        ask = self._ask(kind, self._api(), stream=self._maybe())
-        self._add(ask.body, f"x{WINDOW}")
-        ask.allowed = {(400, "context_length_exceeded")}
-        return ask
+    def over_the_limit(self, kind: str) -> Request:
+        request = self._request(kind, self._api(), stream=self._coin())
+        self._add(request.body, f"x{WINDOW}")
+        request.allowed = {(400, "context_length_exceeded")}
+        return request
 
-    def fit(self, kind: str) -> Ask:
-        """Three windows full, which is made to fit."""
+    def fit(self, kind: str) -> Request:
+        """A request of three times the window, which is made to fit."""
         api = self._one("chat", "messages", "responses")
-        ask = self._ask(kind, api, stream=self._maybe())
+        request = self._request(kind, api, stream=self._coin())
         turns = []
         for _ in range(8):
             words = f"#{self.number} x{WINDOW // 5} {self._text(100)}"
             turns += [{"role": "user", "content": words}, {"role": "assistant", "content": self._text(20)}]
         name = "input" if api == "responses" else "messages"
-        last = ask.body[name]
-        ask.body[name] = [*turns, *(last if isinstance(last, list) else [{"role": "user", "content": last}])]
-        ask.headers["x-tokenbox-mode"], ask.counted = "fit", False
-        return ask
+        last = request.body[name]
+        request.body[name] = [
+            *turns,
+            *(last if isinstance(last, list) else [{"role": "user", "content": last}]),
+        ]
+        request.headers["x-tokenbox-mode"], request.counted = "fit", False
+        return request
 
-    def fault_of_the_upstream(self, kind: str) -> Ask:
+    def fault_of_the_upstream(self, kind: str) -> Request:
         fault = self.random.choices(list(FAULTS), [4] * (len(FAULTS) - 1) + [1])[0]
-        ask = self._ask(kind, self._api(), stream=self._maybe(), fault=fault)
-        ask.allowed = {FAULTS[fault]}
-        if ask.api == "messages" and fault == "rate_limited":
-            ask.allowed = {(429, "upstream_error")}  # an error in OpenAI's shape is none of Anthropic's
-        return ask
+        request = self._request(kind, self._api(), stream=self._coin(), fault=fault)
+        request.allowed = {FAULTS[fault]}
+        if request.api == "messages" and fault == "rate_limited":
+            request.allowed = {(429, "upstream_error")}  # the upstream's error has OpenAI's shape
+        return request
 
-    def fault_in_a_stream(self, kind: str) -> Ask:
+    def fault_in_a_stream(self, kind: str) -> Request:
         fault = self.random.choices(list(IN_STREAM), [4] * (len(IN_STREAM) - 1) + [1])[0]
         api = self._one("chat", "completions", "responses", "messages")
-        ask = self._ask(kind, api, stream=True, fault=fault)
-        ask.ends_with = IN_STREAM[fault]
-        return ask
+        request = self._request(kind, api, stream=True, fault=fault)
+        request.ends_with = IN_STREAM[fault]
+        return request
 
-    def leaves(self, kind: str) -> Ask:
-        manner = self._one(Manner.LEAVES_SENDING, Manner.LEAVES_WAITING, Manner.LEAVES_READING)
-        if manner is Manner.LEAVES_READING:
+    def leaves(self, kind: str) -> Request:
+        behaviour = self._one(Behaviour.LEAVES_SENDING, Behaviour.LEAVES_WAITING, Behaviour.LEAVES_READING)
+        if behaviour is Behaviour.LEAVES_READING:
             api = self._one("chat", "completions", "responses", "messages")
-            ask = self._ask(kind, api, stream=True, fault=self._one("endless", "endless", "flood"))
+            request = self._request(kind, api, stream=True, fault=self._one("endless", "endless", "flood"))
         else:
-            is_silent = manner is Manner.LEAVES_WAITING and self._maybe()
+            is_silent = behaviour is Behaviour.LEAVES_WAITING and self._coin()
             fault = "silent" if is_silent else None
-            ask = self._ask(kind, self._api(), stream=self._maybe(), fault=fault)
-        ask.manner = manner
-        return ask
+            request = self._request(kind, self._api(), stream=self._coin(), fault=fault)
+        request.behaviour = behaviour
+        return request
 
-    def slow_client(self, kind: str) -> Ask:
-        manner = self._one(Manner.READS_SLOWLY, Manner.SENDS_SLOWLY)
-        size = 4_000 if manner is Manner.READS_SLOWLY else 12
-        ask = self._ask(kind, "chat", stream=True, pieces=50, size=size)
-        ask.manner = manner
-        return ask
+    def slow_client(self, kind: str) -> Request:
+        behaviour = self._one(Behaviour.READS_SLOWLY, Behaviour.SENDS_SLOWLY)
+        size = 4_000 if behaviour is Behaviour.READS_SLOWLY else 12
+        request = self._request(kind, "chat", stream=True, pieces=50, size=size)
+        request.behaviour = behaviour
+        return request
 
-    def reads_nothing(self, kind: str) -> Ask:
-        ask = self._ask(kind, "chat", stream=True, fault="flood")
-        ask.manner = Manner.READS_NOTHING
-        return ask
+    def reads_nothing(self, kind: str) -> Request:
+        request = self._request(kind, "chat", stream=True, fault="flood")
+        request.behaviour = Behaviour.READS_NOTHING
+        return request
 
-    def slow_upstream(self, kind: str) -> Ask:
-        return self._ask(kind, self._api(), stream=self._maybe(), delay=0.5, pieces=20, pause=0.05)
+    def slow_upstream(self, kind: str) -> Request:
+        return self._request(kind, self._api(), stream=self._coin(), delay=0.5, pieces=20, pause=0.05)
 
-    def crowd(self, kind: str) -> Ask:
-        """For an upstream with two places and two that may wait."""
-        ask = self._ask(kind, "chat", key="free", stream=False, delay=0.3)
-        ask.body["model"] = "busy"
-        ask.allowed.add((503, "upstream_busy"))
-        return ask
+    def crowd(self, kind: str) -> Request:
+        """A request for an upstream with a concurrency of two and a queue of two."""
+        request = self._request(kind, "chat", key="free", stream=False, delay=0.3)
+        request.body["model"] = "busy"
+        request.allowed.add((503, "upstream_busy"))
+        return request
 
-    def refused_at_the_door(self, kind: str) -> Ask:
-        """A wrong key, a wrong model, a wrong mode, no JSON."""
+    def refused_early(self, kind: str) -> Request:
+        """A wrong key, a wrong model, a wrong mode, or an invalid field."""
         why = self._one("invalid_key", "model_not_allowed", "mode_not_allowed", "invalid_request")
-        ask = self._ask(kind, self._api(), key=NARROW, stream=False)
-        ask.allowed = {(403, why)}
+        request = self._request(kind, self._api(), key=NARROW, stream=False)
+        request.allowed = {(403, why)}
         if why == "invalid_key":
-            ask.key, ask.allowed = "nobody", {(401, why)}
+            request.key, request.allowed = "nobody", {(401, why)}
         elif why == "model_not_allowed":
-            ask.body["model"] = "gpt-4o"
+            request.body["model"] = "gpt-4o"
         elif why == "mode_not_allowed":
-            ask.headers["x-tokenbox-mode"] = "observe"
+            request.headers["x-tokenbox-mode"] = "observe"
         else:
-            ask.body["n"], ask.allowed = "many", {(400, why)}
-        return ask
+            request.body["n"], request.allowed = "many", {(400, why)}
+        return request
 
-    def small(self, kind: str) -> Ask:
-        """For the model whose window a reload changes. Whoever asks knows what is to come."""
-        ask = self._ask(kind, "chat", key="free", stream=False)
-        self._add(ask.body, "x6000")
-        ask.body["model"], ask.body["max_tokens"] = "small", 1
-        return ask
+    def small(self, kind: str) -> Request:
+        """A request for the model whose window a reload changes; the caller sets ``allowed``."""
+        request = self._request(kind, "chat", key="free", stream=False)
+        self._add(request.body, "x6000")
+        request.body["model"], request.body["max_tokens"] = "small", 1
+        return request
 
-    # Their parts.
+    # Parts of requests.
 
-    def _ask(
+    def _request(
         self,
         kind: str,
         api: str,
@@ -295,25 +298,25 @@ class Mix:
         key: str | None = None,
         words: int | None = None,
         **metadata: Any,  # noqa: ANN401
-    ) -> Ask:
+    ) -> Request:
         if key is None:
             weights = [weight for weight, _ in KEYS.values()]
             key = self.random.choices(list(KEYS), weights)[0]
         self._marks[key, api] += 1
         mark = 1 + self._marks[key, api] * 7919 % MARKS
-        said = f"#{self.number} " + self._text(self.random.randrange(20, 200) if words is None else words)
+        question = f"#{self.number} " + self._text(self.random.randrange(20, 200) if words is None else words)
         body: dict[str, Any] = {"model": "soak"}
         if api in ("chat", "messages"):
-            if self._maybe() and api == "messages":
+            if self._coin() and api == "messages":
                 body["system"] = self._text(30)
             body["messages"] = [
                 *([{"role": "system", "content": self._text(30)}] if api == "chat" else []),
                 {"role": "user", "content": self._text(20)},
                 {"role": "assistant", "content": self._text(20)},
-                {"role": "user", "content": said},
+                {"role": "user", "content": question},
             ]
         else:
-            body["prompt" if api == "completions" else "input"] = said
+            body["prompt" if api == "completions" else "input"] = question
         limit = OUTPUT.get(api, "max_tokens")
         if limit is None:
             self._add(body, f"x{mark}")
@@ -321,12 +324,12 @@ class Mix:
             body[limit] = mark
         if stream and api != "embeddings":
             body["stream"] = True
-            if api in ("chat", "completions") and self._maybe():
+            if api in ("chat", "completions") and self._coin():
                 body["stream_options"] = {"include_usage": True}
         given = {name: value for name, value in metadata.items() if value is not None}
         body["metadata"] = {"number": self.number, **given}
-        said = "".join(pieces_of(self.number, given.get("pieces", 4), given.get("size", 12)))
-        return Ask(self.number, kind, api, key, body, {(200, None)}, said, counted=True)
+        answer = "".join(pieces_of(self.number, given.get("pieces", 4), given.get("size", 12)))
+        return Request(self.number, kind, api, key, body, {(200, None)}, answer, counted=True)
 
     @staticmethod
     def _add(body: dict[str, Any], more: str) -> None:
@@ -341,14 +344,14 @@ class Mix:
     def _text(self, words: int) -> str:
         return text(self.random, words)
 
-    def _maybe(self) -> bool:
+    def _coin(self) -> bool:
         return self.random.random() < 0.5
 
     def _one(self, *which: Any) -> Any:  # noqa: ANN401
         return self.random.choice(which)
 
 
-# How many of all are of which kind.
+# Kinds of requests with their weights.
 KINDS: Mapping[str, tuple[float, Any]] = {
     "plain": (38, Mix.plain),
     "with tools": (8, Mix.tools),
@@ -363,6 +366,6 @@ KINDS: Mapping[str, tuple[float, Any]] = {
     "a client that reads nothing": (0.2, Mix.reads_nothing),
     "a slow upstream": (2, Mix.slow_upstream),
     "a crowd": (3, Mix.crowd),
-    "refused at the door": (3, Mix.refused_at_the_door),
+    "refused at the door": (3, Mix.refused_early),
     "a probe after a reload": (0, Mix.small),
 }

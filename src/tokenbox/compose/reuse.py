@@ -1,7 +1,7 @@
-"""What was measured of the last sections, for those that come again: most of a prompt stays as it was.
+"""Reuse of the work for the previous layouts: most of a prompt stays the same from one layout to the next.
 
-Sections are values, so a section that is the same object has the same figures. They come again in front of
-what changed and behind it; only what lies between is measured.
+Sections are immutable, so the same object has the same measurements. Unchanged sections are found at the
+beginning and at the end of the list; only the sections between them are measured again.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Layouts that are remembered, and of how many sections: fewer are measured as quickly, and more would hold
-# much memory.
+# The number of layouts to remember.
 _LAYOUTS = 4
-_LEAST = 32
-_MOST = 200_000
+# The number of sections: fewer are measured as quickly, and more would need much memory.
+_MIN_SECTIONS = 32
+_MAX_SECTIONS = 200_000
 
 
 class _Measured(NamedTuple):
@@ -36,8 +36,8 @@ class _Measured(NamedTuple):
     columns: Sequence[Column]
 
 
-class LastMeasured:
-    """The figures of the sections that were measured last, in columns. Any thread may ask."""
+class MeasuredColumns:
+    """The measurements of the last layouts, in columns. Thread-safe."""
 
     def __init__(self) -> None:
         self._kept: Sequence[_Measured] = ()
@@ -49,12 +49,12 @@ class LastMeasured:
         measure: Callable[[Sequence[Section]], Sequence[list[T]]],
         holds: Callable[[Section, Sequence[T]], bool] = lambda _section, _figures: True,
     ) -> Sequence[list[T]]:
-        """``measure(sections)``, of those alone that were not measured by the same means just before.
+        """Return ``measure(sections)``, measuring only sections that the last layouts did not measure.
 
-        ``measure`` gives columns with a figure for each section. ``holds`` is asked of one section whose
-        figures were remembered; where it says no, all are measured.
+        ``by``: the objects that identify the measurement. ``measure`` returns columns with a value for each
+        section. ``holds`` checks one section with reused values; if it returns False, all are measured.
         """
-        if not _LEAST <= len(sections) <= _MOST:
+        if not _MIN_SECTIONS <= len(sections) <= _MAX_SECTIONS:
             return measure(sections)
         last = next((kept for kept in self._kept if _alike(kept.by, by)), None)
         columns = None if last is None else _patched(last, sections, measure, holds)
@@ -71,14 +71,14 @@ def _patched(
     measure: Callable[[Sequence[Section]], Sequence[list[T]]],
     holds: Callable[[Section, Sequence[T]], bool],
 ) -> Sequence[list[T]] | None:
-    """The columns with what is new measured and the rest remembered; None where nothing can be."""
+    """Return the columns with only the changed sections measured; None if nothing can be reused."""
     before, after = _common_ends(last.sections, sections)
     after = min(after, len(sections) - before, len(last.sections) - before)
     if not before + after:
         return None
     end = len(sections) - after
     old_end = len(last.sections) - after
-    known: Sequence[list[T]] = last.columns  # type: ignore[assignment]  # what this measure gave
+    known: Sequence[list[T]] = last.columns  # type: ignore[assignment]  # from the same measure
     made = measure(sections[before:end]) if end > before else [[] for _ in known]
     columns = [old[:before] + new + old[old_end:] for old, new in zip(known, made, strict=True)]
     i = before // 2 if before >= after else end + after // 2
@@ -86,7 +86,7 @@ def _patched(
 
 
 def _common_ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
-    """How many objects both begin with, and with how many both end: the same ones where all are alike."""
+    """Return the lengths of the common prefix and suffix, by identity. They overlap for equal lists."""
     first = _alike_until(map(is_, old, new), old, new)
     if first == len(old) == len(new):
         return first, first
@@ -95,13 +95,13 @@ def _common_ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int
 
 def _alike_until(same: Iterable[bool], old: Sequence[object], new: Sequence[object]) -> int:
     try:
-        return indexOf(same, False)  # noqa: FBT003  # the operator has no name for it
+        return indexOf(same, False)  # noqa: FBT003  # the parameter is positional-only
     except ValueError:
         return min(len(old), len(new))
 
 
 def _alike(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
-    """Whether these are the same objects; a method of an object is made when it is looked up."""
+    """Return whether these are the same objects. A bound method is a new object at each access."""
     return len(one) == len(other) and all(
         a is b
         or (type(a) is type(b) is str and a == b)
@@ -115,37 +115,38 @@ def _alike(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
     )
 
 
-LAST = LastMeasured()
+MEASUREMENTS = MeasuredColumns()
 
 
-class _Made(NamedTuple):
+class _Parsed(NamedTuple):
     lengths: Sequence[int] = ()
     names: Sequence[object] = ()
     values: Sequence[object] = ()
     sections: Sequence[Section] = ()
 
 
-class LastMade:
-    """The sections that were made last, each of a mapping. Any thread may ask."""
+class ParsedSections:
+    """The sections parsed from mappings for the last layout. Thread-safe."""
 
     def __init__(self) -> None:
-        self._kept = _Made()
+        self._kept = _Parsed()
 
     def sections(self, given: Sequence[object], make: Callable[[object, int], Section]) -> list[Section]:
-        """``make(given[i], i)`` for each, but not for mappings that are as they were just before.
+        """Return ``make(given[i], i)`` for each, reusing the sections of unchanged mappings.
 
-        Those have the same objects as names and values, in the same order, and none that could have changed.
+        An unchanged mapping has the same objects as keys and values, in the same order, all of immutable
+        types.
         """
-        if not _LEAST <= len(given) <= _MOST or set(map(type, given)) != {dict}:
+        if not _MIN_SECTIONS <= len(given) <= _MAX_SECTIONS or set(map(type, given)) != {dict}:
             return [make(one, i) for i, one in enumerate(given)]
-        mappings: Sequence[dict[object, object]] = given  # type: ignore[assignment]  # as was just seen
+        mappings: Sequence[dict[object, object]] = given  # type: ignore[assignment]  # checked above
         lengths = list(map(len, mappings))
         names = list(chain.from_iterable(mappings))
         values = list(chain.from_iterable(map(dict.values, mappings)))
         last = self._kept
         ends = [_common_ends(last.values, values)]
         if any(ends[0]):
-            ends = [_in_wholes(some, lengths) for some in (ends[0], _common_ends(last.names, names))]
+            ends = [_whole_mappings(some, lengths) for some in (ends[0], _common_ends(last.names, names))]
             ends.append(_common_ends(last.lengths, lengths))
         before = min(first for first, _ in ends)
         after = min(len(given) - before, len(last.sections) - before, *(end for _, end in ends))
@@ -153,20 +154,20 @@ class LastMade:
         made = [make(given[i], i) for i in range(before, end)]
         sections = [*last.sections[:before], *made, *last.sections[len(last.sections) - after :]]
         changed = chain.from_iterable(map(dict.values, mappings[before:end]))
-        if set(map(type, changed)) <= _UNCHANGING:
-            self._kept = _Made(lengths, names, values, sections)
+        if set(map(type, changed)) <= _IMMUTABLE:
+            self._kept = _Parsed(lengths, names, values, sections)
         return sections
 
 
-# Types whose objects cannot change. What a mapping holds else may be another value at the next call.
-_UNCHANGING = frozenset({str, int, float, bool, type(None), Decimal, Fraction})
+# Immutable types. An object of any other type may have changed at the next call.
+_IMMUTABLE = frozenset({str, int, float, bool, type(None), Decimal, Fraction})
 
 
-def _in_wholes(ends: tuple[int, int], lengths: Sequence[int]) -> tuple[int, int]:
-    """How many whole mappings are within so many of all their names or values, from either end."""
+def _whole_mappings(ends: tuple[int, int], lengths: Sequence[int]) -> tuple[int, int]:
+    """Convert numbers of equal keys or values at both ends to numbers of complete mappings."""
     before, after = ends
     first = bisect_right(list(accumulate(lengths)), before)
     return first, bisect_right(list(accumulate(reversed(lengths))), after)
 
 
-MADE = LastMade()
+PARSED = ParsedSections()

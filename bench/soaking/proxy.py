@@ -1,4 +1,4 @@
-"""A way to a server that can be closed and opened again, so that the server itself is left alone."""
+"""A TCP proxy that simulates outages of a server, which itself keeps running."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
 
-class Way:
-    """A port of this machine on which the server at ``host`` and ``port`` answers."""
+class Proxy:
+    """Forwards a port of this machine to the server at ``host`` and ``port``."""
 
     def __init__(self, host: str, port: int) -> None:
         self._host, self._target = host, port
@@ -22,30 +22,32 @@ class Way:
         self.port = 0
 
     async def open(self) -> None:
-        """Connections are taken, on the same port as before, and what is sent goes on."""
+        """Accept connections, on the same port as before, and forward data."""
         self._silent = False
         self.drop()
         if self._server is None:
-            self._server = await asyncio.start_server(self._taken, "127.0.0.1", self.port, reuse_address=True)
+            self._server = await asyncio.start_server(
+                self._accept, "127.0.0.1", self.port, reuse_address=True
+            )
             self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """Connections are refused, and those that there were are gone: as if the server had ended."""
+        """Refuse connections and break open ones, as if the server had exited."""
         if self._server is not None:
             self._server.close()
             self._server = None
         self.drop()
 
     def silence(self) -> None:
-        """Connections are taken, and nothing comes back: as if the server had stopped."""
+        """Accept connections and forward nothing, as if the server was suspended."""
         self._silent = True
 
     def drop(self) -> None:
-        """All connections break, whatever is on its way."""
+        """Break all connections at once."""
         for writer in tuple(self._writers):
             writer.transport.abort()
 
-    async def _taken(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             to_read, to_write = await asyncio.open_connection(self._host, self._target)
         except OSError:
@@ -53,13 +55,13 @@ class Way:
             return
         both = {writer, to_write}
         self._writers |= both
-        one, other = self._kept(self._pump(reader, to_write)), self._kept(self._pump(to_read, writer))
+        one, other = self._start(self._pump(reader, to_write)), self._start(self._pump(to_read, writer))
         await asyncio.wait({one, other}, return_when=asyncio.FIRST_COMPLETED)
         for end in both:
             end.transport.abort()
         self._writers -= both
 
-    def _kept(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+    def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -14,7 +14,7 @@ import tokenbox
 from tests.effort import examples
 from tokenbox import Section
 from tokenbox.compose import counting, seamed, sections
-from tokenbox.compose.again import LastMade, LastMeasured
+from tokenbox.compose.reuse import MeasuredColumns, ParsedSections
 from tokenbox.errors import InvalidSection
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ def made(n: int, form: Callable[..., Any], seed: int = 1) -> list[Any]:
 def fresh(given: list[Any], budget: int, counter: Any) -> Layout:  # noqa: ANN401
     """The layout where nothing is remembered."""
     with pytest.MonkeyPatch.context() as patch:
-        last = LastMeasured()
-        patch.setattr(counting, "LAST", last)
-        patch.setattr(seamed, "LAST", last)
-        patch.setattr(sections, "MADE", LastMade())
+        last = MeasuredColumns()
+        patch.setattr(counting, "MEASUREMENTS", last)
+        patch.setattr(seamed, "MEASUREMENTS", last)
+        patch.setattr(sections, "PARSED", ParsedSections())
         patch.setattr(counting, "DEFAULT_CACHE", tokenbox.tokenizers.CountCache())
         return tokenbox.layout(given, budget, counter)
 

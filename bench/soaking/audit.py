@@ -1,4 +1,4 @@
-"""The soak's own count, kept by its clients and its upstream alone, beside the ledger and the quotas."""
+"""Compare the ledger and the quotas with the records of the soak's own clients and upstream."""
 
 from __future__ import annotations
 
@@ -8,21 +8,30 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from soaking.asks import IN_STREAM, KEYS, REFUSED
+from soaking.request_mix import IN_STREAM, KEYS, REFUSED
 from soaking.words import PRICE_IN, PRICE_OUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 COLUMNS = (
-    *("session", "category", "model", "reserved_output", "predicted_tokens", "predicted_exact"),
-    *("outcome", "finished", "input_tokens", "output_tokens", "cost"),
+    "session",
+    "category",
+    "model",
+    "reserved_output",
+    "predicted_tokens",
+    "predicted_exact",
+    "outcome",
+    "finished",
+    "input_tokens",
+    "output_tokens",
+    "cost",
 )
 NANO_IN, NANO_OUT = 1_000 * PRICE_IN, 1_000 * PRICE_OUT
 
 
-class Fate(StrEnum):
-    """What became of a request, as its client saw it."""
+class Ending(StrEnum):
+    """How a request ended, from the view of its client."""
 
     WHOLE = "a whole answer"
     ERROR = "an error"
@@ -34,15 +43,15 @@ class Fate(StrEnum):
 
     @property
     def is_open(self) -> bool:
-        """Whether the client cannot know how far it came."""
-        return self in (Fate.LEFT, Fate.KILLED, Fate.LOST)
+        """True if the client cannot know what the gateway did."""
+        return self in (Ending.LEFT, Ending.KILLED, Ending.LOST)
 
 
 @dataclass(slots=True)
-class Lived:
-    """A request after its end. ``tokens`` and ``reserved`` as asked, not as they may have been fitted.
+class FinishedRequest:
+    """A request after its end. ``tokens`` and ``reserved`` are those before it was made to fit.
 
-    ``was_cut``: its client had just left when its gateway was killed.
+    ``was_cut``: its client had just disconnected when its gateway was killed.
     """
 
     number: int
@@ -51,21 +60,21 @@ class Lived:
     key: str
     tokens: int
     reserved: int
-    fate: Fate
+    ending: Ending
     status: int
     code: str | None
     began: float
     was_cut: bool = False
 
     @property
-    def may_have_no_end(self) -> bool:
-        """Whether its gateway was killed before it could record the end."""
-        return self.fate is Fate.KILLED or self.was_cut
+    def may_be_unfinished(self) -> bool:
+        """True if its gateway may have been killed before it recorded the end."""
+        return self.ending is Ending.KILLED or self.was_cut
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A request as it came to the upstream."""
+    """A request as it arrived at the upstream."""
 
     number: int
     at: float
@@ -98,13 +107,13 @@ Mark = tuple[str, str, int]
 
 
 def _mark(key: str, category: str, reserved: int, tokens: int) -> Mark:
-    """By what entries are told apart: the output they reserve; embeddings, without one, by their input."""
+    """Return the key that identifies a call: its reserved output, or the input of embeddings."""
     return key, category, reserved or tokens
 
 
 @dataclass(slots=True)
 class Ledger:
-    """What comes of the comparison: each a list of what is wrong, in words."""
+    """The result of the comparison: descriptions of what is wrong, and totals."""
 
     lost: list[str]
     twice: list[str]
@@ -116,13 +125,16 @@ class Ledger:
 
 
 def compare(
-    lives: Mapping[int, Lived], arrivals: Sequence[Arrival], rows: Sequence[Row], names: Mapping[str, str]
+    requests: Mapping[int, FinishedRequest],
+    arrivals: Sequence[Arrival],
+    rows: Sequence[Row],
+    names: Mapping[str, str],
 ) -> Ledger:
-    """``names``: those of the keys by their ids."""
+    """Compare the ledger with the requests that arrived. ``names``: of the keys, by id."""
     expected: Counter[Mark] = Counter()
     arrived: dict[Mark, Arrival] = {}
     for arrival in arrivals:
-        key = lives[arrival.number].key
+        key = requests[arrival.number].key
         mark = _mark(key, arrival.api, arrival.reserved, arrival.tokens)
         expected[mark] += 1
         arrived[mark] = arrival
@@ -130,68 +142,70 @@ def compare(
     entries: dict[Mark, Row] = {}
     for row in rows:
         key = names.get(row.session, row.session)
-        route = row.category.partition(",")[0]  # behind it, how it was made to fit
+        route = row.category.partition(",")[0]  # the rest is how it was made to fit
         mark = _mark(key, route, row.reserved_output, row.predicted_tokens)
         found[mark] += 1
         entries[mark] = row
-    may_be = _recorded_and_not_sent(lives, arrivals)
+    may_be = _recorded_and_not_sent(requests, arrivals)
     twice: list[str] = []
     invented: list[str] = []
     for mark, times in (found - expected).items():
-        # Recorded right before it was sent, and then not sent: the client left, the gateway was killed.
+        # Calls are recorded before they are sent, which a disconnect or the kill of the gateway prevents.
         if times > may_be[mark]:
             where = twice if expected[mark] else invented
             where.append(f"{mark}: {found[mark]} times, {expected[mark]} sent")
     once = [mark for mark, times in found.items() if times == 1 == expected[mark]]
-    different = [wrong for mark in once if (wrong := _different(lives, arrived[mark], entries[mark]))]
+    different = [wrong for mark in once if (wrong := _different(requests, arrived[mark], entries[mark]))]
     lost = [f"{mark}: {found[mark]} times, {times} sent" for mark, times in (expected - found).items()]
     unfinished = [row for row in rows if row.finished is None]
     estimated = sum(not row.predicted_exact for row in rows)
     return Ledger(lost, twice, invented, different, len(unfinished), len(once), estimated)
 
 
-def _recorded_and_not_sent(lives: Mapping[int, Lived], arrivals: Sequence[Arrival]) -> Counter[Mark]:
+def _recorded_and_not_sent(
+    requests: Mapping[int, FinishedRequest], arrivals: Sequence[Arrival]
+) -> Counter[Mark]:
     came = {arrival.number for arrival in arrivals if arrival.api != "summarize"}
     summed_up = {arrival.number for arrival in arrivals if arrival.api == "summarize"}
     found: Counter[Mark] = Counter()
-    for lived in lives.values():
-        if not lived.fate.is_open:
+    for request in requests.values():
+        if not request.ending.is_open:
             continue
-        if lived.number not in came:
-            found[_mark(lived.key, lived.api, lived.reserved, lived.tokens)] += 1
-        if lived.kind == "made to fit" and lived.number not in summed_up:
-            found[lived.key, "summarize", 512] += 1
+        if request.number not in came:
+            found[_mark(request.key, request.api, request.reserved, request.tokens)] += 1
+        if request.kind == "made to fit" and request.number not in summed_up:
+            found[request.key, "summarize", 512] += 1
     return found
 
 
-def _different(lives: Mapping[int, Lived], arrival: Arrival, row: Row) -> str | None:
-    """What an entry says that its client and the upstream know better."""
-    lived = lives[arrival.number]
-    if lived.fate is Fate.KILLED or (lived.was_cut and row.finished is None):
+def _different(requests: Mapping[int, FinishedRequest], arrival: Arrival, row: Row) -> str | None:
+    """Return the difference between an entry and what client and upstream recorded."""
+    request = requests[arrival.number]
+    if request.ending is Ending.KILLED or (request.was_cut and row.finished is None):
         return None
-    # What a stream says of its input before it breaks off is not the soak's word: the fault's own.
+    # The input tokens at the beginning of a broken stream are made up by the fault.
     input_tokens = row.input_tokens if arrival.fault and arrival.api == "messages" else None
     usages: list[tuple[int | None, int | None]] = [(arrival.tokens, arrival.output)]
     outcomes = {"done"}
-    if lived.fate is Fate.LEFT:
+    if request.ending is Ending.LEFT:
         usages += [(input_tokens, None)]
         outcomes |= {"stopped"}
-    elif arrival.api != "summarize" and lived.fate is not Fate.WHOLE:
+    elif arrival.api != "summarize" and request.ending is not Ending.WHOLE:
         usages, outcomes = [(input_tokens, None)], {"failed"}
     if row.outcome not in outcomes or (row.input_tokens, row.output_tokens) not in usages:
-        return f"{lived}: {row}"
+        return f"{request}: {row}"
     if row.model == "soak" and row.predicted_exact and row.predicted_tokens != arrival.tokens:
-        return f"{lived}: {row}, and the upstream counted {arrival.tokens}"
+        return f"{request}: {row}, and the upstream counted {arrival.tokens}"
     if row.model == "soak" and row.output_tokens is not None:
         nano = NANO_IN * arrival.tokens + NANO_OUT * arrival.output
         if row.cost is None or row.cost * 10**9 != nano:
-            return f"{lived}: {nano} nanodollars are {row}"
+            return f"{request}: {nano} nanodollars are {row}"
     return None
 
 
 @dataclass(slots=True)
 class Charged:
-    """What a key was charged, as Redis has it; and what it must have been, at least and at most."""
+    """The charges of a key in Redis, with their lower and upper bounds."""
 
     key: str
     quota: str
@@ -210,24 +224,24 @@ class Charged:
         return self.least <= self.found <= self.most and not self.over
 
 
-# A gateway that is killed leaves two blocks charged at most, each what it took in the last second.
-_BLOCKS = 2
-_TAKEN_SECONDS = 2.0
+# A killed gateway leaves at most two leases charged, each taken in the last seconds.
+_LEASES = 2
+_LEASE_SECONDS = 2.0
 
 
 def charged(
-    lives: Mapping[int, Lived],
+    requests: Mapping[int, FinishedRequest],
     arrivals: Sequence[Arrival],
     levels: Mapping[str, Mapping[str, int]],
     killed_at: float | None,
 ) -> list[Charged]:
-    """Per key with a quota. ``levels``: by key, then by bucket. ``killed_at``: when a gateway was killed."""
+    """Return the charges per key with a quota. ``levels``: by key and bucket. ``killed_at``: of a gateway."""
     came: defaultdict[int, list[Arrival]] = defaultdict(list)
     for arrival in arrivals:
         came[arrival.number].append(arrival)
-    of_keys: defaultdict[str, list[Lived]] = defaultdict(list)
-    for lived in lives.values():
-        of_keys[lived.key].append(lived)
+    of_keys: defaultdict[str, list[FinishedRequest]] = defaultdict(list)
+    for request in requests.values():
+        of_keys[request.key].append(request)
     found = []
     for key, (_, quota) in KEYS.items():
         if quota is None:
@@ -235,15 +249,15 @@ def charged(
         limit = _limit(quota)
         in_tokens = "tokens" in quota
         least = most = 0
-        # By window: what surely belongs to it, because it was asked and sent within it.
+        # Lower bounds per minute, of requests that began and were sent in the same minute.
         sure: Counter[int] = Counter()
-        for lived in of_keys[key]:
-            if killed_at is not None and killed_at - _TAKEN_SECONDS <= lived.began <= killed_at:
-                most += _BLOCKS * _worth(lived.tokens, lived.reserved, in_tokens=in_tokens)
-            for low, high, at in _charges(lived, came[lived.number], in_tokens=in_tokens):
+        for request in of_keys[key]:
+            if killed_at is not None and killed_at - _LEASE_SECONDS <= request.began <= killed_at:
+                most += _LEASES * _worth(request.tokens, request.reserved, in_tokens=in_tokens)
+            for low, high, at in _charges(request, came[request.number], in_tokens=in_tokens):
                 least, most = least + low, most + high
-                if lived.began // 60 == at // 60:
-                    sure[int(lived.began // 60)] += low
+                if request.began // 60 == at // 60:
+                    sure[int(request.began // 60)] += low
         over = [f"{bucket}: {used:,} of {limit:,}" for bucket, used in levels[key].items() if used > limit]
         if quota.endswith("minute"):
             over += [f"minute {at}: {used:,} of {limit:,}" for at, used in sure.items() if used > limit]
@@ -258,34 +272,34 @@ def _limit(quota: str) -> int:
 
 
 def _charges(
-    lived: Lived, arrivals: Sequence[Arrival], *, in_tokens: bool
+    request: FinishedRequest, arrivals: Sequence[Arrival], *, in_tokens: bool
 ) -> Iterator[tuple[int, int, float]]:
-    """Least and most of each thing that a request was charged for, and when it was sent at the latest."""
+    """Yield lower bound, upper bound and time of each charge of a request."""
     for arrival in arrivals:
         used, all_of_it = (
             _worth(arrival.tokens, output, in_tokens=in_tokens)
             for output in (arrival.output, arrival.reserved)
         )
-        if lived.fate in (Fate.KILLED, Fate.LOST):
+        if request.ending in (Ending.KILLED, Ending.LOST):
             yield 0, all_of_it, arrival.at
-        elif lived.fate is Fate.LEFT:
+        elif request.ending is Ending.LEFT:
             yield (all_of_it if arrival.fault else used), all_of_it, arrival.at
-        elif arrival.api == "summarize" or lived.fate is Fate.WHOLE:
+        elif arrival.api == "summarize" or request.ending is Ending.WHOLE:
             yield used, used, arrival.at
         elif arrival.fault in REFUSED:
             yield 0, 0, arrival.at
         else:
             yield all_of_it, all_of_it, arrival.at
-    if lived.fate.is_open and not any(arrival.api != "summarize" for arrival in arrivals):
-        yield 0, _worth(lived.tokens, lived.reserved, in_tokens=in_tokens), 0.0
+    if request.ending.is_open and not any(arrival.api != "summarize" for arrival in arrivals):
+        yield 0, _worth(request.tokens, request.reserved, in_tokens=in_tokens), 0.0
 
 
 def _worth(tokens: int, output: int, *, in_tokens: bool) -> int:
     return tokens + output if in_tokens else NANO_IN * tokens + NANO_OUT * output
 
 
-def fate_of(fault: str | None, status: int) -> Fate:
-    """Of a request that was answered to the end."""
+def ending_of(fault: str | None, status: int) -> Ending:
+    """Return the ending of a request with a complete response."""
     if status != 200:
-        return Fate.ERROR
-    return Fate.BROKEN if fault in IN_STREAM else Fate.WHOLE
+        return Ending.ERROR
+    return Ending.BROKEN if fault in IN_STREAM else Ending.WHOLE

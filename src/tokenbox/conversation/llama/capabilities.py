@@ -1,7 +1,7 @@
-"""What llama.cpp finds out about a template by trying it (common/jinja/caps.cpp, chat-diff-analyzer.cpp).
+"""The capabilities of a template, detected as llama.cpp does (common/jinja/caps.cpp, chat-diff-analyzer.cpp).
 
-:func:`abilities` renders small requests and looks at what the template did with each value;
-:func:`reasoning` compares prompts with and without thoughts.
+:func:`capabilities` renders small requests and checks how the template used each value; :func:`reasoning`
+compares prompts with and without thoughts.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.conversation.llama.run import Run, Seen
+from tokenbox.conversation.llama.run import Run, ValueUsage
 from tokenbox.conversation.llama.syntax import TemplateError
 
 if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable, Mapping
 
-    from tokenbox.conversation.llama.run import Program
+    from tokenbox.conversation.llama.compiler import Program
 
 SPACE: Final = " \t\n\v\f\r"
 
 
 @dataclass(frozen=True, slots=True)
-class Abilities:
-    """What a template can do."""
+class TemplateCapabilities:
+    """The features that a template supports."""
 
     string_content: bool
     typed_content: bool
@@ -35,7 +35,7 @@ class Abilities:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """What stands before and after a thought. ``present`` is llama.cpp's ``mode != NONE``."""
+    """The markers before and after a thought. ``present`` is llama.cpp's ``mode != NONE``."""
 
     present: bool = False
     start: str = ""
@@ -43,7 +43,7 @@ class Reasoning:
 
 
 def _fresh(text: str) -> str:
-    """An equal text with an identity of its own, as every value of llama.cpp has."""
+    """Return an equal text with its own identity, as every value in llama.cpp has."""
     return text.encode().decode()
 
 
@@ -77,13 +77,13 @@ def _tools() -> list[dict[str, Any]]:
 
 
 class _Probe:
-    """One request, tried out."""
+    """A trial render of one request."""
 
     def __init__(
         self, program: Program, now: dt.datetime | None, messages: list[dict[str, Any]], tools: list[Any]
     ) -> None:
         for attempt in range(2):
-            self.seen = Seen()
+            self.usage = ValueUsage()
             self.messages, self.tools = messages, tools
             variables = {
                 "messages": messages,
@@ -93,13 +93,13 @@ class _Probe:
                 "add_generation_prompt": True,
             }
             try:
-                self.text = program.render(variables, Run(now, self.seen))
+                self.text = program.render(variables, Run(now, self.usage))
             except TemplateError:
                 self.text, self.success = "", False
             else:
                 self.success = True
                 return
-            # Some templates want a thought with every answer; the server tries once more with empty ones.
+            # Some templates require a thought in every answer; the server retries with empty ones.
             lacking = [m for m in messages if m["role"] == "assistant" and "reasoning_content" not in m]
             if attempt or not lacking:
                 return
@@ -107,13 +107,13 @@ class _Probe:
                 message["reasoning_content"] = ""
 
     def used(self, value: object) -> bool:
-        return id(value) in self.seen.used
+        return id(value) in self.usage.used
 
     def did(self, value: object, *operations: str) -> bool:
-        return any((id(value), operation) in self.seen.operations for operation in operations)
+        return any((id(value), operation) in self.usage.operations for operation in operations)
 
 
-def abilities(program: Program, now: dt.datetime | None) -> Abilities:
+def capabilities(program: Program, now: dt.datetime | None) -> TemplateCapabilities:
     marker = "STRING_MARKER"
     string_content, typed_content = True, False
     probe = _Probe(program, now, [_user(marker)], [])
@@ -141,7 +141,7 @@ def abilities(program: Program, now: dt.datetime | None) -> Abilities:
         probe = _Probe(program, now, _called(_fresh('{"arg": "value"}')), _tools())
         if not probe.success or not probe.used(probe.messages[1]["tool_calls"]):
             tool_calls = False
-    return Abilities(string_content, typed_content, system_role, tool_calls, object_arguments)
+    return TemplateCapabilities(string_content, typed_content, system_role, tool_calls, object_arguments)
 
 
 # Reasoning
@@ -164,7 +164,7 @@ class _Found:
 
 
 def reasoning(render: Callable[[Mapping[str, Any]], str], source: str, *, tool_calls: bool) -> Reasoning:
-    """The marks of thoughts, as the server's automatic parser finds them. ``render`` renders variables."""
+    """Return the markers of thoughts, as the server's automatic parser detects them."""
     found = _Found()
 
     def compare(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -197,7 +197,7 @@ def _variables(
 
 
 def _presence(found: _Found, compare: Callable[..., tuple[str, str] | None]) -> None:
-    """An answer with a thought beside one without."""
+    """Compare an answer with a thought and one without."""
     user = {"role": "user", "content": _USER}
     answer = {"role": "assistant", "content": _ANSWER}
     outputs = compare(
@@ -218,7 +218,7 @@ def _presence(found: _Found, compare: Callable[..., tuple[str, str] | None]) -> 
 
 
 def _switch(found: _Found, compare: Callable[..., tuple[str, str] | None]) -> None:
-    """Thinking switched off and on."""
+    """Compare prompts with thinking disabled and enabled."""
     user = [{"role": "user", "content": _USER}]
     outputs = compare(
         _variables(user, prompt=True, thinking=False), _variables(user, prompt=True, thinking=True)
@@ -243,7 +243,7 @@ def _switch(found: _Found, compare: Callable[..., tuple[str, str] | None]) -> No
 
 
 def _tails(found: _Found, off: str, on: str) -> None:
-    """One prompt's end may stand in the other with marks of thoughts behind it."""
+    """Find the markers of thoughts that follow the end of one prompt within the other."""
     for base, extended in ((on, off), (off, on)):
         anchor = base[-min(len(base), 64) :] if base else ""
         place = extended.rfind(anchor)
@@ -261,7 +261,7 @@ def _tails(found: _Found, off: str, on: str) -> None:
 
 
 def _scope(found: _Found, compare: Callable[..., tuple[str, str] | None]) -> None:
-    """Whether thoughts are shown with calls of tools alone."""
+    """Detect templates that show thoughts only together with tool calls."""
     schema = {
         "type": "object",
         "properties": {
@@ -300,7 +300,7 @@ def _scope(found: _Found, compare: Callable[..., tuple[str, str] | None]) -> Non
 
 
 def _known(found: _Found, source: str) -> None:
-    """Templates whose marks the server knows by words of their source."""
+    """Set the markers of templates that the server recognizes by their source."""
     old_qwen = "content.split('</think>')" in source and "reasoning_content" not in source
     granite = (
         "Write your thoughts between <think></think> and write your response between <response></response>"
@@ -315,7 +315,7 @@ def _known(found: _Found, source: str) -> None:
 
 
 def segments(text: str) -> list[tuple[bool, str]]:
-    """The text in pieces: those in angle or square brackets are markers."""
+    """Split the text into pieces; those in angle or square brackets are markers."""
     found: list[tuple[bool, str]] = []
     opener, border = "", 0
     for place, letter in enumerate(text):
@@ -332,7 +332,7 @@ def segments(text: str) -> list[tuple[bool, str]]:
 
 
 def split_difference(left: str, right: str) -> tuple[str, str]:
-    """What stands in the one text and not in the other, by whole segments (``calculate_diff_split``)."""
+    """Return the differing parts of two texts, by segments (``calculate_diff_split``)."""
     a, b = segments(left), segments(right)
     if not a or not b:
         return (left if not b else "", right if not a else "")
@@ -379,19 +379,15 @@ def split_difference(left: str, right: str) -> tuple[str, str]:
     shared_start = not a[first_a][0] and not b[first_b][0]
     rest_a = "".join(part[1] for part in a[first_a : last_a + (not done_a)])
     rest_b = "".join(part[1] for part in b[first_b : last_b + (not done_b)])
-    end = _common(rest_a[::-1], rest_b[::-1]) if shared_end else 0
-    start = _common(rest_a[: len(rest_a) - end], rest_b[: len(rest_b) - end]) if shared_start else 0
+    end = common_prefix(rest_a[::-1], rest_b[::-1]) if shared_end else 0
+    start = common_prefix(rest_a[: len(rest_a) - end], rest_b[: len(rest_b) - end]) if shared_start else 0
     only_a, only_b = rest_a[start : len(rest_a) - end], rest_b[start : len(rest_b) - end]
     if not only_a and only_b and right.startswith(left):
         only_b = right[len(left) :]
     return only_a, only_b
 
 
-def _common(left: str, right: str) -> int:
-    """How many characters two texts begin with alike."""
-    size = 0
-    for one, other in zip(left, right, strict=False):
-        if one != other:
-            break
-        size += 1
-    return size
+def common_prefix(left: str, right: str) -> int:
+    """Return the length of the common prefix of two texts."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(left), len(right)))

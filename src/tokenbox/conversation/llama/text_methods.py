@@ -1,0 +1,231 @@
+"""The methods and filters of texts in llama.cpp's Jinja (common/jinja/value.cpp)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenbox.conversation.llama.functions import at, count, named, simple, tojson, typed, unsupported
+from tokenbox.conversation.llama.syntax import TemplateError
+from tokenbox.conversation.llama.values import (
+    LOWER,
+    SPACE,
+    UNDEFINED,
+    UPPER,
+    Handler,
+    Undefined,
+    as_int,
+    byte_length,
+    decoded,
+    encoded,
+    is_number,
+    kind,
+    take_slice,
+    text_of,
+    truth,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tokenbox.conversation.llama.run import Run
+
+
+def _strip(left: bool, right: bool) -> Handler:  # noqa: FBT001  # which ends
+    def strip(_run: Run, _: dict[str, Any], args: list[Any]) -> str:
+        typed(args[:1], str)
+        chars = named(args, "chars", 1)
+        given = SPACE if isinstance(chars, Undefined) else text_of(chars)
+        text: str = args[0]
+        if not given.isascii():
+            return decoded(_strip_bytes(encoded(text), encoded(given), left=left, right=right))
+        if not given:
+            return text
+        text = text.lstrip(given) if left else text
+        return text.rstrip(given) if right else text
+
+    return strip
+
+
+def _strip_bytes(data: bytes, given: bytes, *, left: bool, right: bool) -> bytes:
+    data = data.lstrip(given) if left else data
+    return data.rstrip(given) if right else data
+
+
+def _split(*, from_right: bool) -> Handler:
+    def split(_run: Run, _: dict[str, Any], args: list[Any]) -> list[str]:
+        count(args, 1, 3)
+        typed(args[:1], str)
+        between = text_of(args[1]) if len(args) > 1 else " "
+        if not between:
+            raise TemplateError("empty separator.")
+        most = as_int(args[2]) if len(args) > 2 else -1
+        return args[0].rsplit(between, most) if from_right else args[0].split(between, most)  # type: ignore[no-any-return]
+
+    return split
+
+
+def _replace(run: Run, _: dict[str, Any], args: list[Any]) -> str:
+    typed(args[:3], str, str, str)
+    text, old, new = args[:3]
+    if len(args) > 3 and as_int(args[3]) > 0:
+        raise TemplateError("NotImplemented: replace with a count.")
+    if old == new:
+        return text  # type: ignore[no-any-return]
+    if not old:
+        data, made = encoded(text), encoded(new)
+        run.grow(len(data) + len(made) * (len(data) + 1))
+        return decoded(made + b"".join(bytes([byte]) + made for byte in data))
+    run.grow(len(text) + text.count(old) * max(0, len(new) - len(old)))
+    return text.replace(old, new)  # type: ignore[no-any-return]
+
+
+def _format(_run: Run, _: dict[str, Any], args: list[Any]) -> str:
+    typed(args[:1], str)
+    pieces = args[0].split("{")
+    made, place = [pieces[0]], 1
+    for piece in pieces[1:]:
+        if not piece.startswith("}"):
+            raise TemplateError("NotImplemented: format() only supports simple '{}' placeholders.")
+        made += [text_of(at(args, place)), piece[1:]]
+        place += 1
+    return "".join(made)
+
+
+_NUMERAL: Final = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX])?([0-9A-Za-z]*)")
+
+
+def _to_int(_run: Run, _: dict[str, Any], args: list[Any]) -> int:
+    default, given = named(args, "default", 1), named(args, "base", 2)
+    base = 10 if isinstance(given, Undefined) else as_int(given)
+    if base != 0 and not 2 <= base <= 36:
+        raise TemplateError("int() base must be 0 or between 2 and 36.")
+    typed(args[:1], str)
+    found = _leading_int(args[0], base)
+    if found is not None and -(1 << 31) <= found < 1 << 31:
+        return found
+    return 0 if isinstance(default, Undefined) else as_int(default)
+
+
+def _leading_int(text: str, base: int) -> int | None:
+    """Parse a leading integer as C's strtol does."""
+    match = _NUMERAL.match(text)
+    if match is None:  # it always matches
+        return None
+    sign, prefix, digits = match[1], match[2], match[3]
+    if base == 0:
+        base = 16 if prefix else 8 if digits.startswith("0") else 10
+    if prefix and base != 16:
+        prefix, digits = None, "0"
+    taken = ""
+    for digit in digits:
+        if int(digit, 36) >= base:
+            break
+        taken += digit
+    if not taken:
+        return 0 if prefix else None
+    return int(sign + taken, base)
+
+
+_FLOAT: Final = re.compile(
+    r"[ \t\n\v\f\r]*([+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan))",
+    re.IGNORECASE,
+)
+
+
+def _to_float(_run: Run, _: dict[str, Any], args: list[Any]) -> float:
+    typed(args[:1], str)
+    default = named(args, "default", 1)
+    match = _FLOAT.match(args[0])
+    if match:
+        return float(match[1])
+    if isinstance(default, Undefined):
+        return 0.0
+    if not is_number(default):
+        raise TemplateError(f"{kind(default)} is not a float value.")
+    return float(default)
+
+
+def _text_default(_run: Run, _: dict[str, Any], args: list[Any]) -> Any:
+    default = args[1] if len(args) > 1 and not isinstance(args[1], Undefined) else ""
+    return default if truth(named(args, "boolean", 2)) and not args[0] else args[0]
+
+
+def slice_filter(_run: Run, _: dict[str, Any], args: list[Any]) -> Any:
+    count(args, 2, 4)
+    return take_slice(args[0], args[1], at(args, 2), at(args, 3, UNDEFINED) if len(args) > 2 else 1)
+
+
+def _indent(run: Run, _: dict[str, Any], args: list[Any]) -> str:
+    count(args, 1, 4)
+    typed(args[:1], str)
+    width = named(args, "width", 1)
+    first, blank = truth(named(args, "first", 2)), truth(named(args, "blank", 3))
+    if type(width) is int:
+        if not 0 <= width <= 10_000:
+            raise TemplateError("a width of indent is too large.")
+        pad = " " * width
+    else:
+        pad = width if isinstance(width, str) else "    "
+    text: str = args[0]
+    run.grow(len(text) + (text.count("\n") + 1) * len(pad))
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    made = ""
+    for line in lines:
+        # An empty first line is lost: the server detects the first line by an empty output.
+        if made:
+            made += "\n"
+        if (line or blank) if made else first:
+            made += pad
+        made += line
+    if text.endswith("\n"):
+        made += "\n" + (pad if blank else "")
+    return made
+
+
+def _uncertain_case(change: Callable[[str], str]) -> Handler:
+    """A filter that llama.cpp applies to each part of a joined text; parts are not known here."""
+
+    def run_it(run: Run, _: dict[str, Any], args: list[Any]) -> str:
+        typed(args[:1], str)
+        run.uncertain = True
+        return change(args[0])
+
+    return run_it
+
+
+def _capitalize(text: str) -> str:
+    return text[:1].translate(UPPER) + text[1:].translate(LOWER)
+
+
+def _title(text: str) -> str:
+    return re.sub(r"[^ \t\n\v\f\r]+", lambda match: _capitalize(match[0]), text)
+
+
+TEXT_METHODS: Final[Mapping[str, Handler]] = {
+    "default": _text_default,
+    "upper": simple(lambda text: text.translate(UPPER), str),
+    "lower": simple(lambda text: text.translate(LOWER), str),
+    "strip": _strip(left=True, right=True),
+    "rstrip": _strip(left=False, right=True),
+    "lstrip": _strip(left=True, right=False),
+    "title": _uncertain_case(_title),
+    "capitalize": _uncertain_case(_capitalize),
+    "length": simple(byte_length, str),
+    "startswith": simple(str.startswith, str, str),
+    "endswith": simple(str.endswith, str, str),
+    "split": _split(from_right=False),
+    "rsplit": _split(from_right=True),
+    "replace": _replace,
+    "format": _format,
+    "int": _to_int,
+    "float": _to_float,
+    "string": simple(lambda text: text, str),
+    "slice": slice_filter,
+    "safe": simple(lambda text: text, str),
+    "tojson": tojson,
+    "indent": _indent,
+    "join": unsupported("String join"),
+}

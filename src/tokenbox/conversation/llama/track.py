@@ -1,0 +1,326 @@
+"""Tracking of what a render reads and writes, by dictionaries and lists that record every access."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenbox.conversation.llama.methods import BUILTINS
+from tokenbox.conversation.llama.operations import loop_variables
+from tokenbox.conversation.llama.run import MISSING
+from tokenbox.conversation.llama.turns import (
+    ANY,
+    OPAQUE,
+    LoopMemory,
+    LoopPlace,
+    NotLocal,
+    Placed,
+    TurnRun,
+    Within,
+)
+from tokenbox.conversation.llama.values import Function, Loop, Undefined
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tokenbox.conversation.llama.segments import Segments
+    from tokenbox.conversation.llama.syntax import Node
+
+_LARGE: Final = 200  # parts of a value that is compared by what is in it
+
+
+class TrackedScope(dict[str, Any]):
+    """The variables of a tracked loop, or of a scope within it."""
+
+    def __init__(self, given: Mapping[str, Any], track: Track, parent: TrackedScope | None = None) -> None:
+        super().__init__(given)
+        self.track = track
+        self.parent = parent
+        self.own: set[str] = set()
+        self.pending: dict[str, tuple[dict[tuple[Any, ...], Any], LoopPlace]] = {}
+
+    def get(self, name: str, default: Any = None) -> Any:
+        value = dict.get(self, name, default)
+        if value is OPAQUE:
+            raise NotLocal
+        self.note(name, value)
+        return value
+
+    def note(self, name: str, value: Any) -> None:
+        if name in self.pending:
+            reads, place = self.pending[name]
+            self.track.noted(reads, place)
+        elif name not in self.own:
+            if self.parent is None:
+                self.track.note(("v", name), value)
+            else:
+                self.parent.note(name, value)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.own.add(name)
+        self.pending.pop(name, None)
+        dict.__setitem__(self, name, value)
+
+    def fork(self) -> TrackedScope:
+        return TrackedScope(self, self.track, self)
+
+
+class TrackedNamespace(dict[Any, Any]):
+    """A namespace whose fields are tracked."""
+
+    def __init__(self, given: Mapping[Any, Any], track: Track, key: int) -> None:
+        super().__init__(given)
+        self.track = track
+        self.key = key
+
+    def get(self, name: Any, default: Any = None) -> Any:
+        value = dict.get(self, name, default)
+        if value is OPAQUE:
+            raise NotLocal
+        self.track.note(("n", self.key, name), value)
+        return value
+
+    def __setitem__(self, name: Any, value: Any) -> None:
+        dict.__setitem__(self, name, value)
+        self.track.wrote(("n", self.key, name), value)
+
+    def __contains__(self, name: object) -> bool:
+        self.get(name)
+        return dict.__contains__(self, name)
+
+    def __len__(self) -> int:
+        self.track.forget()
+        return dict.__len__(self)
+
+    def __iter__(self) -> Iterator[Any]:
+        self.track.forget()
+        return dict.__iter__(self)
+
+    def items(self) -> Any:
+        self.track.forget()
+        return dict.items(self)
+
+    def values(self) -> Any:
+        self.track.forget()
+        return dict.values(self)
+
+
+class TrackedMessages(list[Any]):
+    """A list of messages whose reads are tracked. ``plain``: the untracked list."""
+
+    def __init__(self, given: list[Any], track: Track) -> None:
+        super().__init__(given)
+        self.plain = given
+        self.track = track
+        self.key = track.add_history(self)
+
+    def __len__(self) -> int:
+        size = list.__len__(self)
+        self.track.note(("len", self.key), size)
+        return size
+
+    def __bool__(self) -> bool:
+        full = list.__len__(self) > 0
+        self.track.note(("any", self.key), full)
+        return full
+
+    def __iter__(self) -> Iterator[Any]:
+        self.track.forget()
+        return list.__iter__(self)
+
+    def __getitem__(self, place: Any) -> Any:
+        found = list.__getitem__(self, place)
+        if isinstance(place, slice):
+            self.track.forget()
+            return TrackedMessages(found, self.track)
+        self.track.note(("at", self.key, place), found)
+        return found
+
+    def at(self, place: int) -> Any:
+        """Return the message at a place; None if there is none."""
+        if place < 0:
+            place += len(self)
+        there = 0 <= place < list.__len__(self)
+        found = list.__getitem__(self, place) if there else None
+        self.track.note(("at", self.key, place), found if there else MISSING)
+        return found
+
+
+class TrackedLoop(Loop):
+    """The variable ``loop`` of a tracked loop."""
+
+    def __init__(self, items: list[Any], at: int, track: Track) -> None:
+        super().__init__(loop_variables(items, at))
+        self.track = track
+        self.its = items
+        self.at = at
+
+    def get(self, name: Any, default: Any = None) -> Any:
+        self.track.placed(name, self.its, self.at)
+        return dict.get(self, name, default)
+
+
+class Track:
+    """The tracking of one render. ``memories`` are kept between renders.
+
+    ``messages``: the number of each message, by its identity. Adjacent messages have consecutive numbers.
+    """
+
+    def __init__(
+        self, memories: dict[tuple[int, int], LoopMemory], segments: Segments, messages: Mapping[int, int]
+    ) -> None:
+        self.memories = memories
+        self.segments = segments
+        self.messages = messages
+        self.record: TurnRun | None = None
+        self.caught = 0
+        self.certain = True
+        self.its_own: list[Any] = []
+        self.items: list[Any] | None = None
+        self._keys = 0
+        self._times: dict[int, int] = {}
+        self.spaces: dict[int, TrackedNamespace] = {}
+        self.histories: dict[int, TrackedMessages] = {}
+
+    # Reads and writes of a turn
+
+    def note(self, key: tuple[Any, ...], value: Any) -> None:
+        record = self.record
+        if record is None:
+            return
+        own = record.writes.get(key[1:] if isinstance(value, Within) else key, MISSING)
+        if own is not MISSING:
+            if isinstance(own, Placed):  # the turn depends on its place
+                record.usable = False
+            return
+        if isinstance(value, Within):
+            record.reads[key] = record.reads.get(key, ANY).both(value)
+        else:
+            record.reads.setdefault(key, value)
+
+    def noted(self, reads: dict[tuple[Any, ...], Any], place: LoopPlace) -> None:
+        for key, value in reads.items():
+            self.note(key, value)
+        if self.record is not None:
+            self.record.place.take(place)
+
+    def wrote(self, key: tuple[Any, ...], value: Any) -> None:
+        if self.record is not None:
+            self.record.writes[key] = value
+
+    def placed(self, name: str, items: list[Any], at: int) -> None:
+        if self.record is not None:
+            self.record.place.read(name, items, at)
+
+    def forget(self) -> None:
+        """Mark this turn as not reusable."""
+        if self.record is not None:
+            self.record.usable = False
+
+    def changes(self, value: object) -> None:
+        """Note a change of a list or object. Raises unless it is one that only this turn can have seen."""
+        if isinstance(value, TrackedNamespace):
+            return
+        early = self.record is not None or not self._times
+        if not early or not any(made is value for made in self.its_own):
+            raise NotLocal
+
+    def made(self, value: Any) -> Any:
+        self.its_own.append(value)
+        return value
+
+    # Keys that are the same in every render of the same first messages
+
+    def next_key(self) -> int:
+        self._keys += 1
+        return self._keys
+
+    def add_history(self, history: TrackedMessages) -> int:
+        key = -1 if self.record is not None else self.next_key()
+        self.histories[key] = history
+        return key
+
+    def space(self, given: Mapping[Any, Any]) -> dict[Any, Any]:
+        if self.record is not None:  # of this turn alone
+            made: dict[Any, Any] = self.made(dict(given))
+            return made
+        key = self.next_key()
+        self.spaces[key] = TrackedNamespace(given, self, key)
+        return self.spaces[key]
+
+    def memory(self, node: Node) -> LoopMemory:
+        times = self._times.get(id(node), 0)
+        self._times[id(node)] = times + 1
+        return self.memories.setdefault((id(node), times), LoopMemory())
+
+    # Reuse of recorded turns
+
+    def matches(self, turns: TurnRun, scope: TrackedScope, start: int, items: list[Any]) -> bool:
+        length = len(turns.items)
+        if not turns.usable or start + length > len(items) or not turns.place.fits(start, length, items):
+            return False
+        for key, value in turns.reads.items():
+            if isinstance(value, Within):
+                now = self._now(key[1:], scope)
+                if type(now) is not int or not value.low <= now - start <= value.high:
+                    return False
+            elif not same(value, self._now(key, scope)):
+                return False
+        return all(key[0] == "v" or key[1] in self.spaces for key in turns.writes)
+
+    def _now(self, key: tuple[Any, ...], scope: TrackedScope) -> Any:
+        kind = key[0]
+        if kind == "v":
+            return dict.get(scope, key[1], MISSING)
+        if kind == "n":
+            space = self.spaces.get(key[1])
+            return MISSING if space is None else dict.get(space, key[2], MISSING)
+        history = self.histories.get(key[1])
+        if history is None or key[1] < 0:
+            return MISSING
+        size = list.__len__(history)
+        if kind == "len":
+            return size
+        if kind == "any":
+            return size > 0
+        if kind == "loop":
+            return history.plain is self.items
+        return list.__getitem__(history, key[2]) if -size <= key[2] < size else MISSING
+
+    def apply(self, turns: TurnRun, scope: TrackedScope, start: int, out: list[Any]) -> None:
+        for key, value in turns.writes.items():
+            if isinstance(value, Placed):
+                value = start + value.behind  # noqa: PLW2901  # the number at this place
+            if key[0] == "v":
+                dict.__setitem__(scope, key[1], value)
+            else:
+                dict.__setitem__(self.spaces[key[1]], key[2], value)
+        out.append(turns.segment)
+        self.certain = self.certain and turns.certain
+
+
+def same(left: Any, right: Any) -> bool:
+    """Return True if two values are indistinguishable for a template."""
+    if left is right:
+        return True
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, str | int | float):
+        return bool(left == right)
+    if isinstance(left, Undefined):
+        return True
+    if isinstance(left, Function):
+        return left.call is right.call and len(left.bound) == len(right.bound) == 0
+    if isinstance(left, list | tuple) and not isinstance(left, TrackedMessages):
+        return len(left) == len(right) <= _LARGE and all(map(same, left, right))
+    if type(left) is dict:
+        return (
+            len(left) == len(right) <= _LARGE
+            and list(left) == list(right)
+            and all(map(same, left.values(), right.values()))
+        )
+    # The reads of namespaces and tracked messages are recorded separately.
+    return isinstance(left, TrackedNamespace | TrackedMessages) and left.key == right.key >= 0
+
+
+# They have the methods of objects and lists.
+BUILTINS.update({TrackedLoop: {}, TrackedNamespace: BUILTINS[dict], TrackedMessages: BUILTINS[list]})

@@ -1,0 +1,390 @@
+"""The steps of one request: authenticate, read, count, judge, make it fit, reserve quotas, send, relay."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from tokenbox.caching import with_breakpoints
+from tokenbox.compose.requests import By, Count
+from tokenbox.content.request import Api
+from tokenbox.gateway.admission import (
+    Admission,
+    Counted,
+    decision_id,
+    judge,
+    narrowed,
+    refusal_of,
+    with_output_limit,
+)
+from tokenbox.gateway.asgi import (
+    BODY_PROBLEMS,
+    Client,
+    ClientGone,
+    Headers,
+    Incoming,
+    PlainClient,
+    Reply,
+    Send,
+    json_bytes,
+)
+from tokenbox.gateway.attempt import Attempt, ProofDecision
+from tokenbox.gateway.calls import ApiCall, check_query, parse_body, read_call
+from tokenbox.gateway.fitting import fit_actions
+from tokenbox.gateway.models import not_served
+from tokenbox.gateway.protocols import PROTOCOLS
+from tokenbox.gateway.refusals import Refusal, body_refusal
+from tokenbox.gateway.relay import CallOutcome, Relay
+from tokenbox.gateway.settings import Mode
+from tokenbox.gateway.stream_usage import with_usage
+from tokenbox.gateway.strict_json import values_in
+from tokenbox.gateway.upstream import Unreachable, Upstream
+from tokenbox.providers.framing import frame
+
+if TYPE_CHECKING:
+    from tokenbox.gateway.accounts import Account
+    from tokenbox.gateway.authentication import Grant
+    from tokenbox.gateway.body_memory import BodyReservation
+    from tokenbox.gateway.services import GatewayServices
+    from tokenbox.models import ModelFigures, ModelUse
+
+
+class GatewayRequest(Attempt):
+    """A client's request to one of the APIs. :meth:`run` answers it."""
+
+    def __init__(self, services: GatewayServices, incoming: Incoming, send: Send, request_id: str) -> None:
+        protocol = PROTOCOLS[incoming.path]
+        super().__init__(protocol, protocol.name, request_id, parent=incoming.header(b"traceparent"))
+        self.span = services.traces.begin(self.parent)
+        self.services = services
+        self.incoming = incoming
+        self.send = send
+        # The request before it was made to fit, and its count, for the proof.
+        self.original: ApiCall | None = None
+        self.original_count: Count | None = None
+        self.tried: dict[str, Count] = {}
+        self.proof_id: str | None = None
+
+    async def run(self) -> None:
+        refusal: Refusal | None = None
+        try:
+            refusal = await self._refused()
+            if refusal is not None and self.proof_id is None and not self.was_sent:
+                await self._prove(refusal)
+            if refusal is not None and not self.outcome.begun:
+                self.outcome.status = refusal.status
+                reply = refusal.reply(self.protocol.style, self.request_id)
+                layout = None if self.admission is None else self._layout_id(self.admission)
+                headers = (*reply.headers, *self._headers(layout))
+                await Reply(reply.status, reply.body, headers, reply.content_type).send(self.send)
+        finally:
+            self.services.observe(self, refusal)
+
+    async def _refused(self) -> Refusal | None:
+        """Take all steps. Returns the refusal; None if the request was answered or the client has left."""
+        try:
+            await self._run()
+        except ClientGone:
+            self.outcome.left = True
+            self.outcome.status = self.outcome.status or 499
+        except Refusal as refusal:
+            return refusal
+        except BODY_PROBLEMS as error:
+            return body_refusal(error)
+        except Exception as error:
+            if self.outcome.begun:  # the server closes the connection, so the answer does not look complete
+                raise
+            return self.services.internal_error(error)
+        return None
+
+    async def _run(self) -> None:
+        services = self.services
+        grant = self.grant = await services.authenticator.admit(self.incoming)
+        check_query(self.incoming.query)
+        with services.body_memory.reserve() as memory:
+            data = await self.incoming.body(
+                services.settings.limits.body, services.settings.limits.body_seconds, memory
+            )
+            with DisconnectWatcher(self.incoming.client, self.outcome):
+                call, upstream, admission = await self._decide(data, grant, memory)
+                del data
+                async with services.accounts.reserved(self, call, admission, grant) as account:
+                    await self._answer(call, upstream, admission, grant, account, memory)
+
+    async def _decide(
+        self, data: bytes, grant: Grant, memory: BodyReservation
+    ) -> tuple[ApiCall, Upstream, Admission]:
+        """Decide what is sent, and to which upstream. Raises :class:`Refusal` if nothing may be sent."""
+        services, limits = self.services, self.services.settings.limits
+        memory.add_values(min(values_in(data), limits.values))  # a body with more values is not parsed
+        call = self.call = self.original = await parse_body(
+            data, lambda: read_call(self.protocol, data, limits, grant.client_auth)
+        )
+        for model in call.models:
+            grant.check(model)
+        alias = services.settings.models.get(call.model)
+        if alias is not None and alias.alias_of is not None:
+            call = self.call = self.original = call.with_model(alias.alias_of)
+        mode = self._mode(grant, call.model)
+        upstream = self.upstream = await services.models.upstream_of(call.model)
+        admission, use = await self._judge(call, upstream, mode)
+        self.admission, self.original_count = admission, admission.counted.count
+        if mode is not Mode.OBSERVE and admission.is_over:
+            larger = await self._overflow(call, mode, grant)
+            if larger is not None:
+                self.overflow_of = call.model
+                call, upstream, admission, use = larger
+                self.call = self.original = call
+                self.upstream = upstream
+                self.admission, self.original_count = admission, admission.counted.count
+        if mode is not Mode.OBSERVE and not admission.fits:
+            call, admission = await self._fit(call, upstream, use, admission, grant)
+        if grant.quotas:
+            call, admission = with_output_limit(call, admission, upstream.heeded_limits(call))
+        self.call, self.admission = call, admission
+        await self._prove(None)
+        return call, upstream, admission
+
+    # The steps of a decision.
+
+    def _mode(self, grant: Grant, model: str) -> Mode:
+        """Return the mode of the header, else of the key, the model, the route, or the default.
+
+        A header cannot weaken a mode: ``observe`` is granted only where it applies anyway, or to a key that
+        lists it.
+        """
+        settings = self.services.settings
+        own = grant.mode or settings.own_model(model).mode
+        own = own or settings.modes.get(self.protocol.path, settings.mode)
+        asked = self.incoming.header(b"x-tokenbox-mode")
+        if asked is None:
+            return own
+        if asked not in set(Mode):
+            raise Refusal(
+                400, "invalid_mode", f"x-tokenbox-mode is observe, enforce or fit, not {asked[:40]!r}."
+            )
+        mode = Mode(asked)
+        if mode not in grant.modes or (mode is Mode.OBSERVE and not grant.may_observe(own)):
+            raise Refusal(403, "mode_not_allowed", f"This key may not use the mode {asked}.")
+        return mode
+
+    async def _judge(self, call: ApiCall, upstream: Upstream, mode: Mode) -> tuple[Admission, ModelUse]:
+        """Count the request as the upstream will, and compare it with the limits of the model."""
+        services = self.services
+        use = await services.models.use(upstream, call.model)
+        try:
+            counted = await services.counting.count(call, upstream, use)
+        except Refusal:
+            if mode is not Mode.OBSERVE:
+                raise
+            size = len(call.data)
+            counted = Counted(Count(size // 4, exact=False, at_most=size, by=By.CHARS4), "bytes / 4")
+        figures = await self._figures(call, upstream, use)
+        return judge(call, counted, figures, mode, services.settings.uncertain), use
+
+    async def _overflow(
+        self, call: ApiCall, mode: Mode, grant: Grant
+    ) -> tuple[ApiCall, Upstream, Admission, ModelUse] | None:
+        """Return the request to the first model of the operator's ``overflow`` list that it fits."""
+        for name in self.services.settings.own_model(call.model).overflow:
+            if not grant.allows(name) or name == call.model:
+                continue
+            larger = call.with_model(name)
+            upstream = await self.services.models.upstream_of(name)
+            admission, use = await self._judge(larger, upstream, mode)
+            if admission.fits:
+                return larger, upstream, admission, use
+        return None
+
+    async def _figures(self, call: ApiCall, upstream: Upstream, use: ModelUse) -> ModelFigures:
+        """Return the limits of the model; if several models may answer, the smallest limits."""
+        figures: ModelFigures = use
+        for name in call.fallbacks:
+            if upstream.settings.models and not upstream.settings.serves(name):
+                raise not_served(name)
+            figures = narrowed(figures, await self.services.models.use(upstream, name))
+        return figures
+
+    async def _fit(
+        self, call: ApiCall, upstream: Upstream, use: ModelUse, admission: Admission, grant: Grant
+    ) -> tuple[ApiCall, Admission]:
+        """Make the request fit, in the mode ``fit``. Raises :class:`Refusal` if it does not fit."""
+        is_countable = not (admission.is_missing_count or admission.is_unseen)
+        if admission.mode is Mode.FIT and admission.budget is not None and is_countable:
+            fitted = await self.services.fitting.fit(call, upstream, use, admission, grant, self.tried)
+            if fitted is not None:
+                self.fit_record = fitted.record
+                return fitted.call, fitted.admission
+        parts = await self.services.counting.parts(call, use)
+        self.admission = replace(admission, counted=replace(admission.counted, parts=parts))
+        raise refusal_of(call, self.admission)
+
+    async def _prove(self, refusal: Refusal | None) -> None:
+        """Write the proof of this decision, if proofs are on. Raises :class:`Refusal` if that fails."""
+        if self.original is not None and self.original_count is not None and self.admission is not None:
+            decision = ProofDecision(
+                self.original,
+                self.original_count,
+                self.call,
+                self.admission,
+                self.fit_record,
+                self.tried,
+                refusal,
+            )
+            self.proof_id = await self.services.prove(decision)
+
+    # The answer.
+
+    async def _answer(
+        self,
+        call: ApiCall,
+        upstream: Upstream,
+        admission: Admission,
+        grant: Grant,
+        account: Account,
+        memory: BodyReservation,
+    ) -> None:
+        """Send the request to the upstream, and relay the answer."""
+        if upstream.settings.cache_marks:
+            call = self.call = await self._with_cache_marks(call)
+        body, hide_usage = with_usage(call) if upstream.settings.ask_usage else (call.data, False)
+        # Only the bytes to send are kept: the parsed body may take many times their memory.
+        call = self.call = call.without_body()
+        self.original = None
+        memory.resize(len(body))
+        headers = upstream.forwarded(self.incoming.headers, grant.client_auth)
+        headers.append((b"x-request-id", self.request_id.encode()))
+        headers = self.services.traces.passed_on(self.span, headers)
+        async with upstream.slot():
+            self.services.record_start(self, call, admission)
+            self.was_sent = True
+            self.outcome.sent = time.monotonic()
+            try:
+                answer = await upstream.open(self.protocol.path, self.incoming.query, headers, body)
+                del body
+                memory.resize(0)
+            except Unreachable:
+                self.outcome.used_nothing = True
+                raise
+            layout = self._layout_id(admission)
+            note = json_bytes(self._note(admission, layout))
+            relay = Relay(
+                call=call,
+                upstream=upstream,
+                answer=answer,
+                send=self.send,
+                request_id=self.request_id,
+                headers=[*self._headers(layout), *account.headers()],
+                note=note,
+                started=self._started_event(admission),
+                hide_usage=hide_usage,
+                outcome=self.outcome,
+            )
+            try:
+                await relay.run()
+            finally:
+                if self.outcome.complete:
+                    answer.release()
+                else:
+                    answer.close()
+
+    async def _with_cache_marks(self, call: ApiCall) -> ApiCall:
+        """Return the call with the cache breakpoints that Claude models need, if the client set none."""
+        if call.protocol.api is not Api.MESSAGES:
+            return call
+        body = await parse_body(call.data, lambda: with_breakpoints(call.body, call.model))
+        return call if body is call.body else call.with_body(dict(body))
+
+    def _headers(self, layout: str | None) -> Headers:
+        headers: Headers = [(b"x-request-id", self.request_id.encode())]
+        admission = self.admission
+        if admission is None or layout is None:
+            return headers
+        headers += [
+            (b"x-tokenbox-mode", admission.mode.value.encode()),
+            (b"x-tokenbox-input-tokens", str(admission.counted.tokens).encode()),
+            (b"x-tokenbox-reserved", str(admission.reserved).encode()),
+            (b"x-tokenbox-estimated", b"false" if admission.counted.exact else b"true"),
+            (b"x-tokenbox-layout", layout.encode()),
+        ]
+        if self.overflow_of is not None and self.call is not None:
+            headers.append((b"x-tokenbox-model", _header_text(self.call.model)))
+            headers.append((b"x-tokenbox-overflow-of", _header_text(self.overflow_of)))
+        if self.fit_record is not None:
+            headers.append((b"x-tokenbox-fit", fit_actions(self.fit_record).encode()))
+        if admission.remaining is not None:
+            headers.append((b"x-tokenbox-remaining", str(admission.remaining).encode()))
+        return headers
+
+    def _layout_id(self, admission: Admission) -> str:
+        """Return the id of the proof; without a proof, the digest of the decision."""
+        if self.proof_id is not None:
+            return self.proof_id
+        model = None if self.call is None else self.call.model
+        return decision_id({"model": model, "decision": admission.figures(), "done": self.fit_record})
+
+    def _note(self, admission: Admission, layout: str) -> dict[str, object]:
+        note: dict[str, object] = {
+            "mode": admission.mode.value,
+            "input_tokens": admission.counted.tokens,
+            "exact": admission.counted.exact,
+            "reserved": admission.reserved,
+            "remaining": admission.remaining,
+            "layout": layout,
+        }
+        if self.fit_record is not None:
+            note["done"] = self.fit_record
+        if self.overflow_of is not None and self.call is not None:
+            note |= {"model": self.call.model, "overflow_of": self.overflow_of}
+        return note
+
+    def _started_event(self, admission: Admission) -> bytes:
+        """Return the ``started`` event if the client asked for it. Most clients fail on it."""
+        if self.incoming.header(b"x-tokenbox-started") != "event":
+            return b""
+        value = {
+            "tokens_used": admission.counted.tokens,
+            "tokens_remaining": admission.remaining,
+            "exact": admission.counted.exact,
+        }
+        return frame(json_bytes(value), b"started")
+
+
+class DisconnectWatcher:
+    """A context that is cancelled when the client closes its connection, and then raises ``ClientGone``."""
+
+    def __init__(self, client: Client, outcome: CallOutcome) -> None:
+        self._client = client
+        self._outcome = outcome
+        self._left = False
+        self._task: asyncio.Task[Any] | None = None
+
+    def __enter__(self) -> None:
+        self._task = asyncio.current_task()
+        self._client.on_disconnect = self._on_disconnect
+        if isinstance(self._client, PlainClient):
+            self._client.watch()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(self._client, PlainClient):
+            self._client.stop()
+        # The next request on this connection may have begun while this one, already answered, still settles.
+        if self._client.on_disconnect == self._on_disconnect:
+            self._client.on_disconnect = None
+        if self._left and kind is asyncio.CancelledError:
+            if self._task is not None:
+                self._task.uncancel()
+            raise ClientGone from None
+
+    def _on_disconnect(self) -> None:
+        if self._task is not None and not self._outcome.ended:
+            self._left = True
+            self._task.cancel()
+
+
+def _header_text(text: str) -> bytes:
+    """Return a name percent-encoded for a header."""
+    return quote(text, safe="/:@ ,;+*()[]").encode()

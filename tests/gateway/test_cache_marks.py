@@ -1,0 +1,64 @@
+"""The setting ``upstreams.NAME.cache_marks``: breakpoints of a prompt cache that the client did not place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tokenbox.caching.changes import marked
+
+if TYPE_CHECKING:
+    from tests.gateway.running import Gateways, Stub
+
+PATH = "/v1/messages"
+SYSTEM = "You know the tariffs of every zone. " * 900
+HEADERS = {"anthropic-version": "2023-06-01", "x-api-key": "sk-1"}
+CONFIG = """
+[upstreams.claude]
+url = "{url}"
+kind = "anthropic"
+cache_marks = {marks}
+
+[models."*"]
+max_ctx = 200000
+"""
+
+
+def question(**more: Any) -> dict[str, Any]:  # noqa: ANN401  # JSON
+    messages = [{"role": "user", "content": "Which zone is Brest in?"}]
+    return {"model": "claude-sonnet-4-5", "max_tokens": 9, "system": SYSTEM, "messages": messages, **more}
+
+
+def sent(gateways: Gateways, upstream: Stub, body: dict[str, Any], marks: str = "true") -> dict[str, Any]:
+    """What the upstream got."""
+    gateway = gateways(config=CONFIG.format(url=upstream.url, marks=marks))
+    answer = gateway.post(PATH, body, **HEADERS)
+    assert answer.status == 200, answer.data
+    return dict(upstream.seen[-1])
+
+
+def test_the_system_prompt_and_the_end_are_marked(shared_gateways: Gateways, upstream: Stub) -> None:
+    got = sent(shared_gateways, upstream, question())
+    assert marked(got) == ["system[0]", "messages[0].content[0]"]
+    assert got["system"][0]["text"] == SYSTEM
+    assert got["messages"][0]["content"][0]["text"] == "Which zone is Brest in?"
+
+
+def test_it_is_off_by_default(shared_gateways: Gateways, upstream: Stub) -> None:
+    assert sent(shared_gateways, upstream, question(), "false") == question()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        question(system="You are brief."),
+        question(system=[{"type": "text", "text": SYSTEM, "cache_control": {"type": "ephemeral"}}]),
+        question(model="llama-3"),
+    ],
+    ids=["too short to be cached", "marked by the client", "not a model of Anthropic"],
+)
+def test_other_requests_are_sent_as_they_came(
+    shared_gateways: Gateways, upstream: Stub, body: dict[str, Any]
+) -> None:
+    assert sent(shared_gateways, upstream, body) == body
