@@ -23,6 +23,7 @@ from tokenbox.caching import (
     plan,
     rules_of,
     server_side,
+    with_breakpoints,
 )
 from tokenbox.caching.changes import marked
 from tokenbox.catalog import price
@@ -30,6 +31,8 @@ from tokenbox.conversation.low_water import AUTO, AutoLowWater
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     Body = dict[str, Any]
 
 DAY = dt.date(2026, 11, 22)
@@ -299,3 +302,33 @@ def test_what_an_answer_says_was_cleared_is_read() -> None:
     assert (found.kind, found.cleared_uses, found.cleared_tokens) == ("clear_tool_uses", 8, 50_000)
     assert applied({"output": [{"type": "compaction", "encrypted_content": "x"}]})[0].kind == "compact"
     assert applied({}) == ()
+
+
+JUNK: list[Any] = [
+    *(None, 5, 1.5, True, "x", "", "\ud800", [], {}, [5], [None], [[]], ["x"]),
+    *({"type": 5}, {"type": []}, {"type": "text", "text": 5}, {"type": "text", "text": None}, [{"type": {}}]),
+    [{"role": [], "content": {}}],
+]
+
+
+def paths(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Yield the path of every value in a body."""
+    yield path
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in pairs:
+        yield from paths(inner, (*path, key))
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=repr)
+def test_a_body_of_any_shape_is_marked_or_left_as_it_is(junk: object) -> None:
+    whole = anthropic(turns=1)
+    whole["messages"][0]["content"] = [{"type": "text", "text": "And?", "cache_control": None}]
+    for *path, last in (path for path in paths(whole) if path):
+        body = copy.deepcopy(whole)
+        target: Any = body
+        for key in path:
+            target = target[key]
+        target[last] = junk
+        before = copy.deepcopy(body)
+        with_breakpoints(body, SONNET)
+        assert body == before

@@ -438,7 +438,8 @@ def marked(body: Mapping[str, Any]) -> list[str]:
         for number, block in enumerate(values if isinstance(values, list | tuple) else ()):
             if isinstance(block, Mapping) and block.get("cache_control"):
                 found.append(f"{field}[{number}]")
-    for number, message in enumerate(body.get("messages") or ()):
+    messages = body.get("messages")
+    for number, message in enumerate(messages if isinstance(messages, list | tuple) else ()):
         content = message.get("content") if isinstance(message, Mapping) else None
         for at, block in enumerate(content if isinstance(content, list | tuple) else ()):
             if isinstance(block, Mapping) and block.get("cache_control"):

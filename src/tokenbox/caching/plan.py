@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenbox.caching.changes import marked, volatile
 from tokenbox.caching.prompt import Layer, PromptSpan, api_of, spans
 from tokenbox.caching.rules import HALF_AN_HOUR, ONE_HOUR, CacheProvider, CacheRules, rules_of
-from tokenbox.content.message import InvalidMessage
 from tokenbox.conversation.counters import counter_of, tokenizer_of
 from tokenbox.conversation.low_water import AUTO, AutoLowWater
 from tokenbox.errors import TokenboxError
@@ -138,7 +137,7 @@ def with_breakpoints(body: Mapping[str, Any], model: str) -> Mapping[str, Any]:
         return body
     try:
         planned = plan(body, model=model, requests=1)
-    except InvalidMessage:
+    except TokenboxError:
         return body
     return planned.body if planned.breakpoints else body
 
@@ -365,11 +364,11 @@ class _Planning:
         )
 
     def _markable(self, span: PromptSpan) -> bool:
-        if span.kind in _UNMARKABLE:
+        if not isinstance(span.value, Mapping) or span.kind in _UNMARKABLE:
             return False
         if self._rules.provider is CacheProvider.OPENAI_EXPLICIT:
             return span.layer is not Layer.TOOLS and span.role != "assistant" and span.kind == "text"
-        return not (span.kind == "text" and isinstance(span.value, Mapping) and not span.value.get("text"))
+        return span.kind != "text" or bool(span.value.get("text"))
 
     def _digest(self) -> str:
         """Return a key for all requests with these tools and this system prompt."""

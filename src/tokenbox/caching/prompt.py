@@ -80,9 +80,9 @@ def spans(body: Mapping[str, Any], api: Api | None = None) -> list[PromptSpan]:
     api = own if api is None else api
     key = "input" if api is Api.RESPONSES else "messages"
     given = body.get(key)
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
-    if items is None and api is Api.RESPONSES:
-        items = []
+    items = given
+    if api is Api.RESPONSES:
+        items = [{"role": "user", "content": given}] if isinstance(given, str) else given or []
     if not isinstance(items, Sequence) or not all(isinstance(item, Mapping) for item in items):
         raise InvalidMessage(f"{key} is a list of mappings.")
     found = [*_tools(body)]
@@ -135,7 +135,7 @@ def _blocks(
         content = [{"type": "text", "text": content}] if content else []
     for number, block in enumerate(content if isinstance(content, Sequence) else ()):
         value = _unmarked(block)
-        if isinstance(value, Mapping) and value.get("type") in {"input_text", "output_text"}:
+        if isinstance(value, Mapping) and str(value.get("type")) in {"input_text", "output_text"}:
             value = {**value, "type": "text"}
         yield PromptSpan(
             layer, f"{place}[{number}]", role, value, f"{role} {as_text(_top_sorted(value))}", message

@@ -158,8 +158,9 @@ class Provider:
         need (:func:`tokenbox.caching.with_breakpoints`). Raises :class:`ProviderError`.
         """
         server = self._server()
-        request = _request(server.target, messages, tools, max_tokens, temperature, stop, extra)
-        request = replace(request, cache_marks=cache_marks)
+        request = _request(
+            server.target, messages, tools, max_tokens, temperature, stop, extra, cache_marks=cache_marks
+        )
         kind, request = await _windowed(server, request)
         call = _call(server, kind, request)
         answer = await server.transport.json(call)
@@ -182,8 +183,9 @@ class Provider:
     ) -> ChatStream:
         """Return a streamed answer. Iterating it raises :class:`ProviderError`, with ``partial`` results."""
         server = self._server()
-        request = _request(server.target, messages, tools, max_tokens, temperature, stop, extra)
-        request = replace(request, cache_marks=cache_marks)
+        request = _request(
+            server.target, messages, tools, max_tokens, temperature, stop, extra, cache_marks=cache_marks
+        )
         return ChatStream(_events(server, replace(request, stream=True)))
 
 
@@ -195,6 +197,8 @@ def _request(  # the parameters of chat()
     temperature: float | None,
     stop: Sequence[str],
     extra: Mapping[str, Any] | None,
+    *,
+    cache_marks: bool,
 ) -> ChatRequest:
     stops = (stop,) if isinstance(stop, str) else tuple(stop)
     return ChatRequest(
@@ -205,6 +209,7 @@ def _request(  # the parameters of chat()
         temperature,
         stops,
         extra or {},
+        cache_marks=cache_marks,
     )
 
 
