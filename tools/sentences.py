@@ -31,6 +31,7 @@ AVOIDED = {
     r"\bsays it in short\b": "gives the short form",
     r"\bexactly at most\b": "at most",
     r"\bof which\b": "two sentences",
+    r"\b[Tt]here (?:is|are|was|were) none\b": "what is missing: no X has that name, or None",
     r"(?<!there )\bare none\b": "an error: X is not a Y",
     r"(?<!there )\bis none of\b": "is not one of",
     r"(?:^|[.] )Who (?!\w+\?)": "a subject that acts",

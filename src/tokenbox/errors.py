@@ -316,7 +316,7 @@ class DocumentError(TokenboxError):
             self.code = code  # type: ignore[misc]  # a narrower code than the class's
 
 
-_MAX_SHOWN = 60
+_MAX_SHOWN = 80  # a SHA-256 with its quotes is shown in full
 
 
 def shown(value: object) -> str:

@@ -186,7 +186,7 @@ class RowCompiler:
         return next((value for name in names if (value := row.get(name)) is not None), None)
 
     def content(self, row: Row, task: Task) -> Any:  # noqa: ANN401  # any JSON
-        """Return the content of a row; a list may be JSON text. Raises :class:`RowError` if there is none."""
+        """Return the content of a row; a list may be JSON text. Raises :class:`RowError` without one."""
         found = self._find_content(row, task)
         if found is None:
             *names, last = self._content_columns(task)

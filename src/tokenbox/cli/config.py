@@ -73,18 +73,18 @@ def config(
 
 
 def _show_one(found: Config, key: str, *, as_json: bool) -> None:
-    from tokenbox.config.setting import shown
+    from tokenbox.config.setting import setting_text
 
     setting = found.setting(key)
     if as_json:
         write_record("setting", setting.to_dict())
         return
-    write_text(f"{printable(shown(setting.value))}\n")
+    write_text(f"{printable(setting_text(setting.value))}\n")
     write_error(f"from: {printable(setting.source)}\n")
 
 
 def _show_all(found: Config, *, as_json: bool) -> None:
-    from tokenbox.config.setting import shown
+    from tokenbox.config.setting import setting_text
 
     settings = found.settings()
     if as_json:
@@ -95,7 +95,7 @@ def _show_all(found: Config, *, as_json: bool) -> None:
         }
         write_record("config", record)
         return
-    rows = [(setting.name, shown(setting.value), setting.source) for setting in settings]
+    rows = [(setting.name, setting_text(setting.value), setting.source) for setting in settings]
     terminal.show(terminal.table(("key", "value", "from"), rows))
     if found.root is None:
         write_error("This folder is in no project. Make one: tokenbox init\n")
@@ -103,7 +103,7 @@ def _show_all(found: Config, *, as_json: bool) -> None:
 
 def _show_keys(words: list[str] | None, *, as_json: bool) -> None:
     from tokenbox.config import KEYS
-    from tokenbox.config.setting import plain, shown
+    from tokenbox.config.setting import plain, setting_text
 
     if words:
         raise UsageProblem("--keys lists all keys and takes no arguments.")
@@ -120,7 +120,7 @@ def _show_keys(words: list[str] | None, *, as_json: bool) -> None:
         ]
         write_record("config.keys", {"keys": records})
         return
-    rows = [(key.name, shown(key.default), key.variable or "-", key.doc) for key in KEYS]
+    rows = [(key.name, setting_text(key.default), key.variable or "-", key.doc) for key in KEYS]
     terminal.show(terminal.table(("key", "default", "variable", "what it is"), rows))
 
 

@@ -122,7 +122,7 @@ class CommandLine:
     files: Sequence[str]
 
     def with_remedy(self, remedy: Remedy, found: Enforcement) -> str | None:
-        """Return the command that applies the remedy, or None. There is none after reading standard input."""
+        """Return the command that applies the remedy, or None: a command cannot read standard input again."""
         if STDIN in (*self.files, *self.options.values()):
             return None
         match remedy:

@@ -56,7 +56,7 @@ _HTML: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'
 
 
 class Bound:
-    """Upper bounds by one tokenizer, or by bytes if there is none."""
+    """Upper bounds by one tokenizer; without an exact tokenizer, by bytes."""
 
     def __init__(self, tokenizer: Tokenizer | None) -> None:
         self._tokenizer = tokenizer if tokenizer is not None and tokenizer.identity.exact else None

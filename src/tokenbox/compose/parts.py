@@ -134,7 +134,7 @@ class Parts:
     def enough_alone(
         self, critical: Sequence[int], fixed_load: int, budget: int, always: Sequence[int] = ()
     ) -> int | None:
-        """Return the smallest critical section without which the rest fits; None if there is none.
+        """Return the smallest critical section without which the rest fits, or None.
 
         ``always``: parts that are never removed. ``fixed_load``: the count of both.
         """

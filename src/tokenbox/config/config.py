@@ -12,7 +12,7 @@ from tokenbox.config.errors import ConfigCode, ConfigError
 from tokenbox.config.keys import ANY, KEYS, KeyName, key_of, key_text
 from tokenbox.config.reading import name_of, unknown_key
 from tokenbox.config.servers import kept_answer
-from tokenbox.config.setting import Level, Origin, Setting, shown
+from tokenbox.config.setting import Level, Origin, Setting, setting_text
 from tokenbox.models import Counting, Stated
 from tokenbox.tokenizers.ownership import FAMILIES
 
@@ -279,9 +279,10 @@ def _agreed(settings: Sequence[Setting]) -> Setting:
     for other in others:
         if other.value != first.value:
             raise ConfigError(
-                f"{first.name} ({first.source}) is {shown(first.value)}, {other.name} ({other.source}) is "
-                f"{shown(other.value)}, and both are for the same model. Name {first.key[1]!r} or "
-                f"{other.key[1]!r} instead of the model's id.",
+                f"{first.name} ({first.source}) is {setting_text(first.value)}, "
+                f"{other.name} ({other.source}) is {setting_text(other.value)}, and both "
+                "are for the same model. "
+                f"Name {first.key[1]!r} or {other.key[1]!r} instead of the model's id.",
                 code=ConfigCode.AMBIGUOUS,
                 key=first.name,
             )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 FOLDER = ".tokenbox"
 FILE = "config.toml"
 PYPROJECT = "pyproject.toml"
-# The variable with the path of the user's file; if empty, there is none.
+# The variable with the path of the user's file; if empty, no user's file is read.
 USER_VARIABLE = "TOKENBOX_USER_CONFIG"
 
 

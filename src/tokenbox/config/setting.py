@@ -76,7 +76,7 @@ def plain(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def shown(value: object) -> str:
+def setting_text(value: object) -> str:
     """Return ``value`` as text."""
     value = plain(value)
     if value is None:

@@ -82,7 +82,7 @@ class Grouping:
         return Placement(_KINDS[item.role], None, abandoned=abandoned)
 
     def _answer_call(self, identifier: str | None) -> bool:
-        """Remove the call that this result answers from the waiting calls; False if there is none."""
+        """Remove the call that this result answers from the waiting calls; False if no call waits for it."""
         waiting = self._waiting
         if not waiting:
             return False

@@ -163,7 +163,7 @@ class Conversation:
 
     @property
     def summary(self) -> str:
-        """The summary block of the system prompt, empty if there is none. It can be set at any time."""
+        """The summary block of the system prompt, empty by default. It can be set at any time."""
         return self._summary
 
     @summary.setter
@@ -460,7 +460,7 @@ class Conversation:
     def _summarize(
         self, bounds: WindowLimits, evicted: dict[int, tuple[Any, Item]], steps: list[WindowStep]
     ) -> tuple[str | None, str | None]:
-        """Return the new summary, or the reason why there is none.
+        """Return the new summary, or the reason why nothing was summarized.
 
         Messages evicted to make room for the summary are summarized, too.
         """

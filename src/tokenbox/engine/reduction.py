@@ -137,7 +137,7 @@ class _Planning:
         """Cut the results of the open round if the required items alone are over the budget.
 
         Return False if they cannot be cut enough. The results get half of the available room, so that the
-        items before them can stay too, or all of it if there are none or half would be too little.
+        items before them can stay too, or all of it if no items come before them or half would be too little.
         """
         window, total = self._window, self._plan.total
         added = total - window.total + sum(unit.size for unit in self._plan.evicted)

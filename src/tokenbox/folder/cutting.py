@@ -129,7 +129,7 @@ def _encode_names(names: list[bytes]) -> bytes:
 
 
 def _decode_names(stored: bytes | None) -> list[bytes] | None:
-    """Return the stored names; None if there are none or the checksum is wrong."""
+    """Return the stored names; None if nothing is stored or the checksum is wrong."""
     if stored is None or len(stored) < 4 or zlib.crc32(stored[4:]).to_bytes(4) != stored[:4]:  # noqa: PLR2004
         return None
     return stored[4:].split(b"\n") if stored[4:] else []
@@ -141,7 +141,7 @@ def _encode_cut(cut: CutFile) -> bytes:
 
 
 def _decode_cut(stored: bytes | None) -> CutFile | None:
-    """Return the stored cut; None if there is none or it is damaged (zlib has a checksum)."""
+    """Return the stored cut; None if it is missing or damaged (zlib has a checksum)."""
     if stored is None:
         return None
     with suppress(zlib.error, ValueError, TypeError):

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from tokenbox.gateway.known_keys import BY_FOLDED_NAME, check_keys
 from tokenbox.gateway.refusals import Refusal, invalid_request
-from tokenbox.gateway.strict_json import read_object, shown
+from tokenbox.gateway.strict_json import json_text, read_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -184,7 +184,7 @@ def read_call(protocol: Protocol, data: bytes, limits: RequestLimits, client_aut
         raise invalid_request(f"{key} has {len(value):,} items; at most {limits.messages:,} are taken.", key)
     stream = body.get("stream", False)
     if stream is not None and not isinstance(stream, bool):
-        raise invalid_request(f"stream is true or false, not {shown(stream)}.", "stream")
+        raise invalid_request(f"stream is true or false, not {json_text(stream)}.", "stream")
     max_output = _max_output(protocol, body)
     choices = _choices(body)
     call = ApiCall(protocol, model, body, data, stream is True, max_output, choices, client_auth, fallbacks)
@@ -249,7 +249,8 @@ def check_prices(body: Mapping[str, Any]) -> None:
             raise Refusal(
                 403,
                 "service_tier_unpriced",
-                f"{key} {shown(value)} has a price that is not known here. Use one of: {', '.join(known)}.",
+                f"{key} {json_text(value)} has a price that is not known here. "
+                f"Use one of: {', '.join(known)}.",
                 key,
             )
 
@@ -264,7 +265,7 @@ def _choices(body: dict[str, Any]) -> int:
         value = _whole(value)
         if value is None or not 1 <= value <= _MAX_CHOICES:
             raise invalid_request(
-                f"{key} is a whole number from 1 to {_MAX_CHOICES}, not {shown(body[key])}.", key
+                f"{key} is a whole number from 1 to {_MAX_CHOICES}, not {json_text(body[key])}.", key
             )
         most = max(most, value)
     return most
@@ -295,7 +296,7 @@ def _limit(body: Mapping[str, Any], path: Sequence[str], least: int = 0) -> int 
     value = _whole(inner)
     if value is None or not least <= value <= _MAX_INTEGER:
         name = ".".join(path)
-        raise invalid_request(f"{name} is a whole number of tokens, not {shown(inner)}.", path[0])
+        raise invalid_request(f"{name} is a whole number of tokens, not {json_text(inner)}.", path[0])
     return value
 
 

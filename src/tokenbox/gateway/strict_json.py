@@ -40,7 +40,7 @@ def values_in(data: bytes) -> int:
     return sum(map(data.count, _BEFORE_VALUES))
 
 
-def shown(value: object) -> str:
+def json_text(value: object) -> str:
     """Return a value as JSON for an error message, shortened."""
     text = json.dumps(value, ensure_ascii=True, default=str)
     return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."

@@ -23,7 +23,7 @@ class ContentStore(Protocol):
     """A store of bodies by digest. ``put`` is idempotent."""
 
     def get(self, digest: bytes, /) -> bytes | None:
-        """Return the body with that digest, or None if there is none."""
+        """Return the body with that digest, or None if it is not stored."""
         ...
 
     def put(self, digest: bytes, body: bytes, /) -> None:

@@ -179,7 +179,8 @@ class PackBuilder:
     """A builder of a pack from blocks and options.
 
     Every method except ``encode`` returns the builder. The ``with_...`` methods apply to the block added
-    last, and raise ``NoBlockTarget`` if there is none. ``store``: the content store for content addressing.
+    last, and raise ``NoBlockTarget`` if no block was added yet. ``store``: the content store for content
+    addressing.
 
     >>> from tokenbox.content.block_kinds import Lang
     >>> PackBuilder().add_code(Lang.RUST, "empty.rs", "").encode().hex(" ")

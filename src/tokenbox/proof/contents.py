@@ -6,8 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from tokenbox.errors import shown
 from tokenbox.proof.bundle import DECISIONS, INPUTS, SUMMARIES
-from tokenbox.proof.manifest import leaves, read_records, read_summary, shown
+from tokenbox.proof.manifest import leaves, read_records, read_summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from tokenbox.errors import shown
 from tokenbox.proof.bundle import (
     DECISIONS,
     EMITTED,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 HEX = re.compile("[0-9a-f]{64}")
 _HEADROOM = re.compile("[0-9]{1,400}(\\.[0-9]{1,400}|/[1-9][0-9]{0,399})?")
 _FAMILY = "tokenbox.proof/"
-_MAX_SHOWN = 80
+_MAX_KEY = 80  # characters of an unknown key in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +128,6 @@ def read_volatile(data: bytes) -> Record:
     record = _parsed(data, VOLATILE)
     _check(record, _VOLATILE, VOLATILE)
     return cast("Record", record)
-
-
-def shown(value: object) -> str:
-    """Return a short form of any value for an error message."""
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):
-        text = type(value).__name__
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
 def _check_schema(record: object) -> None:
@@ -237,7 +229,7 @@ def _problem(  # noqa: PLR0911  # one per type of shape
         for key in fields:
             if key not in value:
                 return [key], "is missing."
-        return [next(key for key in value if key not in fields)[:_MAX_SHOWN]], "is an unknown key."
+        return [next(key for key in value if key not in fields)[:_MAX_KEY]], "is an unknown key."
     for key, inner in fields.items():
         item = value[key]
         # Inlined for speed: for most fields only the class is checked.

@@ -17,13 +17,12 @@ from tokenbox.content.blocks import (
     PayloadBlock,
     resolve_priorities,
 )
-from tokenbox.errors import InvalidBudget, UnknownTokenizer
+from tokenbox.errors import InvalidBudget, UnknownTokenizer, shown
 from tokenbox.lcp import encode
 from tokenbox.proof.bundle import INPUTS
 from tokenbox.proof.calls import RecordedFunction
 from tokenbox.proof.errors import BundleInvalid
 from tokenbox.proof.evidence import EvidenceKind, Input, Summary
-from tokenbox.proof.manifest import shown
 from tokenbox.proof.recorded import missing_texts
 from tokenbox.render.placeholders import block_description, block_label
 

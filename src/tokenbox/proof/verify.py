@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Protocol, cast
 
+from tokenbox.errors import shown
 from tokenbox.proof.bundle import (
     DECISIONS,
     ENVELOPE,
@@ -20,7 +21,7 @@ from tokenbox.proof.bundle import (
 )
 from tokenbox.proof.canonical import NotCanonical, canonical, parse_canonical
 from tokenbox.proof.errors import BundleInvalid, SignatureInvalid
-from tokenbox.proof.manifest import HEX, leaves, read_manifest, shown
+from tokenbox.proof.manifest import HEX, leaves, read_manifest
 from tokenbox.proof.signing import MAX_ENVELOPE, STATEMENT_TYPE, check_signatures, payload_of, read_envelope
 
 if TYPE_CHECKING:

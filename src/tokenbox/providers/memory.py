@@ -84,7 +84,7 @@ class EndpointMemory:
     async def ask(
         self, endpoint: str, what: str, question: Callable[[], Awaitable[ProbeReply[T]]]
     ) -> ProbeReply[T]:
-        """Ask ``question`` by the rules above, and return the answer or the reason why there is none."""
+        """Ask ``question`` by the rules above, and return the answer, or the reason why it is missing."""
         key = (endpoint, what)
         with self._lock:
             supported = self.supported(endpoint, what)

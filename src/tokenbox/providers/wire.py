@@ -138,7 +138,7 @@ class Wire:
             self._sweeping = loop.call_at(self._idle[0].kept_at + KEEP_SECONDS, self._sweep)
 
     def _idle_connection(self) -> WireConnection | None:
-        """Return the connection used last that is still open; None if there is none."""
+        """Return the connection used last that is still open, or None."""
         now = asyncio.get_running_loop().time()
         while self._idle:
             connection = self._idle.pop()

@@ -36,7 +36,7 @@ def renderer_names() -> tuple[str, ...]:
 
 
 def find_renderer(name: str) -> Markup:
-    """Return the renderer of that name. Raises :class:`RenderError` if there is none."""
+    """Return the renderer of that name. Raises :class:`RenderError` if no renderer has that name."""
     if name not in RENDERERS:
         if name in BUILTIN:
             import_module(f"tokenbox.render.{name}")

@@ -176,7 +176,7 @@ def _not_run(command: str, place: WorkingPlace, show: Callable[[bytes], None], m
 
 
 def _reported(report: bytes, before: WorkingPlace) -> WorkingPlace:
-    """Parse the report of the shell. After ``exec`` or a kill there is none, and the state stays."""
+    """Parse the report of the shell. After ``exec`` or a kill the report is missing, and the state stays."""
     folder, *items = report.split(b"\x00")
     if not folder or not items or items[-1]:  # each field ends with a NUL
         return before

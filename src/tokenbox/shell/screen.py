@@ -60,7 +60,7 @@ class Screen(Protocol):
         """Ask the user. The answer is no if nobody can be asked."""
 
     def copy(self, text: str) -> bool:
-        """Copy a text to the user's clipboard. Return False if there is none."""
+        """Copy a text to the user's clipboard. Return False without a clipboard."""
 
     @property
     def width(self) -> int:

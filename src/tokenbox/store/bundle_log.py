@@ -363,7 +363,7 @@ def entered_before(log: BundleLog, keys: Sequence[PublicKey], threshold: int = 1
 def _replaced_at(
     checkpoints: Iterable[tuple[Checkpoint, bytes]], keys: Sequence[PublicKey], threshold: int
 ) -> int | None:
-    """Return the size of the log at the first checkpoint that ``keys`` signed; None if there is none."""
+    """Return the size of the log at the first checkpoint that ``keys`` signed; None if they signed none."""
     sizes = []
     for checkpoint, data in checkpoints:
         with suppress(SignatureInvalid):

@@ -144,7 +144,7 @@ class Keys:
         return replace(key, owners=owners), secret
 
     def find(self, secret: str) -> GatewayKey | None:
-        """Return the key with that secret, valid or not; None if there is none."""
+        """Return the key with that secret, valid or not, or None."""
         return self._one("digest", digest_of(secret))
 
     def named(self, name: str) -> GatewayKey | None:
@@ -156,7 +156,7 @@ class Keys:
             return [_key(row, transaction) for row in rows]
 
     def revoke(self, name: str, now: datetime) -> GatewayKey:
-        """Revoke the key of that name or id, permanently. Raises :class:`KeyProblem` if there is none."""
+        """Revoke the key of that name or id, permanently. Raises :class:`KeyProblem` if no key has it."""
         key = self._existing(name)
         with self._database.writing() as transaction:
             transaction.change(

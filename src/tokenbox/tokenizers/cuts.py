@@ -47,12 +47,12 @@ class CutRules:
             window *= 4
 
     def head(self, text: str) -> str:
-        """Return the text up to its first safe cut, the entire text if there is none."""
+        """Return the text up to its first safe cut; without a safe cut, the entire text."""
         cut = self.first(text)
         return text if cut < 0 else text[:cut]
 
     def tail(self, text: str) -> str:
-        """Return the text from its last safe cut, the entire text if there is none."""
+        """Return the text from its last safe cut; without a safe cut, the entire text."""
         cut = self.last(text)
         return text if cut < 0 else text[cut:]
 

@@ -141,7 +141,7 @@ def _start_of_flags(text: str, i: int) -> int:
 
 
 def next_boundary(text: str, i: int) -> int:
-    """Return the first boundary after the boundary ``i``; the end of the text if there is none."""
+    """Return the first boundary after the boundary ``i``, or the end of the text."""
     after = text[i + 1 : i + 2]
     if not after:
         return len(text)

@@ -138,7 +138,7 @@ class ByCuts:
         return self.left_edge(a, left) + inner + self.right_edge(right, b) + self.bias, inner
 
     def lastcut_text(self, b: int) -> int:
-        """Return the last safe cut before ``b``, 0 if there is none. Searches no stretch twice."""
+        """Return the last safe cut before ``b``, or 0. Searches no stretch twice."""
         place, cut = self.last
         if not cut < b <= place:
             if b > place and b - place < LONG:
@@ -150,7 +150,7 @@ class ByCuts:
         return cut
 
     def firstcut_text(self, a: int) -> int:
-        """Return the first safe cut after ``a``, the end of the text if there is none."""
+        """Return the first safe cut after ``a``, or the end of the text."""
         place, cut = self.first
         if not place <= a < cut:
             if a < place and place - a < LONG:

@@ -96,7 +96,7 @@ def get(name: str, engine: Engine = "auto") -> Tokenizer:
 
 
 def _import(name: str) -> Tokenizer | None:
-    """Import a user's tokenizer by name; None if there is none of that name."""
+    """Import a user's tokenizer by name; None if no tokenizer has that name."""
     if name in _imported:
         return _imported[name]
     found = named_code.load(

@@ -89,7 +89,7 @@ def describe() -> tuple[LensDescription, ...]:
 
 
 def find_kind(name: str) -> LensKind | None:
-    """Return the lens of that name, without arguments; None if there is none."""
+    """Return the lens of that name, without arguments; None if no lens has that name."""
     kind = _builtin_kinds().get(name) or KINDS.get(name)
     return _loaded(name) if kind is None else kind
 

@@ -170,7 +170,7 @@ def test_report(text: str) -> str:
 
 
 def _passed(lines: Sequence[str], place: int) -> int:
-    """Return the end of the lines that report one passed test; ``place`` if there are none."""
+    """Return the end of the lines that report one passed test; ``place`` if no such line follows."""
     start = place
     if place + 1 < len(lines) and _SUBTEST.fullmatch(lines[place]):
         place += 1

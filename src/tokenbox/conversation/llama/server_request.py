@@ -262,7 +262,7 @@ def asked(
 
 
 def _schema(fields: Mapping[str, Any]) -> Any:
-    """Return the JSON Schema of the answer; None if there is none."""
+    """Return the JSON Schema of the answer; None if the request has no schema."""
     schema, form = fields.get("json_schema"), fields.get("response_format")
     if isinstance(form, Mapping):
         how = form.get("type")

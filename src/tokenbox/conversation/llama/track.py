@@ -136,7 +136,7 @@ class TrackedMessages(list[Any]):
         return found
 
     def at(self, place: int) -> Any:
-        """Return the message at a place; None if there is none."""
+        """Return the message at a place; None if no message stands there."""
         if place < 0:
             place += len(self)
         there = 0 <= place < list.__len__(self)

@@ -120,7 +120,7 @@ def mapping(value: object) -> Record:
 
 
 def usage_in(stated: object) -> Usage | None:
-    """Parse the usage reported by OpenAI's or Anthropic's servers; None if there is none."""
+    """Parse the usage reported by OpenAI's or Anthropic's servers; None if it is missing."""
     if not isinstance(stated, dict) or not stated:
         return None
     read, written = stated.get("cache_read_input_tokens"), stated.get("cache_creation_input_tokens")

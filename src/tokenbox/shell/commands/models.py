@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tokenbox.config.setting import shown
+from tokenbox.config.setting import setting_text
 from tokenbox.errors import TokenizerError
 from tokenbox.providers import tokenize_supported
 from tokenbox.shell import turn
@@ -100,5 +100,5 @@ def config(session: Session, arguments: str) -> None:
     """List all settings and their sources. Only the names of keys are shown."""
     if arguments:
         raise BadArguments(":config takes no arguments.")
-    rows = [(s.name, shown(s.value), s.source) for s in session.config.settings()]
+    rows = [(s.name, setting_text(s.value), s.source) for s in session.config.settings()]
     session.screen.table(("setting", "value", "from"), rows)

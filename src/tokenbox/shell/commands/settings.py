@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.config.keys import key_of
-from tokenbox.config.setting import Level, Origin, Setting, shown
+from tokenbox.config.setting import Level, Origin, Setting, setting_text
 from tokenbox.config.values import from_text
 from tokenbox.shell import turn
 from tokenbox.shell.errors import BadArguments
@@ -27,7 +27,9 @@ def change(session: Session, arguments: str) -> None:
     """List the settings of the shell, or change one for this session. No file is changed."""
     name, _, text = arguments.partition(" ")
     if not arguments:
-        rows = [(s.name, shown(s.value), s.source) for s in session.config.settings() if s.key[0] in TABLES]
+        rows = [
+            (s.name, setting_text(s.value), s.source) for s in session.config.settings() if s.key[0] in TABLES
+        ]
         session.screen.table(("setting", "value", "from"), rows)
         return
     key = (*name.split("."),) if "." in name else ("shell", name)
@@ -35,7 +37,7 @@ def change(session: Session, arguments: str) -> None:
     if row is None:
         raise BadArguments(f"there is no setting {name[:40]!r} to change here. :set lists them.")
     if not text.strip():
-        session.screen.text(f"{'.'.join(key)} = {shown(session.config.value(key))}")
+        session.screen.text(f"{'.'.join(key)} = {setting_text(session.config.value(key))}")
         return
     value = from_text(row, text.strip())
     if value is None:
@@ -53,4 +55,4 @@ def change(session: Session, arguments: str) -> None:
     if key == ("shell", "tools"):
         session.proposals_on = settings.tools
     session.record.settings_changed()
-    session.screen.notice(f"[{'.'.join(key)} is {shown(value)} in this session]")
+    session.screen.notice(f"[{'.'.join(key)} is {setting_text(value)} in this session]")
