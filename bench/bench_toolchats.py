@@ -19,6 +19,7 @@ PEERS = {
     "langchain-core": ENVIRONMENTS["peers"],
     "litellm": ENVIRONMENTS["peers"],
     "llama-index-core": ENVIRONMENTS["peers"],
+    "langmem": HERE / ".venv-langmem",
     "headroom-ai": HERE / ".venv-headroom",
 }
 # Targets for conversations over the budget: mean and minimum share of the budget that is used.
@@ -48,11 +49,10 @@ def run(*, quick: bool) -> dict[str, Any]:
 
 
 def theirs(name: str, budget: int, chats: list[list[dict[str, Any]]]) -> tuple[str, list[Any]]:
-    path = {} if PEERS[name] != ENVIRONMENTS["peers"] else {"PYTHONPATH": str(SOURCE)}
     done = subprocess.run(
         [PEERS[name] / "bin" / "python", HERE / "trim_once.py", name, str(budget)],
         input=json.dumps(chats),
-        env={**os.environ, **path, "TIKTOKEN_CACHE_DIR": str(rank_files())},
+        env={**os.environ, "PYTHONPATH": str(SOURCE), "TIKTOKEN_CACHE_DIR": str(rank_files())},
         capture_output=True,
         text=True,
         check=True,
@@ -107,7 +107,7 @@ def table(results: dict[str, Any]) -> str:
 library cuts them to the budget; {MODEL}'s published rules count the request. *Parted*: calls without results,
 or results without calls. *No question*: the last question is gone. *Nothing*: an error, or an empty list.
 *Share*: of the budget, where more is there; over 1 is over the budget. headroom-ai compresses results and
-drops nothing for a limit. Target: no faults, {MEAN_SHARE} on
+drops nothing for a limit; langmem replaces old messages by a summary, here of a stub. Target: no faults, {MEAN_SHARE} on
 average and {LEAST_SHARE} at least.
 
 | budget | library | over | parted | no question | nothing | share, mean | share, least | |

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     Messages = list[dict[str, Any]]
 
+# About 200 tokens: less than the 256 that langmem reserves for a summary.
+SUMMARY = "The user asked about the project, and the assistant looked up what was needed. " * 13
+
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # or LiteLLM downloads its price list
 
 
@@ -65,6 +68,30 @@ def llamaindex(messages: Messages, budget: int) -> Messages:
     return [messages[0], *kept]
 
 
+def langmem(messages: Messages, budget: int) -> Messages:
+    """Summarize what is beyond the budget, with an exact counter and a stub that says SUMMARY."""
+    from langchain_core.messages import AIMessage, convert_to_messages, convert_to_openai_messages
+    from langchain_core.runnables import RunnableLambda
+    from langmem.short_term import summarize_messages
+
+    import tokenbox
+
+    def count(some: Any) -> int:  # noqa: ANN401  # what the library passes
+        return tokenbox.count(convert_to_openai_messages(list(some)), "gpt-4o").total
+
+    given = convert_to_messages(messages)
+    for number, message in enumerate(given):
+        message.id = str(number)
+    done = summarize_messages(
+        given,
+        running_summary=None,
+        model=RunnableLambda(lambda _: AIMessage(SUMMARY)),
+        max_tokens=budget,
+        token_counter=count,
+    )
+    return convert_to_openai_messages(done.messages)  # type: ignore[return-value]
+
+
 def headroom(messages: Messages, budget: int) -> Messages:
     import headroom as library
 
@@ -75,6 +102,7 @@ LIBRARIES: dict[str, Callable[[Messages, int], Messages]] = {
     "langchain-core": langchain,
     "litellm": litellm,
     "llama-index-core": llamaindex,
+    "langmem": langmem,
     "headroom-ai": headroom,
 }
 

@@ -1,12 +1,12 @@
 import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { html } from './parts.js';
-import { figure, readRecord } from './record.js';
+import { figure, isSession, mainFrame, readRecord, spare } from './record.js';
 import { Compare, Prompt, Request, Steps, Turns, WhatIf } from './views.js';
 
 function viewsOf(entry, sides) {
   const views = [['request', 'Request', Request]];
-  if (entry.frames.length > 1) views.push(['turns', 'Turns', Turns]);
+  if (entry.frames.length > 1) views.push(['turns', isSession(entry) ? 'Turns' : 'Before and after', Turns]);
   if (entry.slider) views.push(['whatif', 'What if', WhatIf]);
   if (entry.frames.some((frame) => frame.steps)) views.push(['steps', 'Steps', Steps]);
   if (sides.length > 1) views.push(['compare', 'Compare', Compare]);
@@ -42,7 +42,7 @@ function Page({ record }) {
   const views = viewsOf(entry, record.sides);
   const at = Math.max(0, views.findIndex(([name]) => name === view));
   const [name, , View] = views[at];
-  const frame = entry.frames[entry.frames.length - 1];
+  const frame = entry.frames[mainFrame(entry)];
   const free = frame.budget === null || frame.total === null ? null : frame.budget - frame.total;
   const keys = (event) => {
     const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: views.length - 1 }[event.key];
@@ -63,7 +63,7 @@ function Page({ record }) {
     <div class="headline">
       <p class="kind">${entry.kind}</p>
       <h1><bdi>${entry.title}</bdi></h1>
-      <p class="sum"><b>${figure(frame.total, frame.exact)}</b>${frame.budget === null ? ' tokens' : ` of ${figure(frame.budget)} tokens`}${free === null ? '' : html`<span class=${free < 0 ? 'over' : 'free'}>${free < 0 ? `${figure(-free, frame.exact)} over` : `${figure(free, frame.exact)} free`}</span>`}</p>
+      <p class="sum"><b>${figure(frame.total, frame.exact)}</b>${frame.budget === null ? ' tokens' : ` of ${figure(frame.budget)} tokens`}${free === null ? '' : html`<span class=${free < 0 ? 'over' : 'free'}>${spare(free, frame.exact)}</span>`}</p>
     </div>
     ${entry.verdict && html`<section class=${`verdict ${entry.verdict.ok ? 'ok' : 'no'}`} aria-label="Decision"><h2>${entry.verdict.title}</h2>${entry.verdict.lines.length > 0 && html`<ul>${entry.verdict.lines.map((line) => html`<li>${line}</li>`)}</ul>`}</section>`}
     ${entry.notes.length > 0 && html`<ul class="notes">${entry.notes.slice(0, 20).map((note) => html`<li>${note}</li>`)}</ul>`}

@@ -2,7 +2,7 @@
 import { h } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import htm from 'htm';
-import { classOf, figure, partsExact } from './record.js';
+import { classOf, figure, partsExact, spare } from './record.js';
 
 export const html = htm.bind(h);
 
@@ -151,7 +151,7 @@ export function Strip({ entry, frame, states, chosen, onChoose, cached = null, s
     <div class="scale" aria-hidden="true">${[0, 0.25, 0.5, 0.75, 1].map((part) => html`<span>${figure(Math.round(scale * part))}</span>`)}</div>
     <figcaption>
       ${described ? html`<b><bdi>${named(described)}</bdi></b> ${figure(described.end - described.start, partsExact(frame))} tokens, ${described.kind === 'mixed' ? 'several decisions' : described.kind}`
-        : html`${figure(frame.total, frame.exact)} tokens${frame.budget === null ? '' : ` of ${figure(frame.budget)}, ${figure(free, frame.exact)} free`}. Widths are to scale.`}
+        : html`${figure(frame.total, frame.exact)} tokens${frame.budget === null ? '' : ` of ${figure(frame.budget)}, ${spare(free, frame.exact)}`}. Widths are to scale.`}
       ${whole > sent * 1.02 && html` <button class="near" onClick=${() => setNear(!near)}>${near ? `Show all ${figure(whole)}` : 'Show only what is sent'}</button>`}
       ${cached !== null && html` <span class="faint">${cached.note}</span>`}
     </figcaption>

@@ -126,4 +126,13 @@ export const partsExact = (frame) => frame.parts_exact ?? frame.exact;
 
 const GROUPED = new Intl.NumberFormat('en-US');
 export const figure = (number, exact = true) =>
-  number === null || number === undefined ? 'unknown' : `${exact ? '' : '~'}${GROUPED.format(number)}`;
+  number === null || number === undefined ? 'unknown' : `${exact || number === 0 ? '' : '~'}${GROUPED.format(number)}`;
+
+// What a budget leaves: `12 free`, or `3 over`.
+export const spare = (tokens, exact) => (tokens < 0 ? `${figure(-tokens, exact)} over` : `${figure(tokens, exact)} free`);
+
+// A session has turns; the frames of any other entry are the same request before and after it was changed.
+export const isSession = (entry) => entry.kind === 'transcript';
+
+// The frame of the request: the last one, but a refused request is shown as it was given, not as a remedy would make it.
+export const mainFrame = (entry) => (entry.verdict && !entry.verdict.ok ? 0 : entry.frames.length - 1);

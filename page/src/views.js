@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { Card } from './card.js';
 import { Legend, List, Strip, Text, Waterfall, html, isShown, sizeOf } from './parts.js';
-import { classOf, figure, firstDifference, isLeftOut, partsExact, promptOf, unpackLengths } from './record.js';
+import { classOf, figure, firstDifference, isLeftOut, isSession, mainFrame, partsExact, promptOf, spare, unpackLengths } from './record.js';
 
 const ROW = 44;
 const ORDERS = {
@@ -67,9 +67,9 @@ export function Stage({ record, entry, frame, states, before = null, scale, step
 }
 
 export function Request({ record, entry, chosen, onChoose }) {
-  const last = entry.frames.length - 1;
+  const last = mainFrame(entry);
   const states = useMemo(() => entry.track(last), [entry]);
-  const before = useMemo(() => (last > 0 ? entry.track(last - 1) : null), [entry]);
+  const before = useMemo(() => (last > 0 && isSession(entry) ? entry.track(last - 1) : null), [entry]);
   return html`<${Stage} record=${record} entry=${entry} frame=${entry.frames[last]} states=${states} before=${before} chosen=${chosen} onChoose=${onChoose} />`;
 }
 
@@ -136,7 +136,7 @@ export function WhatIf({ record, entry, chosen, onChoose, onBudget = () => {} })
       <span class="with"><input type="number" aria-label="Budget in tokens" min=${low} max=${high} value=${budget} onChange=${(e) => put(Number(e.target.value))} />
       <button onClick=${() => to(frames[place].budget === budget ? place - 1 : place)} disabled=${place === 0 && frames[0].budget === budget}>Previous change</button><button onClick=${() => to(place + 1)} disabled=${place === frames.length - 1}>Next change</button>
       <button onClick=${() => put(own)} disabled=${budget === own}>Back to ${figure(own)}</button></span>
-      <p role="status">${frame.error ? 'Too small.' : html`<b>${figure(frame.total, frame.exact)}</b> of ${figure(shown.budget)} tokens, ${figure(shown.budget - frame.total, frame.exact)} free; ${changed === 0 ? 'the same decisions as' : `${figure(changed)} decided differently from`} at ${figure(own)}.`}
+      <p role="status">${frame.error ? 'Too small.' : html`<b>${figure(frame.total, frame.exact)}</b> of ${figure(shown.budget)} tokens, ${spare(shown.budget - frame.total, frame.exact)}; ${changed === 0 ? 'the same decisions as' : `${figure(changed)} decided differently from`} at ${figure(own)}.`}
       ${exactHere ? ' Laid out, not interpolated.' : ` Laid out at ${figure(frame.budget)}, the nearest budget below ${figure(budget)} that this page holds.`}</p></div>
     <${Stage} record=${record} entry=${entry} frame=${shown} states=${states} scale=${high} chosen=${chosen} onChoose=${onChoose} />`;
 }
@@ -144,7 +144,7 @@ export function WhatIf({ record, entry, chosen, onChoose, onBudget = () => {} })
 export function Turns({ record, entry, chosen, onChoose }) {
   const [turn, setTurn] = useState(entry.frames.length - 1);
   const frame = entry.frames[turn];
-  const before = useMemo(() => (turn > 0 ? entry.track(turn - 1) : null), [entry, turn]);
+  const before = useMemo(() => (turn > 0 && isSession(entry) ? entry.track(turn - 1) : null), [entry, turn]);
   const states = useMemo(() => entry.track(turn), [entry, turn]);
   const scale = useMemo(() => Math.max(1, ...entry.frames.map((one) => (one.total ?? 0) + (one.usage?.output ?? 0))), [entry]);
   const percent = (tokens) => `${(100 * (tokens ?? 0)) / scale}%`;
@@ -158,11 +158,11 @@ export function Turns({ record, entry, chosen, onChoose }) {
       <span class="figures cost">${usage.cost ? `${usage.cost_exact ? '' : '~'}$${usage.cost}` : ''}</span>`;
   };
   const usage = frame.usage;
-  return html`<div class="control"><label for="turn">Turn <b>${turn + 1}</b> of ${entry.frames.length}</label>
+  return html`<div class="control"><label for="turn">${isSession(entry) ? 'Turn' : 'Version'} <b>${turn + 1}</b> of ${entry.frames.length}</label>
       <input id="turn" type="range" min="0" max=${entry.frames.length - 1} value=${turn} onInput=${(e) => setTurn(Number(e.target.value))} />
       <p role="status"><b><bdi>${frame.label}</bdi></b>: ${figure(frame.total, frame.exact)} tokens in${usage && usage.output !== null ? `, ${figure(usage.output)} out` : ''}${usage && usage.cost ? `, ${usage.cost_exact ? '' : '~'}$${usage.cost}` : ''}.${frame.note ? ` ${frame.note}.` : ''}</p></div>
-    <div class="turns"><${List} rows=${entry.frames.map((_, i) => i)} height=${40} label="Turns" chosen=${turn} onChoose=${setTurn} row=${row} keyOf=${(number) => number} />
-      <ul class="legend"><li><span class="swatch warm"></span>from the cache</li><li><span class="swatch new"></span>new</li><li><span class="swatch answer"></span>answer</li></ul></div>
+    <div class="turns"><${List} rows=${entry.frames.map((_, i) => i)} height=${40} label=${isSession(entry) ? 'Turns' : 'Versions'} chosen=${turn} onChoose=${setTurn} row=${row} keyOf=${(number) => number} />
+      ${isSession(entry) && html`<ul class="legend"><li><span class="swatch warm"></span>from the cache</li><li><span class="swatch new"></span>new</li><li><span class="swatch answer"></span>answer</li></ul>`}</div>
     <${Stage} record=${record} entry=${entry} frame=${frame} states=${states} before=${before} waterfall=${frame.budget !== null} chosen=${chosen} onChoose=${onChoose} />`;
 }
 
@@ -203,7 +203,7 @@ export function Compare({ record, sides }) {
 const TOKENS = 2000;
 
 export function Prompt({ record, entry }) {
-  const last = entry.frames.length - 1;
+  const last = mainFrame(entry);
   const frame = entry.frames[last];
   const prompt = useMemo(() => promptOf(record, entry, frame, entry.track(last)), [entry]);
   const [on, setOn] = useState(false);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
@@ -110,11 +111,50 @@ def test_what_is_left_out_comes_back_by_its_handle() -> None:
     assert masked
     originals = {message["content"] for message in messages if message["role"] == "tool"}
     for shown in masked:
-        handle = shown.rpartition("expand ")[2].rstrip("]")
+        (handle,) = handles_in(shown)
         assert fitted.expand(handle) in originals
         assert handle_of(fitted.expand(handle)).startswith(handle)
     with pytest.raises(UnknownHandle):
         fitted.expand("0" * 12)
+
+
+def handles_in(text: str) -> list[str]:
+    """Return the handles that the marks in a text name."""
+    return re.findall(r"left out; expand ([0-9a-f]+) ?(?:\.\.\.)?\]", text)
+
+
+@pytest.mark.parametrize("tokenizer", ["o200k_base", "utf8-bytes", "chars4"])
+@pytest.mark.parametrize("query", [None, "last"])
+def test_every_result_in_part_names_the_handle_that_returns_it(tokenizer: str, query: str | None) -> None:
+    messages = agent(12, words=500)
+    whole = tokenbox.fit(messages, None, tokenizer).total
+    cuts = 0
+    for percent in range(8, 100, 7):
+        try:
+            fitted = tokenbox.fit(messages, whole * percent // 100, tokenizer, query=query, handles=True)
+        except ContextCriticalOverflow:
+            continue
+        assert fitted.total <= whole * percent // 100
+        for number, item in fitted.shown.items():
+            before, after = fitted.inputs[number].text, item.text
+            if before != after:
+                assert [fitted.expand(handle) for handle in handles_in(after)] == [before]
+                cuts += after.startswith(before[:10])
+    assert cuts
+
+
+def test_a_result_is_not_cut_without_a_mark() -> None:
+    """With a counter of bytes, a small part of a result has no room for the line about the rest."""
+    messages = agent(1, words=400)
+    whole = tokenbox.fit(messages, None, "utf8-bytes").total
+    for budget in range(whole // 8, whole, 100):
+        for handles in (False, True):
+            try:
+                fitted = tokenbox.fit(messages, budget, "utf8-bytes", handles=handles)
+            except ContextCriticalOverflow:
+                continue
+            for number, item in fitted.shown.items():
+                assert item.text == fitted.inputs[number].text or "left out" in item.text
 
 
 def test_the_newest_results_are_masked_last() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,8 +19,11 @@ from tokenbox import ctx
 from tokenbox.content.block_kinds import FormatHint, Lang, Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DocumentBlock
 from tokenbox.inspect import NothingToInspect, PageEntry, entry_of, page
+from tokenbox.inspect.of_gateway import gateway_items
 from tokenbox.inspect.reading import InspectOptions, entries_in
+from tokenbox.proof.recorded import Texts
 
+ROLES = ("user", "assistant")
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
@@ -247,16 +252,70 @@ def test_a_proof_shows_what_it_proves(name: str) -> None:
 
 def test_a_proof_of_a_gateway_shows_what_left_and_why() -> None:
     entry = read(GOLDEN / "proof" / "gateway-made-to-fit.tar")
-    (frame,) = entry.frames
+    given, frame = entry.frames
     decisions = [state.decision for state in frame.changes]
-    assert decisions == ["kept", *["evicted"] * 16, "cut", "kept", "kept"][: len(decisions)]
-    assert entry.items[0].text == "Be brief."
+    assert decisions == ["beside", "kept", *["evicted"] * 16, "cut", "kept", "kept"]
+    assert entry.items[1].text == "Be brief."
     assert [step.action for step in frame.steps] == ["truncate", *["evict"] * 8]
+    assert frame.steps[0].why == "the setting truncate keeps at most 64 tokens of an old text"
     assert entry.verdict is not None
     assert entry.verdict.lines == (
         "Changed to make it fit: truncate (1,171 -> 1,108 tokens), then evict (1,108 -> 236 tokens).",
     )
     assert not any("does not contain" in note for note in entry.notes)
+    assert (given.total, frame.total) == (1_171, 236)
+    for one in entry.frames:  # the strip is true to scale
+        assert sum(state.size or 0 for state in one.changes) == one.total
+    assert all(state.size for state in frame.changes if state.decision in ("beside", "kept", "cut"))
+    (cut,) = [state for state in frame.changes if state.decision == "cut"]
+    assert cut.text != entry.items[cut.item].text
+    assert (cut.size or 0) < (entry.items[cut.item].base or 0)
+    evictions = [step for step in frame.steps if step.action == "evict"]
+    assert evictions[0].items == (2, 3)  # the first messages after the system message
+
+
+@pytest.mark.parametrize("name", ["gateway-admitted", "gateway-refused", "gateway-counted-by-a-server"])
+def test_a_request_that_a_gateway_left_as_it_was_has_sizes(name: str) -> None:
+    entry = read(GOLDEN / "proof" / f"{name}.tar")
+    (frame,) = entry.frames
+    sizes = [state.size for state in frame.changes]
+    assert all(size is not None for size in sizes)
+    assert frame.parts_exact is False
+    if name != "gateway-counted-by-a-server":  # its figure may be smaller than ours
+        assert sum(size or 0 for size in sizes) == frame.total
+
+
+@pytest.mark.parametrize("key", ["messages", "input"])
+def test_a_summary_that_a_gateway_added_is_shown_in_its_place(key: str) -> None:
+    given = [{"role": role, "content": f"{role} {n} " + "word " * 20} for n in range(3) for role in ROLES]
+    shorter = {**given[5], "content": "assistant 2"}
+    sent = [{"role": "system", "content": "In short: words."}, given[4], shorter]
+    bodies = [json.dumps({"model": "m", key: one}).encode() for one in (given, sent)]
+    texts = Texts(bodies)
+    digests = [hashlib.sha256(body).hexdigest() for body in bodies]
+    inputs: list[Any] = [
+        {"id": f"{key}[{n}]", "kind": m["role"], "digest": "00"} for n, m in enumerate(given)
+    ]
+    recorded: Any = SimpleNamespace(
+        inputs=[*inputs, {"id": "request", "kind": "request", "digest": digests[0]}],
+        texts=texts,
+        contents=SimpleNamespace(manifest=SimpleNamespace(emitted=digests[1])),
+        predicate={"tokenizer": {"name": "stub:/tokenize"}},
+    )
+    made = gateway_items(recorded, inputs, {0, 1, 2, 3}, {5}, (1_000, 500))
+    assert made is not None
+    assert made.sent is not None
+    words = [state.decision for state in made.sent]
+    assert words == ["beside", "added", *["evicted"] * 4, "kept", "cut"]
+    assert [made.items[i].text for i in (1, made.first)] == [sent[0]["content"], given[0]["content"]]
+    assert made.sent[-1].text == "assistant 2"
+    for states, total in ((made.given, 1_000), (made.sent, 500)):
+        assert sum(state.size or 0 for state in states) == total
+    # A bundle that contradicts itself is shown without what it contradicts.
+    assert gateway_items(recorded, inputs[:-1], set(), set(), (1, 1)) is None
+    forged = gateway_items(recorded, inputs, set(), set(), (1, 1))
+    assert forged is not None
+    assert forged.sent is None
 
 
 def test_a_proof_with_texts_is_laid_out_again_and_compared(tmp_path: Path) -> None:

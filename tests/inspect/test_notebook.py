@@ -6,20 +6,23 @@ import base64
 import json
 import pickle
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import tokenbox
 from tests.inspect.pages import laid_out
-from tests.inspect.test_entries import few, messages
+from tests.inspect.test_entries import GOLDEN, few, messages
 from tokenbox import ctx
 from tokenbox.content.block_kinds import FormatHint
 from tokenbox.content.blocks import DocumentBlock
 from tokenbox.errors import LayoutError
-from tokenbox.inspect import record_of, slider
+from tokenbox.inspect import page, picture, record_of, slider
 from tokenbox.inspect.of_layout import layout_entry
 from tokenbox.inspect.page import asset
+from tokenbox.inspect.reading import InspectOptions, entries_in
+from tokenbox.inspect.static import static
 from tokenbox.inspect.widget import SCRIPT
 
 if TYPE_CHECKING:
@@ -138,6 +141,25 @@ def test_a_conversation_that_cannot_be_counted_still_has_a_repr() -> None:
     found.user("hello")
     assert repr(found).startswith("<Conversation: 1 messages, not counted: ")
     assert Tags(found._repr_html_()).names == {"pre"}
+
+
+def test_the_page_without_scripts_shows_the_same_picture() -> None:
+    made = laid_out()
+    drawn = made._repr_html_()
+    assert drawn == picture(made) == static(layout_entry(made, "layout"))
+    assert drawn in page([layout_entry(made, "layout")])
+    refused = ctx.enforce("gpt-4o", few(), max_tokens_request=100, max_ctx=300, tokenizer="o200k_base")
+    assert f"{refused.tokens_in:,} of 200 tokens" in Tags(picture(refused)).text  # not what would fit
+
+
+def test_every_kind_of_file_has_a_picture() -> None:
+    files = [*Path(__file__).with_name("samples").iterdir(), *(GOLDEN / "proof").glob("*.tar")]
+    for file in files:
+        for entry in entries_in(str(file), file.read_bytes(), InspectOptions()):
+            tags = Tags(static(entry))
+            assert tags.open == []
+            total = entry.frames[-1].total
+            assert total is None or f"{total:,}" in tags.text
 
 
 # The slider.

@@ -182,19 +182,9 @@ class BlockLayout:
 
     def _repr_html_(self) -> str:
         """Return a small picture for notebooks."""
-        from tokenbox.render.html import FigureRow, figure  # noqa: PLC0415  # loaded only for a picture
+        from tokenbox.render.html import picture_of  # noqa: PLC0415  # loaded only for a picture
 
-        rows = [
-            FigureRow(one.description or one.type, one.form.value, one.base_size, one.size, one.why)
-            for one in self.blocks
-        ]
-        return figure(
-            f"Blocks · {self.mode} · {self.tokenizer.name}",
-            rows,
-            total=self.total,
-            budget=self.budget,
-            exact=self.tokenizer.exact,
-        )
+        return picture_of(self)
 
     def _digested(self) -> dict[str, object]:
         return {

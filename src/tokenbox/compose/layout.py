@@ -249,20 +249,9 @@ class Layout:
 
     def _repr_html_(self) -> str:
         """Return a small picture for notebooks."""
-        from tokenbox.render.html import FigureRow, figure  # noqa: PLC0415  # as above
+        from tokenbox.render.html import picture_of  # noqa: PLC0415  # loaded only for a picture
 
-        rows = [
-            FigureRow(one.id, one.decision.value, one.base_size, one.size, tuple(s.why for s in one.steps))
-            for one in self.sections
-        ]
-        return figure(
-            f"Layout · {self.tokenizer.name}",
-            rows,
-            total=self.total,
-            budget=self.budget,
-            exact=self.tokenizer.exact,
-            notes=[warned.message for warned in self.warnings],
-        )
+        return picture_of(self)
 
     def _digested(self) -> dict[str, object]:
         return {

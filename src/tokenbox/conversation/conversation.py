@@ -393,32 +393,13 @@ class Conversation:
         return in_words("Conversation", count.total, self.token_budget, by, names, exact=count.exact)
 
     def _repr_html_(self) -> str:
-        """Return a small chart for notebooks, or the ``repr`` if counting fails."""
-        from tokenbox.render.html import FigureRow, figure  # noqa: PLC0415  # only for display
+        """Return a small picture for notebooks, or the ``repr`` if counting fails."""
+        from tokenbox.render.html import picture_of  # noqa: PLC0415  # only for display
 
         try:
-            found = self.items()
+            return picture_of(self)
         except TokenboxError:
             return f"<pre>{escape(repr(self))}</pre>"
-        rows = [
-            FigureRow(
-                item.name if item.number is None else f"{item.number + 1} {item.name}",
-                "pinned" if item.pinned else "beside" if item.name == BESIDE else "kept",
-                None,
-                item.tokens,
-            )
-            for item in found
-        ]
-        status = self.status
-        left = f"{status.evicted_messages:,} messages have left so far." if status.evicted_messages else ""
-        return figure(
-            f"Conversation · {self.identity.name}",
-            rows,
-            total=status.tokens,
-            budget=self.token_budget,
-            exact=status.exact,
-            notes=[left] if left else [],
-        )
 
     def _evict(self, bounds: WindowLimits, evicted: dict[int, tuple[Any, Item]]) -> list[WindowStep]:
         """Enforce the limits once and add the evicted items to ``evicted``."""

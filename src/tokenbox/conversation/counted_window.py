@@ -213,12 +213,13 @@ class CountedWindow:
         item, size = self.given[number].item, self.window.size(number)
         texts = cuttable_texts(item)
         pieces = [pieces_of(text) for text in texts or [message.counted_text for message in item.messages]]
+        handles = tuple(map(self._handle, texts))
         overhead = None
         if texts and size > LEAST_CUT:
             with suppress(InvalidMessage):  # it cannot be shown in part
-                overhead = self._written(number, [""] * len(texts))[1]
+                overhead = self._written(number, handles)[1]
         flat = list(chain.from_iterable(pieces))
-        return ItemText(flat, size, overhead, ends=tuple(accumulate(map(len, pieces))))
+        return ItemText(flat, size, overhead, tuple(accumulate(map(len, pieces))), handles)
 
     def _changed(
         self, parts: Sequence[Sequence[int]], texts: Sequence[Sequence[ItemText]], stay: Container[int]
@@ -360,8 +361,13 @@ class CountedWindow:
     def _mark(self, call: str | None, text: str) -> str:
         about = "" if self.tokenizer.identity.exact else "~"
         name = self._names.get(call, call) or "a tool"
-        handle = f"; expand {handle_of(text)[:HANDLE]}" if self.handles else ""
-        return f"[result of {name}, {about}{self.tokenizer.count(text):,} tokens, left out{handle}]"
+        handle = self._handle(text)
+        back = f"; expand {handle}" if handle else ""
+        return f"[result of {name}, {about}{self.tokenizer.count(text):,} tokens, left out{back}]"
+
+    def _handle(self, text: str) -> str:
+        """Return the handle that a mark shows; empty if marks have none."""
+        return handle_of(text)[:HANDLE] if self.handles else ""
 
     def _cut(self, number: int, at_most: int) -> tuple[ShownItem, int] | None:
         texts = result_texts(self.given[number].item)
@@ -371,7 +377,10 @@ class CountedWindow:
             cap = common_cap(sorted(sizes), room)
             if cap <= 0:
                 return None
-            form = self._written(number, [ends_tokens(text, cap, self.tokenizer) for text in texts])
+            ends = [ends_tokens(text, cap, self.tokenizer, self._handle(text)) for text in texts]
+            if any(text != end and text.startswith(end) for text, end in zip(texts, ends, strict=True)):
+                return None  # there is no room for the line that says what is missing
+            form = self._written(number, ends)
             if form[1] <= at_most:
                 return form
             room -= form[1] - at_most

@@ -15,7 +15,7 @@ from tokenbox.content.weight import weight_text
 from tokenbox.engine.window import WindowAction
 from tokenbox.errors import TokenboxError
 from tokenbox.integers import whole
-from tokenbox.render.html import FigureRow, figure, in_words
+from tokenbox.render.html import in_words, picture_of
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count
@@ -186,19 +186,8 @@ class Fitted(Generic[T]):
         return in_words("Fitted", self.total, self.budget, self.tokenizer.name, decisions, exact=self.exact)
 
     def _repr_html_(self) -> str:
-        """Return a small chart for notebooks."""
-        rows = [
-            FigureRow(one.opening or "(no text)", one.decision.value, one.base_size, one.size)
-            for one in self.exchanges
-        ]
-        return figure(
-            f"Conversation · {self.tokenizer.name}",
-            rows,
-            total=self.total,
-            budget=self.budget,
-            exact=self.exact,
-            notes=map(sentence, self.steps[:_STEPS_SHOWN]),
-        )
+        """Return a small picture for notebooks."""
+        return picture_of(self)
 
     def _result(self, exchange: Exchange) -> ExchangeResult:
         left = tuple(number for number in exchange.numbers if number in self.gone)

@@ -78,13 +78,15 @@ class ItemText:
     """The text of an item of ``size`` tokens, in pieces. Short texts are shown in full or not at all.
 
     ``overhead``: the item's tokens without its text; None: it cannot be shown in part. ``ends``: the end of
-    the pieces of each of its texts, if it has several.
+    the pieces of each of its texts, if it has several. ``handles``: of each of its texts, for the first mark
+    in it; part of ``overhead``.
     """
 
     pieces: list[str]
     size: int
     overhead: int | None = None
     ends: tuple[int, ...] = ()
+    handles: tuple[str, ...] = ()
     chosen: list[int] = field(default_factory=list)
     whole: bool = False
     _sizes: list[int] = field(default_factory=list)
@@ -135,9 +137,10 @@ class ItemText:
             return None
         present, start = set(kept), 0
         found: list[tuple[str, bool]] = []
-        for end in self.ends or (len(self.pieces),):
+        for number, end in enumerate(self.ends or (len(self.pieces),)):
             places = [piece - start for piece in range(start, end) if piece in present]
-            found.append((_joined(self.pieces[start:end], places), bool(places)))
+            handle = self.handles[number] if self.handles else ""
+            found.append((_joined(self.pieces[start:end], places, handle), bool(places)))
             start = end
         return found
 
@@ -158,14 +161,15 @@ class ItemText:
         return min(MARK, self._sizes[after] - self._sizes[before + 1])
 
 
-def _joined(pieces: Sequence[str], kept: Sequence[int]) -> str:
-    """Join the kept pieces, with a mark for each run of omitted ones."""
+def _joined(pieces: Sequence[str], kept: Sequence[int], handle: str) -> str:
+    """Join the kept pieces, with a mark for each run of omitted ones. The first mark has the handle."""
     out, before = [], 0
     for at in (*kept, len(pieces)):
         if at > before:
             gap = "".join(pieces[before:at])
             end = "\n" if gap.endswith(("\n", "\r")) else " " if at < len(pieces) else ""
-            out.append(omission(len(split_lines(gap)), "line") + end)
+            out.append(omission(len(split_lines(gap)), "line", handle=handle) + end)
+            handle = ""
         out += pieces[at : at + 1]
         before = at + 1
     return "".join(out)

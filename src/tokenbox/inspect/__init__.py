@@ -3,6 +3,7 @@
 from tokenbox.inspect.entries import entry_of
 from tokenbox.inspect.page import page
 from tokenbox.inspect.record import SCHEMA, NothingToInspect, PageEntry, PageTooLarge, record_of
+from tokenbox.inspect.static import picture
 from tokenbox.inspect.widget import slider
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "PageTooLarge",
     "entry_of",
     "page",
+    "picture",
     "record_of",
     "slider",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.compose.blocks import BlockLayout
@@ -18,21 +19,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-def entry_of(value: object, title: str | None = None) -> PageEntry:
+def entry_of(value: object, title: str | None = None, *, small: bool = False) -> PageEntry:
     """Return the entry of a layout, blocks, pack, plan, decision, fitted messages or conversation.
 
-    ``title``: its heading; the default is the name of its kind. Raises :class:`NothingToInspect` for another
-    value, and ``PageTooLarge``.
+    ``title``: its heading; the default is the name of its kind. ``small``: without other budgets, token
+    boundaries and the texts of forms, which take time. Raises :class:`NothingToInspect` for another value,
+    and ``PageTooLarge``.
     """
     from tokenbox.folder import PackedFolder  # noqa: PLC0415  # slow to import
 
     if isinstance(value, PageEntry):
         return value
     table: Sequence[tuple[type, Callable[[Any, str], PageEntry], str]] = (
-        (Layout, layout_entry, "layout"),
+        (Layout, partial(layout_entry, small=small), "layout"),
         (BlockLayout, blocks_entry, "blocks"),
         (PackedFolder, pack_entry, "pack"),
-        (PackPlan, plan_entry, "plan"),
+        (PackPlan, partial(plan_entry, small=small), "plan"),
         (Enforcement, enforcement_entry, "decision"),
         (Fitted, fitted_entry, "conversation"),
         (Conversation, conversation_entry, "conversation"),

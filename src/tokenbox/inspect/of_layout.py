@@ -29,10 +29,14 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 
-def layout_entry(layout: Layout, title: str, *, stops: int | None = None) -> PageEntry:
-    """Return the entry of a layout. ``stops``: the number of other budgets, which need its tokenizer."""
+def layout_entry(layout: Layout, title: str, *, stops: int | None = None, small: bool = False) -> PageEntry:
+    """Return the entry of a layout.
+
+    ``stops``: the number of other budgets, which need its tokenizer. ``small``: without other budgets, token
+    boundaries and the texts of forms, which take time.
+    """
     check_items(len(layout.inputs))
-    counter = layout.counter
+    counter = None if small else layout.counter
     items = tuple(
         section_item(section, base, counter)
         for section, base in zip(layout.inputs, layout.base_sizes, strict=True)

@@ -32,11 +32,14 @@ if TYPE_CHECKING:
     from tokenbox.policy.strategies import ChosenLayout
 
 
-def plan_entry(plan: PackPlan, title: str) -> PageEntry:
-    """Return the entry of a plan: the layout of its strategy, with the limits behind its budget."""
+def plan_entry(plan: PackPlan, title: str, *, small: bool = False) -> PageEntry:
+    """Return the entry of a plan: the layout of its strategy, with the limits behind its budget.
+
+    ``small``: as in :func:`~tokenbox.inspect.of_layout.layout_entry`.
+    """
     made = plan.layout
     if isinstance(made, Layout):
-        entry = layout_entry(made, title)
+        entry = layout_entry(made, title, small=small)
     elif isinstance(made, BlockLayout):
         entry = blocks_entry(made, title)
     elif isinstance(made, Fitted):

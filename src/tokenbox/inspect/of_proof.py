@@ -6,14 +6,14 @@ The bundle has been verified. Only pure functions that are known here are called
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox import api
 from tokenbox.content.message import Message
 from tokenbox.errors import TokenboxError
 from tokenbox.inspect.of_blocks import blocks_entry
+from tokenbox.inspect.of_gateway import BODY, gateway_items
 from tokenbox.inspect.of_layout import layout_entry
 from tokenbox.inspect.of_messages import opening, text_of
 from tokenbox.inspect.record import (
@@ -94,29 +94,46 @@ def _repeated(recorded: Recorded, title: str) -> PageEntry | None:
 
 def _records(recorded: Recorded, title: str) -> PageEntry:
     predicate = recorded.predicate
-    inputs = [record for record in recorded.inputs if record["kind"] != _BODY]
+    inputs = [record for record in recorded.inputs if record["kind"] != BODY]
     check_items(len(inputs))
-    body = _body(recorded)
-    items = tuple(_item(record, recorded.texts, body) for record in inputs)
-    known = {str(record["id"]): i for i, record in enumerate(inputs)}
     figures = cast("Record", predicate["figures"])
     decided = [record for record in recorded.contents.decisions if "action" not in record]
     outcome = cast("Record", predicate["outcome"])
     refused = outcome["status"] != EvidenceStatus.OK.value
-    total = figures.get("total", figures.get("tokens_in"))
+    total = _tokens(figures.get("total", figures.get("tokens_in")))
     identity = cast("Record", predicate["tokenizer"])
     exact = figures.get("exact", identity["exact"]) is True
+    done = _done(decided)
+    before = _tokens(done[0].get("before")) if done else total
+    evicted, cut = _numbers(done, "evicted"), _numbers(done, "messages", "shortened")
+    parts = gateway_items(recorded, inputs, evicted, cut, (before, total))
+    if parts is None:
+        items = tuple(_item(record, recorded.texts) for record in inputs)
+        first = 0
+    else:
+        items, first = parts.items, parts.first
+    known = {str(record["id"]): i for i, record in enumerate(inputs, first)}
+    places = list(known.values())
     frame = PageFrame(
         "",
         _tokens(recorded.figure("tokens")),
-        _tokens(total),
+        total,
         exact,
-        tuple(_states(items, decided, known, refused=refused)),
+        tuple(_states(items, decided, known, refused=refused))
+        if parts is None
+        else parts.sent or parts.given,
         _tokens(figures.get("fixed_load")),
-        tuple(_steps([*recorded.contents.decisions, *_inner(recorded.contents.decisions)], known)),
+        tuple(_steps([*recorded.contents.decisions, *_inner(recorded.contents.decisions)], known, places)),
         prompt=recorded.texts.text(recorded.contents.manifest.emitted),
+        parts_exact=None if parts is None else False,
     )
-    missing = any(item.text is None for item in items)
+    frames: tuple[PageFrame, ...] = (frame,)
+    if parts is not None and parts.sent is not None:
+        given = replace(
+            frame, label="as it was given", total=before, changes=parts.given, steps=(), prompt=parts.body
+        )
+        frames = (given, replace(frame, label="as it was sent"))
+    missing = any(item.text is None for item in items if item.kind != "beside")
     notes = (
         "The bundle does not contain all texts: make bundles with --proof-texts, or give the files again.",
     )
@@ -124,7 +141,7 @@ def _records(recorded: Recorded, title: str) -> PageEntry:
         title,
         "proof",
         items,
-        (frame,),
+        frames,
         facts=(("Tokenizer", f"{identity['name']} ({'exact' if identity['exact'] else 'estimate'})"),),
         notes=notes if missing else (),
         separator="\n\n",
@@ -157,35 +174,6 @@ def _verdict(outcome: Record, decisions: Sequence[Record]) -> PageVerdict | None
     )
 
 
-# A gateway's bundle has the body of the request, and its items by their positions: messages[3].
-_BODY: Final = "request"
-_PLACE: Final = re.compile(r"(\w+)\[(\d+)\]")
-
-
-def _body(recorded: Recorded) -> Mapping[str, Any]:
-    """Return the body of a gateway's request; empty for another bundle, or without its text."""
-    digest = next((record["digest"] for record in recorded.inputs if record["kind"] == _BODY), None)
-    try:
-        body = json.loads(recorded.texts.text(digest) or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return body if isinstance(body, dict) else {}
-
-
-def _in_body(name: str, body: Mapping[str, Any]) -> str | None:
-    """Return the text of an item of the body by its name, such as ``messages[3]``."""
-    place = _PLACE.fullmatch(name)
-    items = None if place is None else body.get(place[1])
-    if place is None or items is None:
-        return None
-    items = items if isinstance(items, list) else [items]
-    item = items[int(place[2])] if int(place[2]) < len(items) else None
-    content = item.get("content") if isinstance(item, dict) else item
-    if isinstance(content, str):
-        return content
-    return None if item is None else json.dumps(item, ensure_ascii=False)
-
-
 def _changes(done: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the changes with which a gateway made a request fit, in order."""
     steps = done.get("steps") if done.get("action") == "several" else [done]
@@ -203,10 +191,16 @@ def _done(decisions: Sequence[Record]) -> list[Mapping[str, Any]]:
     return [change for one in done for change in _changes(cast("Mapping[str, Any]", one))]
 
 
-def _item(record: Record, texts: Texts, body: Mapping[str, Any]) -> PageItem:
+def _numbers(done: Sequence[Mapping[str, Any]], *names: str) -> set[int]:
+    """Return the numbers of messages under these names in the changes."""
+    lists = [change.get(name) for change in done for name in names]
+    return {number for one in lists if isinstance(one, list) for number in one if type(number) is int}
+
+
+def _item(record: Record, texts: Texts) -> PageItem:
     fields = cast("Record", record["fields"])
     name = str(record["id"])
-    text = _in_body(name, body) if body else texts.text(fields.get("content", record["digest"]))
+    text = texts.text(fields.get("content", record["digest"]))
     if record["kind"] == "message" and text is not None:
         text = _message_text(text)
         name = f"{name} {opening(text)}"
@@ -245,11 +239,9 @@ def _states(
         if isinstance(exchange.get("messages"), list)
         for number in cast("list[int]", exchange["messages"])
     }
-    for change in _done(decided):
-        for name, key in (("evicted", "evicted"), ("messages", "shortened")):
-            for number in change.get(name) or ():
-                if type(number) is int and (key == "evicted" or number not in places):
-                    places[number] = {key: [number]}
+    done = _done(decided)
+    places |= {number: {"shortened": [number]} for number in _numbers(done, "messages", "shortened")}
+    places |= {number: {"evicted": [number]} for number in _numbers(done, "evicted")}
     for i, item in enumerate(items):
         one = found.get(i)
         if one is None and i in places:
@@ -276,19 +268,30 @@ def _inner(decisions: Sequence[Record]) -> list[Record]:
     return found
 
 
-def _steps(decisions: Sequence[Record], known: Mapping[str, int]) -> Iterator[PageStep]:
+def _steps(
+    decisions: Sequence[Record], known: Mapping[str, int], places: Sequence[int]
+) -> Iterator[PageStep]:
+    """Yield the steps. ``places``: the positions of the numbered messages on the page."""
     for record in decisions:
         if "action" not in record:
             continue
         numbers = record.get("messages")
         if isinstance(numbers, list):
-            items = tuple(number for number in numbers if isinstance(number, int) and number < len(known))
+            items = tuple(places[number] for number in numbers if number in range(len(places)))
         else:
             items = tuple(known[name] for name in (str(record.get("id")),) if name in known)
         before, after = _tokens(record.get("before")), _tokens(record.get("after"))
         if items and before is not None and after is not None:
             whole = isinstance(numbers, list)
-            yield PageStep(items, str(record["action"]), str(record.get("why")), before, after, whole=whole)
+            yield PageStep(items, str(record["action"]), _why(record), before, after, whole=whole)
+
+
+def _why(record: Record) -> str:
+    """Return the reason of a step; of a gateway's ``truncate``, its setting."""
+    at_most = _tokens(record.get("at_most"))
+    if record.get("why") is None and at_most is not None:
+        return f"the setting truncate keeps at most {at_most:,} tokens of an old text"
+    return str(record.get("why") or "no reason is recorded")
 
 
 def _limits(budget: Mapping[str, Record]) -> tuple[tuple[str, int], ...]:

@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.inspect.record import record_of, safe_json
+from tokenbox.inspect.static import static
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,8 +35,8 @@ _PAGE = """<!doctype html>
 <style>{style}</style>
 </head>
 <body>
-<main id="app"><noscript><p>This page needs JavaScript to draw. The same record as text: \
-<code>tokenbox layout DOC --explain</code>.</p></noscript></main>
+<main id="app"><noscript><p>Without JavaScript, this page shows only the last request of each file.</p>
+{static}</noscript></main>
 <script type="application/json" id="record">{data}</script>
 <script>{script}</script>
 </body>
@@ -51,6 +52,7 @@ def page(entries: Sequence[PageEntry], title: str | None = None) -> str:
         policy=policy(script, style),
         title=_plain(f"{shown} - tokenbox" if shown else "tokenbox"),
         style=style,
+        static="\n".join(map(static, entries)),
         data=safe_json(record_of(entries)),
         script=script,
     )

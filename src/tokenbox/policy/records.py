@@ -11,7 +11,7 @@ from tokenbox.content.weight import weight_text
 from tokenbox.conversation.record import Fitted
 from tokenbox.policy.errors import PolicyError
 from tokenbox.policy.guard import Basis, Binding, in_window
-from tokenbox.render.html import FigureRow, figure, in_words
+from tokenbox.render.html import in_words, picture_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,21 +177,8 @@ class PackPlan:
         return in_words("PackPlan", self.total, self.budget, by, decisions, exact=self.exact)
 
     def _repr_html_(self) -> str:
-        """Return a figure for notebooks."""
-        chunks = sorted((*self.packed, *self.dropped), key=lambda chunk: chunk.index)
-        rows = [
-            FigureRow(chunk.id, chunk.decision.value, chunk.base_size, chunk.size, chunk.why)
-            for chunk in chunks
-        ]
-        about = "" if self.exact else "~"
-        return figure(
-            f"Plan · {self.strategy} · {self.model or self.tokenizer.name}",
-            rows,
-            total=self.total,
-            budget=self.budget,
-            exact=self.exact,
-            notes=[op.say(about) for op in self.summary_ops],
-        )
+        """Return a small picture for notebooks."""
+        return picture_of(self)
 
     def to_dict(self) -> dict[str, object]:
         return {
@@ -401,15 +388,8 @@ class Enforcement:
         return f"<Enforcement: {'may be sent' if self.ok else 'refused'}; {self.why.say}>"
 
     def _repr_html_(self) -> str:
-        """Return a figure for notebooks."""
-        return figure(
-            f"{'May be sent' if self.ok else 'Refused'} · {self.model or self.tokenizer.name}",
-            [FigureRow("the input", "kept" if self.ok else "refused", None, self.tokens_in, (self.why.say,))],
-            total=self.tokens_in,
-            budget=self.limits.input_limit,
-            exact=self.exact,
-            notes=[remedy.say for remedy in self.plan],
-        )
+        """Return a small picture for notebooks."""
+        return picture_of(self)
 
     def to_dict(self) -> dict[str, object]:
         return {

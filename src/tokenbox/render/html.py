@@ -1,13 +1,14 @@
-"""A small HTML picture of a result, for notebooks: a bar of the emitted parts, and a row for each part.
+"""A small HTML picture of a result: a bar of the emitted parts, and a row for each part.
 
-All styles are inline, with colours for light and dark backgrounds, so a saved notebook shows it offline and
-without scripts.
+Notebooks show it, and the inspector's page without scripts. All styles are inline, with colours for light and
+dark backgrounds, so a saved notebook shows it offline.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tokenbox.render.lines import UNICODE, printable
@@ -40,12 +41,12 @@ _FAINT: Final = "color:#808080"
 
 
 class FigureRow(NamedTuple):
-    """One part: its name, the decision, its tokens before and after, and the reasons."""
+    """One part: its name, the decision, its tokens before and after (None is unknown), and the reasons."""
 
     name: str
     decision: str
     base: int | None
-    size: int
+    size: int | None
     why: tuple[str, ...] = ()
 
 
@@ -60,15 +61,15 @@ def figure(
 ) -> str:
     """Return the picture as HTML. ``notes``: lines below it. Estimated counts have the prefix ``~``."""
     about = "" if exact else "~"
-    scale = max(budget or 0, total or 0, sum(part.size for part in parts), 1)
+    scale = max(budget or 0, total or 0, sum(part.size or 0 for part in parts), 1)
     used = "" if total is None else f"{about}{total:,}{'' if budget is None else f' of {budget:,}'} tokens"
     free = "" if total is None or budget is None else _free(budget - total, about)
     lines = [
         '<div style="font:13px/1.5 system-ui,sans-serif;max-width:56em">',
-        f"<div><b>{escape(head)}</b> {used}{free}</div>",
+        f"<div><b>{_plain(head)}</b> {used}{free}</div>",
         _strip(parts, scale),
         f'<div style="{_FAINT}">{escape(tally(part.decision for part in parts))}</div>',
-        *(f"<div>{escape(note)}</div>" for note in notes),
+        *(f"<div>{_plain(note)}</div>" for note in notes),
     ]
     if parts:
         rows = "".join(_row(part, about) for part in parts[:MOST_ROWS])
@@ -85,6 +86,14 @@ def figure(
             f"<tbody>{rows}{rest}</tbody></table></details>"
         )
     return "".join([*lines, "</div>"])
+
+
+def picture_of(result: object) -> str:
+    """Return the picture of a result for notebooks, from the same record as the inspector's page.
+
+    The inspector is imported by its name: it shows results of every layer, so none of them may import it.
+    """
+    return str(import_module("tokenbox.inspect").picture(result))
 
 
 def tally(decisions: Iterable[str]) -> str:
@@ -111,35 +120,44 @@ def _free(tokens: int, about: str) -> str:
 
 
 def _strip(parts: Sequence[FigureRow], scale: int) -> str:
-    """Return a bar of all parts, true to scale. Adjacent parts too small to see are merged."""
-    segments: list[tuple[str, int, str]] = []
+    """Return a bar of all parts, true to scale. Adjacent parts too small to see are merged.
+
+    It is SVG, whose attributes a content security policy does not take for styles.
+    """
+    segments: list[tuple[str, int, int, str]] = []
+    start = 0
     for part in parts:
-        if not part.size:
+        size = part.size or 0
+        if not size:
             continue
         colour = _COLOURS.get(part.decision, _PLAIN)
-        if segments and part.size * _MOST_SEGMENTS < scale and segments[-1][1] * _MOST_SEGMENTS < scale:
-            segments[-1] = (segments[-1][0], segments[-1][1] + part.size, "more parts")
+        if segments and size * _MOST_SEGMENTS < scale and segments[-1][2] * _MOST_SEGMENTS < scale:
+            colour, before, width, _ = segments[-1]
+            segments[-1] = (colour, before, width + size, "more parts")
         else:
-            segments.append((colour, part.size, part.name))
+            segments.append((colour, start, size, part.name))
+        start += size
     bars = "".join(
-        f'<span title="{_plain(name)}: {size:,}" style="display:block;height:100%;background:{colour};'
-        f'width:{size * 10_000 // scale / 100}%;box-shadow:inset -1px 0 0 #fff6"></span>'
-        for colour, size, name in segments
+        f'<rect x="{begin * 100_000 // scale / 100}" width="{size * 100_000 // scale / 100}" height="22" '
+        f'fill="{colour}" stroke="#fff6" vector-effect="non-scaling-stroke">'
+        f"<title>{_plain(name)}: {size:,}</title></rect>"
+        for colour, begin, size, name in segments
     )
     return (
-        '<div style="display:flex;height:22px;margin:4px 0;border-radius:3px;overflow:hidden;'
-        f'background:#80808026;box-shadow:inset 0 0 0 1px #80808040">{bars}</div>'
+        '<svg viewBox="0 0 1000 22" preserveAspectRatio="none" width="100%" height="22" role="img" '
+        f'aria-label="the parts, to scale"><rect width="1000" height="22" fill="#80808040"/>{bars}</svg>'
     )
 
 
 def _row(part: FigureRow, about: str) -> str:
     cell = 'style="text-align:left;padding:1px 14px 1px 0;vertical-align:top;{}"'
-    base = "" if part.base is None or part.base == part.size else f"{about}{part.base:,} → "
-    colour = _COLOURS.get(part.decision, _DROPPED if not part.size else _PLAIN)
+    base = "" if part.base in (None, part.size) else f"{about if part.base else ''}{part.base:,} → "
+    size = "?" if part.size is None else f"{about if part.size else ''}{part.size:,}"
+    colour = _COLOURS.get(part.decision, _DROPPED if part.size == 0 else _PLAIN)
     why = "<br>".join(_plain(sentence) for sentence in part.why)
     return (
         f"<tr><td {cell.format('')}><bdi>{_plain(part.name)}</bdi></td>"
-        f"<td {cell.format('white-space:nowrap')}>{base}{about}{part.size:,}</td>"
+        f"<td {cell.format('white-space:nowrap')}>{base}{size}</td>"
         f"<td {cell.format(f'border-left:3px solid {colour};padding-left:6px')}>{_plain(part.decision)}</td>"
         f"<td {cell.format(_FAINT)}>{why}</td></tr>"
     )

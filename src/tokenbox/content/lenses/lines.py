@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _COUNTED = re.compile(r" \[x([0-9]{1,3}(?:,[0-9]{3}){0,5})\]$")
-_LEFT_OUT = re.compile(r"\[\.\.\. ([0-9]{1,15}) lines? left out \.\.\.\](?:\r\n|\n|\r)?")
+_LEFT_OUT = re.compile(
+    r"\[\.\.\. ([0-9]{1,15}) lines? left out(?:; expand [0-9a-f]+)? \.\.\.\](?:\r\n|\n|\r)?"
+)
 
 
 def split_lines(text: str) -> list[str]:
@@ -62,9 +64,13 @@ def ends_lines(text: str, count: int) -> str:
     return "".join([*lines[:first], marker, *lines[len(lines) - last :]])
 
 
-def omission(count: int, unit: str, *, about: bool = False) -> str:
-    """Return the note that replaces ``count`` lines, tokens or other units."""
-    return f"[... {'~' if about else ''}{count} {unit}{'' if count == 1 else 's'} left out ...]"
+def omission(count: int, unit: str, *, about: bool = False, handle: str = "") -> str:
+    """Return the note that replaces ``count`` lines, tokens or other units.
+
+    ``handle``: returns the omitted text from ``expand``.
+    """
+    back = f"; expand {handle}" if handle else ""
+    return f"[... {'~' if about else ''}{count} {unit}{'' if count == 1 else 's'} left out{back} ...]"
 
 
 def split_count(line: str) -> tuple[str, int]:
@@ -140,21 +146,22 @@ def cut_tokens(text: str, count: int, tokenizer: Tokenizer, keep: str) -> str:
     return truncate(_SURROGATE.sub("\ufffd", text), count, tokenizer, keep)
 
 
-def ends_tokens(text: str, count: int, tokenizer: Tokenizer) -> str:
+def ends_tokens(text: str, count: int, tokenizer: Tokenizer, handle: str = "") -> str:
     """Return the start and the end of the text, with a line between them that counts the removed tokens.
 
     The result has at most ``count`` tokens with that line. If the line does not fit, only the start is kept.
+    ``handle``: named in the line.
     """
     text = _SURROGATE.sub("\ufffd", text)
     whole = tokenizer.count(text)
     if whole <= count:
         return text
-    room = count - tokenizer.count(f"\n{_missing(whole, tokenizer)}\n")
+    room = count - tokenizer.count(f"\n{_missing(whole, tokenizer, handle)}\n")
     while room > 0:
         first = cut_tokens(text, room - room // 2, tokenizer, "head")
         last = cut_tokens(text[len(first) :], room // 2, tokenizer, "tail")
         missing = whole - tokenizer.count(first) - tokenizer.count(last)
-        result = f"{first}\n{_missing(missing, tokenizer)}\n{last}"
+        result = f"{first}\n{_missing(missing, tokenizer, handle)}\n{last}"
         over = tokenizer.count(result) - count
         if over <= 0:
             return result
@@ -162,8 +169,8 @@ def ends_tokens(text: str, count: int, tokenizer: Tokenizer) -> str:
     return cut_tokens(text, count, tokenizer, "head")
 
 
-def _missing(count: int, tokenizer: Tokenizer) -> str:
-    return omission(max(0, count), "token", about=not tokenizer.identity.exact)
+def _missing(count: int, tokenizer: Tokenizer, handle: str) -> str:
+    return omission(max(0, count), "token", about=not tokenizer.identity.exact, handle=handle)
 
 
 def _cut(keep: str) -> Callable[[str, int, Tokenizer], str]:
