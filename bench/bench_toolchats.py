@@ -107,8 +107,8 @@ def table(results: dict[str, Any]) -> str:
 library cuts them to the budget; {MODEL}'s published rules count the request. *Parted*: calls without results,
 or results without calls. *No question*: the last question is gone. *Nothing*: an error, or an empty list.
 *Share*: of the budget, where more is there; over 1 is over the budget. headroom-ai compresses results and
-drops nothing for a limit; langmem replaces old messages by a summary, here of a stub. Target: no faults, {MEAN_SHARE} on
-average and {LEAST_SHARE} at least.
+drops nothing for a limit; langmem replaces old messages by a summary, here of a stub. Target: no faults,
+{MEAN_SHARE} on average and {LEAST_SHARE} at least.
 
 | budget | library | over | parted | no question | nothing | share, mean | share, least | |
 |---|---|---|---|---|---|---|---|---|

@@ -10,7 +10,15 @@ from tokenbox.compose.remembered import COUNTS
 from tokenbox.errors import TokenboxError
 from tokenbox.inspect.of_layout import tokenizer_facts
 from tokenbox.inspect.of_messages import opening
-from tokenbox.inspect.record import PageEntry, PageFrame, PageItem, PageState, PageUsage, check_items
+from tokenbox.inspect.record import (
+    NothingToInspect,
+    PageEntry,
+    PageFrame,
+    PageItem,
+    PageState,
+    PageUsage,
+    check_items,
+)
 from tokenbox.ledger.cost import cost_of
 from tokenbox.ledger.money import money_text
 from tokenbox.models import resolve_figures
@@ -35,9 +43,12 @@ def transcript_entry(
 
     The total of a request is the server's own figure if the log has it, else that of ``tokenbox.count`` if
     the log has the whole request. The sizes of its parts are estimates for ``model``, the model of the log,
-    or ``tokenizer``. What the server counted beyond the parts is one separate item.
+    or ``tokenizer``. What the server counted beyond the parts is one separate item. Raises
+    :class:`NothingToInspect` for a session without requests.
     """
     requests = transcript.requests
+    if not requests:
+        raise NothingToInspect(f"{title} contains no request that was sent.", file=title)
     logged = [item for request in requests for item in request.added]
     check_items(len(logged) + 1)
     models = list(dict.fromkeys(request.model for request in requests if request.model))
