@@ -73,7 +73,7 @@ def load(name: str, group: str, failed: Callable[[str], TokenboxError]) -> objec
         from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, for a name that is not built in
 
         return next((point.load() for point in entry_points(group=group, name=name)), None)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise failed(
             f"{name} cannot be imported: {type(error).__name__}: {error}. Is its folder on PYTHONPATH?"
         ) from error

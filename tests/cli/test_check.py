@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -107,3 +108,33 @@ def test_no_checks_and_no_files(tokenbox: CommandLine) -> None:
     (tokenbox.folder / ".tokenbox" / "config.toml").write_text("[check.x]\nfiles = ['*.md']\n")
     result = tokenbox("check")
     assert (result.status, "matches no file" in result.err) == (2, True)
+
+
+@pytest.mark.parametrize("pattern", ["/etc/*.conf", "**.md", "a\\nb/**.md"])
+def test_what_is_no_pattern(tokenbox: CommandLine, pattern: str) -> None:
+    (tokenbox.folder / ".tokenbox").mkdir()
+    (tokenbox.folder / ".tokenbox" / "config.toml").write_text(f'[check.x]\nfiles = ["{pattern}"]\n')
+    result = tokenbox("check")
+    assert result.status == 2
+    assert result.err.startswith("error: check.x.files ")  # Python 3.13 takes ** in a word as *
+
+
+def test_before_the_first_commit_and_without_a_repository(tokenbox: CommandLine, project: Path) -> None:
+    shutil.rmtree(project / ".git")
+    result = tokenbox("check", "--base", "HEAD")
+    assert (result.status, "there is no git repository here" in result.err) == (2, True)
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+    assert tokenbox("check", "--base", "HEAD").status == 0  # the hook of the first commit
+    assert "git does not know" in tokenbox("check", "--base", "HEAD~1").err
+
+
+def test_a_chat_that_no_server_takes_is_named_and_can_be_mended(tokenbox: CommandLine, project: Path) -> None:
+    """Otherwise the commit that mends it would be refused because of the one before."""
+    (project / "chat.json").write_text('[{"role": "nobody", "content": "Hello"}]')
+    result = tokenbox("check", "--base", "HEAD")
+    assert (result.status, "chat.json: " in result.err) == (2, True)
+    commit = "-c user.name=a -c user.email=a@b.example commit -qam broken"
+    subprocess.run(["git", *commit.split()], cwd=project, check=True)
+    (project / "chat.json").write_text(json.dumps(CHAT))
+    found = json.loads(tokenbox("check", "chats", "--base", "HEAD", "--json").out)["files"]
+    assert [(one["outcome"], one["before"]) for one in found] == [("ok", None)]

@@ -83,6 +83,48 @@ def test_one_bundle_is_shown_to_be_in_the_log(signing: CommandLine) -> None:
     assert signing("proof", "verify", "--inclusion", "in.json").status == 2
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"note": "approved by the board"},
+        {"entry": True},
+        {"path": "x"},
+        {"checkpoint": "\ud800"},
+        {"checkpoint": "{}"},
+    ],
+)
+def test_a_proof_of_inclusion_holds_nothing_else(signing: CommandLine, change: dict[str, object]) -> None:
+    one = bundles(signing.folder)[0]
+    record = json.loads(signing("proof", "inclusion", one.name).out)
+    (signing.folder / "in.json").write_text(json.dumps({**record, **change}))
+    result = signing("proof", "verify", one.name, "--inclusion", "in.json", "--key", "key.pub")
+    assert (result.status, result.err[:7]) == (2, "error: "), result.out
+
+
+def test_a_bundle_beside_the_log_is_told_of_though_a_writer_is_said_to_be_at_it(signing: CommandLine) -> None:
+    one = bundles(signing.folder)[0]
+    theirs = signing.folder / "theirs"
+    assert signing("layout", "p.json", "--proof-dir", "theirs").status == 0  # without texts: another bundle
+    (new,) = (path for path in theirs.iterdir() if len(path.name) == 64)
+    shutil.copytree(new, one.parent / new.name)
+    assert signing("proof", "verify", "--log").status == 1
+    (one.parent / "log" / "pending").write_text(new.name)
+    said = signing("proof", "verify", "--log").out.decode()
+    assert f"log: {new.name[:12]} is not in it yet" in said
+    assert json.loads(signing("proof", "verify", "--log", "--json").out)["unentered"] == new.name
+
+
+def test_the_bundle_that_was_verified_is_the_one_that_is_signed(signing: CommandLine) -> None:
+    """Not a folder here whose name is the beginning of its id."""
+    one, two, _ = bundles(signing.folder)
+    shutil.copytree(two, signing.folder / one.name[:8])
+    before = (signing.folder / one.name[:8] / "envelope.json").read_bytes()
+    assert signing("proof", "keygen", "other").status == 0
+    assert signing("proof", "sign", one.name[:8], "--key", "other").status == 0
+    assert (signing.folder / one.name[:8] / "envelope.json").read_bytes() == before
+    assert signing("proof", "verify", one.name, "--key", "other.pub").status == 0
+
+
 def test_what_was_deleted_or_cut_is_found(signing: CommandLine) -> None:
     assert signing("proof", "checkpoint", "-o", "kept.json").status == 0
     log = signing.folder / ".tokenbox" / "proof" / "log"

@@ -233,7 +233,19 @@ def test_two_entries_for_a_model_that_do_not_agree(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", "null", '{"values": 3}', "\xff", "[" * 100_000, '{"values": {"model": 7}}']
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"values": 3}',
+        "\xff",
+        "[" * 100_000,
+        '{"values": {"model": "old"}, "version": 2}',
+        '{"values": {}, "max_ctx": 9}',
+        '{"values": {"model": 7}}',
+    ],
 )
 def test_a_state_that_cannot_be_used_is_told_of_and_ignored(tmp_path: Path, content: str) -> None:
     (tmp_path / ".tokenbox").mkdir()

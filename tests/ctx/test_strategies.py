@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -119,6 +121,8 @@ def boom(candidates: Sequence[Candidate], budget: int, count: Callable[[str], in
         (lambda c, b, n: [0, 1], "chose 12 tokens as a whole, 2 over"),
         (lambda c, b, n: [(0, "x" * 11)], "over the 10"),
         (lambda c, b, n: None, "failed: TypeError"),
+        (lambda c, b, n: itertools.repeat(0), "twice"),
+        (lambda c, b, n: sys.exit(1), "failed: SystemExit"),
         (lambda c, b, n: {0}, "gave a set, which has no order"),
         (lambda: [0], "failed: TypeError"),
     ],

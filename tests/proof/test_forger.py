@@ -12,6 +12,7 @@ import hashlib
 import json
 import re
 import shutil
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -188,7 +189,12 @@ def test_every_field_of_a_signed_bundle(kind: str) -> None:
         # A record of another file is known by the digest of that file, which the statement has.
         group = {"inputs": INPUTS, "decisions": DECISIONS, "summaries": SUMMARIES}.get(name.partition(".")[0])
         if group is not None:
-            assert field.startswith((f"predicate.files.{group}", "subject[")), (name, field)
+            assert field.startswith(
+                (f'predicate.files["{group}"]', "predicate.files.summaries", "subject[")
+            ), (
+                name,
+                field,
+            )
         else:
             assert field.replace("[", ".").replace("]", "").startswith(name), (name, field)
 
@@ -198,6 +204,74 @@ def test_every_field_of_a_signed_bundle(kind: str) -> None:
 def test_every_field_of_an_unsigned_bundle(kind: str) -> None:
     silent = [name for name, bundle_id, files in forgeries(kind) if not is_found(name, files, bundle_id)]
     assert [name for name in silent if not name.startswith(EQUIVALENT)] == []
+
+
+def in_another_order(records: dict[str, Any], group: str) -> None:
+    records[group].reverse()
+
+
+def doubled(records: dict[str, Any], group: str) -> None:
+    records[group].append(records[group][0])
+
+
+def left_out(records: dict[str, Any], group: str) -> None:
+    del records[group][-1]
+
+
+def added(records: dict[str, Any], group: str) -> None:
+    records[group].append({**records[group][0], "id": "choice].from"})
+
+
+@pytest.mark.parametrize("kind", ["layout", "window", "plan of messages", "gateway, made to fit", "blocks"])
+@pytest.mark.parametrize("change", [in_another_order, doubled, left_out, added])
+@pytest.mark.parametrize("group", ["inputs", "decisions"])
+def test_records_moved_copied_left_out_or_added(kind: str, change: Any, group: str) -> None:
+    files = original(kind)[1]
+    records = opened(files)
+    change(records, group)
+    assert records[group] != opened(files)[group]
+    bundle_id, forged = rehashed(files, records)
+    with suppress(TokenboxError):  # found too
+        assert not replayed_files(MemoryFiles(forged), bundle_id).same
+
+
+@pytest.mark.parametrize(
+    ("place", "key"),
+    [
+        (("inputs", 0, "fields"), "x].from"),
+        (("inputs", 0, "fields"), "[]].from"),
+        (("decisions", 0), "x].remedy.models"),
+        (("decisions", 0), "y.remedy.models"),
+        (("predicate", "outcome", "figures"), "a.source"),
+        (("predicate", "figures"), "x.from"),
+    ],
+)
+def test_a_key_that_reads_as_the_path_of_another_field(place: tuple[Any, ...], key: str) -> None:
+    files = original("layout")[1]
+    records = opened(files)
+    table: Any = records
+    for part in place:
+        table = table[part]
+    table[key] = "approved by the board"
+    bundle_id, forged = rehashed(files, records)
+    found = replayed_files(MemoryFiles(forged), bundle_id)
+    assert "approved by the board" in [one.left for one in found.differences]
+
+
+@pytest.mark.parametrize("kind", ["layout", "blocks", "window", "gateway, admitted", "shell"])
+def test_a_text_that_belongs_to_nothing(kind: str) -> None:
+    files = dict(original(kind)[1])
+    note = b"The board has approved this."
+    name = hashlib.sha256(note).hexdigest()
+    texts = {path.removeprefix(TEXTS): data for path, data in files.items() if path.startswith(TEXTS)}
+    texts[name] = files[f"{TEXTS}{name}"] = note
+    manifest = json.loads(files[MANIFEST])
+    manifest["predicate"]["files"][TEXTS] = tree_record(texts)
+    files[MANIFEST] = canonical(manifest)
+    bundle_id = hashlib.sha256(files[MANIFEST]).hexdigest()
+    files[VOLATILE] = Bundle(bundle_id, manifest, files).volatile(MADE)
+    (found,) = replayed_files(MemoryFiles(files), bundle_id).differences
+    assert found.field == "texts"
 
 
 def test_bundles_that_were_swapped_deleted_or_signed_by_another(tmp_path: Path) -> None:

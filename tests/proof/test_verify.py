@@ -152,7 +152,7 @@ def forged(changes: dict[str, object], files: dict[str, bytes]) -> tuple[str, di
         ("predicate.budget.headroom", {"value": 1}, "predicate.budget.headroom.source"),
         ("predicate.tokenizer.exact", 1, "predicate.tokenizer.exact"),
         ("predicate.digest", "A" * 64, "predicate.digest"),
-        ("predicate.files", {}, "predicate.files.inputs.jsonl"),
+        ("predicate.files", {}, 'predicate.files["inputs.jsonl"]'),
         ("predicate.more", 1, "predicate.more"),
         ("predicate.model", ..., "predicate.model"),
     ],

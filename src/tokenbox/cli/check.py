@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from dataclasses import dataclass, fields
 from decimal import Decimal
@@ -16,7 +17,8 @@ from tokenbox.cli.count import DEFAULT_TOKENIZER, by_settings, chat_in
 from tokenbox.cli.options import AsJson
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import read_text, write_error, write_record, write_text
-from tokenbox.errors import TokenboxError
+from tokenbox.content.message import InvalidMessage, UndeclaredCost
+from tokenbox.errors import TokenboxError, shown
 from tokenbox.policy.guard import needed
 from tokenbox.render.lines import printable
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from tokenbox.config import Config
 
 _GIT_SECONDS = 60
+# The errors of a chat that no server would take, or whose count nobody knows.
+_UNCOUNTABLE = (InvalidMessage, UndeclaredCost)
 
 
 class NoBudgets(TokenboxError):
@@ -165,15 +169,38 @@ def _group(settings: Config, name: str) -> CheckGroup:
 
 
 def _checked(group: CheckGroup, root: Path, base: str | None) -> Iterator[Checked]:
-    paths = sorted({path for pattern in group.files for path in root.glob(pattern) if path.is_file()})
+    paths = sorted({path for pattern in group.files for path in _matching(group, root, pattern)})
     if not paths:
         patterns = ", ".join(group.files) or "nothing"
         raise NoBudgets(f"check.{group.name}.files is {patterns}, which matches no file.", check=group.name)
     for path in paths:
         name = path.relative_to(root).as_posix()
         base_text = None if base is None else _text_at(root, base, name)
-        before = None if base_text is None else _count(base_text, group).total
-        yield Checked(group, name, _count(read_text(str(path)), group), before)
+        before = None if base_text is None else _count_before(base_text, group)
+        try:
+            count = _count(read_text(str(path)), group)
+        except _UNCOUNTABLE as error:
+            raise type(error)(f"{name}: {error.message}", **error.details) from None
+        yield Checked(group, name, count, before)
+
+
+def _matching(group: CheckGroup, root: Path, pattern: str) -> list[Path]:
+    try:
+        return [path for path in root.glob(pattern) if path.is_file()]
+    except (ValueError, NotImplementedError, OSError) as error:
+        raise NoBudgets(
+            f"check.{group.name}.files has {shown(pattern)}, which is not a pattern of files below the "
+            f"project's folder: {error}. Write one such as prompts/**/*.md",
+            check=group.name,
+        ) from None
+
+
+def _count_before(text: str, group: CheckGroup) -> int | None:
+    """Count a file of the base; None if it was a chat that cannot be counted, so that one can be mended."""
+    try:
+        return _count(text, group).total
+    except _UNCOUNTABLE:
+        return None
 
 
 def _count(text: str, group: CheckGroup) -> Count:
@@ -193,11 +220,21 @@ def _text_at(root: Path, base: str, name: str) -> str | None:
         return shown.stdout.decode(errors="replace")
     from tokenbox.folder.difference import GitProblem
 
-    if _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}").returncode:
-        raise GitProblem(
-            f"git does not know the revision {base!r} here. Fetch it: git fetch origin {base}", base=base
-        )
-    return None
+    if _knows(root, base):
+        return None
+    if _git(root, "rev-parse", "--git-dir").returncode:
+        raise GitProblem(f"there is no git repository here, so no revision {base!r}: git init", base=base)
+    if base == "HEAD" and not _git(root, "rev-list", "--all", "--max-count=1").stdout:
+        return None  # before the first commit
+    raise GitProblem(
+        f"git does not know the revision {base!r} here. Fetch it: git fetch origin {shlex.quote(base)}",
+        base=base,
+    )
+
+
+def _knows(root: Path, base: str) -> bool:
+    found = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}")
+    return found.returncode == 0
 
 
 def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:

@@ -16,7 +16,7 @@ from tokenbox.cli.streams import deliver, json_bytes, read_bytes, write_error, w
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tokenbox.proof.errors import BundleInvalid
     from tokenbox.proof.signing import PublicKey
@@ -68,16 +68,15 @@ def sign(
     """
     with reporting(as_json=as_json):
         from tokenbox.proof.verify import verify as verified
-        from tokenbox.store.bundles import sign_bundle
+        from tokenbox.store.bundles import FolderFiles, sign_bundle
         from tokenbox.store.key_files import read_signer
 
-        if Path(bundle).is_file():
-            raise UsageProblem("an archive cannot be signed. Sign the bundle in its store, then export it.")
         signers = [read_signer(Path(name)) for name in key]
         files, bundle_id = find_bundle(bundle, folder)
+        if not isinstance(files, FolderFiles):
+            raise UsageProblem("an archive cannot be signed. Sign the bundle in its store, then export it.")
         manifest = verified(files, bundle_id)
-        place = Path(bundle) if Path(bundle).is_dir() else store_in(folder).folder / manifest.id
-        sign_bundle(place, signers)
+        sign_bundle(Path(files.path), signers)
         ids = [signer.public_key.keyid for signer in signers]
         if as_json:
             write_record("proof.sign", {"id": manifest.id, "signed_by": ids})
@@ -154,13 +153,12 @@ def verify(  # noqa: PLR0913, PLR0917  # one parameter per option
                 advance()
         check_log = log or checkpoint is not None
         problems = _log_problems(store, keys, threshold, checkpoint or (), older or ()) if check_log else []
+        unentered = store.log.unentered() if check_log and not problems else None
         if as_json:
-            of_log = {"log": [error.to_dict() for error in problems]} if check_log else {}
-            write_record("proof.verify", {"bundles": records, "wrong": wrong, **of_log})
+            found = {"log": [error.to_dict() for error in problems], "unentered": unentered}
+            write_record("proof.verify", {"bundles": records, "wrong": wrong, **(found if check_log else {})})
         elif check_log:
-            entries = store.log.size()
-            lines = [error.message for error in problems] or [f"log: ok, {entries:,} entries"]
-            write_text("".join(f"{printable(line)}\n" for line in lines))
+            write_text("".join(f"{printable(line)}\n" for line in _log_lines(store, problems, unentered)))
         if wrong:
             write_error(f"{wrong:,} of {len(names):,} bundles are invalid.\n")
     return Exit.DIFFERENT if wrong or problems else Exit.OK
@@ -228,6 +226,17 @@ def _log_problems(
 
     checkpoints = [(name, read_bytes(name)) for name in kept]
     return list(verify_log(store.log, store.ids, keys, threshold, checkpoints, retired))
+
+
+def _log_lines(store: Bundles, problems: Sequence[BundleInvalid], unentered: str | None) -> Iterator[str]:
+    yield from (error.message for error in problems)
+    if not problems:
+        yield f"log: ok, {store.log.size():,} entries"
+    if unentered is not None:
+        yield (
+            f"log: {unentered[:12]} is not in it yet: it is being written, or its writer was killed. "
+            "The next writer enters it."
+        )
 
 
 def _before(store: Bundles, keys: Sequence[PublicKey] | None, threshold: int) -> frozenset[str]:

@@ -16,6 +16,7 @@ from tokenbox.config.places import FOLDER
 from tokenbox.config.values import from_text, from_toml
 from tokenbox.documents.files import FileProblemError, read_bytes
 from tokenbox.documents.source import DocumentCode
+from tokenbox.errors import shown
 from tokenbox.files import OWN, replace, turn
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ FILE = "state.json"
 LOCK = "state.lock"
 VERSION = 1
 MAX_BYTES = 1 << 20
+_KEYS = ("version", "values")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,9 @@ def read_state(root: Path) -> State:
         return _ignored("it is not JSON")
     if not isinstance(content, dict) or not isinstance(content.get("values"), dict):
         return _ignored('it has no "values"')
-    return State(content["values"])
+    if content.get("version", VERSION) != VERSION:
+        return _ignored(f"its version is {shown(content['version'])}, and this release reads {VERSION}")
+    return State(content["values"], tuple(_unknown(key) for key in content if key not in _KEYS))
 
 
 def remember(root: Path, key: str, value: object) -> None:
@@ -95,6 +99,13 @@ def _change(root: Path, changes: Mapping[str, object]) -> None:
         raise ConfigError(
             f"the choice cannot be remembered in {folder / FILE}: {said}.", code=ConfigCode.NOT_WRITTEN
         ) from None
+
+
+def _unknown(key: str) -> str:
+    return (
+        f"{FOLDER}/{FILE} has {shown(key)} beside its values, which is not understood and does not count. "
+        "Remember a choice with: tokenbox config set --remember KEY VALUE"
+    )
 
 
 def _ignored(why: str) -> State:

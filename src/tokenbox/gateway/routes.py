@@ -245,7 +245,7 @@ class Routes:
     ) -> dict[str, Any]:
         """Call ``work`` with the model's limits and its counter. Messages are counted as its requests are."""
         use = None
-        counter: Tokenizer | RequestCounter | None = named_tokenizer(body)
+        counter: Tokenizer | RequestCounter | None = await self._in_thread(lambda: named_tokenizer(body))
         if isinstance(body.get("model"), str):
             upstream = await self.services.models.upstream_of(body["model"])
             use = await self.services.models.use(upstream, body["model"])

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tokenbox import named_code
@@ -162,10 +163,10 @@ def _run(
 ) -> list[object]:
     try:
         answer = strategy(given, budget, count)
-        chosen: list[object] = list(answer)
+        chosen: list[object] = list(islice(answer, len(given) + 1))  # one more would choose a chunk twice
     except TokenboxError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise StrategyFailed(
             f"the strategy {name} failed: {type(error).__name__}: {error}", strategy=name
         ) from error

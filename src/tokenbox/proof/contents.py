@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from tokenbox.errors import shown
-from tokenbox.proof.bundle import DECISIONS, INPUTS, SUMMARIES
-from tokenbox.proof.manifest import leaves, read_records, read_summary
+from tokenbox.proof.bundle import DECISIONS, INPUTS, SUMMARIES, TEXTS
+from tokenbox.proof.manifest import bracketed, leaves, read_records, read_summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,13 +71,20 @@ def read_contents(files: BundleFiles, manifest: Manifest) -> Contents:
 
 
 def differences(left: Contents, right: Contents) -> list[FieldDifference]:
-    """Return the fields that differ, in order."""
+    """Return the fields that differ, in order, then the groups whose records have another order."""
     before, after = dict(fields_of(left)), dict(fields_of(right))
     found = []
     for name in dict.fromkeys((*before, *after)):
         old, new = before.get(name, ABSENT), after.get(name, ABSENT)
         if old.__class__ is not new.__class__ or old != new:
             found.append(FieldDifference(name, old, new))
+    for group, records in (("inputs", inputs_of), ("decisions", decisions_of)):
+        orders = [[label for label, _ in records(side)] for side in (left, right)]
+        both = set(orders[0]).intersection(orders[1])
+        pairs = zip(*([label for label in order if label in both] for order in orders), strict=True)
+        moved = next((pair for pair in pairs if pair[0] != pair[1]), None)
+        if moved is not None:
+            found.append(FieldDifference(f"order of {group}", *moved))
     return found
 
 
@@ -87,22 +94,60 @@ def fields_of(contents: Contents) -> Iterator[tuple[str, object]]:
     for name, value in contents.manifest.predicate.items():
         if name not in _DERIVED:
             yield from leaves(value, name)
-    yield from _named("inputs", contents.inputs)
-    outcomes = [record for record in contents.decisions if "action" not in record]
-    yield from _named("decisions", outcomes)
-    steps = (record for record in contents.decisions if "action" in record)
-    for number, step in enumerate(steps, 1):
-        yield from leaves(step, f"steps[{number}]")
+    texts = contents.manifest.tree(TEXTS)
+    if texts is not None:
+        yield "texts", texts.sha256
+    for label, record in (*inputs_of(contents), *decisions_of(contents), *summaries_of(contents)):
+        yield from leaves(record, label)
+
+
+def inputs_of(contents: Contents) -> Iterator[tuple[str, Record]]:
+    """Yield each input, and a label that no other has, such as ``inputs[notes]``."""
+    return _labelled("inputs", contents.inputs)
+
+
+def decisions_of(contents: Contents) -> Iterator[tuple[str, Record]]:
+    """Yield each decision and step with its label: ``decisions[notes]``, ``steps[1]``."""
+    outcomes = _labelled("decisions", [record for record in contents.decisions if "action" not in record])
+    steps = 0
+    for record in contents.decisions:
+        if "action" in record:
+            steps += 1
+            yield f"steps[{steps}]", record
+        else:
+            yield next(outcomes)
+
+
+def summaries_of(contents: Contents) -> Iterator[tuple[str, Record]]:
+    """Yield each summary with its label, such as ``summaries[a, b]``."""
+    labels = _Labels()
     for summary in contents.summaries:
         of = ", ".join(map(str, cast("list[object]", summary["of"])))
-        yield from leaves(summary, f"summaries[{of}]")
+        yield f"summaries[{labels.next(of)}]", summary
 
 
-def _named(group: str, records: Sequence[Record]) -> Iterator[tuple[str, object]]:
-    seen = Counter[str]()
+def _labelled(group: str, records: Sequence[Record]) -> Iterator[tuple[str, Record]]:
+    """Yield each record with a label, and without the id that is in it."""
+    labels = _Labels()
     for number, record in enumerate(records, 1):
         name = str(record.get("id", number))  # a decision on the request has no id
-        seen[name] += 1
-        label = name if seen[name] == 1 else f"{name} #{seen[name]}"
-        rest = {key: value for key, value in record.items() if key != "id"}
-        yield from leaves(rest, f"{group}[{label}]")
+        in_label = name != str(number)
+        rest = {key: value for key, value in record.items() if key != "id" or not in_label}
+        yield f"{group}[{labels.next(name)}]", rest
+
+
+class _Labels:
+    """Labels of records: the id, and for its copies a number too."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+        self._copies = Counter[str]()
+
+    def next(self, name: str) -> str:
+        """Return the label of the next record of that name, which no record before has."""
+        label = bracketed(name)
+        while label in self._used:
+            self._copies[name] += 1
+            label = f"{bracketed(name)} #{self._copies[name] + 1}"
+        self._used.add(label)
+        return label

@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tokenbox.errors import shown
@@ -34,6 +35,7 @@ HEX = re.compile("[0-9a-f]{64}")
 _HEADROOM = re.compile("[0-9]{1,400}(\\.[0-9]{1,400}|/[1-9][0-9]{0,399})?")
 _FAMILY = "tokenbox.proof/"
 _MAX_KEY = 80  # characters of an unknown key in a message
+_IN_PATHS = frozenset(".[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,7 @@ def _check(value: object, shape: object, file: str, place: str | None = None) ->
     problem = _problem(value, shape)
     if problem is not None:
         path, message = problem
-        raise BundleInvalid(message, file=file, field=".".join([place, *path] if place else path) or None)
+        raise BundleInvalid(message, file=file, field=reduce(_below, path, place or "") or None)
 
 
 def _parse_fast(data: bytes) -> object | None:
@@ -386,13 +388,35 @@ _VOLATILE: Mapping[str, object] = {
 
 
 def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """Yield each field of a record with its path, such as ``predicate.budget.tokens.value``."""
+    """Yield each field of a record with its path, such as ``predicate.budget.tokens.value``.
+
+    Two fields never have the same path: a key that has a dot or a bracket is quoted, as in ``groups["a.b"]``.
+    """
     pairs: list[tuple[str, object]] = []
     if isinstance(value, dict):
-        pairs = [(f"{path}.{key}" if path else str(key), item) for key, item in value.items()]
+        pairs = [(_below(path, str(key)), item) for key, item in value.items()]
     elif isinstance(value, list):
         pairs = [(f"{path}[{place}]", item) for place, item in enumerate(value)]
     if not pairs:
         yield path, value
     for name, item in pairs:
         yield from leaves(item, name)
+
+
+def bracketed(name: str) -> str:
+    """Return a name as it stands between brackets in a path, so that the closing one can be told.
+
+    Names with brackets in pairs, such as ``messages[0]``, stay as they are; any others are escaped.
+    """
+    name, depth = name.replace("\\", "\\\\"), 0
+    for bracket in re.findall(r"[][]", name):
+        depth += 1 if bracket == "[" else -1
+        if depth < 0:
+            break
+    return name if depth == 0 else name.replace("[", "\\u005b").replace("]", "\\u005d")
+
+
+def _below(path: str, key: str) -> str:
+    if _IN_PATHS.isdisjoint(key):
+        return f"{path}.{key}" if path else key
+    return f'{path}["{bracketed(key)}"]'

@@ -23,6 +23,7 @@ from tokenbox.proof.bundle import INPUTS
 from tokenbox.proof.calls import RecordedFunction
 from tokenbox.proof.errors import BundleInvalid
 from tokenbox.proof.evidence import EvidenceKind, Input, Summary
+from tokenbox.proof.manifest import bracketed
 from tokenbox.proof.recorded import missing_texts
 from tokenbox.render.placeholders import block_description, block_label
 
@@ -216,7 +217,8 @@ def _priority(record: Record) -> Priority:
 def _chosen(recorded: Recorded) -> frozenset[str]:
     """Return the fields with the options of a folder pack, and with its files and their worth."""
     ids = [str(record.get("id")) for record in recorded.contents.decisions]
-    return frozenset(f"decisions[{id_}]" for id_ in ids if id_ == CHOICE or id_.startswith(f"{CHOICE} "))
+    chosen = (id_ for id_ in ids if id_ == CHOICE or id_.startswith(f"{CHOICE} "))
+    return frozenset(f"decisions[{bracketed(id_)}]" for id_ in chosen)
 
 
 RENDER_BLOCKS = RecordedFunction(

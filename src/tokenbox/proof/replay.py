@@ -14,9 +14,16 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from tokenbox.conversation import ChatFormat
 from tokenbox.errors import CodeNotAllowed, InvalidTokenizer, TokenboxError, UnknownTokenizer
-from tokenbox.proof.bundle import MANIFEST, build
+from tokenbox.proof.bundle import MANIFEST, TEXTS, build
 from tokenbox.proof.calls import CODE, proven
-from tokenbox.proof.contents import differences, fields_of, read_contents
+from tokenbox.proof.contents import (
+    decisions_of,
+    differences,
+    fields_of,
+    inputs_of,
+    read_contents,
+    summaries_of,
+)
 from tokenbox.proof.errors import BundleInvalid, ReplayImpossible
 from tokenbox.proof.manifest import read_manifest
 from tokenbox.proof.of_blocks import CHOICE, RENDER_BLOCKS
@@ -45,9 +52,8 @@ FUNCTIONS: Final[Mapping[str, RecordedFunction[..., Any]]] = {
 _OPENAI: Final = ("gpt-4o", "gpt-4", "gpt-5")
 # Fields that a replay cannot derive: only a signature attests them.
 _UNDERIVED: Final = frozenset({"engine", "template", "model", "override", "parent"})
-_UNDERIVED_PATHS: Final = re.compile(
-    r"budget\.\w+\.source|(inputs|summaries)\[.*\]\.from|decisions\[.*\]\.remedy\.models(\[\d+\])?", re.DOTALL
-)
+_SOURCE: Final = re.compile(r"budget\.\w+\.source")
+_INPUT: Final = re.compile(r"inputs\[.*\]", re.DOTALL)
 _INDEX: Final = re.compile(r"\[\d+\]")
 
 
@@ -94,7 +100,7 @@ def replay(
 
 def compared(contents: Contents, evidence: Evidence, taken: frozenset[str] = frozenset()) -> Replay:
     """Compare a bundle with new evidence. ``taken``: fields that the call took from the bundle."""
-    bundle = build(evidence)
+    bundle = build(evidence, texts=contents.manifest.tree(TEXTS) is not None)
     again = read_contents(MemoryFiles(bundle.files), read_manifest(bundle.files[MANIFEST], bundle.id))
     is_underived = _underived(contents, again, taken)
     uncompared = [
@@ -111,7 +117,7 @@ def compared(contents: Contents, evidence: Evidence, taken: frozenset[str] = fro
 def _without_index(field: str) -> str:
     """Return one name for the same field of many records."""
     if field.startswith("inputs["):
-        return "inputs[].from"
+        return _INPUT.sub("inputs[]", field)
     return f"decisions[{CHOICE}]" if field.startswith(f"decisions[{CHOICE}") else _INDEX.sub("[]", field)
 
 
@@ -129,17 +135,19 @@ def _underived(contents: Contents, again: Contents, taken: frozenset[str]) -> Ca
     figures = {f"budget.{name}.value" for name, part in budget.items() if part["value"] is None} - {
         "budget.tokens.value"
     }
-
-    underived = taken | figures | code
+    sources = {
+        f"{label}.from" for side in (contents, again) for label, _ in (*inputs_of(side), *summaries_of(side))
+    }
+    models = {f"{label}.remedy.models" for side in (contents, again) for label, _ in decisions_of(side)}
+    underived = taken | figures | code | sources | models
 
     def is_underived(field: str) -> bool:
-        place = field.removesuffix(f".{CODE}")
-        parents = {place[: dot.start()] for dot in re.finditer(r"\.", place)}
+        above = {field[: end.start()] for end in re.finditer(r"[.\[]", field)}
         return (
-            place in underived
-            or not underived.isdisjoint(parents)
+            field in underived
+            or not underived.isdisjoint(above)
             or field.partition(".")[0] in _UNDERIVED
-            or _UNDERIVED_PATHS.fullmatch(field) is not None
+            or _SOURCE.fullmatch(field) is not None
         )
 
     return is_underived

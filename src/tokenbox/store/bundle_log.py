@@ -59,8 +59,12 @@ class Checkpoint:
         except NotCanonical:
             record = None
         match record:
-            case {"size": int(size), "root": str(root), "time": str(time)} if (
-                size >= 0 and HEX.fullmatch(root) and _TIME.fullmatch(time)
+            case {"size": int(size), "root": str(root), "time": str(time), **others} if (
+                not others
+                and size is not True
+                and size >= 0
+                and HEX.fullmatch(root)
+                and _TIME.fullmatch(time)
             ):
                 return cls(size, root, time)
         raise LogInvalid("is not a checkpoint.", file=f"{LOG}/{CHECKPOINTS}", field=place)
@@ -86,12 +90,12 @@ class Inclusion:
     def of(cls, record: object, file: str) -> Inclusion:
         """Raises :class:`LogInvalid`."""
         match record:
-            case {
-                "entry": int(number),
-                "path": list(path),
-                "checkpoint": str(envelope),
-            } if all(isinstance(node, str) and HEX.fullmatch(node) for node in path):
-                data = envelope.encode()
+            case {"entry": int(number), "path": list(path), "checkpoint": str(envelope), **others} if (
+                not others
+                and type(number) is int
+                and all(isinstance(node, str) and HEX.fullmatch(node) for node in path)
+            ):
+                data = envelope.encode(errors="replace")
                 return cls(number, tuple(path), read_checkpoint(data, "checkpoint"), data)
         raise LogInvalid("is not a proof of inclusion.", file=file)
 
@@ -166,6 +170,13 @@ class BundleLog:
         except FileNotFoundError:
             return None
 
+    def unentered(self) -> str | None:
+        """Return the pending bundle if it is in the store and not in the log; the next writer enters it."""
+        left = self.pending()
+        if left is None or not HEX.fullmatch(left) or not (self._store / left).is_dir() or left in self.ids():
+            return None
+        return left
+
     def checkpoints(self) -> Iterator[tuple[Checkpoint, bytes]]:
         """Yield each checkpoint and its envelope, in order. Raises :class:`LogInvalid`."""
         try:
@@ -200,8 +211,8 @@ class BundleLog:
         entries = self.size()
         self._fit_hashes(entries)
         self._cut_checkpoints()
-        left = self.pending()
-        if left is None or not HEX.fullmatch(left) or not (self._store / left).is_dir() or left in self.ids():
+        left = self.unentered()
+        if left is None:
             return entries
         self._enter(left, entries, sync=True)
         return entries + 1

@@ -280,11 +280,11 @@ class FolderFiles:
     """The files of a bundle in a folder. Links are not followed, and only regular files are read."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = os.fspath(path)
+        self.path = os.fspath(path)
 
     def names(self) -> Iterable[str]:
         try:
-            names = frozenset(os.listdir(self._path))  # noqa: PTH208  # faster: only names are needed
+            names = frozenset(os.listdir(self.path))  # noqa: PTH208  # faster: only names are needed
         except OSError as error:
             raise _unreadable(".", error) from None
         # The files of the smallest bundle are all read, which checks that they are files.
@@ -292,7 +292,7 @@ class FolderFiles:
 
     def _walk(self) -> Iterator[str]:
         try:
-            with os.scandir(self._path) as entries:
+            with os.scandir(self.path) as entries:
                 for entry in entries:
                     if entry.is_file(follow_symlinks=False):
                         yield entry.name
@@ -343,7 +343,7 @@ class FolderFiles:
     def _open(self, name: str) -> tuple[int, int]:
         """Return the descriptor of a regular file, and its size in bytes."""
         try:
-            descriptor = os.open(f"{self._path}/{name}", _READ)
+            descriptor = os.open(f"{self.path}/{name}", _READ)
         except FileNotFoundError:
             raise missing(name) from None
         except OSError as error:

@@ -152,7 +152,7 @@ class CallableTokenizer(BaseTokenizer):
             counts = list(map(self.function, texts))
         except TokenizerError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise TokenizerError(f"the counter {name} failed: {type(error).__name__}: {error}") from error
         if set(map(type, counts)) - {int} or min(counts, default=0) < 0:
             return [self._whole(count) for count in counts]
