@@ -122,7 +122,7 @@ def test_what_is_no_pattern(tokenbox: CommandLine, pattern: str) -> None:
 def test_before_the_first_commit_and_without_a_repository(tokenbox: CommandLine, project: Path) -> None:
     shutil.rmtree(project / ".git")
     result = tokenbox("check", "--base", "HEAD")
-    assert (result.status, "there is no git repository here" in result.err) == (2, True)
+    assert (result.status, "this is not a git repository" in result.err) == (2, True)
     subprocess.run(["git", "init", "-q"], cwd=project, check=True)
     assert tokenbox("check", "--base", "HEAD").status == 0  # the hook of the first commit
     assert "git does not know" in tokenbox("check", "--base", "HEAD~1").err

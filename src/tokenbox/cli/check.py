@@ -223,7 +223,7 @@ def _text_at(root: Path, base: str, name: str) -> str | None:
     if _knows(root, base):
         return None
     if _git(root, "rev-parse", "--git-dir").returncode:
-        raise GitProblem(f"there is no git repository here, so no revision {base!r}: git init", base=base)
+        raise GitProblem(f"this is not a git repository, so it has no {base!r}. Leave out --base.", base=base)
     if base == "HEAD" and not _git(root, "rev-list", "--all", "--max-count=1").stdout:
         return None  # before the first commit
     raise GitProblem(
