@@ -77,6 +77,14 @@ def test_the_path_of_an_installed_copy_names_the_longest_path_it_ends_with() -> 
     assert copy.document(1) > copy.document(0)
 
 
+def test_what_a_template_says_to_the_reporter_is_not_asked() -> None:
+    query = read_query(
+        "Crash in `render`\r\n\r\n<!-- First read\r\nCONTRIBUTING.md. -->\r\n\r\nIt fails in src/page.py:7."
+    )
+    assert query.places == (NamedPath("src/page.py", (7,)),)
+    assert not {"contribut", "read"} & {word.text for word in query.words}
+
+
 def test_a_lone_surrogate_in_a_query_is_no_word_and_no_error() -> None:
     assert [word.text for word in read_query("parse \ud800 config").words] == [
         word.text for word in read_query("parse ? config").words

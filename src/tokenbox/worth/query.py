@@ -33,11 +33,11 @@ _LINE_AFTER = re.compile(r"""["'`]?(?:, line |:|\(|#L| line |:line )(\d{1,6})"""
 _SYMBOL = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)*")
 _IN_TRACEBACK = re.compile(r", in (?P<name><?\w+>?)$|^\s+at (?P<at>[\w.$<>]+)", re.MULTILINE)
 # Boilerplate of commit messages and issue trackers.
-_NOISE = re.compile(
-    r"\(?(?:GH-|#)\d+\)?|^Merge (?:pull request|branch) .*$"
+# re2: the comment of a template has many lines, and ``re`` takes quadratic time where comments do not end.
+_NOISE = re2.compile(
+    r"(?im)\(?(?:GH-|#)\d+\)?|^Merge (?:pull request|branch) .*$"
     r"|^(?:Co-authored-by|Signed-off-by|Reviewed-by|Change-Id):.*$"
-    r"|^(?:Fixes|Closes|Resolves|Refs?):? *(?:GH-|#)?\d*\.?$|^<!--.*?-->",
-    re.MULTILINE | re.IGNORECASE,
+    r"|^(?:Fixes|Closes|Resolves|Refs?):? *(?:GH-|#)?\d*\.?$|<!--(?s:.*?)-->"
 )
 _KIND = re.compile(
     r"(?:feat|fix|chore|refactor|test|tests|perf|build|ci|docs|style|bug|feature|revert)"
@@ -86,8 +86,8 @@ class Query:
 def read_query(text: str) -> Query:
     """Parse an issue, a question, a traceback or a commit message. Its first line is the title."""
     read = _readable(text)
-    read = _BACKSLASHED.sub(lambda match: match[0].replace("\\", "/"), read)
-    title, _, body = _NOISE.sub("", read).strip().partition("\n")
+    read = _NOISE.sub("", _BACKSLASHED.sub(lambda match: match[0].replace("\\", "/"), read))
+    title, _, body = read.strip().partition("\n")
     if _TRACEBACK.match(title):
         title = next((line for line in reversed(body.splitlines()) if re.match(r"\S", line)), title)
     title, scope = _without_kind(title)
