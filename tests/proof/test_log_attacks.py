@@ -5,6 +5,7 @@ What they do is done to the files. What only a checkpoint kept elsewhere finds h
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +14,9 @@ import pytest
 
 from tests.cli.conftest import tokenbox
 from tests.proof.examples import layout_evidence
+from tokenbox.proof.canonical import canonical
 from tokenbox.proof.signing import new_key, public_key, signer_of
+from tokenbox.proof.verify import verify
 from tokenbox.store.bundle_log import verify_log
 from tokenbox.store.bundles import Bundles
 
@@ -149,9 +152,19 @@ def all_again_with_the_old_key(folder: Path) -> None:
         Bundles(folder, signers=[OLD.signer]).write(layout_evidence(50 + number))
 
 
+def made_at_another_time(folder: Path) -> None:
+    """The one file that is no part of the id, with a digest of its own that is right."""
+    path = folder / lines(folder, "entries")[1].decode().strip() / "volatile.json"
+    record = {**json.loads(path.read_bytes()), "host": "theirs", "digest": ""}
+    digest = hashlib.sha256(canonical(record)).hexdigest()
+    path.write_bytes(canonical({**record, "digest": digest}))
+    verify(Bundles(folder).files(path.parent.name), path.parent.name, [OLD.public])
+
+
 @pytest.mark.parametrize(
     ("attack", "said"),
     [
+        (made_at_another_time, "volatile.json: digest is not"),
         (reordered, "log/checkpoints: line 1: "),
         (doubled, "log/entries: line 7: "),
         (deleted, "log/entries: line 2: "),
@@ -170,7 +183,9 @@ def all_again_with_the_old_key(folder: Path) -> None:
 )
 def test_found_with_its_place(store: Path, attack: Callable[[Path], None], said: str) -> None:
     attack(store)
-    assert any(one.startswith(said) for one in problems(store)), problems(store)
+    # A bundle is named by its id before the name of its file.
+    found = [one.rpartition("/")[2] if said.startswith("volatile") else one for one in problems(store)]
+    assert any(one.startswith(said) for one in found), found
 
 
 def test_cut_together_with_its_checkpoints_needs_one_kept_elsewhere(store: Path) -> None:

@@ -2,7 +2,8 @@
 
     log/entries       the id of a bundle per line
     log/hashes        the Merkle tree over the lines (tokenbox.proof.merkle), 32 bytes per node
-    log/checkpoints   a DSSE envelope per line: size, root and time, signed; only if a key signs
+    log/checkpoints   a DSSE envelope per line: size, root, time, and the digest of the last entry's
+                      volatile.json, which is not part of its id; signed; only if a key signs
     log/pending       the bundle that is being published
 
 Rule 1: entries are only appended. The next writer truncates an entry that a kill cut off.
@@ -16,12 +17,13 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.files import sync_folder, turn
 from tokenbox.proof import merkle
+from tokenbox.proof.bundle import VOLATILE, volatile_start
 from tokenbox.proof.canonical import NotCanonical, canonical, parse_canonical
 from tokenbox.proof.errors import LogInvalid, SignatureInvalid
 from tokenbox.proof.manifest import HEX
@@ -37,19 +39,26 @@ if TYPE_CHECKING:
 LOG: Final = "log"
 ENTRIES, HASHES, CHECKPOINTS, PENDING, LOCK = "entries", "hashes", "checkpoints", "pending", "lock"
 _LINE: Final = 65
+_DIGITS: Final = 64
+# A pipe in place of a file is not waited for, and a link is not followed.
+_READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The statement that the log had ``size`` entries with this root at this time."""
+    """The statement that the log had ``size`` entries with this root at this time.
+
+    ``volatile``: the digest in ``volatile.json`` of the last entry.
+    """
 
     size: int
     root: str
     time: str
+    volatile: str
 
     def payload(self) -> bytes:
-        return canonical({"size": self.size, "root": self.root, "time": self.time})
+        return canonical(asdict(self))
 
     @classmethod
     def of(cls, payload: bytes, place: str) -> Checkpoint:
@@ -59,14 +68,21 @@ class Checkpoint:
         except NotCanonical:
             record = None
         match record:
-            case {"size": int(size), "root": str(root), "time": str(time), **others} if (
+            case {
+                "size": int(size),
+                "root": str(root),
+                "time": str(time),
+                "volatile": str(volatile),
+                **others,
+            } if (
                 not others
-                and size is not True
-                and size >= 0
+                and type(size) is int
+                and size > 0
                 and HEX.fullmatch(root)
+                and HEX.fullmatch(volatile)
                 and _TIME.fullmatch(time)
             ):
-                return cls(size, root, time)
+                return cls(size, root, time, volatile)
         raise LogInvalid("is not a checkpoint.", file=f"{LOG}/{CHECKPOINTS}", field=place)
 
 
@@ -137,7 +153,7 @@ class BundleLog:
             if new:
                 self._enter(bundle_id, entries, sync=sync)
                 if signers:
-                    self._sign(entries + 1, time, signers, sync=sync)
+                    self._sign(bundle_id, entries + 1, time, signers, sync=sync)
             pending.unlink()
         return new
 
@@ -176,6 +192,12 @@ class BundleLog:
         if left is None or not HEX.fullmatch(left) or not (self._store / left).is_dir() or left in self.ids():
             return None
         return left
+
+    def volatile_digest(self, bundle_id: str) -> str:
+        """Return the digest in ``volatile.json`` of a bundle. Raises ``OSError``."""
+        start = len(volatile_start(bundle_id))
+        with os.fdopen(os.open(self._store / bundle_id / VOLATILE, _READ), "rb") as file:
+            return file.read(start + _DIGITS)[start:].decode("ascii", "replace")
 
     def checkpoints(self) -> Iterator[tuple[Checkpoint, bytes]]:
         """Yield each checkpoint and its envelope, in order. Raises :class:`LogInvalid`."""
@@ -247,9 +269,12 @@ class BundleLog:
             leaf = merkle.leaf_hash(bundle_id.encode())
             hashes.write(b"".join(merkle.new_hashes(entries, leaf, _reader(hashes))))
 
-    def _sign(self, entries: int, time: str, signers: Sequence[SigningKey], *, sync: bool) -> None:
+    def _sign(
+        self, bundle_id: str, entries: int, time: str, signers: Sequence[SigningKey], *, sync: bool
+    ) -> None:
         with (self.folder / HASHES).open("rb") as hashes:
-            checkpoint = Checkpoint(entries, merkle.root(entries, _reader(hashes)).hex(), time)
+            root = merkle.root(entries, _reader(hashes)).hex()
+        checkpoint = Checkpoint(entries, root, time, self.volatile_digest(bundle_id))
         with (self.folder / CHECKPOINTS).open("ab") as file:
             file.write(signed(checkpoint.payload(), CHECKPOINT_TYPE, signers))
             if sync:
@@ -307,14 +332,15 @@ def _entries(
     for place, checkpoint, _ in checkpoints:
         wanted.setdefault(checkpoint.size, []).append((place, checkpoint))
     tree = merkle.Growing()
-    yield from _disagreeing(wanted.pop(0, []), tree)
     for number, name in enumerate(log.ids(), 1):
         if name in entered:
             message = f"enters {name[:12]} again, which is entry {entered[name]}."
             yield LogInvalid(message, file=f"{LOG}/{ENTRIES}", field=f"line {number}")
         entered.setdefault(name, number)
         tree.add(name.encode())
-        yield from _disagreeing(wanted.pop(number, []), tree)
+        here = wanted.pop(number, [])
+        yield from _disagreeing(here, tree)
+        yield from _remade(log, name, [one for one in here if one[1].root == tree.root.hex()])
     for place, checkpoint in (one for later in wanted.values() for one in later):
         yield LogInvalid(
             f"states that at {checkpoint.time} there were {checkpoint.size:,} entries, and there are "
@@ -337,6 +363,22 @@ def _disagreeing(checkpoints: Sequence[tuple[str, Checkpoint]], tree: merkle.Gro
                 expected=checkpoint.root,
                 found=tree.root.hex(),
             )
+
+
+def _remade(log: BundleLog, name: str, checkpoints: Sequence[tuple[str, Checkpoint]]) -> Iterator[LogInvalid]:
+    """Yield each checkpoint of the bundle that signed another ``volatile.json`` of it."""
+    with suppress(OSError):  # that it cannot be read, verifying the bundle says
+        found = log.volatile_digest(name) if checkpoints else ""
+        for place, checkpoint in checkpoints:
+            if checkpoint.volatile != found:
+                yield LogInvalid(
+                    f"is not the one that the checkpoint of {place} signed: its time, host or "
+                    "environment was changed.",
+                    file=f"{name}/{VOLATILE}",
+                    field="digest",
+                    expected=checkpoint.volatile,
+                    found=found,
+                )
 
 
 def _unsigned(
