@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.waiting import SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,3 +141,31 @@ def test_a_chat_that_no_server_takes_is_named_and_can_be_mended(tokenbox: Comman
     (project / "chat.json").write_text(json.dumps(CHAT))
     found = json.loads(tokenbox("check", "chats", "--base", "HEAD", "--json").out)["files"]
     assert [(one["outcome"], one["before"]) for one in found] == [("ok", None)]
+
+
+def test_in_the_hook_of_a_linked_worktree(project: Path, tmp_path: Path) -> None:
+    """Git names the repository to it, but not where its worktree begins: the project is in a folder of it."""
+    below = project / "below"
+    shutil.copytree(project / ".tokenbox", below / ".tokenbox")
+    shutil.copytree(project / "prompts", below / "prompts")
+    (below / ".tokenbox" / "config.toml").write_text(CONFIG.partition("[check.chats]")[0])
+    who = ("-c", "user.name=a", "-c", "user.email=a@b.example")
+    for command in (
+        ("add", "-A"),
+        (*who, "commit", "-qm", "below"),
+        ("worktree", "add", "-q", tmp_path / "linked"),
+    ):
+        subprocess.run(["git", *command], cwd=project, check=True)
+    hook = project / ".git" / "hooks" / "pre-commit"
+    hook.write_text(f"#!/bin/sh\ncd below && {sys.executable} -m tokenbox check --base HEAD\n")
+    hook.chmod(0o755)
+    (tmp_path / "linked" / "below" / "prompts" / "a.md").write_text("sevens!")
+    refused = subprocess.run(
+        ["git", *who, "commit", "-qam", "grown"],
+        cwd=tmp_path / "linked",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+    )
+    assert (refused.returncode, "grew too much" in refused.stdout + refused.stderr) == (1, True), refused

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 from dataclasses import dataclass, fields
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from tokenbox.config import Config
 
 _GIT_SECONDS = 60
+# In a hook of a linked worktree git sets these, and would take the project's folder for the worktree's top.
+_OF_A_HOOK = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX"})
 # The errors of a chat that no server would take, or whose count nobody knows.
 _UNCOUNTABLE = (InvalidMessage, UndeclaredCost)
 
@@ -244,6 +247,7 @@ def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(  # noqa: S603  # no shell, and --end-of-options comes before the revision
             ["git", *arguments],  # noqa: S607  # the user's git
             cwd=root,
+            env={name: value for name, value in os.environ.items() if name not in _OF_A_HOOK},
             capture_output=True,
             check=False,
             timeout=_GIT_SECONDS,
