@@ -90,3 +90,40 @@ def test_any_text_keeps_its_letters(text: str, width: int) -> None:
     letters = [c for c in text if c.isalnum()]
     assert [c for c in out if c.isalnum()] == letters
     assert COLOUR.sub("", shown([text], width)) == out
+
+
+TABLE = """Before.
+
+| port | high | remark |
+|:---|---:|---|
+| **Brest** | 06:12 | the gates close one hour before, \\| so be early |
+| 日本 | 4:05 |
+
+After."""
+
+
+@pytest.mark.parametrize("width", [30, 60, 80])
+def test_a_table_is_in_columns_that_fit(width: int) -> None:
+    for pieces in ([TABLE], list(TABLE)):
+        lines = COLOUR.sub("", shown(pieces, width)).splitlines()
+        assert all(cells(line) <= width for line in lines)
+        assert (lines[0], lines[-1]) == ("Before.", "After.")
+        head = next(line for line in lines if line.startswith("port"))
+        brest = next(line for line in lines if line.startswith("Brest"))
+        japan = next(line for line in lines if line.startswith("日本"))
+        times = ((head, "high"), (brest, "06:12"), (japan, "4:05"))
+        ends = [cells(line[: line.index(word) + len(word)]) for line, word in times]
+        assert len(set(ends)) == 1  # aligned to the right
+        assert sum(line.count("gates") for line in lines) == 1
+
+
+@pytest.mark.parametrize("text", ["| no table", "|a|\n|b|\n", "a | b\nc | d", "|", "| a |\n|---|"])
+def test_bars_alone_are_text(text: str) -> None:
+    words = re.findall(r"\w+", text)
+    assert re.findall(r"\w+", COLOUR.sub("", shown([text]))) == words
+
+
+def test_a_table_that_is_too_wide_for_any_terminal_ends() -> None:
+    line = "|" + " word |" * 40
+    out = shown([f"{line}\n{'|---' * 40}|\n{line}\n"], 20)
+    assert out.count("word") == 80

@@ -72,7 +72,7 @@ def test_a_404_for_counts_is_remembered_after_one_probe(start: Begin) -> None:
         session, heard = start(server.url, flags=COUNTING)
         for line in (":tokens hello world", "one", "two", ":context", ":tokens more words"):
             take(session, line)
-        assert heard.results[0] == "~2 (chars4)"
+        assert heard.results[0] == "~3 (tokenizer two-vocabularies)"
         assert [error.code for error in heard.problems] == []
         assert server.paths().count("/tokenize") == 1
         assert server.paths().count("/v1/chat/completions/input_tokens") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import urllib.request
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from tokenbox.proof.bundle import VOLATILE, build
 from tokenbox.proof.contents import read_contents
 from tokenbox.proof.errors import ReplayImpossible
 from tokenbox.proof.verify import MemoryFiles, verify
+from tokenbox.shell.context import ContextKind
 from tokenbox.shell.loop import take
 from tokenbox.shell.screen import Approval
 
@@ -60,9 +62,44 @@ def test_without_leave_to_ask_nothing_is_asked_and_figures_are_estimates(
     assert not session.context.total().exact
     assert "~" in session.prompt()
     take(session, ":tokens hello world")
-    assert heard.results[-1] == "~2 (chars4)"
+    assert heard.results[-1] == "~3 (tokenizer two-vocabularies)"
     take(session, ":tokenize")
     assert ["counts texts at /tokenize", "not known yet"] in heard.tables[-1]
+
+
+def test_an_item_is_counted_as_the_request_is(start: Begin, llama: LlamaServer) -> None:
+    """Without a known vocabulary, figures were counted by characters, and requests by two vocabularies."""
+    session, heard = start(llama.url)
+    take(session, "hello world")
+    before = session.context.total().value
+    take(session, "!seq 1 400")
+    said = re.search(r"~(\d+) tokens on offer", heard.notices[-1])
+    assert said is not None
+    offered = int(said[1])
+    after = session.context.total(offered=True).value
+    assert offered <= after - before <= offered + 40  # the markers of a message
+    rows = session.context.items()
+    texts = sum(row.tokens for row in rows if row.kind is not ContextKind.TEMPLATE)
+    assert texts > after * 3 // 4
+
+
+def test_what_was_shortened_is_named_by_its_handle(start: Begin, llama: LlamaServer) -> None:
+    session, heard = start(llama.url, flags={"shell.token_budget": 600})
+    call = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": "{}"}}
+    text = "\n".join(f"line {number}" for number in range(400))
+    session.context.conversation.extend(
+        [
+            {"role": "user", "content": "look"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": text},
+        ]
+    )
+    take(session, "and now?")
+    (notice,) = [one for one in heard.notices if ":expand" in one]
+    handle = re.search(r":expand ([0-9a-f]+) shows", notice)
+    assert handle is not None
+    take(session, f":expand {handle[1]}")
+    assert heard.results[-1] == text
 
 
 def test_eviction_is_at_the_budget_and_not_at_max_turns(start: Begin, llama: LlamaServer) -> None:
@@ -331,7 +368,7 @@ def test_the_project_and_notes_are_in_the_system_prompt_with_their_tokens(
     assert heard.problems[-1].code == "no_such_item"
     take(session, "!printf 'Use tabs.' > AGENTS.md")
     take(session, ":project")
-    assert "AGENTS.md: ~2 tokens in the system prompt" in heard.results[-1]
+    assert "AGENTS.md: ~4 tokens in the system prompt" in heard.results[-1]
     take(session, ":memory add   my name is\tAda ")
     take(session, "hello")
     system = session.context.messages()[0]["content"]

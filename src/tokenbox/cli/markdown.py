@@ -1,7 +1,8 @@
 """Renders streamed Markdown on a terminal. Words wrap at the edge; code is not wrapped, so it can be copied.
 
-A word is written once it is complete, so nothing on the screen is ever rewritten. Supported are headings,
-lists, quotes, ``**strong**``, ``*emphasis*``, `` `code` `` and fenced code; everything else is plain text.
+A word is written once it is complete, and a table once it ends, so nothing on the screen is ever rewritten.
+Supported are headings, lists, quotes, tables, ``**strong**``, ``*emphasis*``, `` `code` `` and fenced code;
+everything else is plain text.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from tokenbox.render.lines import cells
+from tokenbox.render.lines import GAP, cells, column_widths, in_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,11 @@ _QUOTE: Final = re.compile(r"\s{0,3}>\s?")
 _RULE: Final = re.compile(r"\s{0,3}([-*_])(?:\s*\1){2,}\s*$")
 _MARK: Final = re.compile(r"`+|\*\*|__|\*")
 _BLANK: Final = re.compile(r"\s+")
+_ROW: Final = re.compile(r"\s{0,3}\|")
+_DASHES: Final = re.compile(r"\s{0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$")
+_BAR: Final = re.compile(r"(?<!\\)\|")
+# The least number of lines of a table: its heads and the dashes below them.
+_WITH_DASHES: Final = 2
 # The beginning of a line that may still become a heading, a list item or a fence.
 _UNDECIDED: Final = re.compile(r"\s*(?:#{1,6}|[-*+]|\d{1,9}[.)]?|>|`{1,}[^`\s]*|~{1,}\S*|[-*_ ]+)?\s*$")
 
@@ -34,6 +40,7 @@ class Markdown:
         self._show, self._width, self._colours = show, width, colours
         self._held = ""  # the end of the line so far: undecided, or not a complete word
         self._fence = ""
+        self._table: list[str] = []
         self._begin()
 
     def _begin(self) -> None:
@@ -57,10 +64,20 @@ class Markdown:
         """Render what is left at the end of the text."""
         if self._held:
             self._held = self._line(self._held, ended=True, newline=False)
+        self._table_ends()
         self._styled(_PLAIN if self._styles or self._heading else "")
 
     def _line(self, line: str, *, ended: bool, newline: bool = True) -> str:
         """Write what can be shown of a line, and return the rest, which must wait for more input."""
+        if not (self._fence or self._decided) and _ROW.match(line):
+            self._table += [line] if ended else []
+            return "" if ended else line
+        if self._table and (ended or line.strip()):
+            self._table_ends()
+        return self._text(line, ended=ended, newline=newline)
+
+    def _text(self, line: str, *, ended: bool, newline: bool) -> str:
+        """Write what can be shown of a line that is not in a table, and return the rest."""
         if self._fence or (not self._decided and _FENCE.match(line) and ended):
             if not ended:
                 return line
@@ -84,6 +101,43 @@ class Markdown:
                 self._show("\n")
             self._begin()
         return rest
+
+    def _table_ends(self) -> None:
+        """Write the table, if there is one. Rows without a line of dashes are plain text."""
+        lines, self._table = self._table, []
+        if len(lines) < _WITH_DASHES or not _DASHES.match(lines[1]):
+            for line in lines:
+                self._words(line, ended=True)
+                self._show("\n")
+                self._begin()
+            return
+        rows = [[self._unmarked(cell) for cell in _cells(line)] for line in (lines[0], *lines[2:])]
+        count = len(_cells(lines[1]))
+        rows = [(row + [""] * count)[:count] for row in rows]
+        to_right = [cell.endswith(":") and not cell.startswith(":") for cell in _cells(lines[1])]
+        widths = column_widths(rows, self._width())
+        for number, row in enumerate(rows):
+            for parts in in_columns(row, widths):
+                blanks = [" " * (size - cells(part)) for part, size in zip(parts, widths, strict=True)]
+                padded = [
+                    blank + part if right else part + blank
+                    for part, blank, right in zip(parts, blanks, to_right, strict=True)
+                ]
+                self._styled(_PLAIN if number else _BOLD)
+                self._show(GAP.join(padded).rstrip())
+                self._styled("" if number else _PLAIN)
+                self._show("\n")
+            if not number:
+                self._styled(_FAINT)
+                self._show(GAP.join(("─" if self._colours else "-") * size for size in widths))
+                self._styled(_PLAIN)
+                self._show("\n")
+
+    def _unmarked(self, text: str) -> str:
+        """Return a cell without the marks of styles."""
+        words = ["".join(piece for piece, _ in self._pieces(word)) for word in text.split()]
+        self._styles.clear()
+        return " ".join(words)
 
     def _code(self, line: str) -> None:
         """Write a line of code, or a fence."""
@@ -183,3 +237,10 @@ class Markdown:
     def _styled(self, code: str) -> None:
         if code and self._colours:
             self._show(code)
+
+
+def _cells(line: str) -> list[str]:
+    """Return the cells of a table's row."""
+    text = line.strip().removeprefix("|")
+    text = text[:-1] if text.endswith("|") and not text.endswith("\\|") else text
+    return [cell.strip().replace("\\|", "|") for cell in _BAR.split(text)]

@@ -134,6 +134,11 @@ class TerminalScreen(PipeScreen):
     def lines(self, lines: Sequence[Line]) -> None:
         terminal.show(lines)
 
+    def text(self, text: str) -> None:
+        """Show a text; a sentence wraps at words, and a text of several lines is shown as it is."""
+        line = text.removesuffix("\n")
+        super().text(text if "\n" in line else "\n".join(wrap(line, terminal.width())))
+
     def notice(self, text: str) -> None:
         self._done_waiting()
         self._finish_line()

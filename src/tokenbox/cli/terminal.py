@@ -9,7 +9,20 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from tokenbox.cli.streams import write_text
-from tokenbox.render.lines import ASCII, UNICODE, Charset, Line, Span, Style, cells, plain, printable, wrap
+from tokenbox.render.lines import (
+    ASCII,
+    GAP,
+    UNICODE,
+    Charset,
+    Line,
+    Span,
+    Style,
+    cells,
+    column_widths,
+    in_columns,
+    plain,
+    printable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,8 +47,6 @@ COLOURS = {
 }
 # The delay before a progress bar appears.
 PATIENCE_SECONDS = 1.0
-# The smallest width to which a column is wrapped; a narrower one is left to the terminal.
-MIN_WRAPPED = 16
 
 
 def width() -> int:
@@ -100,17 +111,12 @@ def show_counts(rows: Sequence[tuple[int, bool, str]], tokenizer: TokenizerIdent
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Line]:
-    """Return aligned columns. The last one wraps at the edge of a terminal, and never in a pipe."""
+    """Return aligned columns. They wrap at the edge of a terminal, and never in a pipe."""
     drawn = charset()
     texts = [[printable(text, drawn) for text in row] for row in rows]
-    widths = [max(cells(row[i]) for row in [heads, *texts]) for i in range(len(heads))]
-    lines: list[Line] = [_row(heads, widths, Style.FAINT, Style.FAINT)]
-    room = width() - sum(widths[:-1]) - 2 * (len(widths) - 1)
-    for row in texts:
-        last = wrap(row[-1], room) if is_seen() and room >= MIN_WRAPPED else [row[-1]]
-        lines.append(_row([*row[:-1], *last[:1]], widths))
-        lines += [_row([""] * (len(row) - 1) + [part], widths) for part in last[1:]]
-    return lines
+    widths = column_widths([heads, *texts], width() if is_seen() else None)
+    lines = [_row(part, widths, Style.FAINT, Style.FAINT) for part in in_columns(heads, widths)]
+    return lines + [_row(part, widths) for row in texts for part in in_columns(row, widths)]
 
 
 def line(text: str) -> Line:
@@ -123,7 +129,7 @@ def _row(
 ) -> Line:
     *padded, last = texts
     spans = [
-        Span(f"{text}{' ' * (size - cells(text))}  ", style)
+        Span(f"{text}{' ' * (size - cells(text))}{GAP}", style)
         for text, size in zip(padded, widths, strict=False)
     ]
     return [spans[0]._replace(style=first), *spans[1:], Span(last, style)]

@@ -36,6 +36,8 @@ class TokenCount:
         return {"value": self.value, "exact": self.exact, "source": self.source}
 
 
+CHARS4: Final = "chars4"
+"""The source of the last resort."""
 NOTHING: Final = TokenCount(0, exact=True, source="empty text")
 
 
@@ -76,7 +78,7 @@ def local_count(text: str, target: Target) -> TokenCount:
 def chars4(text: str) -> TokenCount:
     """Estimate the tokens like the tokenizer ``chars4``, also for invalid Unicode."""
     size = len(text.encode("utf-8", "surrogatepass"))
-    return TokenCount(max(1, size // 4) if size else 0, exact=False, source="chars4")
+    return TokenCount(max(1, size // 4) if size else 0, exact=False, source=CHARS4)
 
 
 def local_request_count(request: ChatRequest, target: Target, counter: RequestCounter | None) -> TokenCount:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from itertools import zip_longest
+from typing import Final, NamedTuple
 
 from tokenbox.characters import category
 
@@ -190,6 +191,33 @@ def wrap(text: str, width: int) -> list[str]:
             word = word[len(head) :]
         line = word
     return [*lines, line] if line else lines
+
+
+# A column of a table is never made narrower.
+MIN_COLUMN: Final = 8
+GAP: Final = "  "
+"""The blanks between two columns."""
+
+
+def column_widths(rows: Iterable[Sequence[str]], width: int | None = None) -> list[int]:
+    """Return the widths of a table's columns, in cells: the widest give way until a row fits into ``width``.
+
+    Columns that cannot fit keep :data:`MIN_COLUMN`. None: no limit.
+    """
+    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    while width is not None and sum(widths) + len(GAP) * (len(widths) - 1) > width:
+        widest = max(range(len(widths)), key=lambda i: (widths[i], i))
+        if widths[widest] <= MIN_COLUMN:
+            break
+        widths[widest] -= 1
+    return widths
+
+
+def in_columns(row: Sequence[str], widths: Sequence[int]) -> list[tuple[str, ...]]:
+    """Return the lines of a table's row: each text wrapped in its column."""
+    pairs = zip(row, widths, strict=True)
+    wrapped = [wrap(text, size) if cells(text) > size else [text] for text, size in pairs]
+    return list(zip_longest(*wrapped, fillvalue=""))
 
 
 def plain(lines: Iterable[Line]) -> str:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
+from tokenbox import tokenizers
 from tokenbox.catalog import ModelLimits, price, tokenizer_family
 from tokenbox.compose.bound import Bound
 from tokenbox.compose.requests import By, Count
@@ -17,15 +18,16 @@ from tokenbox.config.trust import may_have_key
 from tokenbox.content.message import thaw
 from tokenbox.conversation.calibration import Calibration, CountedFor, unread
 from tokenbox.errors import MissingExtra, TokenboxError
-from tokenbox.models import Counting, Stated, counters_for, resolve_figures
+from tokenbox.models import Counters, Counting, Stated, counters_for, resolve_figures
 from tokenbox.policy import GuardLimits, Uncertain, guard
 from tokenbox.policy.guard import checked_uncertain
-from tokenbox.providers.counting import NOTHING, local_count
+from tokenbox.providers.counting import CHARS4, NOTHING, TokenCount, is_unicode, local_count
 from tokenbox.providers.memory import SESSION
 from tokenbox.providers.target import ApiKey, Bounds, Target
 from tokenbox.shell.errors import KeyNotSent, ModelNotConfigured
 from tokenbox.tokenizers.ownership import BASELINES
 from tokenbox.tokenizers.protocol import TokenizerIdentity
+from tokenbox.tokenizers.registry import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from tokenbox.content.request import Request
     from tokenbox.policy import Verdict
     from tokenbox.providers.blocking import BlockingProvider
-    from tokenbox.providers.counting import TokenCount
+    from tokenbox.tokenizers.protocol import Tokenizer
 
 KEYRING_SERVICE: Final = "tokenbox"
 _MAX_CACHED: Final = 4096
@@ -63,6 +65,7 @@ class Models:
         self._make = provider
         self._provider: BlockingProvider | None = None
         self._counts: dict[tuple[object, ...], TokenCount] = {}
+        self._tokenizers: dict[Target, Tokenizer] = {}
         self.keys = ModelKeys(config, variables)
         self.calibration = Calibration()
         self.name = ""
@@ -168,7 +171,9 @@ class Models:
 
     def count_text(self, text: str) -> TokenCount:
         """Count ``text`` for the current model. Counts are cached. Never raises."""
-        return self._counted(("text", text), lambda: self.provider.counted_text(text))
+        return self._counted(
+            ("text", text), lambda: self._by_vocabulary(text, self.provider.counted_text(text))
+        )
 
     def count_request(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
@@ -194,7 +199,27 @@ class Models:
 
     def count_here(self, text: str) -> TokenCount:
         """Count a text without asking the server."""
-        return local_count(text, self.target)
+        return self._by_vocabulary(text, local_count(text, self.target))
+
+    def _by_vocabulary(self, text: str, counted: TokenCount) -> TokenCount:
+        """Replace a count by characters by that of the vocabulary with which requests are counted."""
+        if counted.source != CHARS4 or not is_unicode(text):
+            return counted
+        tokenizer = self.tokenizer
+        return TokenCount(tokenizer.count(text), exact=False, source=f"tokenizer {tokenizer.identity.name}")
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of texts on this machine: of the settings, else that of the local request counter."""
+        found = self._tokenizers.get(self.target)
+        if found is None:
+            with suppress(TokenboxError):
+                named = self.target.tokenizer
+                found = None if named is None else tokenizers.get(named)
+            local = self._local_counters() if found is None else None
+            found = found or (None if local is None else local.tokenizer) or tokenizers.get(UNKNOWN)
+            self._tokenizers[self.target] = found
+        return found
 
     def compare(self, counted: TokenCount, reported: int | None) -> list[str]:
         """Compare a count with the one that the server reported, and return warnings for the user."""
@@ -273,9 +298,13 @@ class Models:
 
     def local_counter(self) -> RequestCounter | None:
         """Return the local counter of the current model, or None if its vocabulary cannot be loaded."""
+        local = self._local_counters()
+        return None if local is None else local.counter
+
+    def _local_counters(self) -> Counters | None:
         counting = self._config.counting(self.name) if self.name else Counting()
         try:
-            return counters_for(self.target.model, replace(counting, baselines=None)).counter
+            return counters_for(self.target.model, replace(counting, baselines=None))
         except (TokenboxError, OSError):
             return None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tokenbox import tokenizers
 from tokenbox.errors import TokenboxError
 from tokenbox.shell import proposals
 from tokenbox.shell.offers import OutputOffer, offer
@@ -105,11 +104,7 @@ class Session:
     @property
     def tokenizer(self) -> Tokenizer:
         """The local tokenizer of the model, so that cutting makes no request."""
-        name = self.models.target.tokenizer
-        try:
-            return tokenizers.get("chars4" if name is None else name)
-        except TokenboxError:
-            return tokenizers.get("chars4")
+        return self.models.tokenizer
 
     def describe(self, offer: OutputOffer) -> str:
         """Describe an offer for a notice."""

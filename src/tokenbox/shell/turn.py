@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.caching import low_water
+from tokenbox.conversation.counted_window import HANDLE
 from tokenbox.conversation.limits import overflow
 from tokenbox.conversation.low_water import AUTO
 from tokenbox.engine.window import WindowAction
@@ -220,10 +221,12 @@ def refuse_unless_wanted(session: Session, enforced: Enforced, verdict: Verdict)
 
 def evict(session: Session) -> Enforced:
     """Evict until the request fits, and report what was shortened, evicted and summarized."""
+    before = session.context.left_out()
     evicted = session.context.evict()
     enforced = evicted.enforced
     session.evictions += enforced.steps
-    report_shortened(session, enforced.steps)
+    handles = [handle for handle in session.context.left_out() if handle not in before]
+    report_shortened(session, enforced.steps, handles)
     if evicted.numbers:
         session.record.mark(evicted.numbers, "evicted")
         unit = "tool round"
@@ -244,16 +247,27 @@ def evict(session: Session) -> Enforced:
     return enforced
 
 
-def report_shortened(session: Session, steps: Sequence[WindowStep]) -> None:
-    """Report how many results were shortened."""
-    for action, change in (
-        (WindowAction.MASK, "reduced to one line"),
-        (WindowAction.CUT, "cut to head and tail"),
-    ):
-        numbers = {number for step in steps if step.action is action for number in step.messages}
-        if numbers:
-            results = plural(len(numbers), "tool result")
-            session.screen.notice(f"[{results} {change}; :expand shows what was left out]")
+def report_shortened(session: Session, steps: Sequence[WindowStep], handles: Sequence[str]) -> None:
+    """Report how many results were shortened. ``handles``: of their full texts; a few are named."""
+    changed = [(change, _messages(steps, action)) for action, change in _SHORTENED.items()]
+    changed = [(change, numbers) for change, numbers in changed if numbers]
+    is_clear = len(changed) == 1 and 0 < len(handles) <= _NAMED
+    named = f" {' or '.join(handle[:HANDLE] for handle in handles)}" if is_clear else ""
+    for change, numbers in changed:
+        results = plural(len(numbers), "tool result")
+        session.screen.notice(f"[{results} {change}; :expand{named} shows what was left out]")
+
+
+def _messages(steps: Sequence[WindowStep], action: WindowAction) -> set[int]:
+    return {number for step in steps if step.action is action for number in step.messages}
+
+
+_SHORTENED: Final = {
+    WindowAction.MASK: "reduced to one line",
+    WindowAction.CUT: "cut to head and tail",
+}
+# A notice names at most this many handles.
+_NAMED: Final = 3
 
 
 def summarizer(session: Session) -> Callable[[Evicted], str | None]:

@@ -70,7 +70,7 @@ def tokenize(session: Session, arguments: str) -> None:
     rows.append(("may be asked for counts", allowed))
     if target.endpoint is not None:
         rows.append(("counts texts at /tokenize", _SUPPORTED[tokenize_supported(target.endpoint)]))
-    rows.append(("local tokenizer", target.tokenizer or "none: characters / 4"))
+    rows.append(("local tokenizer", target.tokenizer or f"none is set: {session.tokenizer.identity.name}"))
     rows.append(("'hello world' is", f"{figure(probe)} tokens ({probe.source})"))
     for counted, record in session.models.calibration.records().items():
         equal = f"{record.equal:,} of {record.compared:,} counts equal the server's"
