@@ -260,6 +260,14 @@ def test_a_state_that_cannot_be_used_is_told_of_and_ignored(tmp_path: Path, cont
     assert load(tmp_path, ALONE).problems == ()
 
 
+def test_a_state_with_half_a_character_can_be_written_again(tmp_path: Path) -> None:
+    (tmp_path / ".tokenbox").mkdir()
+    (tmp_path / ".tokenbox" / "state.json").write_text('{"version": 1, "values": {"\\ud800": 2}}')
+    remember(tmp_path, "model", "héllo")
+    assert read_state(tmp_path).values == {"\ud800": 2, "model": "héllo"}
+    assert len(load(tmp_path, ALONE).problems) == 1
+
+
 def test_a_choice_is_remembered_until_it_is_forgotten(tmp_path: Path) -> None:
     remember(tmp_path, "model", "héllo")
     assert read_state(tmp_path).values == {"model": "héllo"}

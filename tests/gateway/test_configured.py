@@ -66,6 +66,13 @@ def test_a_folder_does_not_choose_a_key_of_the_operator_that_it_knows(tmp_path: 
     assert settings_from(str(tmp_path), {}, env=mine).admin_key == "b" * 24
 
 
+def test_what_is_not_understood_is_said(tmp_path: Path) -> None:
+    write(tmp_path / ".tokenbox" / "state.json", '{"values": {"no.such.key": 1}}')
+    said: list[str] = []
+    settings_from(str(tmp_path), {}, env={"TOKENBOX_ADMIN_KEY": "a" * 24}, warn=said.extend)
+    assert ["no.such.key" in one for one in said] == [True]
+
+
 def test_the_users_key_signs_what_the_gateway_proves(tmp_path: Path) -> None:
     write_key(tmp_path / "key")
     env = {"TOKENBOX_PROOF_WRITE": "true", "TOKENBOX_PROOF_SIGN_WITH": str(tmp_path / "key")}

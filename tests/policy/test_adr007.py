@@ -359,6 +359,17 @@ def test_20_remedies_work_as_they_are_printed(run: CommandLine) -> None:
 # Notes
 
 
+@pytest.mark.parametrize("command", ["estimate", "plan", "enforce"])
+def test_21_what_is_remembered_and_not_understood_is_said(run: CommandLine, command: str) -> None:
+    (run.folder / ".tokenbox" / "state.json").write_text('{"values": {"models.tiny.max_ctx": -3}}')
+    result = run(command, "-m", "tiny", "a")
+    assert result.status == 0
+    (warning,) = result.err.splitlines()
+    remedy = warning.partition("Remove it with: ")[2]
+    assert run(*shlex.split(remedy)[1:]).status == 0
+    assert run(command, "-m", "tiny", "a").err == ""
+
+
 def test_21_choices_are_remembered_for_each_model(run: CommandLine) -> None:
     for key, value in (("max_ctx", "90"), ("reserve_out", "10"), ("strategy", "window")):
         remember(run.folder, f"models.tiny.{key}", value)

@@ -11,7 +11,7 @@ import typer
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AsJson
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
-from tokenbox.cli.streams import write_error, write_record, write_text
+from tokenbox.cli.streams import write_error, write_record, write_text, write_warnings
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ def config(
                 f"to read a key: tokenbox config {key}; to set one: tokenbox config set KEY VALUE"
             )
         found = load(os.curdir)
-        for problem in found.problems:
-            write_error(f"warning: {printable(problem)}\n")
+        write_warnings(found.problems)
         if words:
             _show_one(found, words[0], as_json=as_json)
         else:

@@ -12,7 +12,7 @@ import typer
 from tokenbox.cli import clock, terminal
 from tokenbox.cli.options import AsJson
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
-from tokenbox.cli.streams import write_error, write_record
+from tokenbox.cli.streams import write_error, write_record, write_warnings
 from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import Span, Style, cells, printable
 
@@ -70,8 +70,7 @@ def models(
         infos, left_out = _found(wanted, config, discovered, everyone=everyone)
         own_prices = config.catalog_prices()
         priced = [(info, price(info.id, day, configured=own_prices)) for info in infos]
-        for problem in config.problems:
-            write_error(f"warning: {printable(problem)}\n")
+        write_warnings(config.problems)
         if as_json:
             write_record("models", {"models": [_record(info, cost) for info, cost in priced]})
             return Exit.OK

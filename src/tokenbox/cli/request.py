@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tokenbox.cli.outcome import UsageProblem
-from tokenbox.cli.streams import STDIN, read_bytes, read_text, shown_name
+from tokenbox.cli.streams import STDIN, read_bytes, read_text, shown_name, write_warnings
 from tokenbox.errors import DocumentError
 
 if TYPE_CHECKING:
@@ -112,10 +112,10 @@ class Given:
 def settings(
     max_ctx: str | None, reserve_out: str | None, headroom: str | None, strategy: str | None
 ) -> Config:
-    """Load the settings of the folder, overridden by the flags."""
+    """Load the settings of the folder, overridden by the flags, and warn of what is not understood."""
     from tokenbox.config import load
 
-    return load(
+    found = load(
         flags={
             "policy.max_ctx": max_ctx,
             "policy.reserve_out": reserve_out,
@@ -123,6 +123,8 @@ def settings(
             "policy.strategy": strategy,
         }
     )
+    write_warnings(found.problems)
+    return found
 
 
 def model_of(model: str | None, read: Read, config: Config) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tokenbox.cli.outcome import UsageProblem, reporting
-from tokenbox.cli.streams import write_bytes, write_error
+from tokenbox.cli.streams import write_bytes, write_error, write_warnings
 from tokenbox.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def serve(  # noqa: PLR0913, PLR0917  # one parameter per option
         }
 
         def load() -> GatewaySettings:
-            return settings_from(".", flags, upstream or [])
+            return settings_from(".", flags, upstream or [], warn=write_warnings)
 
         settings = load()
         if not settings.upstreams:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.errors import TokenboxError
 from tokenbox.files import replace
+from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -140,6 +141,12 @@ def write_error(text: str) -> None:
         encoding = sys.stderr.encoding or "utf-8"
         sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stderr.flush()
+
+
+def write_warnings(problems: Iterable[str]) -> None:
+    """Write what is not understood in the settings to standard error."""
+    for problem in problems:
+        write_error(f"warning: {printable(problem)}\n")
 
 
 def finish_output() -> None:

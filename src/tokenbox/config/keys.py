@@ -22,7 +22,14 @@ KeyName = tuple[str, ...]
 ANY = "*"
 ENVIRONMENT_PREFIX = "TOKENBOX_"
 # Variables that are not keys, but paths of files.
-OTHER_VARIABLES = frozenset(("TOKENBOX_USER_CONFIG", "TOKENBOX_CACHE_DIR"))
+OTHER_VARIABLES = frozenset(
+    (
+        "TOKENBOX_USER_CONFIG",
+        "TOKENBOX_CACHE_DIR",
+        "TOKENBOX_ADMIN_KEY",
+        "TOKENBOX_MCP_TOKEN",
+    )
+)
 
 
 class ValueKind(Enum):

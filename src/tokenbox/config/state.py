@@ -93,7 +93,7 @@ def _change(root: Path, changes: Mapping[str, object]) -> None:
             values = {**read_state(root).values, **changes}
             kept = {key: value for key, value in sorted(values.items()) if value is not None}
             content = json.dumps({"version": VERSION, "values": kept}, indent=2, ensure_ascii=False) + "\n"
-            replace(folder / FILE, content.encode(), new=OWN)
+            replace(folder / FILE, content.encode(errors="backslashreplace"), new=OWN)
     except OSError as error:
         said = error.strerror or type(error).__name__
         raise ConfigError(

@@ -26,7 +26,7 @@ from tokenbox.policy.guard import Uncertain
 from tokenbox.providers.target import root_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tokenbox.config import Config
     from tokenbox.conversation.low_water import LowWater
@@ -45,14 +45,16 @@ def settings_from(
     flags: Mapping[str, object],
     upstreams: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
+    warn: Callable[[Iterable[str]], None] = lambda problems: None,  # noqa: ARG005
 ) -> GatewaySettings:
-    """Return the settings for ``folder``.
+    """Return the settings for ``folder``. Calls ``warn`` with what is not understood in them.
 
     ``upstreams``, as ``URL`` or ``NAME=URL``, replace those of the files. Raises ``ConfigError`` and
     ``InvalidTarget``.
     """
     env = os.environ if env is None else env
     config = load(folder, env, flags)
+    warn(config.problems)
     servers = [_upstream_of_flag(text) for text in upstreams] or [
         _upstream(config, name, env) for name in config.names("upstreams")
     ]
