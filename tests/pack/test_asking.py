@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import zlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -67,6 +68,17 @@ def test_history_says_which_files_a_change_touched(project: Path, packed: Packed
     git(project, "commit", "-qam", "Throttle uploads of customers")
     options = PackOptions("throttle uploads", history=True)
     assert "src/other3.py" in shown(packed, project, 900, options)
+
+    # A partial clone may lack the contents of old commits.
+    (project / "src/other3.py").rename(project / "src/customers.py")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "A better name for what shows customers")
+    for folder in (project / ".git/objects").glob("??"):
+        for stored in folder.iterdir():
+            if b"blob" in zlib.decompress(stored.read_bytes())[:4]:
+                stored.unlink()
+    options = PackOptions("show customers a better name", history=True)
+    assert "src/customers.py" in shown(packed, project, 900, options)
 
 
 def test_levels_limit_what_is_shown(project: Path, packed: Packed) -> None:

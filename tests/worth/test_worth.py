@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tokenbox.worth import SCALE, read_query
 from tokenbox.worth.documents import Document, DocumentRole, PieceSpan
 from tokenbox.worth.fixed import log2
+from tokenbox.worth.lexical import Lexical, identifiers
 from tokenbox.worth.query import NamedPath
 from tokenbox.worth.relevance import Relevance, recency
 from tokenbox.worth.standing import Standing, defined_in, defined_with_members
@@ -83,6 +84,36 @@ def test_what_a_template_says_to_the_reporter_is_not_asked() -> None:
     )
     assert query.places == (NamedPath("src/page.py", (7,)),)
     assert not {"contribut", "read"} & {word.text for word in query.words}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("static gen_proto(x)", ["gen_proto", "gen", "proto"]),
+        ("gen_proto", ["gen_proto", "gen", "proto"]),
+        ("（gen_proto）", ["gen_proto", "gen", "proto"]),
+        ("my_gen_proto", ["gen", "proto"]),
+        ("gen_protocol", ["gen"]),
+        ("gen_proto2", ["gen", "proto"]),
+        ("_run(is_ok)", ["run", "is_ok", "ok"]),
+    ],
+)
+def test_an_identifier_is_found_whole_and_by_its_words(text: str, found: list[str]) -> None:
+    lexical = Lexical(read_query("`gen_proto` must run where `is_ok`"))
+    match = lexical.scan(text.encode())
+    assert [lexical.words[word].text for word in match.word] == found
+    assert sorted(lexical.read(identifiers(text.encode()), len(text))) == sorted(match.word)
+
+
+def test_a_file_that_mentions_a_rare_symbol_of_the_query_is_worth_more() -> None:
+    long = b"int other(void) { return 1; }\n" * 900
+    documents = [
+        *(Document(f"path{n}.c", b"/* escape the path */\n" * 9) for n in range(30)),
+        Document("a.c", long),
+        Document("b.c", long + b"gen_proto(1);\n"),
+    ]
+    found = Relevance(documents, read_query("Escape the path in gen_proto()"))
+    assert found.document(31) > max(found.document(i) for i in range(31))
 
 
 def test_a_lone_surrogate_in_a_query_is_no_word_and_no_error() -> None:

@@ -90,7 +90,9 @@ def git_log(number: int, format_: str, root: str, *options: str) -> list[bytes]:
 
     Raises :class:`GitProblem`.
     """
-    command = ["log", *_SAFE, f"-{number}", "--name-only", *options, f"--format=%x01{format_}", "--", "."]
+    # Without a search for renames git reads no content, which a partial clone may lack.
+    only_names = ("--name-only", "--no-renames")
+    command = ["log", *_SAFE, f"-{number}", *only_names, *options, f"--format=%x01{format_}", "--", "."]
     return run_git(command, root).split(b"\x01")[1:]
 
 

@@ -153,6 +153,13 @@ class Lexical:
         among = [log2(2 * self._read + 2, 2 * self._texts[w] + 1) for w in words]
         self.rarity_of_wholes = [rarity * sum(own) // max(1, sum(among)) for rarity in among]
 
+    def rare_symbol(self, body: Mapping[int, int], most: int) -> int | None:
+        """Return the weight of the best symbol among these words that at most ``most`` texts contain."""
+        weights = (
+            self.words[word].weight for word in body if self.words[word].whole and self._texts[word] <= most
+        )
+        return max(weights, default=None)
+
     def in_names(self, names: Iterable[str]) -> Counter[int]:
         """Count the words of the query in names and paths."""
         found: Counter[int] = Counter()
@@ -189,11 +196,11 @@ class Lexical:
 
     def _words_at(self, data: bytes, start: int, end: int) -> list[tuple[int, int]]:
         """Return the words at a match of the pattern: an identifier as a whole, or a stem."""
-        matched = data[start:end]
-        if (whole := self._wholes.get(matched)) is not None and not _in_identifier(data, start, end):
+        first = start if data[start:end] in self._wholes else _after_character(data, start)
+        if (whole := self._wholes.get(data[first:end])) is not None and not _in_identifier(data, first, end):
             # The words inside the identifier count as well.
-            parts = (self._stems.get(stem(part)) for part in split(matched.decode()))
-            return [(whole, start), *((word, start) for word in parts if word is not None)]
+            parts = (self._stems.get(stem(part)) for part in split(data[first:end].decode()))
+            return [(whole, first), *((word, first) for word in parts if word is not None)]
         while start < end and not _is_letter_or_digit(data, start):
             start += 1  # the pattern of a short word includes the character before it
         key = _word_at(data, start, end)
@@ -226,6 +233,14 @@ def _word_at(data: bytes, start: int, end: int) -> bytes | None:
     return data[start:at]
 
 
+def _after_character(data: bytes, at: int) -> int:
+    """Return where the UTF-8 character at ``at`` ends."""
+    at += 1
+    while data[at : at + 1] and data[at] & 0xC0 == _BEYOND_ASCII:
+        at += 1
+    return at
+
+
 def _is_letter_or_digit(data: bytes, at: int) -> bool:
     return data[at : at + 1].isalnum() or data[at] >= _BEYOND_ASCII
 
@@ -239,7 +254,9 @@ def _pattern(stems: Sequence[str], wholes: Sequence[bytes]) -> bytes:
         if text.isascii() and text.endswith("i") and text.isalpha():
             part = part[:-1] + b"[iy]"
         (short if len(text) <= _SHORT and text.isascii() else long).append(part)
-    parts = sorted((re2.escape(text) for text in wholes), key=lambda part: (-len(part), part))
+    escaped = sorted((re2.escape(text) for text in wholes), key=lambda part: (-len(part), part))
+    # With the character before it, because the match of a short word at its beginning would come first.
+    parts = [b"(?:^|[^A-Za-z0-9_])(?:" + b"|".join(escaped) + rb")\b"] if escaped else []
     long.sort(key=lambda part: (-len(part), part))
     short.sort(key=lambda part: (-len(part), part))
     if long:

@@ -32,12 +32,12 @@ _PATH = re.compile(
 _LINE_AFTER = re.compile(r"""["'`]?(?:, line |:|\(|#L| line |:line )(\d{1,6})""")
 _SYMBOL = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)*")
 _IN_TRACEBACK = re.compile(r", in (?P<name><?\w+>?)$|^\s+at (?P<at>[\w.$<>]+)", re.MULTILINE)
-# Boilerplate of commit messages and issue trackers.
+# Boilerplate of commit messages and issue trackers, and the hashes of commits.
 # re2: the comment of a template has many lines, and ``re`` takes quadratic time where comments do not end.
 _NOISE = re2.compile(
     r"(?im)\(?(?:GH-|#)\d+\)?|^Merge (?:pull request|branch) .*$"
     r"|^(?:Co-authored-by|Signed-off-by|Reviewed-by|Change-Id):.*$"
-    r"|^(?:Fixes|Closes|Resolves|Refs?):? *(?:GH-|#)?\d*\.?$|<!--(?s:.*?)-->"
+    r"|^(?:Fixes|Closes|Resolves|Refs?):? *(?:GH-|#)?\d*\.?$|<!--(?s:.*?)-->|\b[0-9a-f]{12,64}\b"
 )
 _KIND = re.compile(
     r"(?:feat|fix|chore|refactor|test|tests|perf|build|ci|docs|style|bug|feature|revert)"

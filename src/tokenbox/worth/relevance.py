@@ -30,6 +30,8 @@ DOCUMENT = 50
 SYMBOL, ENCLOSING_SYMBOL = 8, 3
 PLACE = 35
 LINE = 300
+# A document gets the bonus of an enclosing symbol for one that it mentions, if at most so many documents do.
+_MENTIONS = 12
 # The first piece of a document, with its imports, inherits this much more.
 FIRST = 60
 # A piece of a document with few pieces inherits more: this share, divided by the square root of their number.
@@ -39,7 +41,7 @@ SMALL, NEIGHBOUR = 30, 15
 FOLDER, _BEST_OF_FOLDER = 30, 5
 # The document of highest standing gets this share of the best match, which decides if the query matches
 # little.
-STANDING = 3
+STANDING = 15
 # A document gets this share of the match of its test, and a test of the tested document's, if at most
 # _NAMESAKES documents have the name.
 OF_TEST, OF_TESTED, _NAMESAKES = 30, 25, 2
@@ -123,9 +125,12 @@ class Relevance:
         self._paths: dict[int, Counter[int]] = {}
         self._named_lines = self._named_documents()
         self._scores: dict[int, int] = {}
+        self._mentions: dict[int, int] = {}
         usual = sum(len(document.data) for document in documents) // max(1, len(documents))
         for i, (document, body) in enumerate(zip(documents, bodies, strict=True)):
             path = self._in_path(document.path)
+            if (mentioned := self._lexical.rare_symbol(body, _MENTIONS)) is not None:
+                self._mentions[i] = mentioned
             if body or path:
                 self._paths[i] = path
                 self._scores[i] = self._lexical.score(body, {}, path, len(document.data), usual, FILE)
@@ -149,6 +154,7 @@ class Relevance:
     def document(self, i: int) -> int:
         """Return the worth of document ``i``: at least its prior, so that all documents are ordered."""
         score = self._scores.get(i, 0) + self._context_score(i)
+        score += self._best * ENCLOSING_SYMBOL * self._mentions.get(i, 0) // 100
         if i in self._named_lines:
             score += self._best * PLACE // 100
         return score * self._percent(i) // 100 + self._documents[i].percent
