@@ -70,7 +70,8 @@ def test_history_says_which_files_a_change_touched(project: Path, packed: Packed
     assert "src/other3.py" in shown(packed, project, 900, options)
 
     # A partial clone may lack the contents of old commits.
-    (project / "src/other3.py").rename(project / "src/customers.py")
+    renamed = (project / "src/other3.py").rename(project / "src/customers.py")
+    renamed.write_text(f"{renamed.read_text()}\n")
     git(project, "add", "-A")
     git(project, "commit", "-qm", "A better name for what shows customers")
     for folder in (project / ".git/objects").glob("??"):

@@ -105,15 +105,12 @@ def test_an_identifier_is_found_whole_and_by_its_words(text: str, found: list[st
     assert sorted(lexical.read(identifiers(text.encode()), len(text))) == sorted(match.word)
 
 
-def test_a_file_that_mentions_a_rare_symbol_of_the_query_is_worth_more() -> None:
-    long = b"int other(void) { return 1; }\n" * 900
-    documents = [
-        *(Document(f"path{n}.c", b"/* escape the path */\n" * 9) for n in range(30)),
-        Document("a.c", long),
-        Document("b.c", long + b"gen_proto(1);\n"),
-    ]
-    found = Relevance(documents, read_query("Escape the path in gen_proto()"))
-    assert found.document(31) > max(found.document(i) for i in range(31))
+def test_a_long_file_that_mentions_a_rare_symbol_of_the_query_is_a_candidate() -> None:
+    matching = [Document(f"{n}.c", b"/* escape the path of a proto in the repository */\n" * 9) for n in range(60)]
+    long = b"int other(void) { return 1; }\n" * 9_000
+    documents = [*matching, Document("b.c", long + b"gen_proto(1);\n")]
+    found = Relevance(documents, read_query("Escape the path of the repository in gen_proto()"))
+    assert found.document(60) > max(map(found.document, range(60)))
 
 
 def test_a_lone_surrogate_in_a_query_is_no_word_and_no_error() -> None:
