@@ -106,9 +106,12 @@ def test_an_identifier_is_found_whole_and_by_its_words(text: str, found: list[st
 
 
 def test_a_long_file_that_mentions_a_rare_symbol_of_the_query_is_a_candidate() -> None:
-    matching = [Document(f"{n}.c", b"/* escape the path of a proto in the repository */\n" * 9) for n in range(60)]
+    matching = b"/* escape the path of a proto in the repository */\n" * 9
     long = b"int other(void) { return 1; }\n" * 9_000
-    documents = [*matching, Document("b.c", long + b"gen_proto(1);\n")]
+    documents = [
+        *(Document(f"{n}.c", matching) for n in range(60)),
+        Document("b.c", long + b"gen_proto(1);\n"),
+    ]
     found = Relevance(documents, read_query("Escape the path of the repository in gen_proto()"))
     assert found.document(60) > max(map(found.document, range(60)))
 
