@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import SECONDS
 from tokenbox.__about__ import DISTRIBUTION
 from tokenbox.cli import doctor, main
 from tokenbox.errors import MissingExtra
@@ -171,7 +172,7 @@ def test_without_an_extra_every_command_says_the_same(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=SECONDS,
     )
     said = SAID.fullmatch(run.stderr)
     assert said is not None, run.stderr

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.conversation.requests import request
+from tests.waiting import SECONDS
 from tokenbox.conversation import Conversation
 from tokenbox.conversation.chat_format import ChatFormat
 from tokenbox.conversation.llama.syntax import TemplateError
@@ -30,7 +31,7 @@ class Asking:
     """One connection, kept open."""
 
     def __init__(self, server: LlamaServer) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=SECONDS)
 
     def post(self, path: str, body: object) -> Any:  # noqa: ANN401  # JSON
         data = json.dumps(body).encode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ from aiohttp import web
 from tests.gateway import stub
 from tests.services import free_port
 from tests.waiting import SECONDS, until
+from tokenbox.cli import main
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Mapping, Sequence
@@ -132,18 +134,22 @@ class Gateways:
         }
 
     def command(self, *arguments: str) -> str:
-        """Run a command of tokenbox in the folder of the gateways and return its output."""
-        command = [sys.executable, "-m", "tokenbox", *arguments]
-        done = subprocess.run(
-            command,
-            cwd=self.folder,
-            env=self.environment({}),
-            capture_output=True,
-            check=False,
-            timeout=SECONDS,
-        )
-        assert done.returncode == 0, done.stderr.decode()
-        return done.stdout.decode().strip()
+        """Run a command of tokenbox in the folder of the gateways, in this process, and return its output."""
+        out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(self.folder)
+            environment = self.environment({})
+            for name in {*os.environ} - {*environment}:
+                patch.delenv(name)
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            patch.setattr(sys, "stdout", out)
+            patch.setattr(sys, "stderr", err)
+            status = main(arguments)
+        out.seek(0)
+        err.seek(0)
+        assert status == 0, err.read()
+        return out.read().strip()
 
     def end(self) -> None:
         for gateway in self._started:

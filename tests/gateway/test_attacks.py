@@ -22,6 +22,7 @@ from tests.gateway.attacks import (
     Server,
     mutations,
 )
+from tests.waiting import SECONDS
 from tokenbox.catalog import Figure
 from tokenbox.content.message import InvalidMessage
 from tokenbox.gateway.admission import Counted, judge
@@ -54,7 +55,7 @@ class Line:
     """A connection to a gateway, which is kept."""
 
     def __init__(self, gateway: RunningGateway) -> None:
-        self._line = http.client.HTTPConnection(gateway.url.removeprefix("http://"), timeout=60)
+        self._line = http.client.HTTPConnection(gateway.url.removeprefix("http://"), timeout=SECONDS)
 
     def close(self) -> None:
         self._line.close()

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.waiting import SECONDS
 from tokenbox.catalog import Figure
 from tokenbox.compose.requests import By, Count
 from tokenbox.gateway.admission import Counted, judge, with_output_limit
@@ -222,7 +223,7 @@ def gateway(shared_gateways: Gateways, upstream: Stub) -> RunningGateway:
 def sent(gateway: RunningGateway, data: bytes) -> bytes:
     """All that comes back on a connection of its own."""
     address = urlsplit(gateway.url)
-    with socket.create_connection((address.hostname or "", address.port or 0), timeout=30) as line:
+    with socket.create_connection((address.hostname or "", address.port or 0), timeout=SECONDS) as line:
         line.sendall(data)
         found = []
         while piece := line.recv(65_536):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.waiting import SECONDS
 from tokenbox.gateway import strict_json
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import RequestLimits
@@ -126,7 +127,7 @@ def test_a_tier_of_unknown_price_is_refused(gateway: RunningGateway) -> None:
 def test_headers_of_the_connection_and_of_accounts_stay_here(start_gateway: Gateways, upstream: Stub) -> None:
     config = CONFIG.format(url=upstream.url).replace("[policy]", 'key_env = "STUB_KEY"\n[policy]')
     gateway = start_gateway(config=config, env={"STUB_KEY": "sk-own"})
-    line = http.client.HTTPConnection(gateway.url.removeprefix("http://"), timeout=30)
+    line = http.client.HTTPConnection(gateway.url.removeprefix("http://"), timeout=SECONDS)
     named = {"openai-organization": "org-a", "OpenAI-Project": "proj-a", "X-Hop": "1", "x-kept": "2"}
     line.request("POST", PATH, json.dumps(chat()), {"connection": "close, X-Hop", **named})
     assert line.getresponse().status == 200

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 DOCUMENT = (
     'budget = 9\ntokenizer = "utf8-bytes"\n[[sections]]\nid = "a"\ncontent = "some words"\nshrink = 1\n'
@@ -29,7 +29,7 @@ def document(tmp_path: Path) -> Path:
 
 
 def answer(port: int, path: str, host: str | None = None, method: str = "GET") -> http.client.HTTPResponse:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
     connection.request(method, path, headers={} if host is None else {"Host": host})
     return connection.getresponse()
 
@@ -106,7 +106,7 @@ def test_a_million_sections_are_refused_kindly_and_soon(tmp_path: Path, suffix: 
     else:
         path.write_text('{"messages": []}\n' * 2 + json.dumps({"messages": ["x"] * number}))
     ran = subprocess.run(
-        [*COMMAND, str(path), "--json"], capture_output=True, text=True, check=False, timeout=60
+        [*COMMAND, str(path), "--json"], capture_output=True, text=True, check=False, timeout=4 * SECONDS
     )
     assert ran.returncode == 2
     error = json.loads(ran.stdout)["error"]

@@ -47,6 +47,7 @@ def compared(sources: Mapping[str, str], tmp_path_factory: pytest.TempPathFactor
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FEW)
 def test_a_template_counts_as_the_server(sources: Mapping[str, str], name: str, tmp_path: Path) -> None:
     found = corpus.compare(name, sources[name], tmp_path, trust=False)

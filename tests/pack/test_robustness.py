@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,8 @@ from tokenbox.folder.walk import MAX_DEPTH
 from tokenbox.lcp import encode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.pack.conftest import Make, Packed
     from tokenbox.folder import Source
 
@@ -126,17 +127,22 @@ print([file.path for file in result.files], sorted((n.path, n.kind.value) for n 
 """
 
 
-def test_unreadable_files_and_folders_are_reported(folder: Make, tmp_path: Path) -> None:
-    root = folder({"a.txt": "a", "no.txt": "n", "closed/b.txt": "b"})
+@pytest.fixture
+def open_to_others() -> Iterator[Path]:
+    """A folder that other users can read. Each run of pytest closes those of pytest to them, of all runs."""
+    with tempfile.TemporaryDirectory() as scratch:
+        Path(scratch).chmod(0o755)
+        yield Path(scratch)
+
+
+def test_unreadable_files_and_folders_are_reported(open_to_others: Path) -> None:
+    root = open_to_others / "project"
+    (root / "closed").mkdir(parents=True)
+    for name in ("a.txt", "no.txt", "closed/b.txt"):
+        (root / name).write_text("a")
     (root / "no.txt").chmod(0)
     (root / "closed").chmod(0)
     is_root = os.geteuid() == 0
-    if is_root:
-        # Only pytest's own folders are opened to others, never what they lie in.
-        for above in takewhile(
-            lambda path: path != Path(tempfile.gettempdir()), [tmp_path, *tmp_path.parents]
-        ):
-            above.chmod(above.stat().st_mode | 0o055)
     program = AS_NOBODY if is_root else AS_NOBODY.replace("os.setgid(65534); os.setuid(65534)", "")
     environment = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"}
     # Root's own libraries may be closed to others, so everything is imported before the privileges go.
