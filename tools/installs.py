@@ -152,6 +152,8 @@ def main() -> int:
     parser.add_argument("--extra", action="append", help="an extra; may be repeated. Default: base and all")
     parser.add_argument("--write", action="store_true", help=f"write {RESULT.relative_to(ROOT)}")
     given = parser.parse_args()
+    if not Path(UV).is_file():
+        parser.error(f"uv is missing. Run: {sys.executable} -m pip install -r requirements/lock.txt")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = given.extra or ["", *project["optional-dependencies"]]
     chosen = given.python or pythons()

@@ -171,9 +171,8 @@ def test_every_surface_gives_the_same_number(model: str) -> None:
     marks = set()
     for seed in range(MODELS.index(model), REQUESTS, len(MODELS)):
         body = request(seed)
-        expected = {
-            shape: figure(tokenbox.count(shape(body), model)) for shape in (whole, messages_and_tools)
-        }
+        shapes: tuple[Shape, ...] = (whole, messages_and_tools)
+        expected = {shape: figure(tokenbox.count(shape(body), model)) for shape in shapes}
         for surface, (ask, shape) in SURFACES.items():
             found = ask(shape(body), model)
             if found is not None:
