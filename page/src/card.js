@@ -8,7 +8,7 @@ function Sizes({ item, state, exact }) {
   const scale = Math.max(item.base ?? 0, state.size ?? 0, min, 1);
   const rows = [['base', item.base, 'held'], ...(min ? [['min', min, 'mark']] : []), ['sent', state.size, classOf(state.decision, item.critical)]];
   return html`<table class="sizes"><caption class="unseen">Sizes in tokens</caption><tbody>${rows.map(([label, tokens, kind]) => html`<tr><th scope="row">${label}</th>
-    <td class="figure">${figure(tokens, exact || label === 'min')}</td>
+    <td class="figure">${figure(tokens, exact || label === 'min' || (label === 'sent' && isLeftOut(state.decision)))}</td>
     <td class="bar" aria-hidden="true"><div class=${`fill ${kind}`} style=${{ width: `${(100 * (tokens ?? 0)) / scale}%` }}></div></td></tr>`)}</tbody></table>`;
 }
 

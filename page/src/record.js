@@ -126,7 +126,7 @@ export const partsExact = (frame) => frame.parts_exact ?? frame.exact;
 
 const GROUPED = new Intl.NumberFormat('en-US');
 export const figure = (number, exact = true) =>
-  number === null || number === undefined ? 'unknown' : `${exact || number === 0 ? '' : '~'}${GROUPED.format(number)}`;
+  number === null || number === undefined ? 'unknown' : `${exact ? '' : '~'}${GROUPED.format(number)}`;
 
 // What a budget leaves: `12 free`, or `3 over`.
 export const spare = (tokens, exact) => (tokens < 0 ? `${figure(-tokens, exact)} over` : `${figure(tokens, exact)} free`);

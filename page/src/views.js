@@ -27,7 +27,7 @@ function Rows({ entry, frame, states, chosen, onChoose }) {
     const kind = classOf(state.decision, item.critical);
     return html`<span class="name"><bdi>${item.id}</bdi><small>${item.kind === 'section' ? '' : item.kind}</small></span>
       <span class="meter" aria-hidden="true"><i class="held" style=${{ width: `${(100 * (item.base ?? 0)) / most}%` }}></i><i class=${kind} style=${{ width: `${(100 * (state.size ?? 0)) / most}%` }}></i></span>
-      <span class="figures">${item.base !== null && item.base !== state.size ? html`<small>${figure(item.base, partsExact(frame))} → </small>` : ''}${figure(state.size, partsExact(frame))}</span>
+      <span class="figures">${item.base !== null && item.base !== state.size ? html`<small>${figure(item.base, partsExact(frame))} → </small>` : ''}${figure(state.size, partsExact(frame) || isLeftOut(state.decision))}</span>
       <span class=${`chip ${kind}`}>${state.decision}</span>`;
   };
   return html`<section class="rows" aria-label="Sections">

@@ -72,6 +72,23 @@ def test_the_parts_of_a_logged_request_add_up_to_what_the_server_counted() -> No
             assert (frame.exact, frame.parts_exact) == (True, False)
 
 
+@pytest.mark.parametrize(("hourly", "cost"), [(0, "0.006711"), (300, "0.007386"), (9_999, "0.007386")])
+def test_what_is_cached_for_an_hour_costs_more(hourly: int, cost: str) -> None:
+    usage = {
+        "input_tokens": 12,
+        "cache_read_input_tokens": 14_000,
+        "cache_creation_input_tokens": 300,
+        "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": hourly},
+        "output_tokens": 90,
+    }
+    message = {"id": "m", "role": "assistant", "model": "claude-sonnet-4-5", "content": "Hi.", "usage": usage}
+    record = {"type": "assistant", "uuid": "1", "timestamp": "2026-10-01T10:00:00Z", "message": message}
+    (transcript,) = imported([{"type": "user", "sessionId": "s", "message": {"content": "Hi"}}, record]) or ()
+    turn = transcript_entry(transcript, "log").frames[0].usage
+    assert turn is not None
+    assert (turn.cost, turn.cost_exact) == (cost, True)
+
+
 def test_codex_has_a_request_per_count_and_knows_who_wrote_what() -> None:
     entry = sample("codex.jsonl")
     assert [total for total, *_ in figures(entry)] == [5_200, 5_510, 4_100]

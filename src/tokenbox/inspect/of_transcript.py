@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tokenbox import api, catalog
+from tokenbox.caching.rules import ONE_HOUR, rules_of
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.errors import TokenboxError
 from tokenbox.inspect.of_layout import tokenizer_facts
@@ -20,12 +22,14 @@ from tokenbox.inspect.record import (
     check_items,
 )
 from tokenbox.ledger.cost import cost_of
-from tokenbox.ledger.money import money_text
+from tokenbox.ledger.money import EXACT, money_text, per_million
 from tokenbox.models import resolve_figures
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count
     from tokenbox.inspect.importers.transcript import LoggedItem, LoggedRequest, Transcript
+    from tokenbox.ledger.cost import Cost
+    from tokenbox.ledger.usage import Usage
     from tokenbox.tokenizers.protocol import Tokenizer
 
 BESIDE = "beside the messages"
@@ -169,13 +173,7 @@ def _usage(request: LoggedRequest) -> PageUsage | None:
     usage = request.usage
     if usage is None:
         return None
-    cost: Any = None
-    day = _day(request.time)
-    if request.model is not None and day is not None:
-        try:
-            cost = cost_of(usage, catalog.price(request.model, day))
-        except TokenboxError:
-            cost = None
+    cost = _cost(request, usage)
     dollars = None if cost is None else cost.dollars
     return PageUsage(
         usage.input_tokens,
@@ -185,6 +183,27 @@ def _usage(request: LoggedRequest) -> PageUsage | None:
         None if dollars is None else money_text(dollars),
         cost_exact=cost is not None and cost.exact,
     )
+
+
+def _cost(request: LoggedRequest, usage: Usage) -> Cost | None:
+    """Return the cost at the prices of the day; None without a model, a day or a catalog."""
+    day = _day(request.time)
+    if request.model is None or day is None:
+        return None
+    try:
+        price = catalog.price(request.model, day)
+    except TokenboxError:
+        return None
+    cost = cost_of(usage, price)
+    hourly = min(request.hour_writes, usage.cache_write_tokens or 0)
+    if not hourly or cost.dollars is None or price is None:
+        return cost
+    # The catalog has the price of a write for five minutes; the rules have that for an hour.
+    rate, used = dict(rules_of(request.model).lifetimes).get(ONE_HOUR), price.at(usage.input_tokens or 0)
+    if rate is None or used.input is None or used.cache_write is None:
+        return replace(cost, exact=False)
+    more = per_million(hourly, EXACT.subtract(EXACT.multiply(rate, used.input), used.cache_write))
+    return replace(cost, dollars=EXACT.add(cost.dollars, more))
 
 
 def _day(time: str | None) -> date | None:

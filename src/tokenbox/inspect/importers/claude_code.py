@@ -13,6 +13,7 @@ from tokenbox.inspect.importers.transcript import (
     LoggedItem,
     Transcript,
     TranscriptTurns,
+    hour_writes_in,
     mapping,
     text_or_none,
     texts_of,
@@ -62,9 +63,11 @@ def read(records: list[Record]) -> list[Transcript]:
         if record["type"] == "assistant" and message.get("model") != "<synthetic>":
             identity = text_or_none(message.get("id")) or text_or_none(record.get("uuid"))
             if identity is None or identity != answered:
+                stated = usages.get(text_or_none(message.get("id"))) or message.get("usage")
                 turns.request(
                     window,
-                    usage=usage_in(usages.get(text_or_none(message.get("id"))) or message.get("usage")),
+                    usage=usage_in(stated),
+                    hour_writes=hour_writes_in(stated),
                     model=text_or_none(message.get("model")),
                     time=text_or_none(record.get("timestamp")),
                     note=note,

@@ -12,6 +12,7 @@ from tokenbox.inspect.importers.transcript import (
     Transcript,
     TranscriptTurns,
     as_text,
+    hour_writes_in,
     mapping,
     text_or_none,
     texts_of,
@@ -50,6 +51,7 @@ def read(records: list[Record]) -> list[Transcript]:
             list(items_of(body)),
             body=body,
             usage=usage_in(response.get("usage") or record.get("usage")),
+            hour_writes=hour_writes_in(response.get("usage") or record.get("usage")),
             model=text_or_none(response.get("model")) or text_or_none(body.get("model")),
             time=next((text for key in _TIMES if (text := text_or_none(record.get(key)))), None),
         )

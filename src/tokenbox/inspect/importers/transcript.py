@@ -29,12 +29,14 @@ class LoggedItem:
 class LoggedRequest:
     """A request: the first ``keep`` items of the one before, and the items it ``added``.
 
-    ``usage``: as reported by the server. ``time`` (RFC 3339) and ``body``: if the log has them.
+    ``usage``: as reported by the server. ``hour_writes``: its tokens that were written to a prompt cache for
+    an hour, which costs more. ``time`` (RFC 3339) and ``body``: if the log has them.
     """
 
     keep: int
     added: tuple[LoggedItem, ...]
     usage: Usage | None = None
+    hour_writes: int = 0
     model: str | None = None
     time: str | None = None
     note: str | None = None
@@ -138,3 +140,9 @@ def usage_in(stated: object) -> Usage | None:
         cached,
         thought.get("reasoning_tokens", stated.get("reasoning_output_tokens")),
     )
+
+
+def hour_writes_in(stated: object) -> int:
+    """Return the tokens that Anthropic's server wrote to its prompt cache for an hour, not five minutes."""
+    tokens = mapping(mapping(stated).get("cache_creation")).get("ephemeral_1h_input_tokens")
+    return tokens if type(tokens) is int and tokens > 0 else 0
