@@ -83,7 +83,7 @@ def test_what_is_cached_for_an_hour_costs_more(hourly: int, cost: str) -> None:
     }
     message = {"id": "m", "role": "assistant", "model": "claude-sonnet-4-5", "content": "Hi.", "usage": usage}
     record = {"type": "assistant", "uuid": "1", "timestamp": "2026-10-01T10:00:00Z", "message": message}
-    (transcript,) = imported([{"type": "user", "sessionId": "s", "message": {"content": "Hi"}}, record]) or ()
+    (transcript,) = imported([{"type": "user", "sessionId": "s", "message": {"content": "Hi"}}, record]) or []
     turn = transcript_entry(transcript, "log").frames[0].usage
     assert turn is not None
     assert (turn.cost, turn.cost_exact) == (cost, True)
