@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -16,6 +18,9 @@ from tokenbox.worth.query import NamedPath
 from tokenbox.worth.relevance import Relevance, recency
 from tokenbox.worth.standing import Standing, defined_in, defined_with_members
 from tokenbox.worth.words import split, stem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @given(st.integers(1, 10**9), st.integers(1, 10**9))
@@ -103,6 +108,28 @@ def test_an_identifier_is_found_whole_and_by_its_words(text: str, found: list[st
     match = lexical.scan(text.encode())
     assert [lexical.words[word].text for word in match.word] == found
     assert sorted(lexical.read(identifiers(text.encode()), len(text))) == sorted(match.word)
+
+
+PARTS = st.sampled_from(
+    ["line", "string", "test", "byte", "none", "sql", "256", "parser", "writing", "of", "mode"]
+)
+STYLES = st.sampled_from([str.lower, str.upper, str.capitalize])
+
+
+@given(
+    st.sets(PARTS, min_size=1),
+    st.lists(st.lists(st.tuples(PARTS, STYLES, st.sampled_from(["", "_"])), min_size=1, max_size=4)),
+    st.sampled_from([" ", "(", "\n", "，"]),
+)
+def test_words_are_found_where_identifiers_are_split(
+    asked: set[str], identifiers_: list[list[tuple[str, Callable[[str], str], str]]], between: str
+) -> None:
+    names = ["".join(style(part) + glue for part, style, glue in parts) for parts in identifiers_]
+    lexical = Lexical(read_query(" ".join(sorted(asked))))
+    stems = {word.text: n for n, word in enumerate(lexical.words) if not word.whole}
+    expected = Counter(stems[stem(word)] for name in names for word in split(name) if stem(word) in stems)
+    found = lexical.scan(between.join(names).encode())
+    assert Counter(word for word in found.word if not lexical.words[word].whole) == expected
 
 
 def test_a_long_file_that_mentions_a_rare_symbol_of_the_query_is_a_candidate() -> None:

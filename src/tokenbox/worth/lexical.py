@@ -135,11 +135,14 @@ class Lexical:
         """Find the words of the query in ``data``."""
         at: list[int] = []
         words: list[int] = []
-        if self._pattern is not None:
-            for match in self._pattern.finditer(data):
-                for word, place in self._words_at(data, match.start(), match.end()):
-                    at.append(place)
-                    words.append(word)
+        begin = 0
+        while self._pattern is not None and (match := self._pattern.search(data, begin)) is not None:
+            found = self._words_at(data, match.start(), match.end())
+            for word, place in found:
+                at.append(place)
+                words.append(word)
+            # A match that is no word may hide one that begins inside of it: ``test`` in ByteString.
+            begin = match.end() if found else match.start() + 1
         return Match(at, words)
 
     def finish(self) -> None:
@@ -196,22 +199,29 @@ class Lexical:
 
     def _words_at(self, data: bytes, start: int, end: int) -> list[tuple[int, int]]:
         """Return the words at a match of the pattern: an identifier as a whole, or a stem."""
-        first = start if data[start:end] in self._wholes else _after_character(data, start)
-        if (whole := self._wholes.get(data[first:end])) is not None and not _in_identifier(data, first, end):
-            # The words inside the identifier count as well.
-            parts = (self._stems.get(stem(part)) for part in split(data[first:end].decode()))
-            return [(whole, first), *((word, first) for word in parts if word is not None)]
-        while start < end and not _is_letter_or_digit(data, start):
-            start += 1  # the pattern of a short word includes the character before it
+        # The pattern of a whole identifier or of a short word includes the character before it.
+        for begin in (start, _after_character(data, start)):
+            matched = data[begin:end]
+            if (whole := self._wholes.get(matched)) is not None and not _in_identifier(data, begin, end):
+                # The words inside the identifier count as well.
+                parts = (self._stems.get(stem(part)) for part in split(matched.decode()))
+                return [(whole, begin), *((word, begin) for word in parts if word is not None)]
+            if begin < end and _is_letter_or_digit(data, begin):
+                word = self._stem_at(data, begin, end)
+                if word is not None:
+                    return [(word, begin)]
+        return []
+
+    def _stem_at(self, data: bytes, start: int, end: int) -> int | None:
+        """Return the query's word that begins at ``start``, if one does."""
         key = _word_at(data, start, end)
         if key is None:
-            return []
+            return None
         if key not in self._known:
             if len(self._known) > _MAX_KNOWN:
                 self._known.clear()
             self._known[key] = self._stems.get(stem(lower(key.decode("utf-8", "replace"))))
-        found = self._known[key]
-        return [] if found is None else [(found, start)]
+        return self._known[key]
 
 
 def _word_at(data: bytes, start: int, end: int) -> bytes | None:
@@ -219,9 +229,13 @@ def _word_at(data: bytes, start: int, end: int) -> bytes | None:
     if not _starts_word(data, start):
         return None
     first = data[start : start + 1]
-    if not first.isalpha():  # digits, and what is beyond ASCII
-        return data[start:end]
     stop, at = min(len(data), start + _LONGEST), end
+    if first.isdigit():
+        while at < stop and data[at : at + 1].isdigit():
+            at += 1
+        return data[start:at]
+    if not first.isalpha():  # beyond ASCII
+        return data[start:end]
     if data[start:end].isupper():
         while at < stop and data[at : at + 1].isupper():
             at += 1
@@ -253,7 +267,7 @@ def _pattern(stems: Sequence[str], wholes: Sequence[bytes]) -> bytes:
         part = re2.escape(text.encode())
         if text.isascii() and text.endswith("i") and text.isalpha():
             part = part[:-1] + b"[iy]"
-        (short if len(text) <= _SHORT and text.isascii() else long).append(part)
+        (short if len(text) <= _SHORT and text.isascii() and not text.isdigit() else long).append(part)
     escaped = sorted((re2.escape(text) for text in wholes), key=lambda part: (-len(part), part))
     # With the character before it, because the match of a short word at its beginning would come first.
     parts = [b"(?:^|[^A-Za-z0-9_])(?:" + b"|".join(escaped) + rb")\b"] if escaped else []
@@ -263,10 +277,9 @@ def _pattern(stems: Sequence[str], wholes: Sequence[bytes]) -> bytes:
         parts.append(b"(?i:" + b"|".join(long) + b")")
     if short:
         # A short word would match inside many words, so match it only where a word can begin.
-        any_short = b"|".join(short)
-        parts.append(b"(?:^|[^A-Za-z])(?i:" + any_short + b")")
-        capital = b"|".join(part[:1].upper() + part[1:] for part in short)
-        parts.append(b"[a-z](?:" + capital + b")")
+        parts.append(b"(?:^|[^A-Za-z])(?:" + b"|".join(short) + b")")
+        parts += [part[:1].upper() + part[1:] for part in short]
+        parts += [part.upper() for part in short]
     return b"|".join(parts)
 
 
