@@ -1,4 +1,4 @@
-"""Print or check sentences of the documents, help texts, error messages and docstrings.
+"""Print or check sentences of the documents, schemas, help texts, error messages and docstrings.
 
 python tools/sentences.py --seed 7          print 100 random sentences, for a reviewer
 python tools/sentences.py --check           fail if a sentence contains a phrase of ``AVOIDED``
@@ -31,6 +31,7 @@ AVOIDED = {
     r"\bsays it in short\b": "gives the short form",
     r"\bexactly at most\b": "at most",
     r"\bof which\b": "two sentences",
+    r"\bNull: none\b": "Null: what null means",
     r"\b[Tt]here (?:is|are|was|were) none\b": "what is missing: no X has that name, or None",
     r"(?<!there )\bare none\b": "an error: X is not a Y",
     r"(?<!there )\bis none of\b": "is not one of",
@@ -81,10 +82,17 @@ def literals() -> Iterator[tuple[str, str]]:
                     yield f"{name}:{node.lineno}", words
 
 
+def descriptions() -> Iterator[tuple[str, str]]:
+    """Yield the descriptions in the published schemas, as (file, text)."""
+    for path in sorted((ROOT / "src").rglob("*.schema.json")):
+        for text in re.findall(r'"description": "((?:[^"\\]|\\.)*)"', path.read_text(encoding="utf-8")):
+            yield str(path.relative_to(ROOT)), text
+
+
 def sentences() -> list[tuple[str, str]]:
     """Return all sentences as (place, text), in the order of the files."""
     found = []
-    for place, paragraph in (*documents(), *literals()):
+    for place, paragraph in (*documents(), *descriptions(), *literals()):
         found += [(place, part) for part in _SENTENCE.split(paragraph) if part.count(" ") > 3]  # noqa: PLR2004
     return found
 

@@ -130,6 +130,7 @@ class Gateways:
             "HOME": str(self.folder),
             "XDG_DATA_HOME": str(self.folder / "data"),
             "XDG_STATE_HOME": str(self.folder / "state"),
+            "TOKENBOX_TOKENIZE_TIMEOUT": "20",  # on a busy machine, the default of 2 passes now and then
             **more,
         }
 

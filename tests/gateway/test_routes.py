@@ -66,7 +66,9 @@ def test_counts_are_those_that_requests_are_judged_by(gateway: RunningGateway) -
     messages = [{"role": "user", "content": "Hello, world!"}]
     for model in ("stub", "gpt-4o-mini"):
         body = {"model": model, "messages": messages, "max_tokens": 5}
-        sent = int(gateway.post("/v1/chat/completions", body).headers["x-tokenbox-input-tokens"])
+        answer = gateway.post("/v1/chat/completions", body)
+        assert answer.status == 200, answer.data
+        sent = int(answer.headers["x-tokenbox-input-tokens"])
         counted = gateway.post("/v1/chat/completions/input_tokens", body).json
         assert "input_tokens" in counted, counted
         assert counted["input_tokens"] == sent

@@ -13,8 +13,9 @@ import typer
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AsJson
 from tokenbox.cli.outcome import Exit, UsageProblem, report, reporting
-from tokenbox.cli.streams import STDIN, UnreadableInput, read_text, write_record
+from tokenbox.cli.streams import STDIN, UnreadableInput, read_text, write_error, write_record
 from tokenbox.errors import TokenboxError
+from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count
@@ -84,6 +85,7 @@ def count(
         if files.count(STDIN) > 1:
             raise UsageProblem("standard input can be read only once: give - only once.")
         model, tokenizer = by_settings(model, tokenizer)
+        note_misspelt(model, tokenizer)
         counter = named_tokenizer(model, tokenizer, engine)
         with terminal.progress("counting", len(files)) as advance:
             counts = []
@@ -108,6 +110,20 @@ def by_settings(model: str | None, tokenizer: str | None) -> tuple[str | None, s
 
     config = current()
     return config.model_id(model), tokenizer or config.tokenizer_for(model)
+
+
+def note_misspelt(model: str | None, tokenizer: str | None) -> None:
+    """Report a model that is unknown but spelt nearly as a known one: its tokens are estimated."""
+    if model is None or tokenizer is not None:
+        return
+    from tokenbox import catalog
+    from tokenbox.config import current
+
+    known = catalog.tokenizer_family(model) or catalog.model(model, configured=current().catalog_limits())
+    near = None if known else next(iter(catalog.nearest(model, 1)), None)
+    if near is not None:
+        name = printable(model[:80])
+        write_error(f"note: no model is called {name}, so its tokens are estimated. Did you mean {near}?\n")
 
 
 def named_tokenizer(model: str | None, tokenizer: str | None, engine: Engine) -> Tokenizer:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tokenbox.cli import terminal
-from tokenbox.cli.count import by_settings, chat_in
+from tokenbox.cli.count import by_settings, chat_in, note_misspelt
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, proving
 from tokenbox.cli.streams import (
@@ -184,6 +184,7 @@ def _fitted(
     model = options.model or chat.model
     budget = _budget_of(model) if budget is None else budget
     model, tokenizer = by_settings(model, options.tokenizer)
+    note_misspelt(model, tokenizer)
     body = {} if chat.key is None else chat.value
     system = [{"role": "system", "content": body[key]} for key in _SYSTEM if body.get(key)]
     beside = {key: value for key, value in body.items() if key not in {chat.key, "tools", *_SYSTEM}}
