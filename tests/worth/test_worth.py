@@ -143,6 +143,11 @@ def test_a_long_file_that_mentions_a_rare_symbol_of_the_query_is_a_candidate() -
     assert found.document(60) > max(map(found.document, range(60)))
 
 
+def test_trailers_of_a_commit_are_not_asked() -> None:
+    said = "Cache the plan\n\nSee deadbeef0123456789\n\nTested-by: Ann\nPiperOrigin-RevId: 752841257\n"
+    assert {word.text for word in read_query(said).words} == {"cach", "plan", "see"}
+
+
 def test_a_lone_surrogate_in_a_query_is_no_word_and_no_error() -> None:
     assert [word.text for word in read_query("parse \ud800 config").words] == [
         word.text for word in read_query("parse ? config").words

@@ -122,6 +122,7 @@ PRIORS = (
         30,
         "tests/ test/ __tests__/ spec/ specs/ e2e/ testing/ *.Tests/ *UnitTests/ "
         "*IntegrationTests/ *FunctionalTests/ *_test/ *_tests/ /t/ *-test/ *-tests/ test_*.py *_test.* "
+        "test.ts test.tsx test.js test.jsx test.mjs test.rs tests.rs test.py tests.py spec.ts spec.js "
         "*-test.* *.test.* *.spec.* *_spec.rb conftest.py *Test.java *Tests.java *Test.kt *Tests.cs "
         "*Tests.swift *Test.php jvmTest/ commonTest/ androidTest/ features/**/*.feature "
         "features/step_definitions/ features/support/",

@@ -36,7 +36,7 @@ _IN_TRACEBACK = re.compile(r", in (?P<name><?\w+>?)$|^\s+at (?P<at>[\w.$<>]+)", 
 # re2: the comment of a template has many lines, and ``re`` takes quadratic time where comments do not end.
 _NOISE = re2.compile(
     r"(?im)\(?(?:GH-|#)\d+\)?|^Merge (?:pull request|branch) .*$"
-    r"|^(?:Co-authored-by|Signed-off-by|Reviewed-by|Change-Id):.*$"
+    r"|^(?:[A-Z][a-z]+(?:-[a-z]+)*-by|Change-Id|Reviewed-on|PiperOrigin-RevId|git-svn-id):.*$"
     r"|^(?:Fixes|Closes|Resolves|Refs?):? *(?:GH-|#)?\d*\.?$|<!--(?s:.*?)-->|\b[0-9a-f]{12,64}\b"
 )
 _KIND = re.compile(
