@@ -69,6 +69,14 @@ def test_history_says_which_files_a_change_touched(project: Path, packed: Packed
     options = PackOptions("throttle uploads", history=True)
     assert "src/other3.py" in shown(packed, project, 900, options)
 
+    # Without a query as well, what was changed last is worth more than before.
+    source = packed(project)
+    worths = [
+        {file.path: file.worth or 0 for file in pack_source(source, "o200k_base", 900, options=asked).files}
+        for asked in (PackOptions(), PackOptions(history=True))
+    ]
+    assert [worth["src/other3.py"] > worth["src/other2.py"] > 0 for worth in worths] == [False, True]
+
     # A partial clone may lack the contents of old commits.
     renamed = (project / "src/other3.py").rename(project / "src/customers.py")
     renamed.write_text(f"{renamed.read_text()}\n")

@@ -119,7 +119,7 @@ PRIORS = (
     Prior(
         "test",
         80,
-        30,
+        8,
         "tests/ test/ __tests__/ spec/ specs/ e2e/ testing/ *.Tests/ *UnitTests/ "
         "*IntegrationTests/ *FunctionalTests/ *_test/ *_tests/ /t/ *-test/ *-tests/ test_*.py *_test.* "
         "test.ts test.tsx test.js test.jsx test.mjs test.rs tests.rs test.py tests.py spec.ts spec.js "
@@ -130,7 +130,7 @@ PRIORS = (
     Prior(
         "example",
         45,
-        15,
+        5,
         "examples/ example/ samples/ sample/ demo/ demos/ benchmarks/ benchmark/ bench/ benches/ "
         "playground/ sandbox/ website/ www/ site/",
     ),

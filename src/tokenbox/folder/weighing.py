@@ -51,13 +51,14 @@ def weigh(source: Source, options: PackOptions, memory: CountCache | None = None
         )
         for i, file in enumerate(source.files)
     ]
+    past = past_changes(source.root) if options.history else []
+    fresh = recency(past, documents)
     if not has_goal:
-        return Standing(documents)
+        return Standing(documents, fresh=fresh)
     query = read_query(options.query or "")
     if options.focus or source.changes:
         query = with_references(query, documents, *_near(source, options.focus))
-    past = past_changes(source.root) if options.history else []
-    extra, fresh = history_scores(past, query, documents), recency(past, documents)
+    extra = history_scores(past, query, documents)
     worth = Relevance(documents, query, extra, fresh, standing=True)
     if options.scorer is None:
         return worth

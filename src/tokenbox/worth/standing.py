@@ -73,6 +73,8 @@ _QUALIFIER = re2.compile(rb".*[.:]")
 _IS_WORD = re2.compile(rb"[a-z]+")
 # A source file that mentions a name counts as much as this many tests.
 _SOURCE_MENTION = 4
+# The worth of the document changed last is raised by this percentage; after 20 changes by half of that.
+_RECENT = 400
 # The languages whose files mention each other's names, by extension.
 _FAMILIES = {
     extension: family[0]
@@ -90,13 +92,18 @@ _FAMILIES = {
 class Standing:
     """The worth of documents and of their pieces without a query, with the interface of ``Relevance``.
 
-    ``found``: the identifiers of each document, if they are known.
+    ``found``: the identifiers of each document, if they are known. ``fresh``: how recently each was changed,
+    of 100, as :func:`tokenbox.worth.relevance.recency` returns it.
     """
 
     def __init__(
-        self, documents: Sequence[Document], found: Iterable[Mapping[bytes, int]] | None = None
+        self,
+        documents: Sequence[Document],
+        found: Iterable[Mapping[bytes, int]] | None = None,
+        fresh: Mapping[int, int] | None = None,
     ) -> None:
         self._documents = documents
+        self._fresh = fresh or {}
         self._family = [_family(document.path) for document in documents]
         mentioned: dict[str, Counter[bytes]] = {family: Counter() for family in self._family}
         tested: dict[str, Counter[bytes]] = {family: Counter() for family in self._family}
@@ -123,8 +130,7 @@ class Standing:
 
     def document(self, i: int) -> int:
         """Return the worth of document ``i``: by mentions of the names that it defines."""
-        document = self._documents[i]
-        return (self._files[i] + SCALE) * document.percent // 100
+        return (self._files[i] + SCALE) * self._percent(i) // 100
 
     @property
     def shares(self) -> list[int]:
@@ -145,7 +151,7 @@ class Standing:
         enclosing = self._best(i, [*span.within, *known] if known else span.within)
         # Among pieces without names, the first is worth most.
         score = best + enclosing // 8 + SCALE * 2 // (2 + span.first // 40) + self._files[i] // (4 * _PARTS)
-        return score * document.percent // 100 + 1
+        return score * self._percent(i) // 100 + 1
 
     def pieces(self, pieces: Sequence[tuple[int, PieceSpan]]) -> list[int]:
         """Return the worth of each piece. Each is given with the number of its document.
@@ -167,6 +173,10 @@ class Standing:
             worths.append(self.piece(i, span, before & set(span.names)))
             before.update(span.names)
         return worths
+
+    def _percent(self, i: int) -> int:
+        """Return the prior of document ``i``, raised if it was changed lately."""
+        return self._documents[i].percent * (10_000 + _RECENT * self._fresh.get(i, 0)) // 10_000
 
     def _best(self, i: int, names: Iterable[str]) -> int:
         """Return the worth of the best of these names in document ``i``."""
