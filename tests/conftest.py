@@ -23,6 +23,7 @@ __all__ = [
     "postgres",
     "pytest_addoption",
     "pytest_collection_finish",
+    "pytest_collection_modifyitems",
     "pytest_configure",
     "pytest_xdist_auto_num_workers",
     "redis_url",
@@ -37,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     effort.load(quick=config.option.markexpr == "not slow")
+    gc.disable()  # until all tests are imported: they stay, and looking for garbage takes a third of the time
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -44,10 +46,18 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+@pytest.hookimpl(tryfirst=True)  # before the tests that ``-m`` leaves out are left out
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what starts a gateway of its own, which takes a second; shared ones are for every day."""
+    for item in items:
+        if "start_gateway" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_collection_finish() -> None:
     """Exempt imported modules from garbage collection, which saves nearly a tenth of the time."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

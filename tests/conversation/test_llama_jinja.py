@@ -72,9 +72,11 @@ GROWING = "{% set n = namespace(x='aaaa') %}{% for i in range(60) %}{% set n.x =
         ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "too deeply"),
         ("{{ 'a' * 999999999 }}", "wrote more"),
         (GROWING.replace("CHANGE", "n.x ~ n.x"), "wrote more"),
-        (GROWING.replace("CHANGE", "n.x.replace('a', 'aa')"), "wrote more"),
-        (GROWING.replace("CHANGE", "[n.x, n.x] | string"), "wrote more"),
-        (GROWING.replace("CHANGE", "[n.x, n.x] | tojson"), "wrote more"),
+        pytest.param(
+            GROWING.replace("CHANGE", "n.x.replace('a', 'aa')"), "wrote more", marks=pytest.mark.slow
+        ),
+        pytest.param(GROWING.replace("CHANGE", "[n.x, n.x] | string"), "wrote more", marks=pytest.mark.slow),
+        pytest.param(GROWING.replace("CHANGE", "[n.x, n.x] | tojson"), "wrote more", marks=pytest.mark.slow),
         (GROWING.replace("CHANGE", "[n.x, n.x, n.x] | join(n.x)"), "wrote more"),
         (GROWING.replace("'aaaa'", "[1]").replace("CHANGE", "n.x + n.x"), "steps"),
         ("{{ ('a\\n' * 99999) | indent(9999) }}", "wrote more"),

@@ -186,6 +186,7 @@ def test_a_running_conversation_gives_back_what_it_left_out() -> None:
     assert all(message["content"] in results or "left out" in message["content"] for message in left)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [300, 900, 3_000])
 def test_a_smaller_low_water_keeps_no_more(budget: int) -> None:
     for seed in range(12):

@@ -122,6 +122,7 @@ def test_a_verdict_is_given_again(name: str, tokenizer: str | None, allowed: Any
     assert outcomes == ({"ok"} if allowed else {"ok", "refused"}) or name == "nothing"
 
 
+@pytest.mark.slow
 def test_the_models_own_limit_of_input_and_an_estimate() -> None:
     """The input binds before the window; and a tokenizer of others is an estimate for this model."""
     evidence = asked(ctx.enforce, model="gpt-5", chunks=["a b c " * 140_000], max_tokens_request=9)
