@@ -101,6 +101,7 @@ def test_what_a_template_says_to_the_reporter_is_not_asked() -> None:
         ("gen_protocol", ["gen"]),
         ("gen_proto2", ["gen", "proto"]),
         ("_run(is_ok)", ["run", "is_ok", "ok"]),
+        ("my rUN", ["run"]),
     ],
 )
 def test_an_identifier_is_found_whole_and_by_its_words(text: str, found: list[str]) -> None:

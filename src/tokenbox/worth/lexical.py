@@ -156,12 +156,12 @@ class Lexical:
         among = [log2(2 * self._read + 2, 2 * self._texts[w] + 1) for w in words]
         self.rarity_of_wholes = [rarity * sum(own) // max(1, sum(among)) for rarity in among]
 
-    def rare_symbol(self, body: Mapping[int, int], most: int) -> int | None:
-        """Return the weight of the best symbol among these words that at most ``most`` texts contain."""
+    def rare_symbol(self, body: Mapping[int, int], most: int) -> int:
+        """Return the weight of the best symbol of these words that at most ``most`` texts contain, or 0."""
         weights = (
             self.words[word].weight for word in body if self.words[word].whole and self._texts[word] <= most
         )
-        return max(weights, default=None)
+        return max(weights, default=0)
 
     def in_names(self, names: Iterable[str]) -> Counter[int]:
         """Count the words of the query in names and paths."""
@@ -277,7 +277,7 @@ def _pattern(stems: Sequence[str], wholes: Sequence[bytes]) -> bytes:
         parts.append(b"(?i:" + b"|".join(long) + b")")
     if short:
         # A short word would match inside many words, so match it only where a word can begin.
-        parts.append(b"(?:^|[^A-Za-z])(?:" + b"|".join(short) + b")")
+        parts.append(b"(?:^|[^A-Za-z])(?i:" + b"|".join(short) + b")")
         parts += [part[:1].upper() + part[1:] for part in short]
         parts += [part.upper() for part in short]
     return b"|".join(parts)

@@ -30,7 +30,8 @@ DOCUMENT = 50
 SYMBOL, ENCLOSING_SYMBOL = 8, 3
 PLACE = 35
 LINE = 300
-# A document gets the bonus of an enclosing symbol for one that it mentions, if at most so many documents do.
+# A document that mentions a symbol of the query gets the bonus of an enclosing one, unless more documents
+# than this mention it.
 _MENTIONS = 12
 # The first piece of a document, with its imports, inherits this much more.
 FIRST = 60
@@ -125,12 +126,10 @@ class Relevance:
         self._paths: dict[int, Counter[int]] = {}
         self._named_lines = self._named_documents()
         self._scores: dict[int, int] = {}
-        self._mentions: dict[int, int] = {}
+        self._mentions = [self._lexical.rare_symbol(body, _MENTIONS) for body in bodies]
         usual = sum(len(document.data) for document in documents) // max(1, len(documents))
         for i, (document, body) in enumerate(zip(documents, bodies, strict=True)):
             path = self._in_path(document.path)
-            if (mentioned := self._lexical.rare_symbol(body, _MENTIONS)) is not None:
-                self._mentions[i] = mentioned
             if body or path:
                 self._paths[i] = path
                 self._scores[i] = self._lexical.score(body, {}, path, len(document.data), usual, FILE)
@@ -154,7 +153,7 @@ class Relevance:
     def document(self, i: int) -> int:
         """Return the worth of document ``i``: at least its prior, so that all documents are ordered."""
         score = self._scores.get(i, 0) + self._context_score(i)
-        score += self._best * ENCLOSING_SYMBOL * self._mentions.get(i, 0) // 100
+        score += self._best * ENCLOSING_SYMBOL * self._mentions[i] // 100
         if i in self._named_lines:
             score += self._best * PLACE // 100
         return score * self._percent(i) // 100 + self._documents[i].percent
