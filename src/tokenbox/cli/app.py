@@ -7,7 +7,7 @@ import sys
 import traceback
 from importlib import import_module
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -69,9 +69,9 @@ def show_version(asked: bool) -> None:
 
 
 def options(
-    version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=show_version, help="Print the version.")
-    ] = False,
+    version: bool = typer.Option(  # how typer reads it
+        False, "--version", is_eager=True, callback=show_version, help="Print the version."
+    ),
 ) -> None:
     """Declare the options that stand before a command. Their callbacks do the work."""
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
 
-import typer
-
-from tokenbox.cli.options import AsJson
+from tokenbox.cli.options import AS_JSON, argument
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.shell import BUDGET, ENDPOINT, MODEL, SYSTEM, configured, environment
 from tokenbox.cli.streams import STDIN, read_bytes, write_record
 
 
 def ask(
-    question: Annotated[list[str], typer.Argument(metavar="QUESTION...", help="The question.")],
-    model: Annotated[str | None, MODEL] = None,
-    endpoint: Annotated[str | None, ENDPOINT] = None,
-    budget: Annotated[int | None, BUDGET] = None,
-    system: Annotated[str | None, SYSTEM] = None,
-    as_json: AsJson = False,
+    question: list[str] = argument("QUESTION...", "The question."),
+    model: str | None = MODEL,
+    endpoint: str | None = ENDPOINT,
+    budget: int | None = BUDGET,
+    system: str | None = SYSTEM,
+    as_json: bool = AS_JSON,
 ) -> int:
     """Ask a model one question.
 

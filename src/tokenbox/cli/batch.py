@@ -6,17 +6,15 @@ import sys
 import time
 from collections import Counter
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from tokenbox.batch.engines import EngineName
 from tokenbox.batch.plan import Decisions, Task
 from tokenbox.batch.shards import RowFormat
 from tokenbox.cli import clock, terminal
-from tokenbox.cli.options import AllowOutside, Model, Reclaim, Tokenizer
+from tokenbox.cli.options import ALLOW_OUTSIDE, MODEL, RECLAIM, TOKENIZER, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, report, reporting
-from tokenbox.cli.proving import Proof, ProofDir, proving
+from tokenbox.cli.proving import PROOF, PROOF_DIR, proving
 from tokenbox.cli.streams import json_bytes, write_bytes, write_error, write_record
 from tokenbox.engine.result import Policy
 from tokenbox.render.lines import Span, Style, printable
@@ -36,90 +34,42 @@ _LOG_SECONDS = 10.0
 _REDRAW_SECONDS = 0.2
 
 
-def batch(  # noqa: PLR0913, PLR0917  # one parameter per option
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="INPUT", help="A JSONL, CSV or Parquet file, a folder, a pattern with *, or a URL."
-        ),
-    ],
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output", "-o", metavar="OUTPUT", help="A file, or a folder that gets a file per shard."
-        ),
-    ],
-    task: Annotated[Task, typer.Option("--task", help="The operation on each row.")] = Task.LAYOUT,
-    budget: Annotated[
-        str | None,
-        typer.Option("--budget", "-b", metavar="TOKENS", help="A number, or the column that contains it."),
-    ] = None,
-    model: Model = None,
-    tokenizer: Tokenizer = None,
-    content: Annotated[
-        str | None,
-        typer.Option(
-            "--content",
-            metavar="COLUMN",
-            help="Column of the text, messages, chunks, blocks or path. Default: the column of that name.",
-        ),
-    ] = None,
-    query: Annotated[
-        str | None, typer.Option("--query", "-q", metavar="COLUMN", help="Column of the question; never cut.")
-    ] = None,
-    system: Annotated[
-        str | None, typer.Option("--system", metavar="COLUMN", help="Column of the system prompt; never cut.")
-    ] = None,
-    keep: Annotated[
-        str, typer.Option("--keep", metavar="COLUMN,...", help="Input columns to copy to the output.")
-    ] = "id",
-    decisions: Annotated[
-        Decisions, typer.Option("--decisions", help="Detail of the decisions in the output.")
-    ] = Decisions.SHORT,
-    engine: Annotated[
-        EngineName, typer.Option("--engine", help="auto uses several processes if that is faster.")
-    ] = EngineName.AUTO,
-    workers: Annotated[
-        int | None,
-        typer.Option("--workers", "-w", min=1, metavar="N", help="Processes. Default: one per core."),
-    ] = None,
-    address: Annotated[
-        str | None, typer.Option("--address", metavar="ADDRESS", help="Address of a Ray cluster.")
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an earlier run; finished shards are kept.")
-    ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing output.")] = False,
-    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first row that fails.")] = False,
-    input_format: Annotated[
-        RowFormat | None, typer.Option("--input-format", help="Default: by the file names.")
-    ] = None,
-    output_format: Annotated[
-        RowFormat | None,
-        typer.Option(
-            "--format",
-            metavar="<jsonl|csv|parquet>",
-            help="Format of an output folder. Default: that of the input.",
-        ),
-    ] = None,
-    shard_size: Annotated[
-        int | None,
-        typer.Option("--shard-size", min=1, metavar="BYTES", help="Default: 1/256 of the input."),
-    ] = None,
-    policy: Annotated[
-        Policy, typer.Option("--policy", help="degrade uses smaller forms and cuts before it drops.")
-    ] = Policy.FACET,
-    reclaim: Reclaim = False,
-    mode: Annotated[
-        str, typer.Option("--mode", metavar="MODE", help="Format of render and pack: xml, markdown, minimal.")
-    ] = "xml",
-    allow_outside: AllowOutside = False,
-    progress: Annotated[
-        bool, typer.Option("--progress", help="Print a line of progress every 10 seconds, for logs.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
-    proof: Proof = None,
-    proof_dir: ProofDir = None,
+def batch(
+    source: str = argument("INPUT", "A JSONL, CSV or Parquet file, a folder, a pattern with *, or a URL."),
+    output: str = option("--output -o OUTPUT", "A file, or a folder that gets a file per shard.", ...),
+    task: Task = option("--task", "The operation on each row.", Task.LAYOUT),
+    budget: str | None = option("--budget -b TOKENS", "A number, or the column that contains it."),
+    model: str | None = MODEL,
+    tokenizer: str | None = TOKENIZER,
+    content: str | None = option(
+        "--content COLUMN",
+        "Column of the text, messages, chunks, blocks or path. Default: the column of that name.",
+    ),
+    query: str | None = option("--query -q COLUMN", "Column of the question; never cut."),
+    system: str | None = option("--system COLUMN", "Column of the system prompt; never cut."),
+    keep: str = option("--keep COLUMN,...", "Input columns to copy to the output.", "id"),
+    decisions: Decisions = option("--decisions", "Detail of the decisions in the output.", Decisions.SHORT),
+    engine: EngineName = option(
+        "--engine", "auto uses several processes if that is faster.", EngineName.AUTO
+    ),
+    workers: int | None = option("--workers -w N", "Processes. Default: one per core.", min=1),
+    address: str | None = option("--address ADDRESS", "Address of a Ray cluster."),
+    resume: bool = flag("--resume", "Continue an earlier run; finished shards are kept."),
+    overwrite: bool = flag("--overwrite", "Replace existing output."),
+    fail_fast: bool = flag("--fail-fast", "Stop at the first row that fails."),
+    input_format: RowFormat | None = option("--input-format", "Default: by the file names."),
+    output_format: RowFormat | None = option(
+        "--format <jsonl|csv|parquet>", "Format of an output folder. Default: that of the input."
+    ),
+    shard_size: int | None = option("--shard-size BYTES", "Default: 1/256 of the input.", min=1),
+    policy: Policy = option("--policy", "degrade uses smaller forms and cuts before it drops.", Policy.FACET),
+    reclaim: bool = RECLAIM,
+    mode: str = option("--mode MODE", "Format of render and pack: xml, markdown, minimal.", "xml"),
+    allow_outside: bool = ALLOW_OUTSIDE,
+    progress: bool = flag("--progress", "Print a line of progress every 10 seconds, for logs."),
+    as_json: bool = flag("--json", "Print the summary as JSON."),
+    proof: bool | None = PROOF,
+    proof_dir: str | None = PROOF_DIR,
 ) -> int:
     """Compile every row of a data set into its budget.
 

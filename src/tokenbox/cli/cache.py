@@ -6,12 +6,10 @@ import json
 import os
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from tokenbox.cli import clock
-from tokenbox.cli.options import AsJson
+from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import json_bytes, read_text, write_bytes, write_record, write_text
 
@@ -20,30 +18,16 @@ if TYPE_CHECKING:
 
 
 def cache(
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE",
-            help="Requests in the order of sending, as JSON or JSON lines; - is standard input.",
-        ),
-    ],
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", metavar="NAME", help="Overrides the model in the requests."),
-    ] = None,
-    requests: Annotated[
-        int,
-        typer.Option(
-            "--requests", min=0, metavar="N", help="How many more requests will share the last one's prefix."
-        ),
-    ] = 10,
-    every: Annotated[
-        int, typer.Option("--every", min=0, metavar="SECONDS", help="The time between those requests.")
-    ] = 60,
-    marked: Annotated[
-        bool, typer.Option("--marked", help="Print only the last request with its breakpoints.")
-    ] = False,
-    as_json: AsJson = False,
+    files: list[str] = argument(
+        "FILE", "Requests in the order of sending, as JSON or JSON lines; - is standard input."
+    ),
+    model: str | None = option("--model -m NAME", "Overrides the model in the requests."),
+    requests: int = option(
+        "--requests N", "How many more requests will share the last one's prefix.", 10, min=0
+    ),
+    every: int = option("--every SECONDS", "The time between those requests.", 60, min=0),
+    marked: bool = flag("--marked", "Print only the last request with its breakpoints."),
+    as_json: bool = AS_JSON,
 ) -> int:
     """Show what breaks a prompt cache between requests, and where breakpoints pay.
 

@@ -9,13 +9,11 @@ from dataclasses import dataclass, fields
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from tokenbox.cli import terminal
 from tokenbox.cli.count import DEFAULT_TOKENIZER, by_settings, chat_in
-from tokenbox.cli.options import AsJson
+from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import read_text, write_error, write_record, write_text
 from tokenbox.content.message import InvalidMessage, UndeclaredCost
@@ -113,16 +111,10 @@ class Checked:
 
 
 def check(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME...", help="The checks to run. Default: all.")
-    ] = None,
-    base: Annotated[
-        str | None, typer.Option("--base", metavar="REV", help="Compare with this git revision.")
-    ] = None,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print a Markdown table, for a comment on a pull request.")
-    ] = False,
-    as_json: AsJson = False,
+    names: list[str] | None = argument("NAME...", "The checks to run. Default: all.", None),
+    base: str | None = option("--base REV", "Compare with this git revision."),
+    markdown: bool = flag("--markdown", "Print a Markdown table, for a comment on a pull request."),
+    as_json: bool = AS_JSON,
 ) -> int:
     """Check the token budgets that the project declares for its prompts and chats.
 

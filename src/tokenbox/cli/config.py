@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from tokenbox.cli import terminal
-from tokenbox.cli.options import AsJson
+from tokenbox.cli.options import AS_JSON, argument, flag
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import write_error, write_record, write_text, write_warnings
 from tokenbox.render.lines import printable
@@ -21,20 +19,15 @@ _READ_WORDS = ("get", "show", "list", "read", "print")  # not needed: the key al
 
 
 def config(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[KEY | set KEY VALUE | forget KEY]",
-            help="KEY prints a value, set changes it, forget undoes set --remember.",
-        ),
-    ] = None,
-    keys: Annotated[bool, typer.Option("--keys", help="List all keys.")] = False,
-    user: Annotated[bool, typer.Option("--user", help="Set it in your user file, for all projects.")] = False,
-    remember: Annotated[
-        bool,
-        typer.Option("--remember", help="Set it in .tokenbox/state.json, your own state in this project."),
-    ] = False,
-    as_json: AsJson = False,
+    words: list[str] | None = argument(
+        "[KEY | set KEY VALUE | forget KEY]",
+        "KEY prints a value, set changes it, forget undoes set --remember.",
+        None,
+    ),
+    keys: bool = flag("--keys", "List all keys."),
+    user: bool = flag("--user", "Set it in your user file, for all projects."),
+    remember: bool = flag("--remember", "Set it in .tokenbox/state.json, your own state in this project."),
+    as_json: bool = AS_JSON,
 ) -> int:
     """Show all settings with their sources, show one, or set one.
 
@@ -162,7 +155,7 @@ def _set(words: list[str], *, user: bool, remembered: bool, as_json: bool) -> No
 
 
 def init(
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    force: bool = flag("--force", "Replace an existing file."),
 ) -> int:
     """Write .tokenbox/config.toml, with comments, and a .gitignore next to it.
 

@@ -6,12 +6,10 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Self
-
-import typer
+from typing import TYPE_CHECKING, Self
 
 from tokenbox.cli import clock, terminal
-from tokenbox.cli.options import AsJson
+from tokenbox.cli.options import AS_JSON, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import (
     json_bytes,
@@ -42,37 +40,16 @@ class CallQuery:
 
 
 def cost(
-    since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="TIME", help="Start: 2026-11-01, 7d, 12h, today, yesterday."),
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help="End; a day includes all of it.")
-    ] = None,
-    by: Annotated[
-        str,
-        typer.Option(
-            "--by",
-            metavar="FIELD,...",
-            help="Group by model, category, day, project or session, or several of them.",
-        ),
-    ] = "model",
-    project: Annotated[
-        str | None,
-        typer.Option("--project", metavar="FOLDER", help="Only calls of this project; . is the current one."),
-    ] = None,
-    database: Annotated[
-        str | None,
-        typer.Option("--database", metavar="URL", help="A file, or postgresql://user@host/name."),
-    ] = None,
-    export: Annotated[
-        bool, typer.Option("--export", help="Print every call as a line of JSON instead.")
-    ] = False,
-    import_file: Annotated[
-        str | None,
-        typer.Option("--import", metavar="FILE", help="Add calls from --export; duplicates are ignored."),
-    ] = None,
-    as_json: AsJson = False,
+    since: str | None = option("--since TIME", "Start: 2026-11-01, 7d, 12h, today, yesterday."),
+    until: str | None = option("--until TIME", "End; a day includes all of it."),
+    by: str = option(
+        "--by FIELD,...", "Group by model, category, day, project or session, or several of them.", "model"
+    ),
+    project: str | None = option("--project FOLDER", "Only calls of this project; . is the current one."),
+    database: str | None = option("--database URL", "A file, or postgresql://user@host/name."),
+    export: bool = flag("--export", "Print every call as a line of JSON instead."),
+    import_file: str | None = option("--import FILE", "Add calls from --export; duplicates are ignored."),
+    as_json: bool = AS_JSON,
 ) -> int:
     """Show the tokens and the cost of model calls, over all sessions.
 

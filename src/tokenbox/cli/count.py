@@ -6,12 +6,10 @@ import json
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from tokenbox.cli import terminal
-from tokenbox.cli.options import AsJson
+from tokenbox.cli.options import AS_JSON, argument, option
 from tokenbox.cli.outcome import Exit, UsageProblem, report, reporting
 from tokenbox.cli.streams import STDIN, UnreadableInput, read_text, write_error, write_record
 from tokenbox.errors import TokenboxError
@@ -32,9 +30,7 @@ class Engine(StrEnum):
     FAST = "fast"
 
 
-EngineOption = Annotated[
-    Engine, typer.Option("--engine", help="For byte-pair vocabularies; fast needs the extra `fast`.")
-]
+ENGINE_OPTION = option("--engine", "For byte-pair vocabularies; fast needs the extra `fast`.", Engine.AUTO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +50,13 @@ class FileCount:
 
 
 def count(
-    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Files to count; - is standard input.")],
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(
-            "--tokenizer",
-            "-t",
-            metavar="NAME",
-            help="A tokenizer of `tokenbox tokenizers`, file:PATH, or a model.",
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", "-m", metavar="NAME", help="Count for this model: its tokenizer and chat format."
-        ),
-    ] = None,
-    engine: EngineOption = Engine.AUTO,
-    as_json: AsJson = False,
+    files: list[str] = argument("FILE", "Files to count; - is standard input."),
+    tokenizer: str | None = option(
+        "--tokenizer -t NAME", "A tokenizer of `tokenbox tokenizers`, file:PATH, or a model."
+    ),
+    model: str | None = option("--model -m NAME", "Count for this model: its tokenizer and chat format."),
+    engine: Engine = ENGINE_OPTION,
+    as_json: bool = AS_JSON,
 ) -> int:
     """Count the tokens of files, or of chats.
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from tokenbox.cli import terminal
 from tokenbox.cli.layout import budgets_in
-from tokenbox.cli.options import AllowOutside, AsJson, ExitCode, OwnTokenizer
+from tokenbox.cli.options import ALLOW_OUTSIDE, AS_JSON, EXIT_CODE, OWN_TOKENIZER, argument, option
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import read_text, write_record, write_text
 from tokenbox.errors import LayoutError
@@ -23,20 +21,14 @@ _TWO = 2
 
 
 def diff(
-    documents: Annotated[
-        list[str],
-        typer.Argument(metavar="LAYOUT", help="Two layout documents, or results saved by `layout --json`."),
-    ],
-    budgets: Annotated[
-        str | None,
-        typer.Option(
-            "--budgets", metavar="TOKENS,TOKENS", help="Two budgets: for one document, or one for each."
-        ),
-    ] = None,
-    tokenizer: OwnTokenizer = None,
-    as_json: AsJson = False,
-    exit_code: ExitCode = False,
-    allow_outside: AllowOutside = False,
+    documents: list[str] = argument("LAYOUT", "Two layout documents, or results saved by `layout --json`."),
+    budgets: str | None = option(
+        "--budgets TOKENS,TOKENS", "Two budgets: for one document, or one for each."
+    ),
+    tokenizer: str | None = OWN_TOKENIZER,
+    as_json: bool = AS_JSON,
+    exit_code: bool = EXIT_CODE,
+    allow_outside: bool = ALLOW_OUTSIDE,
 ) -> int:
     """Compare two layouts: their figures, their sections, and the first byte of the text that differs.
 

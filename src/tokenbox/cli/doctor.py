@@ -8,14 +8,12 @@ import sys
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from tokenbox.__about__ import DISTRIBUTION, __version__
 from tokenbox.cli import terminal
 from tokenbox.cli.count import by_settings
-from tokenbox.cli.options import AsJson
+from tokenbox.cli.options import AS_JSON, argument
 from tokenbox.cli.outcome import Exit, reporting
 from tokenbox.cli.streams import write_record
 from tokenbox.errors import TokenboxError
@@ -92,11 +90,10 @@ class ModelCounting:
 
 
 def doctor(
-    models: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="MODEL", help="The models to check. Default: yours and one of each family."),
-    ] = None,
-    as_json: AsJson = False,
+    models: list[str] | None = argument(
+        "MODEL", "The models to check. Default: yours and one of each family.", None
+    ),
+    as_json: bool = AS_JSON,
 ) -> int:
     """Show the installed extras, and which models are counted exactly.
 

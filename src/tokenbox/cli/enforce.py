@@ -5,14 +5,12 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from tokenbox.cli import request, terminal
-from tokenbox.cli.options import AsJson
+from tokenbox.cli.options import AS_JSON, option
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
-from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, proving
+from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, proving
 from tokenbox.cli.streams import STDIN, json_bytes, write_bytes
 from tokenbox.policy.records import CutChunks, LargerWindow, LowerMaxTokens
 from tokenbox.render.lines import Span, Style, printable
@@ -33,34 +31,28 @@ class AnswerMode(StrEnum):
     STREAM = "stream"
 
 
-def enforce(  # noqa: PLR0913, PLR0917  # one parameter per option
-    files: request.Files = None,
-    model: request.Model = None,
-    tokenizer: request.Tokenizer = None,
-    max_tokens: Annotated[
-        str | None,
-        typer.Option("--max-tokens", metavar="TOKENS", help="The output limit that the request sets."),
-    ] = None,
-    max_ctx: request.MaxCtx = None,
-    reserve_out: request.ReserveOut = None,
-    headroom: request.Headroom = None,
-    strategy: request.Strategy = None,
-    output_mode: Annotated[
-        AnswerMode, typer.Option("--output-mode", help="json reserves more output by default.")
-    ] = AnswerMode.TEXT,
-    messages: request.Messages = None,
-    document: request.Document = None,
-    pack: request.Pack = None,
-    allow: Annotated[
-        str | None,
-        typer.Option(
-            "--allow-over-context", metavar="REASON", help="Allow a request that is over, and record why."
-        ),
-    ] = None,
-    as_json: AsJson = False,
-    proof: Proof = None,
-    proof_texts: ProofTexts = None,
-    proof_dir: ProofDir = None,
+def enforce(
+    files: list[str] | None = request.FILES,
+    model: str | None = request.MODEL,
+    tokenizer: str | None = request.TOKENIZER,
+    max_tokens: str | None = option("--max-tokens TOKENS", "The output limit that the request sets."),
+    max_ctx: str | None = request.MAX_CTX,
+    reserve_out: str | None = request.RESERVE_OUT,
+    headroom: str | None = request.HEADROOM,
+    strategy: str | None = request.STRATEGY,
+    output_mode: AnswerMode = option(
+        "--output-mode", "json reserves more output by default.", AnswerMode.TEXT
+    ),
+    messages: str | None = request.MESSAGES,
+    document: str | None = request.DOCUMENT,
+    pack: str | None = request.PACK,
+    allow: str | None = option(
+        "--allow-over-context REASON", "Allow a request that is over, and record why."
+    ),
+    as_json: bool = AS_JSON,
+    proof: bool | None = PROOF,
+    proof_texts: bool | None = PROOF_TEXTS,
+    proof_dir: str | None = PROOF_DIR,
 ) -> int:
     """Check whether a request may be sent to a model. Exit status 0 if it may, 4 if it is refused.
 
@@ -138,8 +130,8 @@ class CommandLine:
 
     def _line(self, command: str, changed: Mapping[str, str | None]) -> str:
         words = ["tokenbox", command]
-        for option, value in {**self.options, **changed}.items():
-            words += [] if value is None else [option, value]
+        for name, value in {**self.options, **changed}.items():
+            words += [] if value is None else [name, value]
         return shlex.join([*words, *self.files])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tokenbox.cli import request, terminal
-from tokenbox.cli.options import AsJson
+from tokenbox.cli.options import AS_JSON
 from tokenbox.cli.outcome import Exit, reporting
 from tokenbox.cli.streams import json_bytes, write_bytes
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def estimate(
-    files: request.Files = None,
-    model: request.Model = None,
-    tokenizer: request.Tokenizer = None,
-    messages: request.Messages = None,
-    document: request.Document = None,
-    pack: request.Pack = None,
-    as_json: AsJson = False,
+    files: list[str] | None = request.FILES,
+    model: str | None = request.MODEL,
+    tokenizer: str | None = request.TOKENIZER,
+    messages: str | None = request.MESSAGES,
+    document: str | None = request.DOCUMENT,
+    pack: str | None = request.PACK,
+    as_json: bool = AS_JSON,
 ) -> int:
     """Count what would be sent to a model: each chunk alone, and the whole request.
 

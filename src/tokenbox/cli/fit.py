@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from tokenbox.cli import terminal
 from tokenbox.cli.count import by_settings, chat_in, note_misspelt
+from tokenbox.cli.options import argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
-from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, proving
+from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, proving
 from tokenbox.cli.streams import (
     json_bytes,
     read_text,
@@ -67,70 +66,30 @@ class FitOptions:
     keep_results: int
 
 
-def fit(  # noqa: PLR0913, PLR0917  # one parameter per option
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE", help="Chat messages or a whole request, as JSON; - is standard input."
-        ),
-    ],
-    budget: Annotated[
-        int | None,
-        typer.Option(
-            "--budget",
-            "-b",
-            metavar="TOKENS",
-            help="For the whole request. Default: the model's input limit.",
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", "-m", metavar="NAME", help="Count in this model's chat format. Default: the request's."
-        ),
-    ] = None,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option("--tokenizer", "-t", metavar="NAME", help="Overrides the model's tokenizer."),
-    ] = None,
-    query: Annotated[
-        str | None,
-        typer.Option(
-            "--query", metavar="TEXT", help="Prefer messages that match; `last` is the last user message."
-        ),
-    ] = None,
-    max_turns: Annotated[
-        int | None, typer.Option("--max-turns", metavar="N", help="Keep at most N exchanges.")
-    ] = None,
-    low_water: Annotated[
-        str,
-        typer.Option(
-            "--low-water",
-            metavar="SHARE",
-            help="Once over the budget, reduce to this share of it, such as 0.7, or auto.",
-        ),
-    ] = "1",
-    steps: Annotated[
-        str,
-        typer.Option("--steps", metavar="NAME,...", help="The steps that are allowed."),
-    ] = ",".join(sorted(ALL_STEPS)),
-    keep_results: Annotated[
-        int,
-        typer.Option("--keep-results", metavar="N", help="Mask the newest N tool results last."),
-    ] = KEEP_RESULTS,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the record instead: sizes, decisions, steps, digest.")
-    ] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Print what was removed and why, instead of the messages.")
-    ] = False,
-    output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the messages to FILE."),
-    ] = None,
-    proof: Proof = None,
-    proof_texts: ProofTexts = None,
-    proof_dir: ProofDir = None,
+def fit(
+    file: str = argument("FILE", "Chat messages or a whole request, as JSON; - is standard input."),
+    budget: int | None = option(
+        "--budget -b TOKENS", "For the whole request. Default: the model's input limit."
+    ),
+    model: str | None = option(
+        "--model -m NAME", "Count in this model's chat format. Default: the request's."
+    ),
+    tokenizer: str | None = option("--tokenizer -t NAME", "Overrides the model's tokenizer."),
+    query: str | None = option(
+        "--query TEXT", "Prefer messages that match; `last` is the last user message."
+    ),
+    max_turns: int | None = option("--max-turns N", "Keep at most N exchanges."),
+    low_water: str = option(
+        "--low-water SHARE", "Once over the budget, reduce to this share of it, such as 0.7, or auto.", "1"
+    ),
+    steps: str = option("--steps NAME,...", "The steps that are allowed.", ",".join(sorted(ALL_STEPS))),
+    keep_results: int = option("--keep-results N", "Mask the newest N tool results last.", KEEP_RESULTS),
+    as_json: bool = flag("--json", "Print the record instead: sizes, decisions, steps, digest."),
+    explain: bool = flag("--explain", "Print what was removed and why, instead of the messages."),
+    output: str | None = option("--output -o FILE", "Write the messages to FILE."),
+    proof: bool | None = PROOF,
+    proof_texts: bool | None = PROOF_TEXTS,
+    proof_dir: str | None = PROOF_DIR,
 ) -> int:
     """Fit a chat into a token budget, counted as its model counts it.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from tokenbox.cli import clock, terminal
-from tokenbox.cli.options import AsJson
+from tokenbox.cli.options import AS_JSON, argument, option
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.serve import gateway_extra
 from tokenbox.cli.streams import write_error, write_record, write_text
@@ -18,19 +18,8 @@ if TYPE_CHECKING:
 
 _NOT_FOUND = 404
 
-Database = Annotated[
-    str | None,
-    typer.Option("--database", metavar="URL", help="The database of keys: a file, or postgresql://..."),
-]
-Quotas = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--quota",
-        "-q",
-        metavar="AMOUNT/WINDOW",
-        help="Such as 9000tokens/day or $5/month; may be repeated.",
-    ),
-]
+DATABASE = option("--database URL", "The database of keys: a file, or postgresql://...")
+QUOTAS = option("--quota -q AMOUNT/WINDOW", "Such as 9000tokens/day or $5/month; may be repeated.")
 
 
 def build_app() -> typer.Typer:
@@ -50,32 +39,18 @@ def build_app() -> typer.Typer:
     return app
 
 
-def create(  # noqa: PLR0913, PLR0917  # one parameter per option
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the key, such as its user.")],
-    models: Annotated[
-        list[str] | None,
-        typer.Option("--model", "-m", metavar="PATTERN", help="Models it may use; repeatable. Default: all."),
-    ] = None,
-    modes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--mode",
-            metavar="MODE",
-            help="Modes it may use, its default first; repeatable. Default: all.",
-        ),
-    ] = None,
-    quotas: Quotas = None,
-    expires: Annotated[
-        str | None, typer.Option("--expires", metavar="DAY", help="The day it expires, such as 2027-01-31.")
-    ] = None,
-    user: Annotated[
-        str | None, typer.Option("--user", metavar="NAME", help="The user whose quotas it shares.")
-    ] = None,
-    team: Annotated[
-        str | None, typer.Option("--team", metavar="NAME", help="The team whose quotas it shares.")
-    ] = None,
-    database: Database = None,
-    as_json: AsJson = False,
+def create(
+    name: str = argument("NAME", "The name of the key, such as its user."),
+    models: list[str] | None = option("--model -m PATTERN", "Models it may use; repeatable. Default: all."),
+    modes: list[str] | None = option(
+        "--mode MODE", "Modes it may use, its default first; repeatable. Default: all."
+    ),
+    quotas: list[str] | None = QUOTAS,
+    expires: str | None = option("--expires DAY", "The day it expires, such as 2027-01-31."),
+    user: str | None = option("--user NAME", "The user whose quotas it shares."),
+    team: str | None = option("--team NAME", "The team whose quotas it shares."),
+    database: str | None = DATABASE,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Create a key. It is shown once; only its hash is stored.
 
@@ -108,7 +83,7 @@ def create(  # noqa: PLR0913, PLR0917  # one parameter per option
         write_text(f"{secret}\n")
 
 
-def list_keys(database: Database = None, as_json: AsJson = False) -> None:
+def list_keys(database: str | None = DATABASE, as_json: bool = AS_JSON) -> None:
     """List the keys, without their secrets.
 
     Example: tokenbox gateway keys list
@@ -138,9 +113,9 @@ def list_keys(database: Database = None, as_json: AsJson = False) -> None:
 
 
 def revoke(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name or id of the key.")],
-    database: Database = None,
-    as_json: AsJson = False,
+    name: str = argument("NAME", "The name or id of the key."),
+    database: str | None = DATABASE,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Revoke a key permanently. Running gateways refuse it within two seconds.
 
@@ -159,19 +134,13 @@ def _owners_app(kind: str) -> typer.Typer:
     from tokenbox.store.owners import Owner, OwnerKind
 
     def put(
-        name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the user or team.")],
-        quotas: Quotas = None,
-        models: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--model",
-                "-m",
-                metavar="PATTERN",
-                help="Models its keys may use; repeatable. Default: all.",
-            ),
-        ] = None,
-        database: Database = None,
-        as_json: AsJson = False,
+        name: str = argument("NAME", "The name of the user or team."),
+        quotas: list[str] | None = QUOTAS,
+        models: list[str] | None = option(
+            "--model -m PATTERN", "Models its keys may use; repeatable. Default: all."
+        ),
+        database: str | None = DATABASE,
+        as_json: bool = AS_JSON,
     ) -> None:
         from tokenbox.ledger.quota import Quota
 
@@ -186,7 +155,7 @@ def _owners_app(kind: str) -> typer.Typer:
                 shown = ", ".join(map(str, owner.quotas)) or "no quotas"
                 write_error(f"The {kind} {owner.name} has {shown}. All its keys share them.\n")
 
-    def show(database: Database = None, as_json: AsJson = False) -> None:
+    def show(database: str | None = DATABASE, as_json: bool = AS_JSON) -> None:
         with reporting(as_json=as_json), _store(database) as store:
             owners = store.owners.all(OwnerKind(kind))
             if as_json:
@@ -202,9 +171,9 @@ def _owners_app(kind: str) -> typer.Typer:
             terminal.show(terminal.table(["name", "quotas", "models"], rows))
 
     def remove(
-        name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the user or team.")],
-        database: Database = None,
-        as_json: AsJson = False,
+        name: str = argument("NAME", "The name of the user or team."),
+        database: str | None = DATABASE,
+        as_json: bool = AS_JSON,
     ) -> None:
         with reporting(as_json=as_json), _store(database) as store:
             store.owners.remove(OwnerKind(kind), name)
@@ -229,11 +198,10 @@ def _owners_app(kind: str) -> typer.Typer:
 
 
 def status(
-    url: Annotated[
-        str,
-        typer.Argument(metavar="URL", help="The address of the gateway, or of its operator's listener."),
-    ] = "http://127.0.0.1:8640",
-    as_json: AsJson = False,
+    url: str = argument(
+        "URL", "The address of the gateway, or of its operator's listener.", "http://127.0.0.1:8640"
+    ),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Ask a running gateway whether it is ready. Exit status 1 if it is not.
 
@@ -271,7 +239,7 @@ def status(
         raise typer.Exit(Exit.DIFFERENT)
 
 
-def check(as_json: AsJson = False) -> None:
+def check(as_json: bool = AS_JSON) -> None:
     """Check the settings of the gateway without starting it.
 
     Example: tokenbox gateway check

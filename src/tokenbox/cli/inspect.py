@@ -5,13 +5,11 @@ from __future__ import annotations
 import tempfile
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from tokenbox.cli import terminal
 from tokenbox.cli.count import by_settings
-from tokenbox.cli.options import AllowOutside, Model, OwnTokenizer
+from tokenbox.cli.options import ALLOW_OUTSIDE, MODEL, OWN_TOKENIZER, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import (
     STDIN,
@@ -31,51 +29,31 @@ if TYPE_CHECKING:
 _LHAR, _LHAR_JSON = ".lhar", ".lhar.json"
 
 
-def inspect(  # noqa: PLR0913, PLR0917  # one parameter per option
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE",
-            help="A layout document, a record of --json, a pack (.bcp or a folder), a proof bundle, chat "
-            "messages, or a log of Claude Code, Codex, OpenAI, Anthropic or context-lens (LHAR).",
-        ),
-    ],
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Write to FILE: .html, or .lhar and .lhar.json for LHAR."
-        ),
-    ] = None,
-    open_it: Annotated[bool, typer.Option("--open", help="Open the page in your browser.")] = False,
-    serve: Annotated[
-        bool, typer.Option("--serve", help="Serve the page on 127.0.0.1 until you press Ctrl-C.")
-    ] = False,
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port of --serve; 0 takes any free port.")
-    ] = 0,
-    budget: Annotated[
-        int | None,
-        typer.Option(
-            "--budget", "-b", metavar="TOKENS", help="Budget of packs and chats; overrides that of documents."
-        ),
-    ] = None,
-    tokenizer: OwnTokenizer = None,
-    model: Model = None,
-    query: Annotated[
-        str | None, typer.Option("--query", "-q", metavar="TEXT", help="The query to pack a folder for.")
-    ] = None,
-    stops: Annotated[
-        int | None,
-        typer.Option(
-            "--stops",
-            metavar="N",
-            min=0,
-            help="Number of other budgets to lay out for the view What if. Default: as many as take a few "
-            "seconds.",
-        ),
-    ] = None,
-    allow_outside: AllowOutside = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the record of the page as JSON.")] = False,
+def inspect(
+    files: list[str] = argument(
+        "FILE",
+        "A layout document, a record of --json, a pack (.bcp or a folder), a proof bundle, chat "
+        "messages, or a log of Claude Code, Codex, OpenAI, Anthropic or context-lens (LHAR).",
+    ),
+    output: str | None = option(
+        "--output -o FILE", "Write to FILE: .html, or .lhar and .lhar.json for LHAR."
+    ),
+    open_it: bool = flag("--open", "Open the page in your browser."),
+    serve: bool = flag("--serve", "Serve the page on 127.0.0.1 until you press Ctrl-C."),
+    port: int = option("--port", "Port of --serve; 0 takes any free port.", 0, min=0, max=65535),
+    budget: int | None = option(
+        "--budget -b TOKENS", "Budget of packs and chats; overrides that of documents."
+    ),
+    tokenizer: str | None = OWN_TOKENIZER,
+    model: str | None = MODEL,
+    query: str | None = option("--query -q TEXT", "The query to pack a folder for."),
+    stops: int | None = option(
+        "--stops N",
+        "Number of other budgets to lay out for the view What if. Default: as many as take a few seconds.",
+        min=0,
+    ),
+    allow_outside: bool = ALLOW_OUTSIDE,
+    as_json: bool = flag("--json", "Print the record of the page as JSON."),
 ) -> int:
     """Write one HTML page that shows what requests contain, and why.
 

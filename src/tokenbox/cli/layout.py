@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from tokenbox.cli import terminal
 from tokenbox.cli.count import by_settings
-from tokenbox.cli.options import AllowOutside, Output, OwnTokenizer, Reclaim
+from tokenbox.cli.options import ALLOW_OUTSIDE, OUTPUT, OWN_TOKENIZER, RECLAIM, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
-from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, asks_for_proof, proving
+from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, asks_for_proof, proving
 from tokenbox.cli.streams import (
     MAX_BYTES,
     STDIN,
@@ -145,59 +143,29 @@ def range_in(text: str) -> tuple[int, int]:
     return low, high
 
 
-def layout(  # noqa: PLR0913, PLR0917  # one parameter per option
-    document: Annotated[
-        str | None,
-        typer.Argument(metavar="DOC", help="A layout document: .toml, .yaml or .json; - is standard input."),
-    ] = None,
-    budget: Annotated[
-        int | None, typer.Option("--budget", "-b", metavar="TOKENS", help="Overrides the document's budget.")
-    ] = None,
-    tokenizer: OwnTokenizer = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", "-m", metavar="NAME", help="Count for this model; sections with roles are messages."
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the record: text, sizes, decisions, digest.")
-    ] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show a picture of the layout instead of the text.")
-    ] = False,
-    whatif: Annotated[
-        str | None,
-        typer.Option(
-            "--whatif",
-            metavar="TOKENS,...",
-            help="Compare budgets: 1000,2000,4000; or list where sections change: 1000..4000.",
-        ),
-    ] = None,
-    messages: Annotated[
-        bool, typer.Option("--messages", help="Print the sections as chat messages in JSON.")
-    ] = False,
-    policy: Annotated[
-        Policy | None, typer.Option("--policy", help="degrade uses smaller forms and cuts before it drops.")
-    ] = None,
-    reclaim: Reclaim = False,
-    jsonl: Annotated[
-        bool, typer.Option("--jsonl", help="Read a JSON document per line; answer each with a line.")
-    ] = False,
-    base: Annotated[
-        str | None,
-        typer.Option(
-            "--base", metavar="DIR", help="Folder of the files that a document on standard input names."
-        ),
-    ] = None,
-    allow_outside: AllowOutside = False,
-    text_format: Annotated[
-        InputFormat | None, typer.Option("--format", help="Format of a document on standard input.")
-    ] = None,
-    output: Output = None,
-    proof: Proof = None,
-    proof_texts: ProofTexts = None,
-    proof_dir: ProofDir = None,
+def layout(
+    document: str | None = argument(
+        "DOC", "A layout document: .toml, .yaml or .json; - is standard input.", None
+    ),
+    budget: int | None = option("--budget -b TOKENS", "Overrides the document's budget."),
+    tokenizer: str | None = OWN_TOKENIZER,
+    model: str | None = option("--model -m NAME", "Count for this model; sections with roles are messages."),
+    as_json: bool = flag("--json", "Print the record: text, sizes, decisions, digest."),
+    explain: bool = flag("--explain", "Show a picture of the layout instead of the text."),
+    whatif: str | None = option(
+        "--whatif TOKENS,...", "Compare budgets: 1000,2000,4000; or list where sections change: 1000..4000."
+    ),
+    messages: bool = flag("--messages", "Print the sections as chat messages in JSON."),
+    policy: Policy | None = option("--policy", "degrade uses smaller forms and cuts before it drops."),
+    reclaim: bool = RECLAIM,
+    jsonl: bool = flag("--jsonl", "Read a JSON document per line; answer each with a line."),
+    base: str | None = option("--base DIR", "Folder of the files that a document on standard input names."),
+    allow_outside: bool = ALLOW_OUTSIDE,
+    text_format: InputFormat | None = option("--format", "Format of a document on standard input."),
+    output: str | None = OUTPUT,
+    proof: bool | None = PROOF,
+    proof_texts: bool | None = PROOF_TEXTS,
+    proof_dir: str | None = PROOF_DIR,
 ) -> int:
     """Compile a layout document into its budget.
 

@@ -6,13 +6,13 @@ import json
 import sys
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from tokenbox.cli import terminal
 from tokenbox.cli.count import DEFAULT_TOKENIZER
-from tokenbox.cli.options import AsJson, Output
+from tokenbox.cli.options import AS_JSON, OUTPUT, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import (
     STDIN,
@@ -36,14 +36,9 @@ if TYPE_CHECKING:
     from tokenbox.lcp import BlockEvent, ContentStore, Event, Header, Pack
     from tokenbox.tokenizers.protocol import Tokenizer
 
-PackFile = Annotated[str, typer.Argument(metavar="FILE", help="A pack; - is standard input.")]
-Store = Annotated[
-    str | None,
-    typer.Option("--store", metavar="DIR", help="Folder of the contents that the pack refers to."),
-]
-TokenizerName = Annotated[
-    str, typer.Option("--tokenizer", "-t", metavar="NAME", help="A tokenizer of `tokenbox tokenizers`.")
-]
+PACK_FILE = argument("FILE", "A pack; - is standard input.")
+STORE = option("--store DIR", "Folder of the contents that the pack refers to.")
+TOKENIZER_NAME = option("--tokenizer -t NAME", "A tokenizer of `tokenbox tokenizers`.", DEFAULT_TOKENIZER)
 
 
 def build_app() -> typer.Typer:
@@ -58,7 +53,7 @@ def build_app() -> typer.Typer:
 
 
 def inspect(
-    file: PackFile, tokenizer: TokenizerName = DEFAULT_TOKENIZER, store: Store = None, as_json: AsJson = False
+    file: str = PACK_FILE, tokenizer: str = TOKENIZER_NAME, store: str | None = STORE, as_json: bool = AS_JSON
 ) -> int:
     """List the blocks of a pack.
 
@@ -108,7 +103,7 @@ def inspect(
     return Exit.OK
 
 
-def validate(file: PackFile, store: Store = None, as_json: AsJson = False) -> int:
+def validate(file: str = PACK_FILE, store: str | None = STORE, as_json: bool = AS_JSON) -> int:
     """Check that a pack can be read. Exit status 2 if not, with the error and its place.
 
     Example: tokenbox lcp validate context.bcp
@@ -127,11 +122,9 @@ def validate(file: PackFile, store: Store = None, as_json: AsJson = False) -> in
 
 
 def encode(
-    manifest: Annotated[
-        str, typer.Argument(metavar="MANIFEST", help="A .json or .toml file; - is JSON on standard input.")
-    ],
-    store: Store = None,
-    output: Output = None,
+    manifest: str = argument("MANIFEST", "A .json or .toml file; - is JSON on standard input."),
+    store: str | None = STORE,
+    output: str | None = OUTPUT,
 ) -> int:
     """Write a pack from a manifest, which docs/pack.md describes.
 
@@ -153,9 +146,9 @@ def encode(
 
 
 def decode(
-    file: PackFile,
-    store: Store = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, the only format.")] = False,
+    file: str = PACK_FILE,
+    store: str | None = STORE,
+    as_json: bool = flag("--json", "Print JSON, the only format."),
 ) -> int:
     """Print the blocks of a pack as a manifest for `tokenbox lcp encode`.
 
@@ -181,29 +174,18 @@ def decode(
     return Exit.OK
 
 
-def render(  # noqa: PLR0913, PLR0917  # one parameter per option
-    file: PackFile,
-    mode: Annotated[
-        str,
-        typer.Option("--format", "-f", metavar="NAME", help="xml, markdown, minimal, ..."),
-    ] = "xml",
-    budget: Annotated[
-        int | None, typer.Option("--budget", "-b", metavar="TOKENS", min=0, help="The token budget.")
-    ] = None,
-    verbosity: Annotated[
-        Verbosity, typer.Option("--verbosity", help="full and summary ignore the budget.")
-    ] = Verbosity.ADAPTIVE,
-    types: Annotated[
-        str | None, typer.Option("--types", metavar="A,B", help="Render only blocks of these types.")
-    ] = None,
-    soft: Annotated[bool, typer.Option("--soft", help="Let critical blocks exceed the budget.")] = False,
-    tokenizer: TokenizerName = DEFAULT_TOKENIZER,
-    store: Store = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the record.")] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show the decision on each block instead.")
-    ] = False,
-    output: Output = None,
+def render(
+    file: str = PACK_FILE,
+    mode: str = option("--format -f NAME", "xml, markdown, minimal, ...", "xml"),
+    budget: int | None = option("--budget -b TOKENS", "The token budget.", min=0),
+    verbosity: Verbosity = option("--verbosity", "full and summary ignore the budget.", Verbosity.ADAPTIVE),
+    types: str | None = option("--types A,B", "Render only blocks of these types."),
+    soft: bool = flag("--soft", "Let critical blocks exceed the budget."),
+    tokenizer: str = TOKENIZER_NAME,
+    store: str | None = STORE,
+    as_json: bool = flag("--json", "Print the record."),
+    explain: bool = flag("--explain", "Show the decision on each block instead."),
+    output: str | None = OUTPUT,
 ) -> int:
     """Render a pack as text for a model.
 
@@ -232,7 +214,7 @@ def render(  # noqa: PLR0913, PLR0917  # one parameter per option
 
 
 def stats(
-    file: PackFile, tokenizer: TokenizerName = DEFAULT_TOKENIZER, store: Store = None, as_json: AsJson = False
+    file: str = PACK_FILE, tokenizer: str = TOKENIZER_NAME, store: str | None = STORE, as_json: bool = AS_JSON
 ) -> int:
     """Compare the tokens and bytes of each rendering of a pack with Markdown.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tokenbox.cli import terminal
-from tokenbox.cli.options import AsJson
+from tokenbox.cli.options import AS_JSON
 from tokenbox.cli.outcome import Exit, reporting
 from tokenbox.cli.streams import write_record
 
 
-def lenses(as_json: AsJson = False) -> int:
+def lenses(as_json: bool = AS_JSON) -> int:
     """List the lenses: the compression strategies.
 
     The strategy of a section is one lens or a pipeline of them, such as "squeeze |> head(40)".

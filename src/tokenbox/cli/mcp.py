@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from tokenbox.cli.options import flag, option
 from tokenbox.cli.outcome import UsageProblem, reporting
 from tokenbox.cli.streams import write_error
 from tokenbox.errors import MissingExtra
@@ -18,38 +16,15 @@ DEFAULT_TOKENS = 20_000
 
 
 def mcp(
-    root: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--root",
-            metavar="FOLDER",
-            help="A folder that may be read; may be repeated.",
-        ),
-    ] = None,
-    http: Annotated[
-        bool, typer.Option("--http", help="Serve over HTTP instead of standard input and output.")
-    ] = False,
-    host: Annotated[
-        str, typer.Option("--host", metavar="HOST", help="The address to listen on.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int,
-        typer.Option(
-            "--port", "-p", metavar="PORT", min=0, max=65535, help="The port; 0 takes any free port."
-        ),
-    ] = PORT,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow-host", metavar="NAME", help="Another host name of this machine; may be repeated."
-        ),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="NAME", help="The model that reads the answers.")
-    ] = None,
-    max_tokens: Annotated[
-        int, typer.Option("--max-tokens", metavar="TOKENS", min=1, help="The largest size of an answer.")
-    ] = DEFAULT_TOKENS,
+    root: list[str] | None = option("--root FOLDER", "A folder that may be read; may be repeated."),
+    http: bool = flag("--http", "Serve over HTTP instead of standard input and output."),
+    host: str = option("--host HOST", "The address to listen on.", "127.0.0.1"),
+    port: int = option("--port -p PORT", "The port; 0 takes any free port.", PORT, min=0, max=65535),
+    allow_host: list[str] | None = option(
+        "--allow-host NAME", "Another host name of this machine; may be repeated."
+    ),
+    model: str | None = option("--model -m NAME", "The model that reads the answers."),
+    max_tokens: int = option("--max-tokens TOKENS", "The largest size of an answer.", DEFAULT_TOKENS, min=1),
 ) -> None:
     """Serve files to agents within token budgets, over the Model Context Protocol.
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from tokenbox.cli import clock, terminal
-from tokenbox.cli.options import AsJson
+from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import write_error, write_record, write_warnings
 from tokenbox.errors import TokenboxError
@@ -36,19 +34,11 @@ class UnknownModel(TokenboxError):
 
 
 def models(
-    query: Annotated[
-        list[str] | None, typer.Argument(metavar="[QUERY]", help="A model id, or words of one.")
-    ] = None,
-    everyone: Annotated[
-        bool, typer.Option("--all", help="Show all matches, and providers that resell models of others.")
-    ] = False,
-    on: Annotated[
-        str | None, typer.Option(metavar="DAY", help="The date of the prices. Default: today.")
-    ] = None,
-    live: Annotated[
-        bool, typer.Option("--live", help="First ask the servers of [models.NAME] for their limits.")
-    ] = False,
-    as_json: AsJson = False,
+    query: list[str] | None = argument("[QUERY]", "A model id, or words of one.", None),
+    everyone: bool = flag("--all", "Show all matches, and providers that resell models of others."),
+    on: str | None = option("--on DAY", "The date of the prices. Default: today."),
+    live: bool = flag("--live", "First ask the servers of [models.NAME] for their limits."),
+    as_json: bool = AS_JSON,
 ) -> int:
     """Show context windows and prices of models, each figure with its source.
 

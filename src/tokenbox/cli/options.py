@@ -1,31 +1,46 @@
-"""Options that several commands share."""
+"""How a command declares its options, and the options that several commands share.
+
+A command is a function whose parameters are its options, so that typer finds their types. Each is declared
+in the notation of a manual page, as in ``budget: int | None = option("--budget -b TOKENS", "The budget.")``.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Any
 
 import typer
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Output = Annotated[
-    str | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write the result to FILE, all of it or nothing."),
-]
-Model = Annotated[
-    str | None, typer.Option("--model", "-m", metavar="NAME", help="The model that receives the request.")
-]
-Tokenizer = Annotated[
-    str | None,
-    typer.Option("--tokenizer", "-t", metavar="NAME", help="A tokenizer of `tokenbox tokenizers`."),
-]
-OwnTokenizer = Annotated[
-    str | None,
-    typer.Option("--tokenizer", "-t", metavar="NAME", help="Overrides the tokenizer that the input names."),
-]
-AllowOutside = Annotated[
-    bool, typer.Option("--allow-outside", help="Allow the input to name files outside its folder.")
-]
-ExitCode = Annotated[bool, typer.Option("--exit-code", help="Exit with status 1 if there is a difference.")]
-Reclaim = Annotated[
-    bool, typer.Option("--reclaim", help="After cutting, restore what fits into the space left.")
-]
+
+# These return Any, because each is the default of a parameter of any type.
+def option(
+    usage: str,
+    about: str,
+    default: object = None,
+    *,
+    min: int | None = None,  # noqa: A002  # as in typer
+    max: int | None = None,  # noqa: A002
+) -> Any:  # noqa: ANN401
+    """Return an option: its names, then the placeholder of its value, if it has one. ``...``: required."""
+    names = usage.split()
+    placeholder = None if names[-1].startswith("-") else names.pop()
+    return typer.Option(default, *names, metavar=placeholder, help=about, min=min, max=max)
+
+
+def flag(usage: str, about: str) -> Any:  # noqa: ANN401
+    """Return an option that is off unless it is given."""
+    return option(usage, about, default=False)
+
+
+def argument(placeholder: str, about: str, default: object = ..., *, show_default: bool = True) -> Any:  # noqa: ANN401
+    """Return an argument. ``...``: required."""
+    return typer.Argument(default, metavar=placeholder, help=about, show_default=show_default)
+
+
+AS_JSON = flag("--json", "Print JSON.")
+OUTPUT = option("--output -o FILE", "Write the result to FILE, all of it or nothing.")
+MODEL = option("--model -m NAME", "The model that receives the request.")
+TOKENIZER = option("--tokenizer -t NAME", "A tokenizer of `tokenbox tokenizers`.")
+OWN_TOKENIZER = option("--tokenizer -t NAME", "Overrides the tokenizer that the input names.")
+ALLOW_OUTSIDE = flag("--allow-outside", "Allow the input to name files outside its folder.")
+EXIT_CODE = flag("--exit-code", "Exit with status 1 if there is a difference.")
+RECLAIM = flag("--reclaim", "After cutting, restore what fits into the space left.")

@@ -8,18 +8,16 @@ from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from tokenbox import folder as packing
 from tokenbox.__about__ import DISTRIBUTION
 from tokenbox.cli import terminal
-from tokenbox.cli.count import Engine, EngineOption, by_settings, named_tokenizer
+from tokenbox.cli.count import ENGINE_OPTION, Engine, by_settings, named_tokenizer
 from tokenbox.cli.disk_usage import show_usage, usage_of
-from tokenbox.cli.options import Output, Tokenizer
+from tokenbox.cli.options import OUTPUT, TOKENIZER, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
-from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, asks_for_proof, proving
+from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, asks_for_proof, proving
 from tokenbox.cli.streams import (
     STDIN,
     deliver,
@@ -125,123 +123,52 @@ def with_revision(arguments: Sequence[str]) -> list[str]:
     return [*options, *arguments[end:]]
 
 
-def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
-    paths: Annotated[
-        list[str] | None, typer.Argument(metavar="PATH...", help="Files and folders.", show_default=False)
-    ] = None,
-    budget: Annotated[
-        int | None, typer.Option("--budget", "-b", metavar="TOKENS", min=0, help="The token budget.")
-    ] = None,
-    text_format: Annotated[
-        PackFormat,
-        typer.Option("--format", "-f", help="json prints the record; bcp writes a pack for `tokenbox lcp`."),
-    ] = PackFormat.XML,
-    tokenizer: Tokenizer = None,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="NAME", help="The model that reads the pack.")
-    ] = None,
-    engine: EngineOption = Engine.AUTO,
-    query: Annotated[
-        str | None,
-        typer.Option("--query", "-q", metavar="TEXT", help="An issue, a question or a traceback."),
-    ] = None,
-    query_file: Annotated[
-        str | None,
-        typer.Option("--query-file", metavar="FILE", help="A file with the query; - is standard input."),
-    ] = None,
-    focus: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--focus", metavar="PATH[:SYMBOL]", help="Prefer this and related code; may be repeated."
-        ),
-    ] = None,
-    scorer: Annotated[
-        str | None,
-        typer.Option("--scorer", metavar="NAME", help="Your own ranking of pieces: module:function."),
-    ] = None,
-    history: Annotated[
-        bool | None,
-        typer.Option("--history/--no-history", help="Use the git history to rank files."),
-    ] = None,
-    include: Annotated[
-        list[str] | None, typer.Option("--include", metavar="GLOB", help="Only these files; may be repeated.")
-    ] = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option("--exclude", metavar="GLOB", help="Skip these files; may be repeated.")
-    ] = None,
-    level: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--level",
-            metavar="GLOB=LEVEL",
-            help="Show these files at most as full, outline or listed; may be repeated.",
-        ),
-    ] = None,
-    purpose: Annotated[
-        Purpose | None,
-        typer.Option("--for", help="A preset of --diff, --order, --log and others."),
-    ] = None,
-    order: Annotated[
-        FileOrder | None, typer.Option("--order", help="Order files by path, or by worth, the best last.")
-    ] = None,
-    line_numbers: Annotated[
-        bool | None, typer.Option("--line-numbers/--no-line-numbers", help="Number the lines.")
-    ] = None,
-    strip: Annotated[
-        list[Strip] | None,
-        typer.Option("--strip", help="Remove these from files; may be repeated."),
-    ] = None,
-    log: Annotated[
-        int | None,
-        typer.Option("--log", metavar="N", min=0, help="Show the latest N commits, within the budget."),
-    ] = None,
-    instructions: Annotated[
-        str | None,
-        typer.Option("--instructions", metavar="FILE", help="A text to add at the end, within the budget."),
-    ] = None,
-    diff: Annotated[
-        str | None,
-        typer.Option("--diff", metavar="[=REV]", help="Put the changes since REV (default HEAD) first."),
-    ] = None,
-    priority: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--priority",
-            "-p",
-            metavar="GLOB=CLASS",
-            help="The priority of files, such as 'src/**=high'; may be repeated.",
-        ),
-    ] = None,
-    redact: Annotated[
-        bool, typer.Option("--redact/--no-redact", help="Replace secrets by their kind.")
-    ] = True,
-    stdin0: Annotated[
-        bool, typer.Option("--stdin0", help="Read NUL-terminated paths from standard input.")
-    ] = False,
-    tree: Annotated[
-        bool, typer.Option("--tree", help="Show the tokens of folders and files instead.")
-    ] = False,
-    check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; exit with 3 unless all files fit in full.")
-    ] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show the decision on each file instead of the text.")
-    ] = False,
-    output: Output = None,
-    split: Annotated[
-        int | None,
-        typer.Option(
-            "--split", metavar="TOKENS", min=1, help="Write parts of at most this size: FILE.1, FILE.2 ..."
-        ),
-    ] = None,
-    copy: Annotated[bool, typer.Option("--copy", help="Copy the text to the clipboard.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Write it again whenever a file changes.")] = False,
-    cache: Annotated[
-        bool, typer.Option("--cache/--no-cache", help="Keep counts on disk for later runs.")
-    ] = True,
-    proof: Proof = None,
-    proof_texts: ProofTexts = None,
-    proof_dir: ProofDir = None,
+def pack(
+    paths: list[str] | None = argument("PATH...", "Files and folders.", None, show_default=False),
+    budget: int | None = option("--budget -b TOKENS", "The token budget.", min=0),
+    text_format: PackFormat = option(
+        "--format -f", "json prints the record; bcp writes a pack for `tokenbox lcp`.", PackFormat.XML
+    ),
+    tokenizer: str | None = TOKENIZER,
+    model: str | None = option("--model -m NAME", "The model that reads the pack."),
+    engine: Engine = ENGINE_OPTION,
+    query: str | None = option("--query -q TEXT", "An issue, a question or a traceback."),
+    query_file: str | None = option("--query-file FILE", "A file with the query; - is standard input."),
+    focus: list[str] | None = option(
+        "--focus PATH[:SYMBOL]", "Prefer this and related code; may be repeated."
+    ),
+    scorer: str | None = option("--scorer NAME", "Your own ranking of pieces: module:function."),
+    history: bool | None = option("--history/--no-history", "Use the git history to rank files."),
+    include: list[str] | None = option("--include GLOB", "Only these files; may be repeated."),
+    exclude: list[str] | None = option("--exclude GLOB", "Skip these files; may be repeated."),
+    level: list[str] | None = option(
+        "--level GLOB=LEVEL", "Show these files at most as full, outline or listed; may be repeated."
+    ),
+    purpose: Purpose | None = option("--for", "A preset of --diff, --order, --log and others."),
+    order: FileOrder | None = option("--order", "Order files by path, or by worth, the best last."),
+    line_numbers: bool | None = option("--line-numbers/--no-line-numbers", "Number the lines."),
+    strip: list[Strip] | None = option("--strip", "Remove these from files; may be repeated."),
+    log: int | None = option("--log N", "Show the latest N commits, within the budget.", min=0),
+    instructions: str | None = option("--instructions FILE", "A text to add at the end, within the budget."),
+    diff: str | None = option("--diff [=REV]", "Put the changes since REV (default HEAD) first."),
+    priority: list[str] | None = option(
+        "--priority -p GLOB=CLASS", "The priority of files, such as 'src/**=high'; may be repeated."
+    ),
+    redact: bool = option("--redact/--no-redact", "Replace secrets by their kind.", True),
+    stdin0: bool = flag("--stdin0", "Read NUL-terminated paths from standard input."),
+    tree: bool = flag("--tree", "Show the tokens of folders and files instead."),
+    check: bool = flag("--check", "Write nothing; exit with 3 unless all files fit in full."),
+    explain: bool = flag("--explain", "Show the decision on each file instead of the text."),
+    output: str | None = OUTPUT,
+    split: int | None = option(
+        "--split TOKENS", "Write parts of at most this size: FILE.1, FILE.2 ...", min=1
+    ),
+    copy: bool = flag("--copy", "Copy the text to the clipboard."),
+    watch: bool = flag("--watch", "Write it again whenever a file changes."),
+    cache: bool = option("--cache/--no-cache", "Keep counts on disk for later runs.", True),
+    proof: bool | None = PROOF,
+    proof_texts: bool | None = PROOF_TEXTS,
+    proof_dir: str | None = PROOF_DIR,
 ) -> int:
     """Pack files and folders for a model, within a token budget.
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from tokenbox.cli import request, terminal
-from tokenbox.cli.options import AsJson
+from tokenbox.cli.options import AS_JSON, option
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
-from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, proving
+from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, proving
 from tokenbox.cli.streams import STDIN, json_bytes, write_bytes, write_file
 from tokenbox.render.lines import Span, Style, printable
 
@@ -29,25 +27,22 @@ _STYLES = {
 }
 
 
-def plan(  # noqa: PLR0913, PLR0917  # one parameter per option
-    files: request.Files = None,
-    model: request.Model = None,
-    tokenizer: request.Tokenizer = None,
-    max_ctx: request.MaxCtx = None,
-    reserve_out: request.ReserveOut = None,
-    headroom: request.Headroom = None,
-    strategy: request.Strategy = None,
-    messages: request.Messages = None,
-    document: request.Document = None,
-    pack: request.Pack = None,
-    as_json: AsJson = False,
-    output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write what fits to FILE; - prints it."),
-    ] = None,
-    proof: Proof = None,
-    proof_texts: ProofTexts = None,
-    proof_dir: ProofDir = None,
+def plan(
+    files: list[str] | None = request.FILES,
+    model: str | None = request.MODEL,
+    tokenizer: str | None = request.TOKENIZER,
+    max_ctx: str | None = request.MAX_CTX,
+    reserve_out: str | None = request.RESERVE_OUT,
+    headroom: str | None = request.HEADROOM,
+    strategy: str | None = request.STRATEGY,
+    messages: str | None = request.MESSAGES,
+    document: str | None = request.DOCUMENT,
+    pack: str | None = request.PACK,
+    as_json: bool = AS_JSON,
+    output: str | None = option("--output -o FILE", "Write what fits to FILE; - prints it."),
+    proof: bool | None = PROOF,
+    proof_texts: bool | None = PROOF_TEXTS,
+    proof_dir: str | None = PROOF_DIR,
 ) -> int:
     """Plan which parts of a request fit within a model's limits. Nothing is sent.
 

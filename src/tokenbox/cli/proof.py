@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, cast
 
 import typer
 
 from tokenbox.cli import proof_signing, terminal
-from tokenbox.cli.options import AsJson, ExitCode, Output, OwnTokenizer
+from tokenbox.cli.options import AS_JSON, EXIT_CODE, OUTPUT, OWN_TOKENIZER, option
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
-from tokenbox.cli.proving import Dir, Name, find_bundle, report_no_bundles, store_in, trusted_keys
+from tokenbox.cli.proving import DIR, NAME, find_bundle, report_no_bundles, store_in, trusted_keys
 from tokenbox.cli.streams import deliver, write_record, write_text
 from tokenbox.render.lines import printable
 
@@ -51,7 +51,7 @@ def build_app() -> typer.Typer:
     return app
 
 
-def list_bundles(folder: Dir = None, as_json: AsJson = False) -> int:
+def list_bundles(folder: str | None = DIR, as_json: bool = AS_JSON) -> int:
     """List the bundles, the latest first.
 
     Example: tokenbox proof list
@@ -69,7 +69,7 @@ def list_bundles(folder: Dir = None, as_json: AsJson = False) -> int:
     return Exit.OK
 
 
-def show(bundle: Name, folder: Dir = None, as_json: AsJson = False) -> int:
+def show(bundle: str = NAME, folder: str | None = DIR, as_json: bool = AS_JSON) -> int:
     """Verify a bundle and show its contents.
 
     Example: tokenbox proof show 3fa9
@@ -101,22 +101,14 @@ def show(bundle: Name, folder: Dir = None, as_json: AsJson = False) -> int:
 
 
 def replay(
-    bundle: Name,
-    given: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--from",
-            metavar="PATH",
-            help="The original texts: a file, document, pack or folder; may be repeated.",
-        ),
-    ] = None,
-    tokenizer: OwnTokenizer = None,
-    sample: Annotated[
-        int | None,
-        typer.Option("--sample", min=1, metavar="ROWS", help="Replay about this many rows of a batch."),
-    ] = None,
-    folder: Dir = None,
-    as_json: AsJson = False,
+    bundle: str = NAME,
+    given: list[str] | None = option(
+        "--from PATH", "The original texts: a file, document, pack or folder; may be repeated."
+    ),
+    tokenizer: str | None = OWN_TOKENIZER,
+    sample: int | None = option("--sample ROWS", "Replay about this many rows of a batch.", min=1),
+    folder: str | None = DIR,
+    as_json: bool = AS_JSON,
 ) -> int:
     """Call the recorded function with the recorded arguments again, and compare every field.
 
@@ -180,11 +172,11 @@ def _show_replay(
 
 
 def diff(
-    left: Name,
-    right: Name,
-    exit_code: ExitCode = False,
-    folder: Dir = None,
-    as_json: AsJson = False,
+    left: str = NAME,
+    right: str = NAME,
+    exit_code: bool = EXIT_CODE,
+    folder: str | None = DIR,
+    as_json: bool = AS_JSON,
 ) -> int:
     """Compare two bundles, field by field.
 
@@ -202,7 +194,9 @@ def diff(
     return Exit.DIFFERENT if exit_code and found else Exit.OK
 
 
-def export(bundle: Name, output: Output = None, folder: Dir = None, as_json: AsJson = False) -> int:
+def export(
+    bundle: str = NAME, output: str | None = OUTPUT, folder: str | None = DIR, as_json: bool = AS_JSON
+) -> int:
     """Write a bundle as a tar archive; every export has the same bytes.
 
     `tokenbox proof verify FILE` checks the archive.

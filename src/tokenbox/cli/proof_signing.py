@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from tokenbox.cli import terminal
-from tokenbox.cli.options import AsJson, Output
+from tokenbox.cli.options import AS_JSON, OUTPUT, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
-from tokenbox.cli.proving import Dir, Name, find_bundle, report_no_bundles, store_in, trusted_keys
+from tokenbox.cli.proving import DIR, NAME, find_bundle, report_no_bundles, store_in, trusted_keys
 from tokenbox.cli.streams import deliver, json_bytes, read_bytes, write_error, write_record, write_text
 from tokenbox.render.lines import printable
 
@@ -23,18 +21,13 @@ if TYPE_CHECKING:
     from tokenbox.store.bundle_log import Inclusion
     from tokenbox.store.bundles import Bundles
 
-Keys = Annotated[
-    list[str] | None,
-    typer.Option("--key", metavar="FILE.pub", help="A public key; may be repeated."),
-]
-Threshold = Annotated[
-    int, typer.Option("--signatures", metavar="N", min=1, help="The number of keys that must have signed.")
-]
+KEYS = option("--key FILE.pub", "A public key; may be repeated.")
+THRESHOLD = option("--signatures N", "The number of keys that must have signed.", 1, min=1)
 
 
 def keygen(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The file of the private key.")],
-    as_json: AsJson = False,
+    file: str = argument("FILE", "The file of the private key."),
+    as_json: bool = AS_JSON,
 ) -> int:
     """Make an Ed25519 key: FILE, readable only by you, and FILE.pub.
 
@@ -55,10 +48,10 @@ def keygen(
 
 
 def sign(
-    bundle: Name,
-    key: Annotated[list[str], typer.Option("--key", metavar="FILE", help="A private key; may be repeated.")],
-    folder: Dir = None,
-    as_json: AsJson = False,
+    bundle: str = NAME,
+    key: list[str] = option("--key FILE", "A private key; may be repeated.", ...),
+    folder: str | None = DIR,
+    as_json: bool = AS_JSON,
 ) -> int:
     """Verify and sign a bundle: envelope.json is a DSSE envelope over its manifest.
 
@@ -85,33 +78,20 @@ def sign(
     return Exit.OK
 
 
-def verify(  # noqa: PLR0913, PLR0917  # one parameter per option
-    bundles: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="BUNDLE...", help="Ids, folders or exported files. Default: all bundles."),
-    ] = None,
-    key: Keys = None,
-    threshold: Threshold = 1,
-    retired: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--retired", metavar="FILE", help="An old public key, valid for bundles before --key took over."
-        ),
-    ] = None,
-    log: Annotated[
-        bool,
-        typer.Option("--log", help="Also check that the log of the store was not deleted, cut or forked."),
-    ] = False,
-    checkpoint: Annotated[
-        list[str] | None,
-        typer.Option("--checkpoint", metavar="FILE", help="Check that the log extends this checkpoint."),
-    ] = None,
-    inclusion: Annotated[
-        str | None,
-        typer.Option("--inclusion", metavar="FILE", help="Check a proof that the bundle is in a signed log."),
-    ] = None,
-    folder: Dir = None,
-    as_json: AsJson = False,
+def verify(
+    bundles: list[str] | None = argument(
+        "BUNDLE...", "Ids, folders or exported files. Default: all bundles.", None
+    ),
+    key: list[str] | None = KEYS,
+    threshold: int = THRESHOLD,
+    retired: list[str] | None = option(
+        "--retired FILE", "An old public key, valid for bundles before --key took over."
+    ),
+    log: bool = flag("--log", "Also check that the log of the store was not deleted, cut or forked."),
+    checkpoint: list[str] | None = option("--checkpoint FILE", "Check that the log extends this checkpoint."),
+    inclusion: str | None = option("--inclusion FILE", "Check a proof that the bundle is in a signed log."),
+    folder: str | None = DIR,
+    as_json: bool = AS_JSON,
 ) -> int:
     """Check every byte of bundles against their ids, and check their signatures, offline.
 
@@ -164,7 +144,7 @@ def verify(  # noqa: PLR0913, PLR0917  # one parameter per option
     return Exit.DIFFERENT if wrong or problems else Exit.OK
 
 
-def checkpoint(output: Output = None, folder: Dir = None) -> int:
+def checkpoint(output: str | None = OUTPUT, folder: str | None = DIR) -> int:
     """Print the last signed checkpoint of the log. A copy kept elsewhere reveals a log that was cut.
 
     Example: tokenbox proof checkpoint -o checkpoint.json
@@ -181,7 +161,7 @@ def checkpoint(output: Output = None, folder: Dir = None) -> int:
     return Exit.OK
 
 
-def inclusion(bundle: Name, output: Output = None, folder: Dir = None) -> int:
+def inclusion(bundle: str = NAME, output: str | None = OUTPUT, folder: str | None = DIR) -> int:
     """Print a proof that a bundle is in the log; it reveals no other bundle.
 
     `tokenbox proof verify BUNDLE --inclusion FILE --key FILE.pub` checks it without the log. It has 20 hashes

@@ -7,10 +7,9 @@ import re
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from tokenbox.cli.options import argument, option
 from tokenbox.cli.outcome import Exit, report
 from tokenbox.cli.streams import write_error
 from tokenbox.errors import TokenboxError
@@ -25,28 +24,12 @@ if TYPE_CHECKING:
     from tokenbox.proof.verify import BundleFiles
     from tokenbox.store.bundles import Bundles
 
-Proof = Annotated[
-    bool | None,
-    typer.Option("--proof/--no-proof", help="Write a proof bundle, of refusals too; see `tokenbox proof`."),
-]
-ProofTexts = Annotated[
-    bool | None,
-    typer.Option(
-        "--proof-texts/--no-proof-texts", help="Write it with all texts, so that it replays offline."
-    ),
-]
-ProofDir = Annotated[
-    str | None,
-    typer.Option("--proof-dir", metavar="DIR", help="Write it to DIR instead of .tokenbox/proof."),
-]
+PROOF = option("--proof/--no-proof", "Write a proof bundle, of refusals too; see `tokenbox proof`.")
+PROOF_TEXTS = option("--proof-texts/--no-proof-texts", "Write it with all texts, so that it replays offline.")
+PROOF_DIR = option("--proof-dir DIR", "Write it to DIR instead of .tokenbox/proof.")
 
-Name = Annotated[
-    str, typer.Argument(metavar="BUNDLE", help="An id or its beginning, a folder, or an exported file.")
-]
-Dir = Annotated[
-    str | None,
-    typer.Option("--dir", metavar="DIR", help="The folder of bundles. Default: .tokenbox/proof."),
-]
+NAME = argument("BUNDLE", "An id or its beginning, a folder, or an exported file.")
+DIR = option("--dir DIR", "The folder of bundles. Default: .tokenbox/proof.")
 _ID = re.compile("[0-9a-f]{1,64}")
 
 

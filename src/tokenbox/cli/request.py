@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from tokenbox.cli.options import argument, option
 from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.streams import STDIN, read_bytes, read_text, shown_name, write_warnings
 from tokenbox.errors import DocumentError
@@ -18,41 +17,16 @@ if TYPE_CHECKING:
     from tokenbox.config import Config
     from tokenbox.policy import Chunks
 
-Files = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="FILE", help="Text files, one chunk each; - is standard input."),
-]
-Model = Annotated[
-    str | None, typer.Option("--model", "-m", metavar="NAME", help="Default: the setting `model`.")
-]
-Tokenizer = Annotated[
-    str | None,
-    typer.Option("--tokenizer", "-t", metavar="NAME", help="Overrides the model's tokenizer."),
-]
-Messages = Annotated[
-    str | None,
-    typer.Option("--messages", metavar="FILE", help="Chat messages as JSON, or a whole request."),
-]
-Document = Annotated[
-    str | None, typer.Option("--document", "-d", metavar="DOC", help="The sections of a layout document.")
-]
-Pack = Annotated[str | None, typer.Option("--lcp", metavar="FILE", help="The blocks of a pack (LCP).")]
-MaxCtx = Annotated[
-    str | None, typer.Option("--max-ctx", metavar="TOKENS", help="Overrides the model's context window.")
-]
-ReserveOut = Annotated[
-    str | None, typer.Option("--reserve-out", metavar="TOKENS", help="Tokens to keep free for the answer.")
-]
-Headroom = Annotated[
-    str | None,
-    typer.Option("--headroom", metavar="FRACTION", help="Share of the window to keep free, such as 0.05."),
-]
-Strategy = Annotated[
-    str | None,
-    typer.Option(
-        "--strategy", metavar="NAME", help="box, ladder, window, an entry point, or your own module:function."
-    ),
-]
+FILES = argument("FILE", "Text files, one chunk each; - is standard input.", None)
+MODEL = option("--model -m NAME", "Default: the setting `model`.")
+TOKENIZER = option("--tokenizer -t NAME", "Overrides the model's tokenizer.")
+MESSAGES = option("--messages FILE", "Chat messages as JSON, or a whole request.")
+DOCUMENT = option("--document -d DOC", "The sections of a layout document.")
+PACK = option("--lcp FILE", "The blocks of a pack (LCP).")
+MAX_CTX = option("--max-ctx TOKENS", "Overrides the model's context window.")
+RESERVE_OUT = option("--reserve-out TOKENS", "Tokens to keep free for the answer.")
+HEADROOM = option("--headroom FRACTION", "Share of the window to keep free, such as 0.05.")
+STRATEGY = option("--strategy NAME", "box, ladder, window, an entry point, or your own module:function.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from tokenbox.cli import terminal
+from tokenbox.cli.options import argument, flag
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import json_bytes, write_bytes
 
@@ -14,11 +11,8 @@ PREFIX = "tokenbox."
 
 
 def schema(
-    name: Annotated[
-        str,
-        typer.Argument(metavar="NAME", help="layout (documents), result, batch, or a name of --list."),
-    ] = "layout",
-    every: Annotated[bool, typer.Option("--list", help="List all names instead.")] = False,
+    name: str = argument("NAME", "layout (documents), result, batch, or a name of --list.", "layout"),
+    every: bool = flag("--list", "List all names instead."),
 ) -> int:
     """Print the JSON Schema of layout documents, or of the output of a command with --json.
 

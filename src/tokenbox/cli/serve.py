@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from tokenbox.cli.options import flag, option
 from tokenbox.cli.outcome import UsageProblem, reporting
 from tokenbox.cli.streams import write_bytes, write_error, write_warnings
 from tokenbox.errors import MissingExtra
@@ -28,53 +27,23 @@ def gateway_extra() -> Iterator[None]:
         raise MissingExtra.of("the gateway", "gateway") from None
 
 
-def serve(  # noqa: PLR0913, PLR0917  # one parameter per option
-    upstream: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--upstream",
-            "-u",
-            metavar="[NAME=]URL",
-            help="An LLM server, such as http://127.0.0.1:8080; may be repeated.",
-        ),
-    ] = None,
-    host: Annotated[
-        str | None, typer.Option("--host", metavar="HOST", help="The address to listen on.")
-    ] = None,
-    port: Annotated[
-        int | None, typer.Option("--port", "-p", metavar="PORT", help="The port to listen on.")
-    ] = None,
-    mode: Annotated[
-        str | None,
-        typer.Option(
-            "--mode",
-            metavar="<observe|enforce|fit>",
-            help="Pass on, refuse or shorten requests that do not fit.",
-        ),
-    ] = None,
-    database: Annotated[
-        str | None,
-        typer.Option(
-            "--database", metavar="URL", help="For keys and the ledger: a file, or postgresql://..."
-        ),
-    ] = None,
-    redis: Annotated[
-        str | None, typer.Option("--redis", metavar="URL", help="For quotas of several replicas: redis://...")
-    ] = None,
-    keys: Annotated[
-        bool | None, typer.Option("--keys/--no-keys", help="Require a gateway key from every client.")
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option("--workers", "-w", metavar="N", help="Processes that share the port.", min=1),
-    ] = None,
-    admin_port: Annotated[
-        int | None,
-        typer.Option(
-            "--admin-port", metavar="PORT", help="The operator's port: /metrics, /readyz and /admin."
-        ),
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Log only starts, stops and refusals.")] = False,
+def serve(
+    upstream: list[str] | None = option(
+        "--upstream -u [NAME=]URL", "An LLM server, such as http://127.0.0.1:8080; may be repeated."
+    ),
+    host: str | None = option("--host HOST", "The address to listen on."),
+    port: int | None = option("--port -p PORT", "The port to listen on."),
+    mode: str | None = option(
+        "--mode <observe|enforce|fit>", "Pass on, refuse or shorten requests that do not fit."
+    ),
+    database: str | None = option("--database URL", "For keys and the ledger: a file, or postgresql://..."),
+    redis: str | None = option("--redis URL", "For quotas of several replicas: redis://..."),
+    keys: bool | None = option("--keys/--no-keys", "Require a gateway key from every client."),
+    workers: int | None = option("--workers -w N", "Processes that share the port.", min=1),
+    admin_port: int | None = option(
+        "--admin-port PORT", "The operator's port: /metrics, /readyz and /admin."
+    ),
+    quiet: bool = flag("--quiet", "Log only starts, stops and refusals."),
 ) -> None:
     """Run the gateway. It counts each request, refuses what does not fit, and reports usage.
 

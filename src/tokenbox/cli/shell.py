@@ -6,11 +6,10 @@ import os
 import sys
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from tokenbox.cli import clock
+from tokenbox.cli.options import argument, flag, option
 from tokenbox.cli.outcome import Exit, reporting
 from tokenbox.cli.streams import same_file
 from tokenbox.errors import MissingExtra
@@ -23,22 +22,20 @@ if TYPE_CHECKING:
     from tokenbox.shell.session import Session
     from tokenbox.store.stores import Store
 
-MODEL = typer.Option("--model", "-m", metavar="NAME", help="A NAME of [models.NAME], or a model id.")
-ENDPOINT = typer.Option("--endpoint", metavar="URL", help="The server; overrides the settings.")
-BUDGET = typer.Option("--budget", "-b", metavar="TOKENS", min=0, help="The token budget.")
-SYSTEM = typer.Option("--system", metavar="TEXT", help="The system prompt.")
+MODEL = option("--model -m NAME", "A NAME of [models.NAME], or a model id.")
+ENDPOINT = option("--endpoint URL", "The server; overrides the settings.")
+BUDGET = option("--budget -b TOKENS", "The token budget.", min=0)
+SYSTEM = option("--system TEXT", "The system prompt.")
 
 
 def shell(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The name of the session.")] = None,
-    model: Annotated[str | None, MODEL] = None,
-    endpoint: Annotated[str | None, ENDPOINT] = None,
-    budget: Annotated[int | None, BUDGET] = None,
-    system: Annotated[str | None, SYSTEM] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the session NAME, or the last one.")
-    ] = False,
-    no_save: Annotated[bool, typer.Option("--no-save", help="Do not store the session.")] = False,
+    name: str | None = argument("[NAME]", "The name of the session.", None),
+    model: str | None = MODEL,
+    endpoint: str | None = ENDPOINT,
+    budget: int | None = BUDGET,
+    system: str | None = SYSTEM,
+    resume: bool = flag("--resume", "Continue the session NAME, or the last one."),
+    no_save: bool = flag("--no-save", "Do not store the session."),
 ) -> int:
     """Chat with a model, and see what it receives and what that costs.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tokenbox.cli import terminal
-from tokenbox.cli.options import AsJson
+from tokenbox.cli.options import AS_JSON
 from tokenbox.cli.outcome import Exit, reporting
 from tokenbox.cli.streams import write_record
 
@@ -11,7 +11,7 @@ SHOWN_DIGITS = 12
 """Digits of a fingerprint in the table; --json has all of it."""
 
 
-def tokenizers(as_json: AsJson = False) -> int:
+def tokenizers(as_json: bool = AS_JSON) -> int:
     """List the tokenizers. Loads no vocabulary.
 
     Example: tokenbox tokenizers

@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from tokenbox.cli import terminal
-from tokenbox.cli.options import AsJson
+from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import json_bytes, read_text, write_bytes, write_error, write_record
 
 
 def tools(
-    file: Annotated[
-        str,
-        typer.Argument(metavar="FILE", help="A request as JSON, or a list of tools; - is standard input."),
-    ],
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="NAME", help="Overrides the model in the request.")
-    ] = None,
-    shorten: Annotated[
-        bool,
-        typer.Option("--shorten", help="Print shortened tools as JSON, to send from the first request on."),
-    ] = False,
-    budget: Annotated[
-        int | None,
-        typer.Option("--budget", "-b", min=0, metavar="TOKENS", help="With --shorten: the size to reach."),
-    ] = None,
-    unused: Annotated[
-        bool,
-        typer.Option("--unused", help="With --shorten: also drop optional parameters that no call used."),
-    ] = False,
-    as_json: AsJson = False,
+    file: str = argument("FILE", "A request as JSON, or a list of tools; - is standard input."),
+    model: str | None = option("--model -m NAME", "Overrides the model in the request."),
+    shorten: bool = flag("--shorten", "Print shortened tools as JSON, to send from the first request on."),
+    budget: int | None = option("--budget -b TOKENS", "With --shorten: the size to reach.", min=0),
+    unused: bool = flag("--unused", "With --shorten: also drop optional parameters that no call used."),
+    as_json: bool = AS_JSON,
 ) -> int:
     """Show the tokens that each tool adds to every request, and which tools were never called.
 
