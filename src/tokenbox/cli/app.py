@@ -13,7 +13,7 @@ import typer
 
 from tokenbox import named_code
 from tokenbox.cli.listing import COMMANDS, help_text
-from tokenbox.cli.outcome import Exit, report
+from tokenbox.cli.outcome import Exit, report, reported
 from tokenbox.cli.streams import (
     ReaderGoneError,
     UnreadableInput,
@@ -56,7 +56,7 @@ def build_app(commands: Iterable[str] = COMMANDS) -> typer.Typer:
         if name in GROUPS:
             app.add_typer(module.build_app(), name=name)
         else:
-            app.command()(getattr(module, name))
+            app.command(name)(reported(getattr(module, name)))
     return app
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from tokenbox.cli.options import AS_JSON, argument
-from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.shell import BUDGET, ENDPOINT, MODEL, SYSTEM, configured, environment
 from tokenbox.cli.streams import STDIN, read_bytes, write_record
 
@@ -25,26 +25,25 @@ def ask(
 
     Example: git diff | tokenbox ask "Is there a bug in this?"
     """
-    with reporting(as_json=as_json):
-        from tokenbox.cli import screens
-        from tokenbox.shell.asking import ask as ask_model
-        from tokenbox.shell.build import ShellOptions, begin
+    from tokenbox.cli import screens
+    from tokenbox.shell.asking import ask as ask_model
+    from tokenbox.shell.build import ShellOptions, begin
 
-        text = " ".join(question).strip()
-        if not text:
-            raise UsageProblem("the question is empty.")
-        piped = b"" if sys.stdin is None or sys.stdin.isatty() else read_bytes(STDIN)
-        screen = screens.QuietScreen() if as_json else screens.PipeScreen()
-        session = begin(
-            screen,
-            configured(model, budget, system),
-            environment(keep=True),
-            ShellOptions(endpoint, must_answer=True),
-        )
-        try:
-            result = ask_model(session, text, piped)
-        finally:
-            session.close()
-        if as_json:
-            write_record("answer", result.to_dict())
-        return Exit.INTERRUPTED if result.stopped else Exit.OK
+    text = " ".join(question).strip()
+    if not text:
+        raise UsageProblem("the question is empty.")
+    piped = b"" if sys.stdin is None or sys.stdin.isatty() else read_bytes(STDIN)
+    screen = screens.QuietScreen() if as_json else screens.PipeScreen()
+    session = begin(
+        screen,
+        configured(model, budget, system),
+        environment(keep=True),
+        ShellOptions(endpoint, must_answer=True),
+    )
+    try:
+        result = ask_model(session, text, piped)
+    finally:
+        session.close()
+    if as_json:
+        write_record("answer", result.to_dict())
+    return Exit.INTERRUPTED if result.stopped else Exit.OK

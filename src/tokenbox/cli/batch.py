@@ -13,7 +13,7 @@ from tokenbox.batch.plan import Decisions, Task
 from tokenbox.batch.shards import RowFormat
 from tokenbox.cli import clock, terminal
 from tokenbox.cli.options import ALLOW_OUTSIDE, MODEL, RECLAIM, TOKENIZER, argument, flag, option
-from tokenbox.cli.outcome import Exit, UsageProblem, report, reporting
+from tokenbox.cli.outcome import Exit, UsageProblem, report
 from tokenbox.cli.proving import PROOF, PROOF_DIR, proving
 from tokenbox.cli.streams import json_bytes, write_bytes, write_error, write_record
 from tokenbox.engine.result import Policy
@@ -79,7 +79,7 @@ def batch(
 
     Example: tokenbox batch rows.jsonl -o out.jsonl --content text --budget 4000
     """
-    with reporting(as_json=as_json), proving(proof=proof, texts=None, folder=proof_dir) as prover:
+    with proving(proof=proof, texts=None, folder=proof_dir) as prover:
         if resume and overwrite:
             raise UsageProblem("--resume and --overwrite do not go together. Give one of them.")
         from tokenbox.batch import BatchPlan

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.cli import clock
 from tokenbox.cli.options import AS_JSON, argument, flag, option
-from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.streams import json_bytes, read_text, write_bytes, write_record, write_text
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def cache(
     every: int = option("--every SECONDS", "The time between those requests.", 60, min=0),
     marked: bool = flag("--marked", "Print only the last request with its breakpoints."),
     as_json: bool = AS_JSON,
-) -> int:
+) -> None:
     """Show what breaks a prompt cache between requests, and where breakpoints pay.
 
     For each request after the first: the first byte that changed, why, and how to fix it. For the last one:
@@ -36,31 +36,29 @@ def cache(
 
     Example: tokenbox cache first.json second.json --model claude-sonnet-4-5
     """
-    with reporting(as_json=as_json):
-        from tokenbox import config
-        from tokenbox.caching import first_change, plan
-        from tokenbox.caching.plan import tokenizer_for
-        from tokenbox.catalog import price
+    from tokenbox import config
+    from tokenbox.caching import first_change, plan
+    from tokenbox.caching.plan import tokenizer_for
+    from tokenbox.catalog import price
 
-        bodies = [body for file in files for body in _requests(file)]
-        if not bodies:
-            raise UsageProblem("the input contains no request.")
-        named = model or str(bodies[-1].get("model", ""))
-        tokenizer = tokenizer_for(named)
-        changes = [first_change(a, b, tokenizer) for a, b in pairwise(bodies)]
-        settings = config.load(Path.cwd(), os.environ, {})
-        paid = price(named, clock.now().date(), configured=settings.catalog_prices()) if named else None
-        before = bodies[-2] if len(bodies) > 1 else None
-        made = plan(bodies[-1], model=named, requests=requests, seconds=every, price=paid, before=before)
-        if marked:
-            write_bytes(json_bytes(made.body))
-        elif as_json:
-            found = [None if change is None else change.to_dict() for change in changes]
-            write_record("cache", {"changes": found, "plan": made.to_dict()})
-        else:
-            lines = [_line(number, change) for number, change in enumerate(changes, 2)]
-            write_text("\n".join([*lines, made.explain()]) + "\n")
-    return Exit.OK
+    bodies = [body for file in files for body in _requests(file)]
+    if not bodies:
+        raise UsageProblem("the input contains no request.")
+    named = model or str(bodies[-1].get("model", ""))
+    tokenizer = tokenizer_for(named)
+    changes = [first_change(a, b, tokenizer) for a, b in pairwise(bodies)]
+    settings = config.load(Path.cwd(), os.environ, {})
+    paid = price(named, clock.now().date(), configured=settings.catalog_prices()) if named else None
+    before = bodies[-2] if len(bodies) > 1 else None
+    made = plan(bodies[-1], model=named, requests=requests, seconds=every, price=paid, before=before)
+    if marked:
+        write_bytes(json_bytes(made.body))
+    elif as_json:
+        found = [None if change is None else change.to_dict() for change in changes]
+        write_record("cache", {"changes": found, "plan": made.to_dict()})
+    else:
+        lines = [_line(number, change) for number, change in enumerate(changes, 2)]
+        write_text("\n".join([*lines, made.explain()]) + "\n")
 
 
 def _line(number: int, change: PrefixChange | None) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.cli import terminal
 from tokenbox.cli.count import DEFAULT_TOKENIZER, by_settings, chat_in
 from tokenbox.cli.options import AS_JSON, argument, flag, option
-from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.streams import read_text, write_error, write_record, write_text
 from tokenbox.content.message import InvalidMessage, UndeclaredCost
 from tokenbox.errors import TokenboxError, shown
@@ -124,24 +124,23 @@ def check(
 
     Example: tokenbox check --base origin/main
     """
-    with reporting(as_json=as_json):
-        if markdown and as_json:
-            raise UsageProblem("--markdown and --json do not go together. Give one of them.")
-        from tokenbox.config import load
+    if markdown and as_json:
+        raise UsageProblem("--markdown and --json do not go together. Give one of them.")
+    from tokenbox.config import load
 
-        settings = load()
-        root = Path() if settings.root is None else settings.root
-        checked = [file for group in _groups(settings, names) for file in _checked(group, root, base)]
-        wrong = [file for file in checked if file.outcome is not CheckOutcome.OK]
-        if as_json:
-            write_record("check", {"files": [file.to_dict() for file in checked], "wrong": len(wrong)})
-        elif markdown:
-            write_text("".join(_markdown(checked)))
-        else:
-            heads = ("file", "tokens", "budget", "change", "outcome")
-            terminal.show(terminal.table(heads, [file.row() for file in checked]))
-        for file in wrong:
-            write_error(f"{printable(file.file)}: {_remedy(file)}\n")
+    settings = load()
+    root = Path() if settings.root is None else settings.root
+    checked = [file for group in _groups(settings, names) for file in _checked(group, root, base)]
+    wrong = [file for file in checked if file.outcome is not CheckOutcome.OK]
+    if as_json:
+        write_record("check", {"files": [file.to_dict() for file in checked], "wrong": len(wrong)})
+    elif markdown:
+        write_text("".join(_markdown(checked)))
+    else:
+        heads = ("file", "tokens", "budget", "change", "outcome")
+        terminal.show(terminal.table(heads, [file.row() for file in checked]))
+    for file in wrong:
+        write_error(f"{printable(file.file)}: {_remedy(file)}\n")
     return Exit.DOES_NOT_FIT if wrong else Exit.OK
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, argument, flag
-from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.streams import write_error, write_record, write_text, write_warnings
 from tokenbox.render.lines import printable
 
@@ -28,7 +28,7 @@ def config(
     user: bool = flag("--user", "Set it in your user file, for all projects."),
     remember: bool = flag("--remember", "Set it in .tokenbox/state.json, your own state in this project."),
     as_json: bool = AS_JSON,
-) -> int:
+) -> None:
     """Show all settings with their sources, show one, or set one.
 
     Sources in order of precedence: command-line flags, TOKENBOX_... environment variables,
@@ -36,32 +36,28 @@ def config(
 
     Example: tokenbox config set policy.headroom 0.05
     """
-    with reporting(as_json=as_json):
-        from tokenbox.config import load
+    from tokenbox.config import load
 
-        if keys:
-            _show_keys(words, as_json=as_json)
-            return Exit.OK
-        if user and remember:
-            raise UsageProblem("--user and --remember do not go together. Give one of them.")
-        if words and words[0] == "set":
-            _set(words[1:], user=user, remembered=remember, as_json=as_json)
-            return Exit.OK
-        if words and words[0] == "forget":
-            _forget(words[1:])
-            return Exit.OK
-        if words and len(words) > 1:
-            key = words[1] if words[0] in _READ_WORDS else "KEY"
-            raise UsageProblem(
-                f"to read a key: tokenbox config {key}; to set one: tokenbox config set KEY VALUE"
-            )
-        found = load(os.curdir)
-        write_warnings(found.problems)
-        if words:
-            _show_one(found, words[0], as_json=as_json)
-        else:
-            _show_all(found, as_json=as_json)
-    return Exit.OK
+    if keys:
+        _show_keys(words, as_json=as_json)
+        return
+    if user and remember:
+        raise UsageProblem("--user and --remember do not go together. Give one of them.")
+    if words and words[0] == "set":
+        _set(words[1:], user=user, remembered=remember, as_json=as_json)
+        return
+    if words and words[0] == "forget":
+        _forget(words[1:])
+        return
+    if words and len(words) > 1:
+        key = words[1] if words[0] in _READ_WORDS else "KEY"
+        raise UsageProblem(f"to read a key: tokenbox config {key}; to set one: tokenbox config set KEY VALUE")
+    found = load(os.curdir)
+    write_warnings(found.problems)
+    if words:
+        _show_one(found, words[0], as_json=as_json)
+    else:
+        _show_all(found, as_json=as_json)
 
 
 def _show_one(found: Config, key: str, *, as_json: bool) -> None:
@@ -156,14 +152,12 @@ def _set(words: list[str], *, user: bool, remembered: bool, as_json: bool) -> No
 
 def init(
     force: bool = flag("--force", "Replace an existing file."),
-) -> int:
+) -> None:
     """Write .tokenbox/config.toml, with comments, and a .gitignore next to it.
 
     Example: tokenbox init
     """
-    with reporting():
-        from tokenbox.config import init as begin
+    from tokenbox.config import init as begin
 
-        for file in begin(Path(), force=force):
-            write_text(f"{file}\n")
-    return Exit.OK
+    for file in begin(Path(), force=force):
+        write_text(f"{file}\n")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from tokenbox.cli import clock, terminal
 from tokenbox.cli.options import AS_JSON, flag, option
-from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.streams import (
     json_bytes,
     read_text,
@@ -50,7 +50,7 @@ def cost(
     export: bool = flag("--export", "Print every call as a line of JSON instead."),
     import_file: str | None = option("--import FILE", "Add calls from --export; duplicates are ignored."),
     as_json: bool = AS_JSON,
-) -> int:
+) -> None:
     """Show the tokens and the cost of model calls, over all sessions.
 
     Days are in UTC, as on the bills of providers. A ~ marks an estimate. Unknown figures are shown as
@@ -58,26 +58,24 @@ def cost(
 
     Example: tokenbox cost --since 7d --by day,model
     """
-    with reporting(as_json=as_json):
-        from tokenbox import config
+    from tokenbox import config
 
-        settings = config.load(Path.cwd(), os.environ, {"store.database": database})
-        configured = settings.value("store.database")
-        where = None if configured is None else str(configured)
-        query = _query(since, until, by, project, clock.now())
-        if export and (as_json or import_file is not None):
-            raise UsageProblem("--export does not go together with --json or --import. Give one of them.")
-        if import_file is not None:
-            _import(import_file, where)
-            return Exit.OK
-        with _opened(where) as source:
-            if export:
-                _export(source.store, query)
-            elif as_json:
-                write_record("cost", _record(source, query))
-            else:
-                _show(source, query)
-    return Exit.OK
+    settings = config.load(Path.cwd(), os.environ, {"store.database": database})
+    configured = settings.value("store.database")
+    where = None if configured is None else str(configured)
+    query = _query(since, until, by, project, clock.now())
+    if export and (as_json or import_file is not None):
+        raise UsageProblem("--export does not go together with --json or --import. Give one of them.")
+    if import_file is not None:
+        _import(import_file, where)
+        return
+    with _opened(where) as source:
+        if export:
+            _export(source.store, query)
+        elif as_json:
+            write_record("cost", _record(source, query))
+        else:
+            _show(source, query)
 
 
 def _query(since: str | None, until: str | None, by: str, project: str | None, now: datetime) -> CallQuery:

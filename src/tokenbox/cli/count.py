@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, argument, option
-from tokenbox.cli.outcome import Exit, UsageProblem, report, reporting
+from tokenbox.cli.outcome import Exit, UsageProblem, report
 from tokenbox.cli.streams import STDIN, UnreadableInput, read_text, write_error, write_record
 from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import printable
@@ -66,24 +66,23 @@ def count(
 
     Example: tokenbox count README.md src/*.py
     """
-    with reporting(as_json=as_json):
-        if files.count(STDIN) > 1:
-            raise UsageProblem("standard input can be read only once: give - only once.")
-        model, tokenizer = by_settings(model, tokenizer)
-        note_misspelt(model, tokenizer)
-        counter = named_tokenizer(model, tokenizer, engine)
-        with terminal.progress("counting", len(files)) as advance:
-            counts = []
-            for file in files:
-                counts.append(_count_file(file, counter, model, tokenizer))
-                advance()
-        if as_json:
-            write_record("count", _record(counts, counter.identity))
-        else:
-            _show(counts, counter.identity)
-        for failed in counts:
-            if failed.error is not None:
-                report(failed.error)
+    if files.count(STDIN) > 1:
+        raise UsageProblem("standard input can be read only once: give - only once.")
+    model, tokenizer = by_settings(model, tokenizer)
+    note_misspelt(model, tokenizer)
+    counter = named_tokenizer(model, tokenizer, engine)
+    with terminal.progress("counting", len(files)) as advance:
+        counts = []
+        for file in files:
+            counts.append(_count_file(file, counter, model, tokenizer))
+            advance()
+    if as_json:
+        write_record("count", _record(counts, counter.identity))
+    else:
+        _show(counts, counter.identity)
+    for failed in counts:
+        if failed.error is not None:
+            report(failed.error)
     return Exit.BAD_INPUT if any(c.error is not None for c in counts) else Exit.OK
 
 

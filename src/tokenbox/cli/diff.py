@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tokenbox.cli import terminal
 from tokenbox.cli.layout import budgets_in
 from tokenbox.cli.options import ALLOW_OUTSIDE, AS_JSON, EXIT_CODE, OWN_TOKENIZER, argument, option
-from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.streams import read_text, write_record, write_text
 from tokenbox.errors import LayoutError
 from tokenbox.render.lines import printable
@@ -34,18 +34,17 @@ def diff(
 
     Example: tokenbox diff prompt.toml --budgets 8000,2000
     """
-    with reporting(as_json=as_json):
-        pairs = _pairs(documents, budgets)
-        with terminal.progress("laying out"):
-            from tokenbox.compose.diff import diff as compare
+    pairs = _pairs(documents, budgets)
+    with terminal.progress("laying out"):
+        from tokenbox.compose.diff import diff as compare
 
-            sides = [_side(name, budget, tokenizer, allow_outside=allow_outside) for name, budget in pairs]
-            changes = compare(*sides)
-        if as_json:
-            write_record("diff", changes.to_dict())
-        else:
-            labels = [f"{name}{'' if budget is None else f' in {budget:,} tokens'}" for name, budget in pairs]
-            write_text(f"--- {printable(labels[0])}\n+++ {printable(labels[1])}\n{changes}\n")
+        sides = [_side(name, budget, tokenizer, allow_outside=allow_outside) for name, budget in pairs]
+        changes = compare(*sides)
+    if as_json:
+        write_record("diff", changes.to_dict())
+    else:
+        labels = [f"{name}{'' if budget is None else f' in {budget:,} tokens'}" for name, budget in pairs]
+        write_text(f"--- {printable(labels[0])}\n+++ {printable(labels[1])}\n{changes}\n")
     return Exit.DIFFERENT if exit_code and not changes.same else Exit.OK
 
 

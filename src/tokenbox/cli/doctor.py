@@ -14,7 +14,7 @@ from tokenbox.__about__ import DISTRIBUTION, __version__
 from tokenbox.cli import terminal
 from tokenbox.cli.count import by_settings
 from tokenbox.cli.options import AS_JSON, argument
-from tokenbox.cli.outcome import Exit, reporting
+from tokenbox.cli.outcome import Exit
 from tokenbox.cli.streams import write_record
 from tokenbox.errors import TokenboxError
 
@@ -101,30 +101,29 @@ def doctor(
 
     Example: tokenbox doctor gpt-4o
     """
-    with reporting(as_json=as_json):
-        from tokenbox.config import load
+    from tokenbox.config import load
 
-        problem: TokenboxError | None = None
-        own: tuple[str, ...] = ()
-        try:
-            own = tuple(load(Path.cwd()).names("models"))
-        except TokenboxError as error:
-            problem = error
-        counted = [_counted(model) for model in (models or dict.fromkeys((*own, *MODELS)))]
-        extras = list(installed_extras())
-        if as_json:
-            record = {
-                "version": __version__,
-                "python": platform.python_version(),
-                "platform": platform.platform(),
-                "where": str(Path(sys.modules["tokenbox"].__file__ or "").parent),
-                "extras": [extra.to_dict() for extra in extras],
-                "models": [each.to_dict() for each in counted],
-                "settings": None if problem is None else problem.to_dict(),
-            }
-            write_record("doctor", record)
-        else:
-            _show(extras, counted, problem)
+    problem: TokenboxError | None = None
+    own: tuple[str, ...] = ()
+    try:
+        own = tuple(load(Path.cwd()).names("models"))
+    except TokenboxError as error:
+        problem = error
+    counted = [_counted(model) for model in (models or dict.fromkeys((*own, *MODELS)))]
+    extras = list(installed_extras())
+    if as_json:
+        record = {
+            "version": __version__,
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "where": str(Path(sys.modules["tokenbox"].__file__ or "").parent),
+            "extras": [extra.to_dict() for extra in extras],
+            "models": [each.to_dict() for each in counted],
+            "settings": None if problem is None else problem.to_dict(),
+        }
+        write_record("doctor", record)
+    else:
+        _show(extras, counted, problem)
     return Exit.OK if problem is None else Exit.BAD_INPUT
 
 

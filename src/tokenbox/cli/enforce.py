@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.cli import request, terminal
 from tokenbox.cli.options import AS_JSON, option
-from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, proving
 from tokenbox.cli.streams import STDIN, json_bytes, write_bytes
 from tokenbox.policy.records import CutChunks, LargerWindow, LowerMaxTokens
@@ -61,10 +61,7 @@ def enforce(
 
     Example: tokenbox enforce --model gpt-4o -t o200k_base --max-tokens 1000 rules.md notes.md
     """
-    with (
-        reporting(as_json=as_json),
-        proving(proof=proof, texts=proof_texts, folder=proof_dir) as prover,
-    ):
+    with proving(proof=proof, texts=proof_texts, folder=proof_dir) as prover:
         if max_tokens is not None and reserve_out is not None:
             raise UsageProblem("--max-tokens and --reserve-out mean the same. Give one of them.")
         given = request.Given(files or (), messages, document, pack).read()

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from tokenbox.cli import request, terminal
 from tokenbox.cli.options import AS_JSON
-from tokenbox.cli.outcome import Exit, reporting
 from tokenbox.cli.streams import json_bytes, write_bytes
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ def estimate(
     document: str | None = request.DOCUMENT,
     pack: str | None = request.PACK,
     as_json: bool = AS_JSON,
-) -> int:
+) -> None:
     """Count what would be sent to a model: each chunk alone, and the whole request.
 
     The whole request includes separators, markup or chat format, so the chunks do not add up to it.
@@ -29,20 +28,18 @@ def estimate(
 
     Example: tokenbox estimate --model gpt-4o -t o200k_base rules.md notes.md
     """
-    with reporting(as_json=as_json):
-        given = request.Given(files or (), messages, document, pack).read()
-        from tokenbox import ctx
+    given = request.Given(files or (), messages, document, pack).read()
+    from tokenbox import ctx
 
-        config = request.settings(None, None, None, None)
-        with terminal.progress("counting"):
-            found = ctx.estimate(
-                request.model_of(model, given, config), given.chunks, tokenizer=tokenizer, config=config
-            )
-        if as_json:
-            write_bytes(json_bytes(found.to_dict()))
-        else:
-            _show(found)
-    return Exit.OK
+    config = request.settings(None, None, None, None)
+    with terminal.progress("counting"):
+        found = ctx.estimate(
+            request.model_of(model, given, config), given.chunks, tokenizer=tokenizer, config=config
+        )
+    if as_json:
+        write_bytes(json_bytes(found.to_dict()))
+    else:
+        _show(found)
 
 
 def _show(found: Estimate) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.cli import terminal
 from tokenbox.cli.count import by_settings, chat_in, note_misspelt
 from tokenbox.cli.options import argument, flag, option
-from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, proving
 from tokenbox.cli.streams import (
     json_bytes,
@@ -54,43 +54,7 @@ class Chat:
 
 
 @dataclass(frozen=True, slots=True)
-class FitOptions:
-    """The options of the command."""
-
-    model: str | None
-    tokenizer: str | None
-    query: str | None
-    max_turns: int | None
-    low_water: str
-    steps: tuple[str, ...]
-    keep_results: int
-
-
-def fit(
-    file: str = argument("FILE", "Chat messages or a whole request, as JSON; - is standard input."),
-    budget: int | None = option(
-        "--budget -b TOKENS", "For the whole request. Default: the model's input limit."
-    ),
-    model: str | None = option(
-        "--model -m NAME", "Count in this model's chat format. Default: the request's."
-    ),
-    tokenizer: str | None = option("--tokenizer -t NAME", "Overrides the model's tokenizer."),
-    query: str | None = option(
-        "--query TEXT", "Prefer messages that match; `last` is the last user message."
-    ),
-    max_turns: int | None = option("--max-turns N", "Keep at most N exchanges."),
-    low_water: str = option(
-        "--low-water SHARE", "Once over the budget, reduce to this share of it, such as 0.7, or auto.", "1"
-    ),
-    steps: str = option("--steps NAME,...", "The steps that are allowed.", ",".join(sorted(ALL_STEPS))),
-    keep_results: int = option("--keep-results N", "Mask the newest N tool results last.", KEEP_RESULTS),
-    as_json: bool = flag("--json", "Print the record instead: sizes, decisions, steps, digest."),
-    explain: bool = flag("--explain", "Print what was removed and why, instead of the messages."),
-    output: str | None = option("--output -o FILE", "Write the messages to FILE."),
-    proof: bool | None = PROOF,
-    proof_texts: bool | None = PROOF_TEXTS,
-    proof_dir: str | None = PROOF_DIR,
-) -> int:
+class FitCommand:
     """Fit a chat into a token budget, counted as its model counts it.
 
     The system prompt, the last question and tool results that the model has not read yet are kept. Old tool
@@ -99,28 +63,51 @@ def fit(
 
     Example: tokenbox fit chat.json --model gpt-4o --budget 8000
     """
-    options = FitOptions(model, tokenizer, query, max_turns, low_water, tuple(steps.split(",")), keep_results)
-    with (
-        reporting(as_json=as_json),
-        proving(proof=proof, texts=proof_texts, folder=proof_dir) as prover,
-    ):
-        if as_json and explain:
-            raise UsageProblem("--json and --explain do not go together. Give one of them.")
-        chat = _read(file)
-        with terminal.progress("fitting"):
-            fitted, count = _fitted(chat, budget, options, prover)
-        shown = chat.holding(_without_head(fitted, len(chat.messages)))
-        if output is not None:
-            write_file(output, json_bytes(shown))
-        if as_json:
-            write_bytes(json_bytes({**fitted.to_dict(), "count": count.to_dict()}))
-        elif explain:
-            write_text(f"{fitted.explain()}\n")
-        else:
-            if output is None:
-                write_bytes(json_bytes(shown))
-            _report(fitted, count)
-        return Exit.OK if prover is None else prover.status()
+
+    file: str = argument("FILE", "Chat messages or a whole request, as JSON; - is standard input.")
+    budget: int | None = option(
+        "--budget -b TOKENS", "For the whole request. Default: the model's input limit."
+    )
+    model: str | None = option(
+        "--model -m NAME", "Count in this model's chat format. Default: the request's."
+    )
+    tokenizer: str | None = option("--tokenizer -t NAME", "Overrides the model's tokenizer.")
+    query: str | None = option("--query TEXT", "Prefer messages that match; `last` is the last user message.")
+    max_turns: int | None = option("--max-turns N", "Keep at most N exchanges.")
+    low_water: str = option(
+        "--low-water SHARE", "Once over the budget, reduce to this share of it, such as 0.7, or auto.", "1"
+    )
+    steps: str = option("--steps NAME,...", "The steps that are allowed.", ",".join(sorted(ALL_STEPS)))
+    keep_results: int = option("--keep-results N", "Mask the newest N tool results last.", KEEP_RESULTS)
+    as_json: bool = flag("--json", "Print the record instead: sizes, decisions, steps, digest.")
+    explain: bool = flag("--explain", "Print what was removed and why, instead of the messages.")
+    output: str | None = option("--output -o FILE", "Write the messages to FILE.")
+    proof: bool | None = PROOF
+    proof_texts: bool | None = PROOF_TEXTS
+    proof_dir: str | None = PROOF_DIR
+
+    def run(self) -> int:
+        with proving(proof=self.proof, texts=self.proof_texts, folder=self.proof_dir) as prover:
+            if self.as_json and self.explain:
+                raise UsageProblem("--json and --explain do not go together. Give one of them.")
+            chat = _read(self.file)
+            with terminal.progress("fitting"):
+                fitted, count = _fitted(chat, self, prover)
+            shown = chat.holding(_without_head(fitted, len(chat.messages)))
+            if self.output is not None:
+                write_file(self.output, json_bytes(shown))
+            if self.as_json:
+                write_bytes(json_bytes({**fitted.to_dict(), "count": count.to_dict()}))
+            elif self.explain:
+                write_text(f"{fitted.explain()}\n")
+            else:
+                if self.output is None:
+                    write_bytes(json_bytes(shown))
+                _report(fitted, count)
+            return Exit.OK if prover is None else prover.status()
+
+
+fit = FitCommand
 
 
 def _read(file: str) -> Chat:
@@ -134,14 +121,12 @@ def _read(file: str) -> Chat:
     return Chat(value, key)
 
 
-def _fitted(
-    chat: Chat, budget: int | None, options: FitOptions, prover: Prover | None
-) -> tuple[Fitted[Any], Count]:
+def _fitted(chat: Chat, options: FitCommand, prover: Prover | None) -> tuple[Fitted[Any], Count]:
     """Return the messages that fit, and the count of the request with them, which is within the budget."""
     from tokenbox import api
 
     model = options.model or chat.model
-    budget = _budget_of(model) if budget is None else budget
+    budget = _budget_of(model) if options.budget is None else options.budget
     model, tokenizer = by_settings(model, options.tokenizer)
     note_misspelt(model, tokenizer)
     body = {} if chat.key is None else chat.value
@@ -158,7 +143,7 @@ def _fitted(
             fields=beside,
             max_turns=options.max_turns,
             low_water=options.low_water,
-            steps=options.steps,
+            steps=tuple(options.steps.split(",")),
             keep_results=options.keep_results,
             query=options.query,
             proof=proof,

@@ -9,7 +9,7 @@ import typer
 
 from tokenbox.cli import clock, terminal
 from tokenbox.cli.options import AS_JSON, argument, option
-from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.outcome import Exit, UsageProblem, reported
 from tokenbox.cli.serve import gateway_extra
 from tokenbox.cli.streams import write_error, write_record, write_text
 
@@ -28,14 +28,14 @@ def build_app() -> typer.Typer:
         no_args_is_help=True,
     )
     keys = typer.Typer(help="Create, list and revoke gateway keys.", no_args_is_help=True)
-    keys.command("create")(create)
-    keys.command("list")(list_keys)
-    keys.command("revoke")(revoke)
+    keys.command("create")(reported(create))
+    keys.command("list")(reported(list_keys))
+    keys.command("revoke")(reported(revoke))
     app.add_typer(keys, name="keys")
     for kind in ("user", "team"):
         app.add_typer(_owners_app(kind), name=f"{kind}s")
-    app.command()(status)
-    app.command()(check)
+    app.command()(reported(status))
+    app.command()(reported(check))
     return app
 
 
@@ -59,28 +59,27 @@ def create(
     from tokenbox.gateway.settings import Mode
     from tokenbox.ledger.quota import Quota
 
-    with reporting(as_json=as_json):
-        bad = [mode for mode in modes or [] if mode not in set(Mode)]
-        if bad:
-            raise UsageProblem(f"--mode is observe, enforce or fit, not {bad[0][:40]!r}.")
-        limits = [Quota.parse(text) for text in quotas or []]
-        now = clock.now()
-        with _store(database) as store:
-            key, secret = store.keys.create(
-                name,
-                now,
-                models=models or (),
-                modes=modes or (),
-                quotas=limits,
-                expires=_day(expires, now),
-                user=user,
-                team=team,
-            )
-        if as_json:
-            write_record("gateway.key", {**key.to_dict(), "key": secret})
-            return
-        write_error(f"The key {key.name} ({key.id}) is shown only this once:\n")
-        write_text(f"{secret}\n")
+    bad = [mode for mode in modes or [] if mode not in set(Mode)]
+    if bad:
+        raise UsageProblem(f"--mode is observe, enforce or fit, not {bad[0][:40]!r}.")
+    limits = [Quota.parse(text) for text in quotas or []]
+    now = clock.now()
+    with _store(database) as store:
+        key, secret = store.keys.create(
+            name,
+            now,
+            models=models or (),
+            modes=modes or (),
+            quotas=limits,
+            expires=_day(expires, now),
+            user=user,
+            team=team,
+        )
+    if as_json:
+        write_record("gateway.key", {**key.to_dict(), "key": secret})
+        return
+    write_error(f"The key {key.name} ({key.id}) is shown only this once:\n")
+    write_text(f"{secret}\n")
 
 
 def list_keys(database: str | None = DATABASE, as_json: bool = AS_JSON) -> None:
@@ -88,7 +87,7 @@ def list_keys(database: str | None = DATABASE, as_json: bool = AS_JSON) -> None:
 
     Example: tokenbox gateway keys list
     """
-    with reporting(as_json=as_json), _store(database) as store:
+    with _store(database) as store:
         keys = store.keys.all()
         if as_json:
             write_record("gateway.keys", {"keys": [key.to_dict() for key in keys]})
@@ -121,7 +120,7 @@ def revoke(
 
     Example: tokenbox gateway keys revoke alice
     """
-    with reporting(as_json=as_json), _store(database) as store:
+    with _store(database) as store:
         key = store.keys.revoke(name, clock.now())
         if as_json:
             write_record("gateway.key", key.to_dict())
@@ -144,19 +143,18 @@ def _owners_app(kind: str) -> typer.Typer:
     ) -> None:
         from tokenbox.ledger.quota import Quota
 
-        with reporting(as_json=as_json):
-            limits = tuple(Quota.parse(text) for text in quotas or [])
-            with _store(database) as store:
-                given = Owner(OwnerKind(kind), name, limits, tuple(models or ()))
-                owner = store.owners.put(given, clock.now())
-            if as_json:
-                write_record("gateway.owner", owner.to_dict())
-            else:
-                shown = ", ".join(map(str, owner.quotas)) or "no quotas"
-                write_error(f"The {kind} {owner.name} has {shown}. All its keys share them.\n")
+        limits = tuple(Quota.parse(text) for text in quotas or [])
+        with _store(database) as store:
+            given = Owner(OwnerKind(kind), name, limits, tuple(models or ()))
+            owner = store.owners.put(given, clock.now())
+        if as_json:
+            write_record("gateway.owner", owner.to_dict())
+        else:
+            shown = ", ".join(map(str, owner.quotas)) or "no quotas"
+            write_error(f"The {kind} {owner.name} has {shown}. All its keys share them.\n")
 
     def show(database: str | None = DATABASE, as_json: bool = AS_JSON) -> None:
-        with reporting(as_json=as_json), _store(database) as store:
+        with _store(database) as store:
             owners = store.owners.all(OwnerKind(kind))
             if as_json:
                 write_record(f"gateway.{kind}s", {f"{kind}s": [owner.to_dict() for owner in owners]})
@@ -175,7 +173,7 @@ def _owners_app(kind: str) -> typer.Typer:
         database: str | None = DATABASE,
         as_json: bool = AS_JSON,
     ) -> None:
-        with reporting(as_json=as_json), _store(database) as store:
+        with _store(database) as store:
             store.owners.remove(OwnerKind(kind), name)
             if as_json:
                 write_record("gateway.removed", {"removed": name})
@@ -193,7 +191,7 @@ def _owners_app(kind: str) -> typer.Typer:
         (remove, f"Remove a {kind} that has no keys.", "remove research"),
     ):
         name = example.split()[0]
-        app.command(name, help=f"{about}\n\nExample: tokenbox gateway {kind}s {example}")(command)
+        app.command(name, help=f"{about}\n\nExample: tokenbox gateway {kind}s {example}")(reported(command))
     return app
 
 
@@ -211,21 +209,20 @@ def status(
     from urllib.error import HTTPError, URLError
     from urllib.request import urlopen
 
-    with reporting(as_json=as_json):
-        if not url.startswith(("http://", "https://")):
-            raise UsageProblem(f"{url[:60]!r} is not an address such as http://127.0.0.1:8640.")
-        try:
-            with urlopen(f"{url.rstrip('/')}/readyz", timeout=10) as answer:  # noqa: S310  # checked above
-                found = json.load(answer)
-        except HTTPError as error:
-            if error.code == _NOT_FOUND:
-                raise UsageProblem(
-                    f"{url} does not report its state. If the gateway has an operator's listener, name that: "
-                    "tokenbox gateway status http://127.0.0.1:ADMIN_PORT"
-                ) from None
-            found = json.loads(error.read() or b"{}")
-        except (URLError, OSError, ValueError) as error:
-            raise UsageProblem(f"no gateway answers at {url}: {getattr(error, 'reason', error)}.") from None
+    if not url.startswith(("http://", "https://")):
+        raise UsageProblem(f"{url[:60]!r} is not an address such as http://127.0.0.1:8640.")
+    try:
+        with urlopen(f"{url.rstrip('/')}/readyz", timeout=10) as answer:  # noqa: S310  # checked above
+            found = json.load(answer)
+    except HTTPError as error:
+        if error.code == _NOT_FOUND:
+            raise UsageProblem(
+                f"{url} does not report its state. If the gateway has an operator's listener, name that: "
+                "tokenbox gateway status http://127.0.0.1:ADMIN_PORT"
+            ) from None
+        found = json.loads(error.read() or b"{}")
+    except (URLError, OSError, ValueError) as error:
+        raise UsageProblem(f"no gateway answers at {url}: {getattr(error, 'reason', error)}.") from None
     if as_json:
         write_record("gateway.status", found)
     else:
@@ -246,32 +243,31 @@ def check(as_json: bool = AS_JSON) -> None:
     """
     from tokenbox.gateway.configured import settings_from
 
-    with reporting(as_json=as_json):
-        with gateway_extra():
-            from tokenbox.gateway.run import check as check_settings
+    with gateway_extra():
+        from tokenbox.gateway.run import check as check_settings
 
-        settings = settings_from(".", {})
-        if not settings.upstreams:
-            raise UsageProblem("no upstream is configured: add [upstreams.NAME] with a url to the settings.")
-        check_settings(settings)
-        shown = {
-            "listens": f"{settings.host}:{settings.port}",
-            "mode": settings.mode.value,
-            "keys": settings.keys_required,
-            "upstreams": [
-                {
-                    "name": upstream.name,
-                    "url": upstream.url,
-                    "models": list(upstream.models),
-                    "key": upstream.key is not None,
-                }
-                for upstream in settings.upstreams
-            ],
-        }
-        if as_json:
-            write_record("gateway.check", shown)
-            return
-        write_text(f"The configuration is valid: {shown['listens']}, mode {settings.mode}.\n")
+    settings = settings_from(".", {})
+    if not settings.upstreams:
+        raise UsageProblem("no upstream is configured: add [upstreams.NAME] with a url to the settings.")
+    check_settings(settings)
+    shown = {
+        "listens": f"{settings.host}:{settings.port}",
+        "mode": settings.mode.value,
+        "keys": settings.keys_required,
+        "upstreams": [
+            {
+                "name": upstream.name,
+                "url": upstream.url,
+                "models": list(upstream.models),
+                "key": upstream.key is not None,
+            }
+            for upstream in settings.upstreams
+        ],
+    }
+    if as_json:
+        write_record("gateway.check", shown)
+        return
+    write_text(f"The configuration is valid: {shown['listens']}, mode {settings.mode}.\n")
 
 
 def _details(found: dict[str, object]) -> str:

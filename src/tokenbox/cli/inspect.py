@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tokenbox.cli import terminal
 from tokenbox.cli.count import by_settings
 from tokenbox.cli.options import ALLOW_OUTSIDE, MODEL, OWN_TOKENIZER, argument, flag, option
-from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.streams import (
     STDIN,
     OutputFailed,
@@ -54,7 +54,7 @@ def inspect(
     ),
     allow_outside: bool = ALLOW_OUTSIDE,
     as_json: bool = flag("--json", "Print the record of the page as JSON."),
-) -> int:
+) -> None:
     """Write one HTML page that shows what requests contain, and why.
 
     The page works offline: it loads nothing and sends nothing.
@@ -62,27 +62,25 @@ def inspect(
 
     Example: tokenbox inspect prompt.toml -o prompt.html
     """
-    with reporting(as_json=as_json):
-        _check(files, output, as_json=as_json, open_it=open_it, serve=serve)
-        from tokenbox.inspect import page, record_of
-        from tokenbox.inspect.importers.lhar import written
-        from tokenbox.inspect.reading import InspectOptions, entries_in
+    _check(files, output, as_json=as_json, open_it=open_it, serve=serve)
+    from tokenbox.inspect import page, record_of
+    from tokenbox.inspect.importers.lhar import written
+    from tokenbox.inspect.reading import InspectOptions, entries_in
 
-        model, tokenizer = by_settings(model, tokenizer)
-        options = InspectOptions(budget, tokenizer, model, query, stops, allow_outside)
-        with terminal.progress("reading and laying out", len(files)) as advance:
-            entries: list[PageEntry] = []
-            for name in files:
-                data = None if Path(name).is_dir() else read_bytes(name)
-                entries += entries_in(name, data, options)
-                advance()
-        if as_json:
-            write_bytes(json_bytes(record_of(entries)))
-        elif output is not None and output.lower().endswith((_LHAR, _LHAR_JSON)):
-            write_file(output, written(entries, wrapped=output.lower().endswith(_LHAR_JSON)))
-        else:
-            _deliver(page(entries).encode(), output, open_it=open_it, serve=serve, port=port)
-    return Exit.OK
+    model, tokenizer = by_settings(model, tokenizer)
+    options = InspectOptions(budget, tokenizer, model, query, stops, allow_outside)
+    with terminal.progress("reading and laying out", len(files)) as advance:
+        entries: list[PageEntry] = []
+        for name in files:
+            data = None if Path(name).is_dir() else read_bytes(name)
+            entries += entries_in(name, data, options)
+            advance()
+    if as_json:
+        write_bytes(json_bytes(record_of(entries)))
+    elif output is not None and output.lower().endswith((_LHAR, _LHAR_JSON)):
+        write_file(output, written(entries, wrapped=output.lower().endswith(_LHAR_JSON)))
+    else:
+        _deliver(page(entries).encode(), output, open_it=open_it, serve=serve, port=port)
 
 
 def _check(files: list[str], output: str | None, *, as_json: bool, open_it: bool, serve: bool) -> None:

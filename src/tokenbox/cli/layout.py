@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tokenbox.cli import terminal
 from tokenbox.cli.count import by_settings
 from tokenbox.cli.options import ALLOW_OUTSIDE, OUTPUT, OWN_TOKENIZER, RECLAIM, argument, flag, option
-from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, asks_for_proof, proving
 from tokenbox.cli.streams import (
     MAX_BYTES,
@@ -47,25 +47,53 @@ class InputFormat(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
-    """The options of the command."""
+class LayoutCommand:
+    """Compile a layout document into its budget.
 
-    document: str | None
-    budget: int | None
-    tokenizer: str | None
-    model: str | None
-    as_json: bool
-    explain: bool
-    whatif: str | None
-    messages: bool
-    policy: Policy | None
-    reclaim: bool
-    jsonl: bool
-    base: str | None
-    allow_outside: bool
-    text_format: InputFormat | None
-    output: str | None
-    proof: bool
+    Prints the text exactly as a model would receive it: nothing is added, no newline is changed.
+    With --explain and -o, the text goes to the file and the picture to standard output.
+
+    Example: tokenbox layout prompt.toml --budget 8000 --explain
+    """
+
+    document: str | None = argument(
+        "DOC", "A layout document: .toml, .yaml or .json; - is standard input.", None
+    )
+    budget: int | None = option("--budget -b TOKENS", "Overrides the document's budget.")
+    tokenizer: str | None = OWN_TOKENIZER
+    model: str | None = option("--model -m NAME", "Count for this model; sections with roles are messages.")
+    as_json: bool = flag("--json", "Print the record: text, sizes, decisions, digest.")
+    explain: bool = flag("--explain", "Show a picture of the layout instead of the text.")
+    whatif: str | None = option(
+        "--whatif TOKENS,...", "Compare budgets: 1000,2000,4000; or list where sections change: 1000..4000."
+    )
+    messages: bool = flag("--messages", "Print the sections as chat messages in JSON.")
+    policy: Policy | None = option("--policy", "degrade uses smaller forms and cuts before it drops.")
+    reclaim: bool = RECLAIM
+    jsonl: bool = flag("--jsonl", "Read a JSON document per line; answer each with a line.")
+    base: str | None = option("--base DIR", "Folder of the files that a document on standard input names.")
+    allow_outside: bool = ALLOW_OUTSIDE
+    text_format: InputFormat | None = option("--format", "Format of a document on standard input.")
+    output: str | None = OUTPUT
+    proof: bool | None = PROOF
+    proof_texts: bool | None = PROOF_TEXTS
+    proof_dir: str | None = PROOF_DIR
+
+    def run(self) -> int:
+        with proving(proof=self.proof, texts=self.proof_texts, folder=self.proof_dir) as prover:
+            self.check()
+            status = Exit.OK
+            if prover is not None:
+                prover.budget_source = "the document" if self.budget is None else "--budget"
+            if self.jsonl:
+                status = answer_lines(self, prover)
+            elif self.whatif is not None and ".." in self.whatif:
+                _show_breakpoints(self, *range_in(self.whatif))
+            elif self.whatif is not None:
+                _compare(self, budgets_in(self.whatif))
+            else:
+                _lay_out(self, prover)
+            return status if prover is None else status or prover.status()
 
     def check(self) -> None:
         """Raise :class:`UsageProblem` for options that exclude each other; no option is silently ignored."""
@@ -113,9 +141,11 @@ class Choices:
             "--jsonl": self.jsonl,
             "--format": self.text_format is not None,
             "--output": self.output is not None,
-            "--proof": self.proof,
+            "--proof": asks_for_proof(proof=self.proof, texts=self.proof_texts, folder=self.proof_dir),
         }
 
+
+layout = LayoutCommand
 
 _EXCLUDES = {
     "--jsonl": ("DOC", "--explain", "--whatif", "--messages", "--format", "--output"),
@@ -143,75 +173,7 @@ def range_in(text: str) -> tuple[int, int]:
     return low, high
 
 
-def layout(
-    document: str | None = argument(
-        "DOC", "A layout document: .toml, .yaml or .json; - is standard input.", None
-    ),
-    budget: int | None = option("--budget -b TOKENS", "Overrides the document's budget."),
-    tokenizer: str | None = OWN_TOKENIZER,
-    model: str | None = option("--model -m NAME", "Count for this model; sections with roles are messages."),
-    as_json: bool = flag("--json", "Print the record: text, sizes, decisions, digest."),
-    explain: bool = flag("--explain", "Show a picture of the layout instead of the text."),
-    whatif: str | None = option(
-        "--whatif TOKENS,...", "Compare budgets: 1000,2000,4000; or list where sections change: 1000..4000."
-    ),
-    messages: bool = flag("--messages", "Print the sections as chat messages in JSON."),
-    policy: Policy | None = option("--policy", "degrade uses smaller forms and cuts before it drops."),
-    reclaim: bool = RECLAIM,
-    jsonl: bool = flag("--jsonl", "Read a JSON document per line; answer each with a line."),
-    base: str | None = option("--base DIR", "Folder of the files that a document on standard input names."),
-    allow_outside: bool = ALLOW_OUTSIDE,
-    text_format: InputFormat | None = option("--format", "Format of a document on standard input."),
-    output: str | None = OUTPUT,
-    proof: bool | None = PROOF,
-    proof_texts: bool | None = PROOF_TEXTS,
-    proof_dir: str | None = PROOF_DIR,
-) -> int:
-    """Compile a layout document into its budget.
-
-    Prints the text exactly as a model would receive it: nothing is added, no newline is changed.
-    With --explain and -o, the text goes to the file and the picture to standard output.
-
-    Example: tokenbox layout prompt.toml --budget 8000 --explain
-    """
-    choices = Choices(
-        document=document,
-        budget=budget,
-        tokenizer=tokenizer,
-        model=model,
-        as_json=as_json,
-        explain=explain,
-        whatif=whatif,
-        messages=messages,
-        policy=policy,
-        reclaim=reclaim,
-        jsonl=jsonl,
-        base=base,
-        allow_outside=allow_outside,
-        text_format=text_format,
-        output=output,
-        proof=asks_for_proof(proof=proof, texts=proof_texts, folder=proof_dir),
-    )
-    with (
-        reporting(as_json=as_json),
-        proving(proof=proof, texts=proof_texts, folder=proof_dir) as prover,
-    ):
-        choices.check()
-        status = Exit.OK
-        if prover is not None:
-            prover.budget_source = "the document" if budget is None else "--budget"
-        if jsonl:
-            status = answer_lines(choices, prover)
-        elif choices.whatif is not None and ".." in choices.whatif:
-            _show_breakpoints(choices, *range_in(choices.whatif))
-        elif choices.whatif is not None:
-            _compare(choices, budgets_in(choices.whatif))
-        else:
-            _lay_out(choices, prover)
-        return status if prover is None else status or prover.status()
-
-
-def _lay_out(choices: Choices, prover: Prover | None) -> None:
+def _lay_out(choices: LayoutCommand, prover: Prover | None) -> None:
     """Write the result to standard output or the file; with ``--explain``, show the picture."""
     with terminal.progress("laying out"):
         document = _read(choices)
@@ -231,7 +193,7 @@ def _lay_out(choices: Choices, prover: Prover | None) -> None:
         terminal.show(picture(result, terminal.width(), terminal.charset()))
 
 
-def _counter(choices: Choices, document: LayoutDocument) -> Tokenizer | RequestCounter | None:
+def _counter(choices: LayoutCommand, document: LayoutDocument) -> Tokenizer | RequestCounter | None:
     """Return the counter for ``--model`` and ``--tokenizer``; None is the document's own tokenizer."""
     if choices.model is None and choices.tokenizer is None:
         return None
@@ -240,7 +202,7 @@ def _counter(choices: Choices, document: LayoutDocument) -> Tokenizer | RequestC
     return section_counter(document.sections, *by_settings(choices.model, choices.tokenizer))
 
 
-def _compare(choices: Choices, budgets: list[int]) -> None:
+def _compare(choices: LayoutCommand, budgets: list[int]) -> None:
     """Show one column per budget. A budget that is too small is a result, not a failure."""
     with terminal.progress("laying out"):
         document = _read(choices)
@@ -258,7 +220,7 @@ def _compare(choices: Choices, budgets: list[int]) -> None:
     _deliver_lines(whatif_lines(document.sections, columns, terminal.width(), terminal.charset()), choices)
 
 
-def _show_breakpoints(choices: Choices, low: int, high: int) -> None:
+def _show_breakpoints(choices: LayoutCommand, low: int, high: int) -> None:
     """Show a line for each budget at which a section changes."""
     with terminal.progress("laying out"):
         found = _read(choices).breakpoints(low, high, tokenizer=choices.tokenizer)
@@ -272,14 +234,14 @@ def _show_breakpoints(choices: Choices, low: int, high: int) -> None:
     _deliver_lines(terminal.table(("from budget", "section", "was", "is"), rows), choices)
 
 
-def _deliver_lines(lines: Sequence[Line], choices: Choices) -> None:
+def _deliver_lines(lines: Sequence[Line], choices: LayoutCommand) -> None:
     if choices.output is None:
         terminal.show(lines)
     else:
         deliver(plain(lines).encode(), choices.output)
 
 
-def _read(choices: Choices) -> LayoutDocument:
+def _read(choices: LayoutCommand) -> LayoutDocument:
     from tokenbox.documents import parse_text, read_document
 
     name = choices.document or STDIN
@@ -300,7 +262,7 @@ _SOURCE = "standard input"
 _BLANK = b" \t\r\n"
 
 
-def answer_lines(choices: Choices, prover: Prover | None = None) -> Exit:
+def answer_lines(choices: LayoutCommand, prover: Prover | None = None) -> Exit:
     """Answer each non-blank line of standard input as soon as it is read.
 
     An error is the answer to its line: ``{"error": {"code", "message", ...figures}}``.
@@ -325,7 +287,7 @@ def answer_lines(choices: Choices, prover: Prover | None = None) -> Exit:
     return status
 
 
-def _answer(line: bytes, number: int, choices: Choices, prover: Prover | None) -> dict[str, object]:
+def _answer(line: bytes, number: int, choices: LayoutCommand, prover: Prover | None) -> dict[str, object]:
     from tokenbox.documents import parse_text
 
     document = parse_text(

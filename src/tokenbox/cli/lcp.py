@@ -13,7 +13,7 @@ import typer
 from tokenbox.cli import terminal
 from tokenbox.cli.count import DEFAULT_TOKENIZER
 from tokenbox.cli.options import AS_JSON, OUTPUT, argument, flag, option
-from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.outcome import UsageProblem, reported
 from tokenbox.cli.streams import (
     STDIN,
     UnreadableInput,
@@ -48,130 +48,120 @@ def build_app() -> typer.Typer:
         no_args_is_help=True,
     )
     for command in (inspect, validate, encode, decode, render, stats):
-        app.command()(command)
+        app.command()(reported(command))
     return app
 
 
 def inspect(
     file: str = PACK_FILE, tokenizer: str = TOKENIZER_NAME, store: str | None = STORE, as_json: bool = AS_JSON
-) -> int:
+) -> None:
     """List the blocks of a pack.
 
     Example: tokenbox lcp inspect context.bcp
     """
-    with reporting(as_json=as_json):
-        from tokenbox.content.block_kinds import AnnotationKind
-        from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
-        from tokenbox.lcp import BlockEvent, HeaderEvent
-        from tokenbox.tokenizers import registry
+    from tokenbox.content.block_kinds import AnnotationKind
+    from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
+    from tokenbox.lcp import BlockEvent, HeaderEvent
+    from tokenbox.tokenizers import registry
 
-        counter = registry.get(tokenizer)
-        rows: list[dict[str, Any]] = []
-        # Priorities come from annotations alone; a placeholder stands for any other block, to save memory.
-        annotations: list[Block] = []
-        placeholder = AnnotationBlock(0, AnnotationKind.TAG, b"")
-        data = read_bytes(file)
-        # A pack that cannot be read is refused before any of it is counted.
-        for _ in _events(data, store):
-            pass
-        events = _events(data, store)
-        header = next(event.header for event in events if isinstance(event, HeaderEvent))
-        for event in events:
-            if isinstance(event, BlockEvent):
-                rows.append(_row(event, counter))
-                annotations.append(event.block if isinstance(event.block, AnnotationBlock) else placeholder)
-        for row, priority in zip(rows, resolve_priorities(annotations), strict=True):
-            row["priority"] = None if row["tokens"] is None else priority.display
-        if as_json:
-            write_record("lcp.inspect", {"header": _header(header), "blocks": rows})
-            return Exit.OK
-        about = "" if counter.identity.exact else "~"
-        shown = [
-            [
-                str(row["index"]),
-                str(row["type"]),
-                f"{row['bytes']:,}",
-                "-" if row["tokens"] is None else f"{about}{row['tokens']:,}",
-                str(row["priority"] or "-"),
-                ",".join(row["flags"]) or "-",
-                str(row["description"]),
-            ]
-            for row in rows
+    counter = registry.get(tokenizer)
+    rows: list[dict[str, Any]] = []
+    # Priorities come from annotations alone; a placeholder stands for any other block, to save memory.
+    annotations: list[Block] = []
+    placeholder = AnnotationBlock(0, AnnotationKind.TAG, b"")
+    data = read_bytes(file)
+    # A pack that cannot be read is refused before any of it is counted.
+    for _ in _events(data, store):
+        pass
+    events = _events(data, store)
+    header = next(event.header for event in events if isinstance(event, HeaderEvent))
+    for event in events:
+        if isinstance(event, BlockEvent):
+            rows.append(_row(event, counter))
+            annotations.append(event.block if isinstance(event.block, AnnotationBlock) else placeholder)
+    for row, priority in zip(rows, resolve_priorities(annotations), strict=True):
+        row["priority"] = None if row["tokens"] is None else priority.display
+    if as_json:
+        write_record("lcp.inspect", {"header": _header(header), "blocks": rows})
+        return
+    about = "" if counter.identity.exact else "~"
+    shown = [
+        [
+            str(row["index"]),
+            str(row["type"]),
+            f"{row['bytes']:,}",
+            "-" if row["tokens"] is None else f"{about}{row['tokens']:,}",
+            str(row["priority"] or "-"),
+            ",".join(row["flags"]) or "-",
+            str(row["description"]),
         ]
-        heads = ("#", "type", "stored", "tokens", "priority", "flags", "what")
-        terminal.show(terminal.table(heads, shown))
-    return Exit.OK
+        for row in rows
+    ]
+    heads = ("#", "type", "stored", "tokens", "priority", "flags", "what")
+    terminal.show(terminal.table(heads, shown))
 
 
-def validate(file: str = PACK_FILE, store: str | None = STORE, as_json: bool = AS_JSON) -> int:
+def validate(file: str = PACK_FILE, store: str | None = STORE, as_json: bool = AS_JSON) -> None:
     """Check that a pack can be read. Exit status 2 if not, with the error and its place.
 
     Example: tokenbox lcp validate context.bcp
     """
-    with reporting(as_json=as_json):
-        from tokenbox.lcp import EndEvent, HeaderEvent
+    from tokenbox.lcp import EndEvent, HeaderEvent
 
-        events = _events(read_bytes(file), store)
-        header = next(event.header for event in events if isinstance(event, HeaderEvent))
-        blocks = sum(event.blocks for event in events if isinstance(event, EndEvent))
-        if as_json:
-            write_record("lcp.validate", {"valid": True, "header": _header(header), "blocks": blocks})
-        else:
-            write_text(f"valid: {blocks:,} block{'' if blocks == 1 else 's'}\n")
-    return Exit.OK
+    events = _events(read_bytes(file), store)
+    header = next(event.header for event in events if isinstance(event, HeaderEvent))
+    blocks = sum(event.blocks for event in events if isinstance(event, EndEvent))
+    if as_json:
+        write_record("lcp.validate", {"valid": True, "header": _header(header), "blocks": blocks})
+    else:
+        write_text(f"valid: {blocks:,} block{'' if blocks == 1 else 's'}\n")
 
 
 def encode(
     manifest: str = argument("MANIFEST", "A .json or .toml file; - is JSON on standard input."),
     store: str | None = STORE,
     output: str | None = OUTPUT,
-) -> int:
+) -> None:
     """Write a pack from a manifest, which docs/pack.md describes.
 
     Example: tokenbox lcp encode manifest.toml -o context.bcp
     """
-    with reporting():
-        if output is None and terminal.is_seen():
-            raise UsageProblem("a .bcp pack is not text for a terminal. Name a file with -o, or use a pipe.")
-        from tokenbox.folder.manifest import read_manifest
-        from tokenbox.lcp.encoder import encode_entries
+    if output is None and terminal.is_seen():
+        raise UsageProblem("a .bcp pack is not text for a terminal. Name a file with -o, or use a pipe.")
+    from tokenbox.folder.manifest import read_manifest
+    from tokenbox.lcp.encoder import encode_entries
 
-        folder = Path() if manifest == STDIN else Path(manifest).parent
-        read = read_manifest(_manifest(manifest), lambda name: read_bytes(str(folder / name)))
-        data = encode_entries(
-            read.entries, _store(store), compression=read.compression, deduplicate=read.deduplicate
-        )
-        deliver(data, output)
-    return Exit.OK
+    folder = Path() if manifest == STDIN else Path(manifest).parent
+    read = read_manifest(_manifest(manifest), lambda name: read_bytes(str(folder / name)))
+    data = encode_entries(
+        read.entries, _store(store), compression=read.compression, deduplicate=read.deduplicate
+    )
+    deliver(data, output)
 
 
 def decode(
     file: str = PACK_FILE,
     store: str | None = STORE,
     as_json: bool = flag("--json", "Print JSON, the only format."),
-) -> int:
+) -> None:
     """Print the blocks of a pack as a manifest for `tokenbox lcp encode`.
 
     Example: tokenbox lcp decode context.bcp --json
     """
-    with reporting(as_json=as_json):
-        if not as_json:
-            raise UsageProblem(
-                "decoded blocks are printed as JSON: add --json. For text: tokenbox lcp render."
-            )
-        from tokenbox.folder.manifest import block_record
+    if not as_json:
+        raise UsageProblem("decoded blocks are printed as JSON: add --json. For text: tokenbox lcp render.")
+    from tokenbox.folder.manifest import block_record
 
-        pack = _read(file, store)
-        record = {
-            "header": _header(pack.header),
-            "compression": "whole" if pack.header.compressed else "none",
-            "blocks": [
-                {**block_record(block), **({"compress": True} if frame.compressed else {})}
-                for block, frame in zip(pack.blocks, pack.frames, strict=True)
-            ],
-        }
-        write_record("lcp.manifest", record)
-    return Exit.OK
+    pack = _read(file, store)
+    record = {
+        "header": _header(pack.header),
+        "compression": "whole" if pack.header.compressed else "none",
+        "blocks": [
+            {**block_record(block), **({"compress": True} if frame.compressed else {})}
+            for block, frame in zip(pack.blocks, pack.frames, strict=True)
+        ],
+    }
+    write_record("lcp.manifest", record)
 
 
 def render(
@@ -186,70 +176,66 @@ def render(
     as_json: bool = flag("--json", "Print the record."),
     explain: bool = flag("--explain", "Show the decision on each block instead."),
     output: str | None = OUTPUT,
-) -> int:
+) -> None:
     """Render a pack as text for a model.
 
     Example: tokenbox lcp render context.bcp --budget 8000 --format markdown
     """
-    with reporting(as_json=as_json):
-        if explain and (as_json or output is not None):
-            raise UsageProblem("--explain shows the layout instead of the text. Leave out --json and -o.")
-        result = _rendered(
-            _read(file, store),
-            tokenizer,
-            budget=budget,
-            mode=mode,
-            verbosity=verbosity,
-            include_types=None if types is None else _types(types),
-            soft=soft,
-        )
-        if explain:
-            write_text(result.explain() + "\n")
-        else:
-            deliver(json_bytes(result.to_dict()) if as_json else result.text.encode(), output)
-        if result.over:
-            about = "" if result.tokenizer.exact else "~"
-            write_error(f"note: {about}{result.over:,} tokens over the budget of {result.budget:,}\n")
-    return Exit.OK
+    if explain and (as_json or output is not None):
+        raise UsageProblem("--explain shows the layout instead of the text. Leave out --json and -o.")
+    result = _rendered(
+        _read(file, store),
+        tokenizer,
+        budget=budget,
+        mode=mode,
+        verbosity=verbosity,
+        include_types=None if types is None else _types(types),
+        soft=soft,
+    )
+    if explain:
+        write_text(result.explain() + "\n")
+    else:
+        deliver(json_bytes(result.to_dict()) if as_json else result.text.encode(), output)
+    if result.over:
+        about = "" if result.tokenizer.exact else "~"
+        write_error(f"note: {about}{result.over:,} tokens over the budget of {result.budget:,}\n")
 
 
 def stats(
     file: str = PACK_FILE, tokenizer: str = TOKENIZER_NAME, store: str | None = STORE, as_json: bool = AS_JSON
-) -> int:
+) -> None:
     """Compare the tokens and bytes of each rendering of a pack with Markdown.
 
     Example: tokenbox lcp stats context.bcp
     """
-    with reporting(as_json=as_json):
-        data = read_bytes(file)
-        pack = _decoded(data, store)
-        results = {mode: _rendered(pack, tokenizer, mode=mode) for mode in renderer_names()}
-        plain = results["markdown"]
-        rows = [
-            {
-                "form": mode,
-                "bytes": len(result.text.encode()),
-                "tokens": result.total,
-                "of_markdown": f"{result.total * 1000 // max(1, plain.total) / 10:.1f} %",
-            }
-            for mode, result in results.items()
-        ]
-        if as_json:
-            record = {
-                "tokenizer": plain.tokenizer.to_dict(),
-                "pack_bytes": len(data),
-                "blocks": len(pack.blocks),
-            }
-            write_record("lcp.stats", {**record, "renderings": rows})
-            return Exit.OK
-        about = "" if plain.tokenizer.exact else "~"
-        shown = [
-            (str(row["form"]), f"{row['bytes']:,}", f"{about}{row['tokens']:,}", str(row["of_markdown"]))
-            for row in rows
-        ]
-        shown.append(("pack", f"{len(data):,}", "-", "-"))
-        terminal.show(terminal.table(("form", "bytes", "tokens", "of Markdown"), shown))
-    return Exit.OK
+    data = read_bytes(file)
+    pack = _decoded(data, store)
+    results = {mode: _rendered(pack, tokenizer, mode=mode) for mode in renderer_names()}
+    plain = results["markdown"]
+    rows = [
+        {
+            "form": mode,
+            "bytes": len(result.text.encode()),
+            "tokens": result.total,
+            "of_markdown": f"{result.total * 1000 // max(1, plain.total) / 10:.1f} %",
+        }
+        for mode, result in results.items()
+    ]
+    if as_json:
+        record = {
+            "tokenizer": plain.tokenizer.to_dict(),
+            "pack_bytes": len(data),
+            "blocks": len(pack.blocks),
+        }
+        write_record("lcp.stats", {**record, "renderings": rows})
+        return
+    about = "" if plain.tokenizer.exact else "~"
+    shown = [
+        (str(row["form"]), f"{row['bytes']:,}", f"{about}{row['tokens']:,}", str(row["of_markdown"]))
+        for row in rows
+    ]
+    shown.append(("pack", f"{len(data):,}", "-", "-"))
+    terminal.show(terminal.table(("form", "bytes", "tokens", "of Markdown"), shown))
 
 
 def _read(file: str, store: str | None) -> Pack:

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON
-from tokenbox.cli.outcome import Exit, reporting
 from tokenbox.cli.streams import write_record
 
 
-def lenses(as_json: bool = AS_JSON) -> int:
+def lenses(as_json: bool = AS_JSON) -> None:
     """List the lenses: the compression strategies.
 
     The strategy of a section is one lens or a pipeline of them, such as "squeeze |> head(40)".
 
     Example: tokenbox lenses
     """
-    with reporting(as_json=as_json):
-        from tokenbox.content.lenses import describe
+    from tokenbox.content.lenses import describe
 
-        found = describe()
-        if as_json:
-            write_record("lenses", {"lenses": [lens.to_dict() for lens in found]})
-        else:
-            rows = [(lens.example or lens.name, lens.version, lens.description) for lens in found]
-            terminal.show(terminal.table(("lens", "version", "what it does"), rows))
-    return Exit.OK
+    found = describe()
+    if as_json:
+        write_record("lenses", {"lenses": [lens.to_dict() for lens in found]})
+    else:
+        rows = [(lens.example or lens.name, lens.version, lens.description) for lens in found]
+        terminal.show(terminal.table(("lens", "version", "what it does"), rows))

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from tokenbox.cli.options import flag, option
-from tokenbox.cli.outcome import UsageProblem, reporting
+from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.streams import write_error
 from tokenbox.errors import MissingExtra
 
@@ -33,39 +33,38 @@ def mcp(
 
     Example: tokenbox mcp --root . --model gpt-4o
     """
-    with reporting():
-        try:
-            from tokenbox.mcp.run import is_loopback, serve_http, serve_stdio
-            from tokenbox.mcp.server import make_server
-        except ModuleNotFoundError as error:
-            if (error.name or "").startswith("tokenbox"):
-                raise
-            raise MissingExtra.of("the MCP server", "mcp") from None
-        from tokenbox import api
-        from tokenbox.cli.proving import trusted_keys
-        from tokenbox.mcp.tools import Desk
+    try:
+        from tokenbox.mcp.run import is_loopback, serve_http, serve_stdio
+        from tokenbox.mcp.server import make_server
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("tokenbox"):
+            raise
+        raise MissingExtra.of("the MCP server", "mcp") from None
+    from tokenbox import api
+    from tokenbox.cli.proving import trusted_keys
+    from tokenbox.mcp.tools import Desk
 
-        roots = tuple(_folder(path) for path in root or ())
-        if model is not None:
-            api.text_counter(model, None)  # an unknown model is an error now, not at the first call
-        server = make_server(Desk(model, max_tokens, trusted_keys()), roots)
-        if not http:
-            serve_stdio(server)
-            return
-        if not roots:
-            raise UsageProblem(
-                "--http needs --root FOLDER: roots that a client names over the network protect nothing."
-            )
-        token = os.environ.get(TOKEN)
-        if not is_loopback(host) and not token:
-            raise UsageProblem(
-                f"other machines can reach --host {host}. Set {TOKEN} to a secret that clients must send as "
-                "a bearer token, or leave out --host."
-            )
-        try:
-            serve_http(server, host, port, write_error, names=allow_host or (), token=token or None)
-        except OSError as error:
-            raise UsageProblem(f"cannot listen on {host} port {port}: {error.strerror or error}.") from None
+    roots = tuple(_folder(path) for path in root or ())
+    if model is not None:
+        api.text_counter(model, None)  # an unknown model is an error now, not at the first call
+    server = make_server(Desk(model, max_tokens, trusted_keys()), roots)
+    if not http:
+        serve_stdio(server)
+        return
+    if not roots:
+        raise UsageProblem(
+            "--http needs --root FOLDER: roots that a client names over the network protect nothing."
+        )
+    token = os.environ.get(TOKEN)
+    if not is_loopback(host) and not token:
+        raise UsageProblem(
+            f"other machines can reach --host {host}. Set {TOKEN} to a secret that clients must send as "
+            "a bearer token, or leave out --host."
+        )
+    try:
+        serve_http(server, host, port, write_error, names=allow_host or (), token=token or None)
+    except OSError as error:
+        raise UsageProblem(f"cannot listen on {host} port {port}: {error.strerror or error}.") from None
 
 
 def _folder(path: str) -> str:

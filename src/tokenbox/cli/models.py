@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.cli import clock, terminal
 from tokenbox.cli.options import AS_JSON, argument, flag, option
-from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.streams import write_error, write_record, write_warnings
 from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import Span, Style, cells, printable
@@ -39,7 +39,7 @@ def models(
     on: str | None = option("--on DAY", "The date of the prices. Default: today."),
     live: bool = flag("--live", "First ask the servers of [models.NAME] for their limits."),
     as_json: bool = AS_JSON,
-) -> int:
+) -> None:
     """Show context windows and prices of models, each figure with its source.
 
     If sources disagree, all figures are shown and the smallest one counts, unless you configure another. The
@@ -47,29 +47,27 @@ def models(
 
     Example: tokenbox models gpt-5
     """
-    with reporting(as_json=as_json):
-        from tokenbox.catalog import price
-        from tokenbox.config import load
+    from tokenbox.catalog import price
+    from tokenbox.config import load
 
-        day = _day(on)
-        config = load(os.curdir)
-        wanted = " ".join(query or ())
-        if live:
-            _ask_servers(config)
-        discovered = {config.model_id(name): config.server_said(name) for name in config.names("models")}
-        infos, left_out = _found(wanted, config, discovered, everyone=everyone)
-        own_prices = config.catalog_prices()
-        priced = [(info, price(info.id, day, configured=own_prices)) for info in infos]
-        write_warnings(config.problems)
-        if as_json:
-            write_record("models", {"models": [_record(info, cost) for info, cost in priced]})
-            return Exit.OK
-        _show(priced)
-        if left_out:
-            write_error(f"{left_out:,} more: tokenbox models {printable(wanted)} --all\n".replace("  ", " "))
-        if infos:
-            write_error(f"To correct a figure: {_correction(infos[0].id)}\n")
-    return Exit.OK
+    day = _day(on)
+    config = load(os.curdir)
+    wanted = " ".join(query or ())
+    if live:
+        _ask_servers(config)
+    discovered = {config.model_id(name): config.server_said(name) for name in config.names("models")}
+    infos, left_out = _found(wanted, config, discovered, everyone=everyone)
+    own_prices = config.catalog_prices()
+    priced = [(info, price(info.id, day, configured=own_prices)) for info in infos]
+    write_warnings(config.problems)
+    if as_json:
+        write_record("models", {"models": [_record(info, cost) for info, cost in priced]})
+        return
+    _show(priced)
+    if left_out:
+        write_error(f"{left_out:,} more: tokenbox models {printable(wanted)} --all\n".replace("  ", " "))
+    if infos:
+        write_error(f"To correct a figure: {_correction(infos[0].id)}\n")
 
 
 def _day(text: str | None) -> date:

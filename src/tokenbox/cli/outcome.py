@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from functools import update_wrapper
+from inspect import signature
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
 
@@ -13,7 +15,7 @@ from tokenbox.errors import ContextCriticalOverflow, TokenboxError
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 class Exit(IntEnum):
@@ -52,6 +54,23 @@ def reporting(*, as_json: bool = False) -> Iterator[None]:
         if as_json:
             write_record("error", {"error": error.to_dict()})
         raise typer.Exit(report(error)) from None
+
+
+def reported(command: Callable[..., Any]) -> Callable[..., int]:
+    """Return a command for typer: its errors are reported, and its status is 0 unless it returns another.
+
+    A command is a function of its options, or a class of them whose ``run`` does the work.
+    """
+
+    def run(**options: object) -> int:
+        with reporting(as_json=options.get("as_json") is True):
+            found = command(**options)
+            return (found.run() if isinstance(command, type) else found) or Exit.OK
+
+    update_wrapper(run, command, updated=())
+    run.__signature__ = signature(command)  # type: ignore[attr-defined]
+    run.__annotations__ = get_type_hints(command)
+    return run
 
 
 def report(error: TokenboxError) -> Exit:

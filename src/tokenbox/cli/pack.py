@@ -32,7 +32,7 @@ from tokenbox.folder.option_values import FileOrder, Purpose, Strip
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from contextlib import AbstractContextManager
 
     from tokenbox.cli.proving import Prover
@@ -59,19 +59,102 @@ class PackFormat(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PackChoices:
-    """The options that decide what the command writes."""
+class PackCommand:
+    """Pack files and folders for a model, within a token budget.
 
-    budget: int | None
-    text_format: PackFormat
-    tree: bool
-    check: bool
-    explain: bool
-    output: str | None
-    proof: bool
-    copy: bool = False
-    split: int | None = None
-    watch: bool = False
+    With a query, the pack contains the code that is relevant to it; without one, the file tree and the code
+    that is referenced most. .gitignore and .tokenboxignore are respected. Skipped and changed files are
+    reported on standard error.
+
+    Example: tokenbox pack . --budget 8000 --query "redirects lose the fragment" -o prompt.xml
+    """
+
+    paths: list[str] | None = argument("PATH...", "Files and folders.", None, show_default=False)
+    budget: int | None = option("--budget -b TOKENS", "The token budget.", min=0)
+    text_format: PackFormat = option(
+        "--format -f", "json prints the record; bcp writes a pack for `tokenbox lcp`.", PackFormat.XML
+    )
+    tokenizer: str | None = TOKENIZER
+    model: str | None = option("--model -m NAME", "The model that reads the pack.")
+    engine: Engine = ENGINE_OPTION
+    query: str | None = option("--query -q TEXT", "An issue, a question or a traceback.")
+    query_file: str | None = option("--query-file FILE", "A file with the query; - is standard input.")
+    focus: list[str] | None = option(
+        "--focus PATH[:SYMBOL]", "Prefer this and related code; may be repeated."
+    )
+    scorer: str | None = option("--scorer NAME", "Your own ranking of pieces: module:function.")
+    history: bool | None = option("--history/--no-history", "Use the git history to rank files.")
+    include: list[str] | None = option("--include GLOB", "Only these files; may be repeated.")
+    exclude: list[str] | None = option("--exclude GLOB", "Skip these files; may be repeated.")
+    level: list[str] | None = option(
+        "--level GLOB=LEVEL", "Show these files at most as full, outline or listed; may be repeated."
+    )
+    purpose: Purpose | None = option("--for", "A preset of --diff, --order, --log and others.")
+    order: FileOrder | None = option("--order", "Order files by path, or by worth, the best last.")
+    line_numbers: bool | None = option("--line-numbers/--no-line-numbers", "Number the lines.")
+    strip: list[Strip] | None = option("--strip", "Remove these from files; may be repeated.")
+    log: int | None = option("--log N", "Show the latest N commits, within the budget.", min=0)
+    instructions: str | None = option("--instructions FILE", "A text to add at the end, within the budget.")
+    diff: str | None = option("--diff [=REV]", "Put the changes since REV (default HEAD) first.")
+    priority: list[str] | None = option(
+        "--priority -p GLOB=CLASS", "The priority of files, such as 'src/**=high'; may be repeated."
+    )
+    redact: bool = option("--redact/--no-redact", "Replace secrets by their kind.", True)
+    stdin0: bool = flag("--stdin0", "Read NUL-terminated paths from standard input.")
+    tree: bool = flag("--tree", "Show the tokens of folders and files instead.")
+    check: bool = flag("--check", "Write nothing; exit with 3 unless all files fit in full.")
+    explain: bool = flag("--explain", "Show the decision on each file instead of the text.")
+    output: str | None = OUTPUT
+    split: int | None = option(
+        "--split TOKENS", "Write parts of at most this size: FILE.1, FILE.2 ...", min=1
+    )
+    copy: bool = flag("--copy", "Copy the text to the clipboard.")
+    watch: bool = flag("--watch", "Write it again whenever a file changes.")
+    cache: bool = option("--cache/--no-cache", "Keep counts on disk for later runs.", True)
+    proof: bool | None = PROOF
+    proof_texts: bool | None = PROOF_TEXTS
+    proof_dir: str | None = PROOF_DIR
+
+    def run(self) -> int:
+        with (
+            reporting(as_json=self.text_format is PackFormat.JSON),
+            proving(proof=self.proof, texts=self.proof_texts, folder=self.proof_dir) as prover,
+            ExitStack() as ended,
+        ):
+            self.verify()
+            if prover is not None and self.budget is not None:
+                prover.budget_source = "--budget"
+            given = self._settings()
+            named = _paths(self.paths or [], stdin0=self.stdin0)
+            if packing.is_url(named[0]):
+                named = [_cloned(named, given, self.purpose, ended)]
+            rules = tuple(map(packing.parse_rule, self.priority or ()))
+            run = _Run(self, given, tuple(named), _query(self.query, self.query_file), rules, prover)
+            if not self.watch:
+                return run.once()
+            from tokenbox.cli.watching import watch
+
+            watch(run.once, run.state)
+            return Exit.OK
+
+    @property
+    def _proves(self) -> bool:
+        return asks_for_proof(proof=self.proof, texts=self.proof_texts, folder=self.proof_dir)
+
+    def _settings(self) -> PackSettings:
+        """Return the options that a project's settings may also state."""
+        return packing.PackSettings(
+            include=tuple(self.include) if self.include else None,
+            exclude=tuple(self.exclude) if self.exclude else None,
+            levels=tuple(map(packing.LevelRule.parse, self.level)) if self.level else None,
+            strip=tuple(self.strip) if self.strip else None,
+            line_numbers=self.line_numbers,
+            instructions=self.instructions,
+            order=self.order,
+            log=self.log,
+            history=self.history,
+            diff=self.diff,
+        )
 
     def verify(self) -> None:
         """Raise :class:`UsageProblem` for options that exclude each other."""
@@ -92,7 +175,7 @@ class PackChoices:
             raise UsageProblem(
                 "--explain describes a rendering. Give --format xml, markdown, minimal or json."
             )
-        if self.proof and (self.tree or self.check or self.text_format is PackFormat.BCP):
+        if self._proves and (self.tree or self.check or self.text_format is PackFormat.BCP):
             raise UsageProblem("--proof records a rendering: not with --tree, --check or --format bcp.")
         if (self.tree or self.check) and self.output is not None:
             raise UsageProblem(f"{views[0]} writes no pack. Leave out -o.")
@@ -112,8 +195,11 @@ class PackChoices:
             raise UsageProblem("--split is for a text. Give --format xml, markdown or minimal.")
         if self.copy and (views or self.text_format is PackFormat.BCP or self.output == STDIN):
             raise UsageProblem("--copy puts a text on the clipboard: not with a view, .bcp or -o -.")
-        if self.proof and (self.watch or self.split is not None):
+        if self._proves and (self.watch or self.split is not None):
             raise UsageProblem("--proof records one rendering: not with --watch or --split.")
+
+
+pack = PackCommand
 
 
 def with_revision(arguments: Sequence[str]) -> list[str]:
@@ -121,110 +207,6 @@ def with_revision(arguments: Sequence[str]) -> list[str]:
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options = [f"--diff={HEAD}" if argument == "--diff" else argument for argument in arguments[:end]]
     return [*options, *arguments[end:]]
-
-
-def pack(
-    paths: list[str] | None = argument("PATH...", "Files and folders.", None, show_default=False),
-    budget: int | None = option("--budget -b TOKENS", "The token budget.", min=0),
-    text_format: PackFormat = option(
-        "--format -f", "json prints the record; bcp writes a pack for `tokenbox lcp`.", PackFormat.XML
-    ),
-    tokenizer: str | None = TOKENIZER,
-    model: str | None = option("--model -m NAME", "The model that reads the pack."),
-    engine: Engine = ENGINE_OPTION,
-    query: str | None = option("--query -q TEXT", "An issue, a question or a traceback."),
-    query_file: str | None = option("--query-file FILE", "A file with the query; - is standard input."),
-    focus: list[str] | None = option(
-        "--focus PATH[:SYMBOL]", "Prefer this and related code; may be repeated."
-    ),
-    scorer: str | None = option("--scorer NAME", "Your own ranking of pieces: module:function."),
-    history: bool | None = option("--history/--no-history", "Use the git history to rank files."),
-    include: list[str] | None = option("--include GLOB", "Only these files; may be repeated."),
-    exclude: list[str] | None = option("--exclude GLOB", "Skip these files; may be repeated."),
-    level: list[str] | None = option(
-        "--level GLOB=LEVEL", "Show these files at most as full, outline or listed; may be repeated."
-    ),
-    purpose: Purpose | None = option("--for", "A preset of --diff, --order, --log and others."),
-    order: FileOrder | None = option("--order", "Order files by path, or by worth, the best last."),
-    line_numbers: bool | None = option("--line-numbers/--no-line-numbers", "Number the lines."),
-    strip: list[Strip] | None = option("--strip", "Remove these from files; may be repeated."),
-    log: int | None = option("--log N", "Show the latest N commits, within the budget.", min=0),
-    instructions: str | None = option("--instructions FILE", "A text to add at the end, within the budget."),
-    diff: str | None = option("--diff [=REV]", "Put the changes since REV (default HEAD) first."),
-    priority: list[str] | None = option(
-        "--priority -p GLOB=CLASS", "The priority of files, such as 'src/**=high'; may be repeated."
-    ),
-    redact: bool = option("--redact/--no-redact", "Replace secrets by their kind.", True),
-    stdin0: bool = flag("--stdin0", "Read NUL-terminated paths from standard input."),
-    tree: bool = flag("--tree", "Show the tokens of folders and files instead."),
-    check: bool = flag("--check", "Write nothing; exit with 3 unless all files fit in full."),
-    explain: bool = flag("--explain", "Show the decision on each file instead of the text."),
-    output: str | None = OUTPUT,
-    split: int | None = option(
-        "--split TOKENS", "Write parts of at most this size: FILE.1, FILE.2 ...", min=1
-    ),
-    copy: bool = flag("--copy", "Copy the text to the clipboard."),
-    watch: bool = flag("--watch", "Write it again whenever a file changes."),
-    cache: bool = option("--cache/--no-cache", "Keep counts on disk for later runs.", True),
-    proof: bool | None = PROOF,
-    proof_texts: bool | None = PROOF_TEXTS,
-    proof_dir: str | None = PROOF_DIR,
-) -> int:
-    """Pack files and folders for a model, within a token budget.
-
-    With a query, the pack contains the code that is relevant to it; without one, the file tree and the code
-    that is referenced most. .gitignore and .tokenboxignore are respected. Skipped and changed files are
-    reported on standard error.
-
-    Example: tokenbox pack . --budget 8000 --query "redirects lose the fragment" -o prompt.xml
-    """
-    proved = asks_for_proof(proof=proof, texts=proof_texts, folder=proof_dir)
-    choices = PackChoices(
-        budget, text_format, tree, check, explain, output, proved, copy=copy, split=split, watch=watch
-    )
-    with (
-        reporting(as_json=text_format is PackFormat.JSON),
-        proving(proof=proof, texts=proof_texts, folder=proof_dir) as prover,
-        ExitStack() as ended,
-    ):
-        choices.verify()
-        if prover is not None and budget is not None:
-            prover.budget_source = "--budget"
-        given = packing.PackSettings(
-            include=tuple(include) if include else None,
-            exclude=tuple(exclude) if exclude else None,
-            levels=tuple(map(packing.LevelRule.parse, level)) if level else None,
-            strip=tuple(strip) if strip else None,
-            line_numbers=line_numbers,
-            instructions=instructions,
-            order=order,
-            log=log,
-            history=history,
-            diff=diff,
-        )
-        named = _paths(paths or [], stdin0=stdin0)
-        if packing.is_url(named[0]):
-            named = [_cloned(named, given, purpose, ended)]
-        run = _Run(
-            choices,
-            given,
-            purpose,
-            tuple(named),
-            _query(query, query_file),
-            tuple(focus or ()),
-            tuple(packing.parse_rule(text) for text in priority or ()),
-            scorer,
-            redact=redact,
-            stored=cache,
-            counter=lambda: named_tokenizer(*by_settings(model, tokenizer), engine),
-            prover=prover,
-        )
-        if not watch:
-            return run.once()
-        from tokenbox.cli.watching import watch as repeat
-
-        repeat(run.once, run.state)
-        return Exit.OK
 
 
 def _cloned(named: Sequence[str], given: PackSettings, purpose: Purpose | None, ended: ExitStack) -> str:
@@ -240,17 +222,11 @@ def _cloned(named: Sequence[str], given: PackSettings, purpose: Purpose | None, 
 class _Run:
     """A run of the command, which ``--watch`` repeats."""
 
-    choices: PackChoices
+    choices: PackCommand
     given: PackSettings
-    purpose: Purpose | None
     paths: tuple[str, ...]
     query: str | None
-    focus: tuple[str, ...]
     rules: tuple[PriorityRule, ...]
-    scorer: str | None
-    redact: bool
-    stored: bool
-    counter: Callable[[], protocol.Tokenizer]
     prover: Prover | None
 
     def state(self) -> object:
@@ -269,23 +245,23 @@ class _Run:
         """Read the files, choose what fits, write the pack, and return the exit status."""
         choices = self.choices
         surveyed = packing.survey(self.paths)
-        settled = packing.settled(self.given, self.purpose, surveyed.settings)
+        settled = packing.settled(self.given, self.choices.purpose, surveyed.settings)
         options = packing.PackOptions(
             self.query,
             settled.order or packing.FileOrder.PATH,
             _text_of(settled.instructions),
-            focus=self.focus,
+            focus=tuple(choices.focus or ()),
             history=bool(settled.history),
             levels=settled.levels or (),
             line_numbers=bool(settled.line_numbers),
-            scorer=self.scorer,
+            scorer=choices.scorer,
         )
         read = partial(
             packing.read,
             surveyed,
             rules=self.rules,
             diff=settled.diff,
-            redact=self.redact,
+            redact=choices.redact,
             include=settled.include or (),
             exclude=settled.exclude or (),
             strip=settled.strip or (),
@@ -296,9 +272,9 @@ class _Run:
                 source = read(advance=advance)
             _encode(source, choices)
             return Exit.OK
-        counter = self.counter()
+        counter = named_tokenizer(*by_settings(choices.model, choices.tokenizer), choices.engine)
         worth = None
-        with _counts(stored=self.stored) as counts:
+        with _counts(stored=choices.cache) as counts:
             with (
                 packing.CountAhead(counter, counts) as ahead,
                 terminal.progress("reading", len(surveyed.found.files)) as advance,
@@ -359,7 +335,7 @@ def _render(
     source: Source,
     counter: protocol.Tokenizer,
     counts: CountCache,
-    choices: PackChoices,
+    choices: PackCommand,
     options: PackOptions,
     prover: Prover | None,
     worth: Worth | None,
@@ -395,7 +371,7 @@ def _render(
 
 
 def _write_parts(
-    result: PackedFolder, counter: protocol.Tokenizer, counts: CountCache, choices: PackChoices, mode: str
+    result: PackedFolder, counter: protocol.Tokenizer, counts: CountCache, choices: PackCommand, mode: str
 ) -> None:
     """Write each part of the pack to its own file: ``pack.1.xml``, ``pack.2.xml``, ..."""
     stem, suffix = os.path.splitext(str(choices.output))  # noqa: PTH122
@@ -406,7 +382,7 @@ def _write_parts(
         write_error(f"{printable(name)}: {part.total:,} tokens\n")
 
 
-def _encode(source: Source, choices: PackChoices) -> None:
+def _encode(source: Source, choices: PackCommand) -> None:
     from tokenbox.lcp import Compression, encode
 
     with terminal.progress("summarizing"):

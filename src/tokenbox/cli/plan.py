@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.cli import request, terminal
 from tokenbox.cli.options import AS_JSON, option
-from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, proving
 from tokenbox.cli.streams import STDIN, json_bytes, write_bytes, write_file
 from tokenbox.render.lines import Span, Style, printable
@@ -50,10 +50,7 @@ def plan(
 
     Example: tokenbox plan --model gpt-4o -t o200k_base --reserve-out 1000 rules.md notes.md
     """
-    with (
-        reporting(as_json=as_json),
-        proving(proof=proof, texts=proof_texts, folder=proof_dir) as prover,
-    ):
+    with proving(proof=proof, texts=proof_texts, folder=proof_dir) as prover:
         if as_json and output == STDIN:
             raise UsageProblem("--json and -o - both go to standard output. Name a file for the text.")
         given = request.Given(files or (), messages, document, pack).read()

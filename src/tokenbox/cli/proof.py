@@ -9,7 +9,7 @@ import typer
 
 from tokenbox.cli import proof_signing, terminal
 from tokenbox.cli.options import AS_JSON, EXIT_CODE, OUTPUT, OWN_TOKENIZER, option
-from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.outcome import Exit, UsageProblem, reported
 from tokenbox.cli.proving import DIR, NAME, find_bundle, report_no_bundles, store_in, trusted_keys
 from tokenbox.cli.streams import deliver, write_record, write_text
 from tokenbox.render.lines import printable
@@ -47,57 +47,53 @@ def build_app() -> typer.Typer:
         ("inclusion", proof_signing.inclusion),
         ("checkpoint", proof_signing.checkpoint),
     ):
-        app.command(name)(command)
+        app.command(name)(reported(command))
     return app
 
 
-def list_bundles(folder: str | None = DIR, as_json: bool = AS_JSON) -> int:
+def list_bundles(folder: str | None = DIR, as_json: bool = AS_JSON) -> None:
     """List the bundles, the latest first.
 
     Example: tokenbox proof list
     """
-    with reporting(as_json=as_json):
-        store = store_in(folder)
-        bundles = store.listed(trusted_keys())
-        if not bundles:
-            report_no_bundles(store)
-        if as_json:
-            write_record("proof.list", {"bundles": [_listed_record(bundle) for bundle in bundles]})
-        elif bundles:
-            heads = ("bundle", "made", "what", "outcome", "tokens", "tokenizer")
-            terminal.show(terminal.table(heads, [_row(bundle) for bundle in bundles]))
-    return Exit.OK
+    store = store_in(folder)
+    bundles = store.listed(trusted_keys())
+    if not bundles:
+        report_no_bundles(store)
+    if as_json:
+        write_record("proof.list", {"bundles": [_listed_record(bundle) for bundle in bundles]})
+    elif bundles:
+        heads = ("bundle", "made", "what", "outcome", "tokens", "tokenizer")
+        terminal.show(terminal.table(heads, [_row(bundle) for bundle in bundles]))
 
 
-def show(bundle: str = NAME, folder: str | None = DIR, as_json: bool = AS_JSON) -> int:
+def show(bundle: str = NAME, folder: str | None = DIR, as_json: bool = AS_JSON) -> None:
     """Verify a bundle and show its contents.
 
     Example: tokenbox proof show 3fa9
     """
-    with reporting(as_json=as_json):
-        from tokenbox.proof.bundle import VOLATILE
-        from tokenbox.proof.manifest import read_volatile
-        from tokenbox.proof.signing import signers_in
-        from tokenbox.proof.verify import MAX_VOLATILE
+    from tokenbox.proof.bundle import VOLATILE
+    from tokenbox.proof.manifest import read_volatile
+    from tokenbox.proof.signing import signers_in
+    from tokenbox.proof.verify import MAX_VOLATILE
 
-        files, contents = _opened(bundle, folder)
-        made = read_volatile(files.read(VOLATILE, MAX_VOLATILE))
-        signed_by, not_checked = signers_in(files, trusted_keys() or ())
-        if as_json:
-            record = {
-                "id": contents.manifest.id,
-                "manifest": contents.manifest.record,
-                "inputs": list(contents.inputs),
-                "decisions": list(contents.decisions),
-                "summaries": list(contents.summaries),
-                "made": {name: made[name] for name in ("time", "host", "environment")},
-                "signed_by": signed_by,
-                "signatures_not_checked": not_checked,
-            }
-            write_record("proof.show", record)
-        else:
-            _write_lines(_page(contents, made, signed_by, not_checked))
-    return Exit.OK
+    files, contents = _opened(bundle, folder)
+    made = read_volatile(files.read(VOLATILE, MAX_VOLATILE))
+    signed_by, not_checked = signers_in(files, trusted_keys() or ())
+    if as_json:
+        record = {
+            "id": contents.manifest.id,
+            "manifest": contents.manifest.record,
+            "inputs": list(contents.inputs),
+            "decisions": list(contents.decisions),
+            "summaries": list(contents.summaries),
+            "made": {name: made[name] for name in ("time", "host", "environment")},
+            "signed_by": signed_by,
+            "signatures_not_checked": not_checked,
+        }
+        write_record("proof.show", record)
+    else:
+        _write_lines(_page(contents, made, signed_by, not_checked))
 
 
 def replay(
@@ -118,19 +114,18 @@ def replay(
 
     Example: tokenbox proof replay 3fa9 --from prompt.toml
     """
-    with reporting(as_json=as_json):
-        from tokenbox.cli.replaying import replayed, texts_of
-        from tokenbox.proof.evidence import EvidenceKind
+    from tokenbox.cli.replaying import replayed, texts_of
+    from tokenbox.proof.evidence import EvidenceKind
 
-        files, contents = _opened(bundle, folder)
-        if contents.manifest.kind is EvidenceKind.BATCH:
-            return _replay_batch(contents, given or [], sample, as_json=as_json)
-        if sample is not None:
-            raise UsageProblem("--sample is only for the bundle of a batch.")
-        with terminal.progress("replaying"):
-            texts = texts_of(files, contents.manifest, given or [])
-            replay = replayed(contents, texts, tokenizer)
-        return _show_replay(contents, replay, as_json=as_json)
+    files, contents = _opened(bundle, folder)
+    if contents.manifest.kind is EvidenceKind.BATCH:
+        return _replay_batch(contents, given or [], sample, as_json=as_json)
+    if sample is not None:
+        raise UsageProblem("--sample is only for the bundle of a batch.")
+    with terminal.progress("replaying"):
+        texts = texts_of(files, contents.manifest, given or [])
+        replay = replayed(contents, texts, tokenizer)
+    return _show_replay(contents, replay, as_json=as_json)
 
 
 def _replay_batch(contents: Contents, given: Sequence[str], sample: int | None, *, as_json: bool) -> Exit:
@@ -182,39 +177,36 @@ def diff(
 
     Example: tokenbox proof diff 3fa9 81c0
     """
-    with reporting(as_json=as_json):
-        from tokenbox.proof.contents import differences
+    from tokenbox.proof.contents import differences
 
-        found = differences(_opened(left, folder)[1], _opened(right, folder)[1])
-        if as_json:
-            record = {"same": not found, "differences": [difference.to_dict() for difference in found]}
-            write_record("proof.diff", record)
-        else:
-            _write_lines([str(difference) for difference in found] or ["no difference"])
+    found = differences(_opened(left, folder)[1], _opened(right, folder)[1])
+    if as_json:
+        record = {"same": not found, "differences": [difference.to_dict() for difference in found]}
+        write_record("proof.diff", record)
+    else:
+        _write_lines([str(difference) for difference in found] or ["no difference"])
     return Exit.DIFFERENT if exit_code and found else Exit.OK
 
 
 def export(
     bundle: str = NAME, output: str | None = OUTPUT, folder: str | None = DIR, as_json: bool = AS_JSON
-) -> int:
+) -> None:
     """Write a bundle as a tar archive; every export has the same bytes.
 
     `tokenbox proof verify FILE` checks the archive.
 
     Example: tokenbox proof export 3fa9 -o proof.tar
     """
-    with reporting(as_json=as_json):
-        from tokenbox.proof.archive import archived, entries
+    from tokenbox.proof.archive import archived, entries
 
-        if output is None and (as_json or terminal.is_seen()):
-            raise UsageProblem("an archive is not text. Name a file with -o, or use a pipe.")
-        files, bundle_id = find_bundle(bundle, folder)
-        manifest = _verified(files, bundle_id)
-        data = b"".join(archived(manifest.id, entries(files)))
-        deliver(data, output)
-        if as_json:
-            write_record("proof.export", {"id": manifest.id, "file": output, "bytes": len(data)})
-    return Exit.OK
+    if output is None and (as_json or terminal.is_seen()):
+        raise UsageProblem("an archive is not text. Name a file with -o, or use a pipe.")
+    files, bundle_id = find_bundle(bundle, folder)
+    manifest = _verified(files, bundle_id)
+    data = b"".join(archived(manifest.id, entries(files)))
+    deliver(data, output)
+    if as_json:
+        write_record("proof.export", {"id": manifest.id, "file": output, "bytes": len(data)})
 
 
 def _verified(files: BundleFiles, bundle_id: str) -> Manifest:

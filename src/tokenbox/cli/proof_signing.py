@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, OUTPUT, argument, flag, option
-from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.proving import DIR, NAME, find_bundle, report_no_bundles, store_in, trusted_keys
 from tokenbox.cli.streams import deliver, json_bytes, read_bytes, write_error, write_record, write_text
 from tokenbox.render.lines import printable
@@ -28,23 +28,21 @@ THRESHOLD = option("--signatures N", "The number of keys that must have signed."
 def keygen(
     file: str = argument("FILE", "The file of the private key."),
     as_json: bool = AS_JSON,
-) -> int:
+) -> None:
     """Make an Ed25519 key: FILE, readable only by you, and FILE.pub.
 
     No file is overwritten. To rotate keys, make another one, and verify with the old one as --retired.
 
     Example: tokenbox proof keygen ~/.config/tokenbox/proof.key
     """
-    with reporting(as_json=as_json):
-        from tokenbox.store.key_files import PUBLIC, write_key
+    from tokenbox.store.key_files import PUBLIC, write_key
 
-        key = write_key(Path(file).expanduser())
-        if as_json:
-            write_record("proof.key", {"key": file, "public": f"{file}{PUBLIC}", "id": key.keyid})
-        else:
-            write_text(f"{printable(file)}: the private key\n{printable(file)}{PUBLIC}: the public key\n")
-            write_text(f"key id: {key.keyid}\n")
-    return Exit.OK
+    key = write_key(Path(file).expanduser())
+    if as_json:
+        write_record("proof.key", {"key": file, "public": f"{file}{PUBLIC}", "id": key.keyid})
+    else:
+        write_text(f"{printable(file)}: the private key\n{printable(file)}{PUBLIC}: the public key\n")
+        write_text(f"key id: {key.keyid}\n")
 
 
 def sign(
@@ -52,30 +50,28 @@ def sign(
     key: list[str] = option("--key FILE", "A private key; may be repeated.", ...),
     folder: str | None = DIR,
     as_json: bool = AS_JSON,
-) -> int:
+) -> None:
     """Verify and sign a bundle: envelope.json is a DSSE envelope over its manifest.
 
     Signatures of other keys are kept. To sign every bundle: tokenbox config set --user proof.sign_with FILE
 
     Example: tokenbox proof sign 3fa9 --key proof.key
     """
-    with reporting(as_json=as_json):
-        from tokenbox.proof.verify import verify as verified
-        from tokenbox.store.bundles import FolderFiles, sign_bundle
-        from tokenbox.store.key_files import read_signer
+    from tokenbox.proof.verify import verify as verified
+    from tokenbox.store.bundles import FolderFiles, sign_bundle
+    from tokenbox.store.key_files import read_signer
 
-        signers = [read_signer(Path(name)) for name in key]
-        files, bundle_id = find_bundle(bundle, folder)
-        if not isinstance(files, FolderFiles):
-            raise UsageProblem("an archive cannot be signed. Sign the bundle in its store, then export it.")
-        manifest = verified(files, bundle_id)
-        sign_bundle(Path(files.path), signers)
-        ids = [signer.public_key.keyid for signer in signers]
-        if as_json:
-            write_record("proof.sign", {"id": manifest.id, "signed_by": ids})
-        else:
-            write_text(f"{manifest.id}: signed by {', '.join(name[:12] for name in ids)}\n")
-    return Exit.OK
+    signers = [read_signer(Path(name)) for name in key]
+    files, bundle_id = find_bundle(bundle, folder)
+    if not isinstance(files, FolderFiles):
+        raise UsageProblem("an archive cannot be signed. Sign the bundle in its store, then export it.")
+    manifest = verified(files, bundle_id)
+    sign_bundle(Path(files.path), signers)
+    ids = [signer.public_key.keyid for signer in signers]
+    if as_json:
+        write_record("proof.sign", {"id": manifest.id, "signed_by": ids})
+    else:
+        write_text(f"{manifest.id}: signed by {', '.join(name[:12] for name in ids)}\n")
 
 
 def verify(
@@ -100,68 +96,65 @@ def verify(
 
     Example: tokenbox proof verify --log --key proof.key.pub
     """
-    with reporting(as_json=as_json):
-        from tokenbox.proof.errors import BundleInvalid
-        from tokenbox.proof.verify import verify as verified
+    from tokenbox.proof.errors import BundleInvalid
+    from tokenbox.proof.verify import verify as verified
 
-        keys, store = _public_keys(key), store_in(folder)
-        older = _public_keys(retired) if retired else None
-        if older and (keys is None or not log):
-            raise UsageProblem("--retired needs --key and --log: the log shows what was signed before.")
-        names = bundles or store.ids()
-        if not names:
-            report_no_bundles(store)
-        proof = None if inclusion is None else _inclusion(inclusion, bundles, keys)
-        wrong, records = 0, []
-        before = _before(store, keys, threshold) if older else frozenset[str]()
-        with terminal.progress("verifying", len(names)) as advance:
-            for name in names:
-                try:
-                    files, bundle_id = find_bundle(name, folder)
-                    accepted = [*(keys or ()), *(older or ())] if bundle_id in before else keys
-                    manifest = verified(files, bundle_id, accepted, threshold)
-                    if proof is not None and inclusion is not None:
-                        proof.check(manifest.id, keys or (), threshold, inclusion)
-                    records.append({"bundle": name, "id": manifest.id, "ok": True})
-                    result = "ok" if name == manifest.id else f"ok, {manifest.id}"
-                except BundleInvalid as error:
-                    wrong += 1
-                    records.append({"bundle": name, "ok": False, "error": error.to_dict()})
-                    result = error.message
-                if not as_json:
-                    write_text(f"{printable(name)}: {printable(result)}\n")
-                advance()
-        check_log = log or checkpoint is not None
-        problems = _log_problems(store, keys, threshold, checkpoint or (), older or ()) if check_log else []
-        unentered = store.log.unentered() if check_log and not problems else None
-        if as_json:
-            found = {"log": [error.to_dict() for error in problems], "unentered": unentered}
-            write_record("proof.verify", {"bundles": records, "wrong": wrong, **(found if check_log else {})})
-        elif check_log:
-            write_text("".join(f"{printable(line)}\n" for line in _log_lines(store, problems, unentered)))
-        if wrong:
-            write_error(f"{wrong:,} of {len(names):,} bundles are invalid.\n")
+    keys, store = _public_keys(key), store_in(folder)
+    older = _public_keys(retired) if retired else None
+    if older and (keys is None or not log):
+        raise UsageProblem("--retired needs --key and --log: the log shows what was signed before.")
+    names = bundles or store.ids()
+    if not names:
+        report_no_bundles(store)
+    proof = None if inclusion is None else _inclusion(inclusion, bundles, keys)
+    wrong, records = 0, []
+    before = _before(store, keys, threshold) if older else frozenset[str]()
+    with terminal.progress("verifying", len(names)) as advance:
+        for name in names:
+            try:
+                files, bundle_id = find_bundle(name, folder)
+                accepted = [*(keys or ()), *(older or ())] if bundle_id in before else keys
+                manifest = verified(files, bundle_id, accepted, threshold)
+                if proof is not None and inclusion is not None:
+                    proof.check(manifest.id, keys or (), threshold, inclusion)
+                records.append({"bundle": name, "id": manifest.id, "ok": True})
+                result = "ok" if name == manifest.id else f"ok, {manifest.id}"
+            except BundleInvalid as error:
+                wrong += 1
+                records.append({"bundle": name, "ok": False, "error": error.to_dict()})
+                result = error.message
+            if not as_json:
+                write_text(f"{printable(name)}: {printable(result)}\n")
+            advance()
+    check_log = log or checkpoint is not None
+    problems = _log_problems(store, keys, threshold, checkpoint or (), older or ()) if check_log else []
+    unentered = store.log.unentered() if check_log and not problems else None
+    if as_json:
+        found = {"log": [error.to_dict() for error in problems], "unentered": unentered}
+        write_record("proof.verify", {"bundles": records, "wrong": wrong, **(found if check_log else {})})
+    elif check_log:
+        write_text("".join(f"{printable(line)}\n" for line in _log_lines(store, problems, unentered)))
+    if wrong:
+        write_error(f"{wrong:,} of {len(names):,} bundles are invalid.\n")
     return Exit.DIFFERENT if wrong or problems else Exit.OK
 
 
-def checkpoint(output: str | None = OUTPUT, folder: str | None = DIR) -> int:
+def checkpoint(output: str | None = OUTPUT, folder: str | None = DIR) -> None:
     """Print the last signed checkpoint of the log. A copy kept elsewhere reveals a log that was cut.
 
     Example: tokenbox proof checkpoint -o checkpoint.json
     """
-    with reporting():
-        from tokenbox.proof.errors import LogInvalid
+    from tokenbox.proof.errors import LogInvalid
 
-        latest = max(store_in(folder).log.checkpoints(), key=lambda one: one[0].size, default=None)
-        if latest is None:
-            raise LogInvalid(
-                "has no checkpoint: set proof.sign_with, and write a bundle.", file="log/checkpoints"
-            )
-        deliver(latest[1], output)
-    return Exit.OK
+    latest = max(store_in(folder).log.checkpoints(), key=lambda one: one[0].size, default=None)
+    if latest is None:
+        raise LogInvalid(
+            "has no checkpoint: set proof.sign_with, and write a bundle.", file="log/checkpoints"
+        )
+    deliver(latest[1], output)
 
 
-def inclusion(bundle: str = NAME, output: str | None = OUTPUT, folder: str | None = DIR) -> int:
+def inclusion(bundle: str = NAME, output: str | None = OUTPUT, folder: str | None = DIR) -> None:
     """Print a proof that a bundle is in the log; it reveals no other bundle.
 
     `tokenbox proof verify BUNDLE --inclusion FILE --key FILE.pub` checks it without the log. It has 20 hashes
@@ -169,10 +162,8 @@ def inclusion(bundle: str = NAME, output: str | None = OUTPUT, folder: str | Non
 
     Example: tokenbox proof inclusion 3fa9 -o inclusion.json
     """
-    with reporting():
-        store = store_in(folder)
-        deliver(json_bytes(store.log.inclusion(store.find(bundle)).to_dict()), output)
-    return Exit.OK
+    store = store_in(folder)
+    deliver(json_bytes(store.log.inclusion(store.find(bundle)).to_dict()), output)
 
 
 def _public_keys(given: Sequence[str] | None) -> list[PublicKey] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tokenbox.cli import terminal
 from tokenbox.cli.options import argument, flag
-from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.streams import json_bytes, write_bytes
 
 PREFIX = "tokenbox."
@@ -13,31 +13,29 @@ PREFIX = "tokenbox."
 def schema(
     name: str = argument("NAME", "layout (documents), result, batch, or a name of --list.", "layout"),
     every: bool = flag("--list", "List all names instead."),
-) -> int:
+) -> None:
     """Print the JSON Schema of layout documents, or of the output of a command with --json.
 
     Example: tokenbox schema tokenbox.count/1
     """
-    with reporting():
-        from tokenbox.batch.summary import summary_schema
-        from tokenbox.cli.records import RECORDS, schema_of
-        from tokenbox.documents import layout_schema, result_schema
+    from tokenbox.batch.summary import summary_schema
+    from tokenbox.cli.records import RECORDS, schema_of
+    from tokenbox.documents import layout_schema, result_schema
 
-        of_files = {"layout": layout_schema, "result": result_schema, "batch": summary_schema}
-        also = {f"{PREFIX}layout/1": result_schema, f"{PREFIX}batch.summary/1": summary_schema}
-        if every:
-            rows = [("layout", "a layout document"), *((PREFIX + name, RECORDS[name][0]) for name in RECORDS)]
-            rows += [(f"{PREFIX}layout/1", "tokenbox layout"), (f"{PREFIX}batch.summary/1", "tokenbox batch")]
-            terminal.show(terminal.table(("name", "what prints it"), rows))
-            return Exit.OK
-        made = of_files.get(name) or also.get(name)
-        if made is not None:
-            found = made()
-        else:
-            short = name.removeprefix(PREFIX)
-            known = short if short in RECORDS else next((one for one in RECORDS if one[:-2] == short), None)
-            if known is None:
-                raise UsageProblem(f"there is no schema '{name}'. `tokenbox schema --list` names them all.")
-            found = schema_of(known)
-        write_bytes(json_bytes(found))
-    return Exit.OK
+    of_files = {"layout": layout_schema, "result": result_schema, "batch": summary_schema}
+    also = {f"{PREFIX}layout/1": result_schema, f"{PREFIX}batch.summary/1": summary_schema}
+    if every:
+        rows = [("layout", "a layout document"), *((PREFIX + name, RECORDS[name][0]) for name in RECORDS)]
+        rows += [(f"{PREFIX}layout/1", "tokenbox layout"), (f"{PREFIX}batch.summary/1", "tokenbox batch")]
+        terminal.show(terminal.table(("name", "what prints it"), rows))
+        return
+    made = of_files.get(name) or also.get(name)
+    if made is not None:
+        found = made()
+    else:
+        short = name.removeprefix(PREFIX)
+        known = short if short in RECORDS else next((one for one in RECORDS if one[:-2] == short), None)
+        if known is None:
+            raise UsageProblem(f"there is no schema '{name}'. `tokenbox schema --list` names them all.")
+        found = schema_of(known)
+    write_bytes(json_bytes(found))

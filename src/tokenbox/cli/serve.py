@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tokenbox.cli.options import flag, option
-from tokenbox.cli.outcome import UsageProblem, reporting
+from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.streams import write_bytes, write_error, write_warnings
 from tokenbox.errors import MissingExtra
 
@@ -49,27 +49,26 @@ def serve(
 
     Example: tokenbox serve --upstream http://127.0.0.1:8080
     """
-    with reporting():
-        from tokenbox.gateway.configured import settings_from
+    from tokenbox.gateway.configured import settings_from
 
-        with gateway_extra():
-            from tokenbox.gateway.run import run
+    with gateway_extra():
+        from tokenbox.gateway.run import run
 
-        flags = {
-            "gateway.host": host,
-            "gateway.port": None if port is None else str(port),
-            "gateway.workers": None if workers is None else str(workers),
-            "gateway.admin_port": None if admin_port is None else str(admin_port),
-            "gateway.mode": mode,
-            "gateway.database": database,
-            "gateway.redis": redis,
-            "gateway.keys": None if keys is None else str(keys).lower(),
-        }
+    flags = {
+        "gateway.host": host,
+        "gateway.port": None if port is None else str(port),
+        "gateway.workers": None if workers is None else str(workers),
+        "gateway.admin_port": None if admin_port is None else str(admin_port),
+        "gateway.mode": mode,
+        "gateway.database": database,
+        "gateway.redis": redis,
+        "gateway.keys": None if keys is None else str(keys).lower(),
+    }
 
-        def load() -> GatewaySettings:
-            return settings_from(".", flags, upstream or [], warn=write_warnings)
+    def load() -> GatewaySettings:
+        return settings_from(".", flags, upstream or [], warn=write_warnings)
 
-        settings = load()
-        if not settings.upstreams:
-            raise UsageProblem("name a server with --upstream URL, or in [upstreams.NAME].")
-        run(settings, load, lambda text: write_bytes(text.encode(), flush=True), write_error, quiet=quiet)
+    settings = load()
+    if not settings.upstreams:
+        raise UsageProblem("name a server with --upstream URL, or in [upstreams.NAME].")
+    run(settings, load, lambda text: write_bytes(text.encode(), flush=True), write_error, quiet=quiet)

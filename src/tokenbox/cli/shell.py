@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.cli import clock
 from tokenbox.cli.options import argument, flag, option
-from tokenbox.cli.outcome import Exit, reporting
+from tokenbox.cli.outcome import Exit
 from tokenbox.cli.streams import same_file
 from tokenbox.errors import MissingExtra
 
@@ -45,18 +45,17 @@ def shell(
 
     Example: tokenbox shell --endpoint http://127.0.0.1:8080
     """
-    with reporting():
-        from tokenbox.cli import screens
-        from tokenbox.shell.build import ShellOptions, begin
+    from tokenbox.cli import screens
+    from tokenbox.shell.build import ShellOptions, begin
 
-        on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-        screen = screens.TerminalScreen() if on_terminal else screens.PipeScreen()
-        config = configured(model, budget, system)
-        session = begin(screen, config, environment(keep=not no_save), ShellOptions(endpoint, name, resume))
-        try:
-            (_talk if on_terminal else _read)(session)
-        finally:
-            session.close()
+    on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    screen = screens.TerminalScreen() if on_terminal else screens.PipeScreen()
+    config = configured(model, budget, system)
+    session = begin(screen, config, environment(keep=not no_save), ShellOptions(endpoint, name, resume))
+    try:
+        (_talk if on_terminal else _read)(session)
+    finally:
+        session.close()
     return Exit.OK if on_terminal else screen.status
 
 

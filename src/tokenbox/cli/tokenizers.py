@@ -4,43 +4,40 @@ from __future__ import annotations
 
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON
-from tokenbox.cli.outcome import Exit, reporting
 from tokenbox.cli.streams import write_record
 
 SHOWN_DIGITS = 12
 """Digits of a fingerprint in the table; --json has all of it."""
 
 
-def tokenizers(as_json: bool = AS_JSON) -> int:
+def tokenizers(as_json: bool = AS_JSON) -> None:
     """List the tokenizers. Loads no vocabulary.
 
     Example: tokenbox tokenizers
     """
-    with reporting(as_json=as_json):
-        from tokenbox.tokenizers import registry
+    from tokenbox.tokenizers import registry
 
-        entries = registry.available()
-        if as_json:
-            records = [
-                {
-                    "name": entry.name,
-                    "summary": entry.summary,
-                    "identity": None if entry.identity is None else entry.identity.to_dict(),
-                }
-                for entry in entries
-            ]
-            write_record("tokenizers", {"tokenizers": records})
-            return Exit.OK
-        rows = []
-        for entry in entries:
-            identity = entry.identity
-            if identity is None:
-                rows.append((entry.name, "-", "absent", "-", entry.summary))
-                continue
-            kind = "exact" if identity.exact else "estimate"
-            fingerprint = identity.fingerprint[:SHOWN_DIGITS]
-            rows.append((entry.name, identity.version, kind, fingerprint, entry.summary))
-        files = "a vocabulary file: .tiktoken, tokenizer.json, .model, tekken.json, .gguf"
-        rows.append(("file:PATH", "-", "exact", "-", files))
-        terminal.show(terminal.table(("name", "version", "kind", "fingerprint", "what it is"), rows))
-    return Exit.OK
+    entries = registry.available()
+    if as_json:
+        records = [
+            {
+                "name": entry.name,
+                "summary": entry.summary,
+                "identity": None if entry.identity is None else entry.identity.to_dict(),
+            }
+            for entry in entries
+        ]
+        write_record("tokenizers", {"tokenizers": records})
+        return
+    rows = []
+    for entry in entries:
+        identity = entry.identity
+        if identity is None:
+            rows.append((entry.name, "-", "absent", "-", entry.summary))
+            continue
+        kind = "exact" if identity.exact else "estimate"
+        fingerprint = identity.fingerprint[:SHOWN_DIGITS]
+        rows.append((entry.name, identity.version, kind, fingerprint, entry.summary))
+    files = "a vocabulary file: .tiktoken, tokenizer.json, .model, tekken.json, .gguf"
+    rows.append(("file:PATH", "-", "exact", "-", files))
+    terminal.show(terminal.table(("name", "version", "kind", "fingerprint", "what it is"), rows))

@@ -7,7 +7,7 @@ from typing import Any
 
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, argument, flag, option
-from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.streams import json_bytes, read_text, write_bytes, write_error, write_record
 
 
@@ -18,7 +18,7 @@ def tools(
     budget: int | None = option("--budget -b TOKENS", "With --shorten: the size to reach.", min=0),
     unused: bool = flag("--unused", "With --shorten: also drop optional parameters that no call used."),
     as_json: bool = AS_JSON,
-) -> int:
+) -> None:
     """Show the tokens that each tool adds to every request, and which tools were never called.
 
     --shorten sorts tools by name, drops titles and examples, and keeps the first sentence of each
@@ -26,35 +26,31 @@ def tools(
 
     Example: tokenbox tools request.json --model gpt-4o
     """
-    with reporting(as_json=as_json):
-        from tokenbox.conversation.tools import ALL_SHORTENINGS, Shortening, shorten_tools, tool_costs
+    from tokenbox.conversation.tools import ALL_SHORTENINGS, Shortening, shorten_tools, tool_costs
 
-        given, named, messages = _tools(file)
-        counter = model or named
-        if not shorten and (budget is not None or unused):
-            raise UsageProblem("--budget and --unused need --shorten.")
-        if shorten:
-            allowed = [each for each in ALL_SHORTENINGS if unused or each is not Shortening.UNUSED]
-            shortened = shorten_tools(given, budget, counter, messages=messages, shortenings=allowed)
-            if as_json:
-                write_record("tools.shortened", shortened.to_dict())
-            else:
-                write_bytes(json_bytes(shortened.tools))
-            about = "" if shortened.exact else "~"
-            for step in shortened.steps:
-                write_error(
-                    f"{step.shortening.value}: {about}{step.before:,} -> {about}{step.after:,} tokens\n"
-                )
-            return Exit.OK
-        costs = tool_costs(given, counter, messages)
+    given, named, messages = _tools(file)
+    counter = model or named
+    if not shorten and (budget is not None or unused):
+        raise UsageProblem("--budget and --unused need --shorten.")
+    if shorten:
+        allowed = [each for each in ALL_SHORTENINGS if unused or each is not Shortening.UNUSED]
+        shortened = shorten_tools(given, budget, counter, messages=messages, shortenings=allowed)
         if as_json:
-            write_record("tools", costs.to_dict())
-            return Exit.OK
-        about = "" if costs.exact else "~"
-        rows = [(tool.name, f"{about}{tool.tokens:,}", f"{tool.calls:,}") for tool in costs.tools]
-        rows.append(("total", f"{about}{costs.total:,}", ""))
-        terminal.show(terminal.table(("tool", "tokens", "calls"), rows))
-    return Exit.OK
+            write_record("tools.shortened", shortened.to_dict())
+        else:
+            write_bytes(json_bytes(shortened.tools))
+        about = "" if shortened.exact else "~"
+        for step in shortened.steps:
+            write_error(f"{step.shortening.value}: {about}{step.before:,} -> {about}{step.after:,} tokens\n")
+        return
+    costs = tool_costs(given, counter, messages)
+    if as_json:
+        write_record("tools", costs.to_dict())
+        return
+    about = "" if costs.exact else "~"
+    rows = [(tool.name, f"{about}{tool.tokens:,}", f"{tool.calls:,}") for tool in costs.tools]
+    rows.append(("total", f"{about}{costs.total:,}", ""))
+    terminal.show(terminal.table(("tool", "tokens", "calls"), rows))
 
 
 def _tools(file: str) -> tuple[list[dict[str, Any]], str | None, list[Any]]:
