@@ -17,7 +17,8 @@ import typer
 from tests.providers.fake import serving
 from tests.shell.test_servers import says, script
 from tokenbox.cli.app import build_app
-from tokenbox.cli.records import RECORDS, schema_of
+from tokenbox.cli.records import RECORDS
+from tokenbox.cli.schema import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -34,6 +34,6 @@ def test_every_command_has_a_transcript() -> None:
         for part in parts_of(path.read_text(encoding="utf-8"))
         if part.kind == "run" and part.argument
     }
-    commands = {command.callback.__name__ for command in build_app().registered_commands if command.callback}
+    commands = {command.name for command in build_app().registered_commands}
     assert commands, "no commands found"
     assert commands - runs == set()

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from tokenbox.records import AsRecord, record_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -31,7 +33,7 @@ class FigureRule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(AsRecord):
     """A number of tokens with its source and date (``YYYY-MM-DD``; None if unknown).
 
     ``value`` is None if the source explicitly has no value.
@@ -41,12 +43,9 @@ class Figure:
     source: str
     date: str | None = None
 
-    def to_dict(self) -> dict[str, object]:
-        return {"value": self.value, "source": self.source, "date": self.date}
-
 
 @dataclass(frozen=True, slots=True)
-class ModelLimits:
+class ModelLimits(AsRecord):
     """The limits of a model from one source. None: the source does not state the limit.
 
     The user's config and the clients of servers pass these to :func:`tokenbox.catalog.model`.
@@ -62,21 +61,13 @@ class ModelLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Disagreement:
+class Disagreement(AsRecord):
     """A disagreement of sources on a limit. ``rule`` decided for ``chosen``; ``others`` differ."""
 
     limit: Limit
     rule: FigureRule
     chosen: Figure
     others: tuple[Figure, ...]
-
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "limit": self.limit.value,
-            "rule": self.rule.value,
-            "chosen": self.chosen.to_dict(),
-            "others": [figure.to_dict() for figure in self.others],
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +105,8 @@ class ModelInfo:
         return found
 
     def to_dict(self) -> dict[str, object]:
-        figures = {limit.value: self.figure(limit) for limit in Limit}
-        return {
-            "id": self.id,
-            "provider": self.provider,
-            **{name: None if figure is None else figure.to_dict() for name, figure in figures.items()},
-            "tokenizer": None if self.tokenizer is None else self.tokenizer.to_dict(),
-            "disagreements": [found.to_dict() for found in self.disagreements],
-        }
+        limits = " ".join(Limit)
+        return record_of(self, f"id provider {limits} tokenizer disagreements")
 
 
 def settle(

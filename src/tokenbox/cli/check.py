@@ -19,6 +19,7 @@ from tokenbox.cli.streams import read_text, write_error, write_record, write_tex
 from tokenbox.content.message import InvalidMessage, UndeclaredCost
 from tokenbox.errors import TokenboxError, shown
 from tokenbox.policy.guard import needed
+from tokenbox.records import record_of
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
@@ -88,16 +89,14 @@ class Checked:
         return None if self.before is None else self.count.total - self.before
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "check": self.group.name,
-            "file": self.file,
-            "tokens": self.count.total,
-            "exact": self.count.exact,
-            "budget": self.group.budget,
-            "before": self.before,
-            "change": self.change,
-            "outcome": self.outcome.value,
-        }
+        return record_of(
+            self,
+            "check file tokens exact budget before change outcome",
+            check=self.group.name,
+            tokens=self.count.total,
+            exact=self.count.exact,
+            budget=self.group.budget,
+        )
 
     def row(self) -> list[str]:
         about = "" if self.count.exact else "~"

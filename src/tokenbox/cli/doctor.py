@@ -17,6 +17,7 @@ from tokenbox.cli.options import AS_JSON, argument
 from tokenbox.cli.outcome import Exit
 from tokenbox.cli.streams import write_record
 from tokenbox.errors import TokenboxError
+from tokenbox.records import record_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,13 +59,7 @@ class Extra:
         return f"pip install '{DISTRIBUTION}[{self.name}]'" if self.missing else None
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "what_for": self.what_for,
-            "installed": not self.missing,
-            "missing": list(self.missing),
-            "remedy": self.remedy,
-        }
+        return record_of(self, "name what_for installed missing remedy", installed=not self.missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +74,7 @@ class ModelCounting:
     problem: str | None = None
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "model": self.model,
-            "tokenizer": self.tokenizer,
-            "text_exact": self.text_exact,
-            "chat_exact": self.chat_exact,
-            "counted_by": self.by,
-            "problem": self.problem,
-        }
+        return record_of(self, "model tokenizer text_exact chat_exact counted_by problem", counted_by=self.by)
 
 
 def doctor(

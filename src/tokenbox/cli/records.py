@@ -1,8 +1,9 @@
 """The JSON Schemas of what commands print with ``--json``, built from one table in a short notation.
 
-A note is a type of ``TYPES``, a list with the note of its items, or a table of fields. ``?`` after a type
-means that the value may be null, after a field that it may be missing. ``*`` allows other fields. A later
-version may add fields; those in a schema keep their meaning (docs/stability.md).
+A note is a type of ``TYPES``, a list with the note of its items, or a table of fields, in which blanks
+separate names with the same note. ``?`` after a type means that the value may be null, after a field that it
+may be missing. ``*`` allows other fields. A later version may add fields; those in a schema keep their
+meaning (docs/stability.md).
 """
 
 from __future__ import annotations
@@ -20,56 +21,42 @@ TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
     "integer": {"type": "integer"},
     "object": {"type": "object"},
 }
-TOKENIZER: Final = {"name": "text", "version": "text", "fingerprint": "text", "exact": "flag"}
+TOKENIZER: Final = {"name version fingerprint": "text", "exact": "flag"}
 _COUNT: Final = {"total": "count", "exact": "flag", "at_most": "count", "by": "text"}
 _LIMITS: Final = {
-    **dict.fromkeys(("max_ctx", "reserve_out"), "count"),
+    "max_ctx reserve_out": "count",
     "headroom": "text",
     "max_input": "count?",
     "usable": "count",
     "input_limit": "integer",
     "sources": "object",
 }
-_CHUNK: Final = {
-    "index": "count",
-    "id": "text",
-    "decision": "text",
-    "base_size": "count",
-    "size": "count",
-    "why": ["text"],
-}
+_CHUNK: Final = {"index": "count", "id decision": "text", "base_size size": "count", "why": ["text"]}
 _BLOCKS: Final = {
     "schema": "text",
     "budget": "count?",
-    "total": "count",
-    "over": "count",
-    "mode": "text",
-    "verbosity": "text",
+    "total over": "count",
+    "mode verbosity": "text",
     "soft": "flag",
     "pricing": "text",
     "tokenizer": TOKENIZER,
     "blocks": [
         {
             "index": "count",
-            "type": "text",
-            "description": "text",
-            "priority": "text",
-            "form": "text",
-            "base_size": "count",
-            "size": "count",
+            "type description priority form": "text",
+            "base_size size": "count",
             "why": ["text"],
         }
     ],
-    "merged": [{"priority": "text", "blocks": "count", "tokens": "count", "size": "count"}],
-    "text": "text",
-    "digest": "text",
+    "merged": [{"priority": "text", "blocks tokens size": "count"}],
+    "text digest": "text",
 }
 _FIGURE: Final = {"value": "count", "source": "text", "date": "text?"}
-_RATES: Final = dict.fromkeys(("input", "output", "cached_input", "cache_write"), "text?")
+_RATES: Final = {"input output cached_input cache_write": "text?"}
 _SAID: Final = {**_RATES, "source": "text", "date": "text?"}
-_KNOWN: Final = {"unknown_calls": "count", "estimated_calls": "count", "exact": "flag"}
+_KNOWN: Final = {"unknown_calls estimated_calls": "count", "exact": "flag"}
 _TOTALS: Final = {
-    **dict.fromkeys(("calls", "unfinished_calls", "unpriced_calls"), "count"),
+    "calls unfinished_calls unpriced_calls": "count",
     **{
         f"{kind}_tokens": {"known": "count", **_KNOWN}
         for kind in ("input", "cached_input", "output", "reasoning")
@@ -78,24 +65,18 @@ _TOTALS: Final = {
     "held_dollars": "text",
 }
 _SETTING: Final = {"key": "text", "value": "any", "from": "text", "name": "text?", "line": "count?"}
-_OWNER: Final = {"kind": "text", "name": "text", "models": ["text"], "quotas": ["text"], "created": "text"}
+_OWNER: Final = {"kind name": "text", "models quotas": ["text"], "created": "text"}
 _KEY: Final = {
-    "id": "text",
-    "name": "text",
-    "user": "text?",
-    "team": "text?",
-    "models": ["text"],
-    "modes": ["text"],
-    "quotas": ["text"],
+    "id name": "text",
+    "user team": "text?",
+    "models modes quotas": ["text"],
     "created": "text",
-    "expires": "text?",
-    "revoked": "text?",
+    "expires revoked": "text?",
 }
 _HEADER: Final = {"version": "text", "compressed": "flag"}
-_STATE: Final = {"decision": "text", "base_size": "count", "size": "count", "form?": "text"}
-_DIFFERENCE: Final = {"field": "text", "left?": "any", "right?": "any"}
-_BUNDLE: Final = dict.fromkeys(("outcome", "budget", "figures", "tokenizer"), "object")
-ERROR: Final = {"code": "text", "message": "text", "*": "any"}
+_STATE: Final = {"decision": "text", "base_size size": "count", "form?": "text"}
+_DIFFERENCE: Final = {"field": "text", "left? right?": "any"}
+ERROR: Final = {"code message": "text", "*": "any"}
 
 RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "error/1": ("Why a command failed; the other fields of the error are its figures.", {"error": ERROR}),
@@ -104,37 +85,23 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
         {
             "tokenizer": TOKENIZER,
             "files": [{"file": "text", "tokens?": "count", "count?": _COUNT, "error?": ERROR}],
-            "counted": "count",
-            "failed": "count",
-            "total": "count",
+            "counted failed total": "count",
         },
     ),
     "window/2": (
         "tokenbox fit",
         {
-            "budget": "count?",
-            "max_turns": "count?",
-            "low_water": "count?",
+            "budget max_turns low_water": "count?",
             "steps_allowed": ["text"],
-            "keep_results": "count",
-            "total": "count",
+            "keep_results total": "count",
             "exact": "flag",
             "at_most": "count",
             "counted_by": "text",
             "tokenizer": TOKENIZER,
             "exchanges": [
-                {
-                    "messages": ["count"],
-                    "evicted": ["count"],
-                    "shortened": ["count"],
-                    "decision": "text",
-                    "base_size": "count",
-                    "size": "count",
-                }
+                {"messages evicted shortened": ["count"], "decision": "text", "base_size size": "count"}
             ],
-            "steps": [
-                {"action": "text", "messages": ["count"], "before": "count", "after": "count", "why": "text"}
-            ],
+            "steps": [{"action": "text", "messages": ["count"], "before after": "count", "why": "text"}],
             "digest": "text",
             "count": _COUNT,
         },
@@ -148,7 +115,7 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
             "gap_permille": "count?",
             "files": [{"path": "text", "bytes": "count", "tokens": "count?", "shown": "text", "*": "any"}],
             "rendering": _BLOCKS,
-            "notes": [{"path": "text", "kind": "text", "message": "text", "line?": "count"}],
+            "notes": [{"path kind message": "text", "line?": "count"}],
         },
     ),
     "tree/1": (
@@ -161,7 +128,7 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     ),
     "breakpoints/1": (
         "tokenbox layout --whatif A..B: the budgets at which a section changes",
-        {"breakpoints": [{"budget": "count", "section": "text", "before": "text?", "after": "text?"}]},
+        {"breakpoints": [{"budget": "count", "section": "text", "before after": "text?"}]},
     ),
     "estimate/2": (
         "tokenbox estimate",
@@ -181,15 +148,11 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
             "model": "text?",
             "strategy": "text",
             "limits": _LIMITS,
-            "budget": "count",
-            "total": "count",
+            "budget total": "count",
             "exact": "flag",
             "tokenizer": TOKENIZER,
-            "packed": [_CHUNK],
-            "dropped": [_CHUNK],
-            "summary_ops": [
-                {"chunks": ["text"], "size": "count", "at_most": "count", "brings_back": ["text"]}
-            ],
+            "packed dropped": [_CHUNK],
+            "summary_ops": [{"chunks": ["text"], "size at_most": "count", "brings_back": ["text"]}],
             "layout": "object",
         },
     ),
@@ -207,15 +170,14 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
                 "at_most": "count",
                 "counted_by": "text",
                 "decided_on": "count",
-                "basis": "text",
-                "uncertain": "text",
+                "basis uncertain": "text",
                 "over": "integer",
                 "binding": "text",
                 "overridden": "flag",
                 "notes": ["text"],
                 **_LIMITS,
             },
-            "plan": [{"change": "text", "say": "text", "*": "any"}],
+            "plan": [{"change say": "text", "*": "any"}],
             "override": "object?",
             "tokenizer": TOKENIZER,
         },
@@ -225,10 +187,9 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
         {
             "same": "flag",
             "first_field": "text?",
-            "values": [{"field": "text", "before": "any", "after": "any"}],
-            "sections": [{"id": "text", "what": ["text"], "before?": _STATE, "after?": _STATE}],
-            "text": "object?",
-            "digest": "object?",
+            "values": [{"field": "text", "before after": "any"}],
+            "sections": [{"id": "text", "what": ["text"], "before? after?": _STATE}],
+            "text digest": "object?",
         },
     ),
     "check/1": (
@@ -236,12 +197,10 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
         {
             "files": [
                 {
-                    "check": "text",
-                    "file": "text",
+                    "check file": "text",
                     "tokens": "count",
                     "exact": "flag",
-                    "budget": "count?",
-                    "before": "count?",
+                    "budget before": "count?",
                     "change": "integer?",
                     "outcome": "text",
                 }
@@ -253,9 +212,7 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
         "tokenbox cost; each row also has what --by names",
         {
             "database": "text",
-            "since": "text?",
-            "until": "text?",
-            "project": "text?",
+            "since until project": "text?",
             "by": ["text"],
             "rows": [{**_TOTALS, "*": "any"}],
             "total": _TOTALS,
@@ -266,11 +223,10 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
         {
             "changes": ["object?"],
             "plan": {
-                "provider": "text",
-                "model": "text",
+                "provider model": "text",
                 "tokens": "count",
                 "exact": "flag",
-                "breakpoints": [{"place": "text", "tokens": "count", "seconds": "count", "why": "text"}],
+                "breakpoints": [{"place": "text", "tokens seconds": "count", "why": "text"}],
                 "fields": "object",
                 "saves": "text?",
                 "notes": ["text"],
@@ -282,7 +238,7 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
         {
             "total": "count",
             "exact": "flag",
-            "tools": [{"name": "text", "tokens": "count", "calls": "count"}],
+            "tools": [{"name": "text", "tokens calls": "count"}],
             "never_called": ["text"],
         },
     ),
@@ -291,34 +247,23 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
         {
             "total": "count",
             "exact": "flag",
-            "steps": [{"shortening": "text", "tools": ["text"], "before": "count", "after": "count"}],
+            "steps": [{"shortening": "text", "tools": ["text"], "before after": "count"}],
             "tools": ["object"],
         },
     ),
     "doctor/1": (
         "tokenbox doctor",
         {
-            "version": "text",
-            "python": "text",
-            "platform": "text",
-            "where": "text",
+            "version python platform where": "text",
             "extras": [
-                {
-                    "name": "text",
-                    "what_for": "text",
-                    "installed": "flag",
-                    "missing": ["text"],
-                    "remedy": "text?",
-                }
+                {"name what_for": "text", "installed": "flag", "missing": ["text"], "remedy": "text?"}
             ],
             "models": [
                 {
                     "model": "text",
                     "tokenizer": "text?",
-                    "text_exact": "flag",
-                    "chat_exact": "flag",
-                    "counted_by": "text?",
-                    "problem": "text?",
+                    "text_exact chat_exact": "flag",
+                    "counted_by problem": "text?",
                 }
             ],
             "settings": "object?",
@@ -329,15 +274,10 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
         {
             "models": [
                 {
-                    "id": "text",
-                    "provider": "text",
-                    **dict.fromkeys(
-                        ("context_window?", "max_input_tokens?", "max_output_tokens?"), ("?", _FIGURE)
-                    ),
+                    "id provider": "text",
+                    "context_window? max_input_tokens? max_output_tokens?": ("?", _FIGURE),
                     "tokenizer": ("?", {"family": "text?", "source": "text"}),
-                    "disagreements": [
-                        {"limit": "text", "rule": "text", "chosen": _FIGURE, "others": [_FIGURE]}
-                    ],
+                    "disagreements": [{"limit rule": "text", "chosen": _FIGURE, "others": [_FIGURE]}],
                     "price": (
                         "?",
                         {
@@ -355,33 +295,25 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     ),
     "tokenizers/1": (
         "tokenbox tokenizers; without an identity, its vocabulary is not here",
-        {"tokenizers": [{"name": "text", "summary": "text", "identity": ("?", TOKENIZER)}]},
+        {"tokenizers": [{"name summary": "text", "identity": ("?", TOKENIZER)}]},
     ),
     "lenses/1": (
         "tokenbox lenses",
-        {
-            "lenses": [
-                {
-                    **dict.fromkeys(("name", "version", "takes", "description", "example"), "text"),
-                    "builtin": "flag",
-                }
-            ]
-        },
+        {"lenses": [{"name version takes description example": "text", "builtin": "flag"}]},
     ),
     "config/1": ("tokenbox config", {"project": "text?", "files": ["text"], "settings": [_SETTING]}),
     "setting/1": ("tokenbox config KEY, tokenbox config set", _SETTING),
     "config.keys/1": (
         "tokenbox config --keys",
-        {"keys": [{"key": "text", "expected": "text", "default": "any", "variable": "text?", "doc": "text"}]},
+        {"keys": [{"key expected": "text", "default": "any", "variable": "text?", "doc": "text"}]},
     ),
     "gateway.status/1": ("tokenbox gateway status", {"status": "text", "*": "any"}),
     "gateway.check/1": (
         "tokenbox gateway check",
         {
-            "listens": "text",
-            "mode": "text",
+            "listens mode": "text",
             "keys": "flag",
-            "upstreams": [{"name": "text", "url": "text", "models": ["text"], "key": "flag"}],
+            "upstreams": [{"name url": "text", "models": ["text"], "key": "flag"}],
         },
     ),
     "gateway.owner/1": ("tokenbox gateway users set, teams set", _OWNER),
@@ -400,8 +332,7 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
             "blocks": [
                 {
                     "index": "count",
-                    "type": "text",
-                    "description": "text",
+                    "type description": "text",
                     "bytes": "count",
                     "tokens": "count?",
                     "priority": "text?",
@@ -415,17 +346,13 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
         "tokenbox lcp decode, which tokenbox lcp encode reads; blocks by type as in docs/pack.md",
         {"header": _HEADER, "compression": "text", "blocks": [{"type": "text", "*": "any"}]},
     ),
-    "blocks/1": (
-        "tokenbox lcp render",
-        {name: note for name, note in _BLOCKS.items() if name != "schema"},
-    ),
+    "blocks/1": ("tokenbox lcp render", {name: note for name, note in _BLOCKS.items() if name != "schema"}),
     "lcp.stats/1": (
         "tokenbox lcp stats",
         {
             "tokenizer": TOKENIZER,
-            "pack_bytes": "count",
-            "blocks": "count",
-            "renderings": [{"form": "text", "bytes": "count", "tokens": "count", "of_markdown": "text"}],
+            "pack_bytes blocks": "count",
+            "renderings": [{"form": "text", "bytes tokens": "count", "of_markdown": "text"}],
         },
     ),
     "proof.list/1": (
@@ -436,10 +363,10 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
                     "id": "text",
                     "ok": "flag",
                     "error?": ("?", ERROR),
-                    **dict.fromkeys(("time?", "emitted?"), "text?"),
-                    **dict.fromkeys(("kind?", "digest?"), "text"),
-                    **{f"{name}?": note for name, note in _BUNDLE.items()},
-                    **dict.fromkeys(("model?", "parent?"), "text?"),
+                    "time? emitted?": "text?",
+                    "kind? digest?": "text",
+                    "outcome? budget? figures? tokenizer?": "object",
+                    "model? parent?": "text?",
                 }
             ]
         },
@@ -449,18 +376,15 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
         {
             "id": "text",
             "manifest": "object",
-            "inputs": ["object"],
-            "decisions": ["object"],
-            "summaries": ["object"],
-            "made": {"time": "text", "host": "text", "environment": "object"},
-            "signed_by": ["text"],
-            "signatures_not_checked": ["text"],
+            "inputs decisions summaries": ["object"],
+            "made": {"time host": "text", "environment": "object"},
+            "signed_by signatures_not_checked": ["text"],
         },
     ),
     "proof.verify/1": (
         "tokenbox proof verify",
         {
-            "bundles": [{"bundle": "text", "id?": "text", "ok": "flag", "error?": ERROR}],
+            "bundles": [{"bundle id?": "text", "ok": "flag", "error?": ERROR}],
             "wrong": "count",
             "log?": [ERROR],
         },
@@ -472,25 +396,22 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
             "same": "flag",
             "differences": [_DIFFERENCE],
             "uncompared?": ["text"],
-            "shards?": {"replayed": "count", "all": "count"},
+            "shards?": {"replayed all": "count"},
             "rows?": "count",
         },
     ),
     "proof.diff/1": ("tokenbox proof diff", {"same": "flag", "differences": [_DIFFERENCE]}),
-    "proof.export/1": ("tokenbox proof export", {"id": "text", "file": "text", "bytes": "count"}),
-    "proof.key/1": ("tokenbox proof keygen", {"key": "text", "public": "text", "id": "text"}),
+    "proof.export/1": ("tokenbox proof export", {"id file": "text", "bytes": "count"}),
+    "proof.key/1": ("tokenbox proof keygen", {"key public id": "text"}),
     "proof.sign/1": ("tokenbox proof sign", {"id": "text", "signed_by": ["text"]}),
     "answer/1": (
         "tokenbox ask",
         {
-            "model": "text",
-            "answer": "text",
+            "model answer": "text",
             "finish": "text?",
             "stopped": "flag",
             "prompt": {"tokens": "count?", "exact": "flag", "token_budget": "count?"},
-            "input": "object?",
-            "usage": "object?",
-            "cost": "object?",
+            "input usage cost": "object?",
         },
     ),
     "inspect/1": (
@@ -500,19 +421,14 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
             "texts": ["text"],
             "entries": [
                 {
-                    "title": "text",
-                    "kind": "text",
+                    "title kind": "text",
                     "facts": [["text"]],
                     "notes": ["text"],
                     "separator": "text",
                     "limits": ["any"],
                     "verdict": ("?", {"ok": "flag", "title": "text", "lines": ["text"]}),
-                    "items": ["object"],
-                    "frames": ["object"],
-                    "slider": (
-                        "?",
-                        {"low": "count", "high": "count", "every": "flag", "frames": ["object"]},
-                    ),
+                    "items frames": ["object"],
+                    "slider": ("?", {"low high": "count", "every": "flag", "frames": ["object"]}),
                     "boundaries": "text?",
                 }
             ],
@@ -520,42 +436,3 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     ),
 }
 """The command that prints a record, and the fields of the record, by the name of its schema."""
-
-
-def schema_of(name: str, *, strict: bool = False) -> dict[str, Any]:
-    """Return the JSON Schema of a record, such as ``count/1``. ``strict`` allows no other fields.
-
-    Raises KeyError.
-    """
-    about, fields = RECORDS[name]
-    schema = _expanded({"schema": "text", **fields}, strict=strict)
-    schema["properties"]["schema"] = {"const": f"tokenbox.{name}"}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:tokenbox:schema:{name.replace('/', ':')}",
-        "title": f"tokenbox.{name}",
-        "description": about,
-        **schema,
-    }
-
-
-def _expanded(note: Any, *, strict: bool) -> dict[str, Any]:  # noqa: ANN401  # a note
-    """Return the JSON Schema of a note."""
-    if isinstance(note, tuple):
-        return {"oneOf": [_expanded(note[1], strict=strict), {"type": "null"}]}
-    if isinstance(note, list):
-        return {"type": "array", "items": _expanded(note[0], strict=strict)}
-    if isinstance(note, str):
-        schema = dict(TYPES[note.removesuffix("?")])
-        if note.endswith("?"):
-            schema["type"] = [schema["type"], "null"]
-        return schema
-    fields = {name: inner for name, inner in note.items() if name != "*"}
-    schema = {
-        "type": "object",
-        "required": [name for name in fields if not name.endswith("?")],
-        "properties": {
-            name.removesuffix("?"): _expanded(inner, strict=strict) for name, inner in fields.items()
-        },
-    }
-    return {**schema, "additionalProperties": False} if strict and fields == note else schema

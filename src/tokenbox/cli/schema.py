@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tokenbox.cli import terminal
 from tokenbox.cli.options import argument, flag
 from tokenbox.cli.outcome import UsageProblem
+from tokenbox.cli.records import RECORDS, TYPES
 from tokenbox.cli.streams import json_bytes, write_bytes
 
 PREFIX = "tokenbox."
@@ -19,7 +22,6 @@ def schema(
     Example: tokenbox schema tokenbox.count/1
     """
     from tokenbox.batch.summary import summary_schema
-    from tokenbox.cli.records import RECORDS, schema_of
     from tokenbox.documents import layout_schema, result_schema
 
     of_files = {"layout": layout_schema, "result": result_schema, "batch": summary_schema}
@@ -39,3 +41,42 @@ def schema(
             raise UsageProblem(f"there is no schema '{name}'. `tokenbox schema --list` names them all.")
         found = schema_of(known)
     write_bytes(json_bytes(found))
+
+
+def schema_of(name: str, *, strict: bool = False) -> dict[str, Any]:
+    """Return the JSON Schema of a record, such as ``count/1``. ``strict`` allows no other fields.
+
+    Raises KeyError.
+    """
+    about, fields = RECORDS[name]
+    schema = _expanded({"schema": "text", **fields}, strict=strict)
+    schema["properties"]["schema"] = {"const": f"tokenbox.{name}"}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:tokenbox:schema:{name.replace('/', ':')}",
+        "title": f"tokenbox.{name}",
+        "description": about,
+        **schema,
+    }
+
+
+def _expanded(note: Any, *, strict: bool) -> dict[str, Any]:  # noqa: ANN401  # a note
+    """Return the JSON Schema of a note."""
+    if isinstance(note, tuple):
+        return {"oneOf": [_expanded(note[1], strict=strict), {"type": "null"}]}
+    if isinstance(note, list):
+        return {"type": "array", "items": _expanded(note[0], strict=strict)}
+    if isinstance(note, str):
+        schema = dict(TYPES[note.removesuffix("?")])
+        if note.endswith("?"):
+            schema["type"] = [schema["type"], "null"]
+        return schema
+    fields = {name: inner for names, inner in note.items() for name in names.split() if name != "*"}
+    schema = {
+        "type": "object",
+        "required": [name for name in fields if not name.endswith("?")],
+        "properties": {
+            name.removesuffix("?"): _expanded(inner, strict=strict) for name, inner in fields.items()
+        },
+    }
+    return {**schema, "additionalProperties": False} if strict and "*" not in note else schema

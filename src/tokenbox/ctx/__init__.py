@@ -65,6 +65,7 @@ from tokenbox.policy.packing import fits_kind
 from tokenbox.policy.strategies import strategy_of
 from tokenbox.proof.calls import proven
 from tokenbox.proof.of_policy import ENFORCE, ESTIMATE, PLAN
+from tokenbox.records import record_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -142,15 +143,9 @@ class ModelCapabilities:
     configured: bool = False
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "id": self.id,
-            "context_window": self.context_window,
-            "max_input_tokens": self.max_input_tokens,
-            "max_output_tokens": self.max_output_tokens,
-            "tokenizer_name": self.tokenizer_name,
-            "configured": self.configured,
-            "sources": dict(self.sources),
-        }
+        return record_of(
+            self, "id context_window max_input_tokens max_output_tokens tokenizer_name configured sources"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,15 +163,8 @@ class Discovery:
     kept: bool = False
 
     def to_dict(self) -> dict[str, object]:
-        figures = {limit.value: self.limits.figure(limit) for limit in Limit}
-        return {
-            "name": self.name,
-            "model": self.model,
-            "endpoint": self.endpoint,
-            **{name: None if figure is None else figure.to_dict() for name, figure in figures.items()},
-            "problem": self.problem,
-            "kept": self.kept,
-        }
+        named, answered = record_of(self, "name model endpoint"), record_of(self, "problem kept")
+        return named | self.limits.to_dict() | answered
 
 
 # The functions of ADR 007.

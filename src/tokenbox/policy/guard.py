@@ -22,6 +22,7 @@ from tokenbox.errors import shown
 from tokenbox.integers import MAX_INTEGER, whole
 from tokenbox.models import usable_of
 from tokenbox.policy.errors import InvalidPolicy, unknown_window
+from tokenbox.records import record_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,15 +110,11 @@ class GuardLimits:
         return -(-needed.numerator // needed.denominator)
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "max_ctx": self.max_ctx,
-            "reserve_out": self.reserve_out,
-            "headroom": weight_text(self.headroom),
-            "max_input": self.max_input,
-            "usable": self.usable,
-            "input_limit": self.input_limit,
-            "sources": dict(self.sources),
-        }
+        return record_of(
+            self,
+            "max_ctx reserve_out headroom max_input usable input_limit sources",
+            headroom=weight_text(self.headroom),
+        )
 
 
 MARGINS: Final[Mapping[By, Fraction]] = {
@@ -192,16 +189,7 @@ class Verdict:
         return self.tokens - self.limits.input_limit
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "ok": self.ok,
-            "count": self.count.to_dict(),
-            "tokens": self.tokens,
-            "basis": self.basis.value,
-            "uncertain": self.uncertain.value,
-            "over": self.over,
-            "binding": self.binding.value,
-            **self.limits.to_dict(),
-        }
+        return record_of(self, "ok count tokens basis uncertain over binding") | self.limits.to_dict()
 
 
 def checked_uncertain(value: object) -> Uncertain:

@@ -11,6 +11,7 @@ from tokenbox.content.weight import weight_text
 from tokenbox.conversation.record import Fitted
 from tokenbox.policy.errors import PolicyError
 from tokenbox.policy.guard import Basis, Binding, in_window
+from tokenbox.records import AsRecord, record_of
 from tokenbox.render.html import in_words, picture_of
 
 if TYPE_CHECKING:
@@ -57,22 +58,20 @@ class Estimate:
         return self.count.exact
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "schema": SCHEMA_ESTIMATE,
-            "model": self.model,
-            "tokens_in": self.tokens_in,
-            "exact": self.exact,
-            "at_most": self.count.at_most,
-            "counted_by": self.count.by.value,
-            "per_chunk": [
+        return record_of(
+            self,
+            "schema model tokens_in exact at_most counted_by per_chunk tokenizer",
+            schema=SCHEMA_ESTIMATE,
+            at_most=self.count.at_most,
+            counted_by=self.count.by.value,
+            per_chunk=[
                 {"id": name, "tokens": tokens} for name, tokens in zip(self.ids, self.per_chunk, strict=True)
             ],
-            "tokenizer": self.tokenizer.to_dict(),
-        }
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkPlan:
+class ChunkPlan(AsRecord):
     """The decision about a chunk, in tokens: ``base_size`` is its own size, ``size`` what would be sent."""
 
     index: int
@@ -82,19 +81,9 @@ class ChunkPlan:
     size: int
     why: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "index": self.index,
-            "id": self.id,
-            "decision": self.decision.value,
-            "base_size": self.base_size,
-            "size": self.size,
-            "why": list(self.why),
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class SummaryOp:
+class SummaryOp(AsRecord):
     """A summary that the user could write. Nothing is summarized here.
 
     If the content of ``chunks`` (``size`` tokens) were summarized in at most ``at_most`` tokens, packing
@@ -112,14 +101,6 @@ class SummaryOp:
         return (
             f"summarize {names} ({about}{self.size:,} tokens) to at most {self.at_most:,}: brings back {back}"
         )
-
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "chunks": list(self.chunks),
-            "size": self.size,
-            "at_most": self.at_most,
-            "brings_back": list(self.brings_back),
-        }
 
 
 @dataclass(frozen=True)
@@ -181,20 +162,11 @@ class PackPlan:
         return picture_of(self)
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "schema": SCHEMA_PLAN,
-            "model": self.model,
-            "strategy": self.strategy,
-            "limits": self.limits.to_dict(),
-            "budget": self.budget,
-            "total": self.total,
-            "exact": self.exact,
-            "tokenizer": self.tokenizer.to_dict(),
-            "packed": [chunk.to_dict() for chunk in self.packed],
-            "dropped": [chunk.to_dict() for chunk in self.dropped],
-            "summary_ops": [op.to_dict() for op in self.summary_ops],
-            "layout": self.layout.to_dict(),
-        }
+        return record_of(
+            self,
+            "schema model strategy limits budget total exact tokenizer packed dropped summary_ops layout",
+            schema=SCHEMA_PLAN,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,21 +224,19 @@ class Why:
 
     def to_dict(self) -> dict[str, object]:
         verdict = self.verdict
-        return {
-            "say": self.say,
-            "tokens_in": self.tokens_in,
-            "exact": self.exact,
-            "at_most": verdict.count.at_most,
-            "counted_by": verdict.count.by.value,
-            "decided_on": verdict.tokens,
-            "basis": verdict.basis.value,
-            "uncertain": verdict.uncertain.value,
-            "over": self.over,
-            "binding": self.binding.value,
-            "overridden": self.overridden,
-            "notes": list(self.notes),
-            **self.limits.to_dict(),
-        }
+        return (
+            record_of(
+                self,
+                "say tokens_in exact at_most counted_by decided_on basis uncertain "
+                "over binding overridden notes",
+                at_most=verdict.count.at_most,
+                counted_by=verdict.count.by.value,
+                decided_on=verdict.tokens,
+                basis=verdict.basis.value,
+                uncertain=verdict.uncertain.value,
+            )
+            | self.limits.to_dict()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,13 +309,7 @@ class LargerWindow:
         return f"use a model with {least}" + (f": {', '.join(self.models)}" if self.models else "")
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "change": "larger_window",
-            "max_ctx": self.max_ctx,
-            "max_input": self.max_input,
-            "models": list(self.models),
-            "say": self.say,
-        }
+        return record_of(self, "change max_ctx max_input models say", change="larger_window")
 
 
 Remedy = LowerMaxTokens | CutChunks | LargerWindow
@@ -392,17 +356,11 @@ class Enforcement:
         return picture_of(self)
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "schema": SCHEMA_ENFORCEMENT,
-            "ok": self.ok,
-            "model": self.model,
-            "output_mode": self.output_mode.value,
-            "max_tokens_request": self.max_tokens_request,
-            "why": self.why.to_dict(),
-            "plan": [remedy.to_dict() for remedy in self.plan],
-            "override": None if self.override is None else self.override.to_dict(),
-            "tokenizer": self.tokenizer.to_dict(),
-        }
+        return record_of(
+            self,
+            "schema ok model output_mode max_tokens_request why plan override tokenizer",
+            schema=SCHEMA_ENFORCEMENT,
+        )
 
 
 def _percent(limits: GuardLimits) -> str:

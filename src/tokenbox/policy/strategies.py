@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from tokenbox import named_code
 from tokenbox.errors import TokenboxError
 from tokenbox.policy.errors import StrategyFailed, UnknownStrategy
+from tokenbox.records import record_of
 from tokenbox.tokenizers.cache import text_digest
 
 if TYPE_CHECKING:
@@ -79,22 +80,17 @@ class ChosenLayout:
         return hashlib.sha256(rfc8785.dumps(cast("Any", record))).hexdigest()
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "schema": SCHEMA,
-            "strategy": self.strategy,
-            "budget": self.budget,
-            "total": self.total,
-            "tokenizer": self.tokenizer.to_dict(),
-            "separator": self.separator,
-            "order": list(self.order),
-            "chunks": [
+        return record_of(
+            self,
+            "schema strategy budget total tokenizer separator order chunks text",
+            schema=SCHEMA,
+            chunks=[
                 {"id": name, "base_size": base, "size": size, "chosen": text is not None}
                 for name, base, size, text in zip(
                     self.ids, self.base_sizes, self.sizes, self.texts, strict=True
                 )
             ],
-            "text": self.text,
-        }
+        )
 
 
 def name_of(strategy: object) -> str:

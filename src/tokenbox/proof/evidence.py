@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from tokenbox.records import AsRecord
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class EvidenceStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sourced:
+class Sourced(AsRecord):
     """A value and its source: ``Sourced(8000, "--budget")``. A fraction is an exact decimal string.
 
     None is unknown.
@@ -55,12 +56,9 @@ class Sourced:
     value: int | str | None
     source: str | None = None
 
-    def to_dict(self) -> dict[str, object]:
-        return {"value": self.value, "source": self.source}
-
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(AsRecord):
     """The input budget in tokens, and the figures that determine it. None: unknown or not set."""
 
     tokens: Sourced = Sourced(None)
@@ -68,9 +66,6 @@ class Budget:
     output_reserve: Sourced = Sourced(None)
     headroom: Sourced = Sourced(None)
     max_input: Sourced = Sourced(None)
-
-    def to_dict(self) -> dict[str, object]:
-        return {field.name: getattr(self, field.name).to_dict() for field in fields(self)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +124,7 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class EvidenceOutcome:
+class EvidenceOutcome(AsRecord):
     """The outcome of a call; a refusal or failure has the code and figures of the error."""
 
     status: EvidenceStatus = EvidenceStatus.OK
@@ -145,9 +140,6 @@ class EvidenceOutcome:
             if value is None or isinstance(value, bool | int)
         }
         return cls(status, error.code, figures)
-
-    def to_dict(self) -> dict[str, object]:
-        return {"status": self.status.value, "code": self.code, "figures": dict(self.figures)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from tokenbox.catalog import model as catalog_model
 from tokenbox.providers.errors import ModelNotFound, ProviderError
 from tokenbox.providers.kinds import find_kind
 from tokenbox.providers.memory import ProbeOutcome, ProbeReply
+from tokenbox.records import record_of
 
 if TYPE_CHECKING:
     from tokenbox.providers.kinds import ServerKind
@@ -40,15 +41,8 @@ class Capabilities:
     complete: bool = True
 
     def to_dict(self) -> dict[str, object]:
-        figures = ("context_window", "max_input_tokens", "max_output_tokens", "trained_window")
-        stated = {name: getattr(self, name) for name in figures}
-        return {
-            "kind": self.kind,
-            "model": self.model,
-            **{name: None if figure is None else figure.to_dict() for name, figure in stated.items()},
-            "slots": self.slots,
-            "complete": self.complete,
-        }
+        limits = "context_window max_input_tokens max_output_tokens trained_window"
+        return record_of(self, f"kind model {limits} slots complete")
 
 
 async def discover(server: Server, kind: ServerKind) -> ProbeReply[Capabilities]:

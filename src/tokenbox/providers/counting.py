@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from tokenbox import tokenizers
 from tokenbox.content.request import read_request
 from tokenbox.models import Counting, counters_for
+from tokenbox.records import AsRecord
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import RequestCounter
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenCount:
+class TokenCount(AsRecord):
     """A number of tokens and its ``source``. ``str`` marks an estimate with ``~``."""
 
     value: int
@@ -31,9 +32,6 @@ class TokenCount:
 
     def __str__(self) -> str:
         return f"{'' if self.exact else '~'}{self.value:,}"
-
-    def to_dict(self) -> dict[str, object]:
-        return {"value": self.value, "exact": self.exact, "source": self.source}
 
 
 CHARS4: Final = "chars4"

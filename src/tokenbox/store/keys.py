@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.ledger.call import time_text
 from tokenbox.ledger.quota import Quota
+from tokenbox.records import record_of
 from tokenbox.store.errors import StoreError
 from tokenbox.store.owners import Owner, OwnerKind, check_quotas, find_owner, no_owner
 
@@ -67,18 +68,13 @@ class GatewayKey:
         return self.revoked is None and (self.expires is None or time_text(now) < self.expires)
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "id": self.id,
-            "name": self.name,
-            "user": self.owner(OwnerKind.USER),
-            "team": self.owner(OwnerKind.TEAM),
-            "models": list(self.models),
-            "modes": list(self.modes),
-            "quotas": [str(quota) for quota in self.quotas],
-            "created": self.created,
-            "expires": self.expires,
-            "revoked": self.revoked,
-        }
+        return record_of(
+            self,
+            "id name user team models modes quotas created expires revoked",
+            user=self.owner(OwnerKind.USER),
+            team=self.owner(OwnerKind.TEAM),
+            quotas=[str(quota) for quota in self.quotas],
+        )
 
 
 def digest_of(secret: str) -> str:

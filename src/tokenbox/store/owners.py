@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.ledger.call import time_text
 from tokenbox.ledger.quota import InvalidQuota, Quota
+from tokenbox.records import record_of
 from tokenbox.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -55,13 +56,9 @@ class Owner:
         return not self.models or any(fnmatchcase(model, pattern) for pattern in self.models)
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "kind": self.kind.value,
-            "name": self.name,
-            "models": list(self.models),
-            "quotas": [str(quota) for quota in self.quotas],
-            "created": self.created,
-        }
+        return record_of(
+            self, "kind name models quotas created", quotas=[str(quota) for quota in self.quotas]
+        )
 
 
 class Owners:

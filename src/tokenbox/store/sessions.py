@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.ledger.call import MAX_NAME, parse_time, storable, time_text
+from tokenbox.records import record_of
 from tokenbox.store.errors import (
     AmbiguousSession,
     DuplicateSession,
@@ -52,16 +53,12 @@ class SessionInfo:
     turns: int = 0
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "id": self.id,
-            "name": self.name,
-            "created": time_text(self.created),
-            "updated": time_text(self.updated),
-            "model": self.model,
-            "project": self.project,
-            "settings": self.settings,
-            "turns": self.turns,
-        }
+        return record_of(
+            self,
+            "id name created updated model project settings turns",
+            created=time_text(self.created),
+            updated=time_text(self.updated),
+        )
 
 
 class Sessions:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.ledger.call import parse_time, time_text
 from tokenbox.ledger.errors import LedgerError
 from tokenbox.ledger.usage import is_count
+from tokenbox.records import record_of
 from tokenbox.store.errors import InvalidSession
 
 if TYPE_CHECKING:
@@ -56,15 +57,9 @@ class Turn:
                 raise InvalidSession(f"{name} of a turn is {value!r}, and must be a whole number from 0.")
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "message": self.message,
-            "written": time_text(self.written),
-            "tokens": self.tokens,
-            "exact": self.exact,
-            "pinned": self.pinned,
-            "state": self.state.value,
-            "place": self.place,
-        }
+        return record_of(
+            self, "message written tokens exact pinned state place", written=time_text(self.written)
+        )
 
     @classmethod
     def from_dict(cls, record: object, position: int) -> Turn:

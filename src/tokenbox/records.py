@@ -1,0 +1,33 @@
+"""Results as data for JSON, made of their fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from enum import Enum
+
+
+class AsRecord:
+    """A dataclass whose record has its fields, in their order."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, object]:
+        return record_of(self, " ".join(field.name for field in fields(self)))  # type: ignore[arg-type]  # one
+
+
+def record_of(value: object, names: str, **given: object) -> dict[str, object]:
+    """Return the record with these names, which blanks separate: ``given``, else fields or properties."""
+    return {name: given[name] if name in given else plain(getattr(value, name)) for name in names.split()}
+
+
+def plain(value: object) -> object:
+    """Return a value as data: an enum by its value, what has a ``to_dict`` by that, a tuple as a list."""
+    match value:
+        case Enum():
+            return value.value
+        case Mapping():
+            return {key: plain(item) for key, item in value.items()}
+        case tuple() | list():
+            return [plain(item) for item in value]
+    return value.to_dict() if hasattr(value, "to_dict") else value
