@@ -104,6 +104,7 @@ lock: $(VENV)/demo.stamp  ## recompile all locks of Python packages; ARGS=--upgr
 		pyproject.toml requirements/build.in requirements/dev.in
 	$(COMPILE) $(ARGS) --output-file requirements/fuzz.txt requirements/fuzz.in
 	$(COMPILE) $(ARGS) --output-file requirements/docs.txt requirements/docs.in
+	$(COMPILE) $(ARGS) --no-deps --output-file requirements/templates.txt requirements/templates.in
 	$(COMPILE) $(ARGS) --output-file requirements/demo.txt --extra outline --constraint requirements/dev.txt \
 		pyproject.toml requirements/build.in
 	for file in $(OURS); do \

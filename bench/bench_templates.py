@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.llama import model as models  # noqa: E402  # from the folder above
-from tests.llama.corpus import EQUAL, OUTCOMES, compare, templates  # noqa: E402
+from tests.llama.corpus import EQUAL, OUTCOMES, compare, more_templates, templates  # noqa: E402
 from tests.llama.shapes import SHAPES  # noqa: E402
 from tests.llama.vocabularies import proven_kinds  # noqa: E402
 from tokenbox.content.request import read_request  # noqa: E402
@@ -61,8 +61,17 @@ def rendered(sources: dict[str, str], folder: Path) -> dict[str, Any]:
     return {"version": version, "templates": proven, "notes": notes, "compared": compared}
 
 
+def distinct(sources: dict[str, str]) -> dict[str, str]:
+    """Return the sources without repeated ones, each under its first name."""
+    names: dict[str, str] = {}
+    for name, source in sources.items():
+        names.setdefault(digest(source), name)
+    return {name: sources[name] for name in names.values()}
+
+
 def run(*, quick: bool) -> dict[str, Any]:
-    sources = templates(ROOT / ".pytest_cache")
+    cache = ROOT / ".pytest_cache"
+    sources = distinct(templates(cache) | more_templates(cache))
     chosen = dict(list(sources.items())[:: len(sources) // SOME]) if quick else sources
     rows = []
     with tempfile.TemporaryDirectory() as folder:

@@ -90,7 +90,8 @@ def ask(request: urllib.request.Request) -> Answer:
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             return Answer(answer.status, dict(answer.headers.items()), answer.read())
     except urllib.error.HTTPError as error:
-        return Answer(error.code, dict(error.headers.items()), error.read())
+        with error:
+            return Answer(error.code, dict(error.headers.items()), error.read())
 
 
 class Gateways:

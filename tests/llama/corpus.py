@@ -1,8 +1,9 @@
-"""The chat templates in llama.cpp's sources, and the counts of a real server with them.
+"""Chat templates of llama.cpp's sources and of trl, and the counts of a real server with them.
 
-The templates come from the source distribution of xllamacpp (MIT), the package with the server. pip downloads
-it once, verified by the hash in requirements/dev.txt, and the templates are cached in .pytest_cache. They
-belong to the makers of the models, so this repository does not contain them.
+The templates come from the source distribution of xllamacpp (MIT), the package with the server, and from trl
+(Apache-2.0), which has the templates of many models as their makers publish them. pip downloads each package
+once, verified by the hash in its lock, and the templates are cached in .pytest_cache. They belong to the
+makers of the models, so this repository does not contain them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import zipfile
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,59 +37,75 @@ if TYPE_CHECKING:
     from tokenbox.conversation.template_format import LlamaFormat
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-LOCK: Final = ROOT / "requirements" / "dev.txt"
-PACKAGE: Final = "xllamacpp"
 
 
 class NotFetched(Exception):
-    """pip could not download the source distribution."""
+    """pip could not download the package."""
 
 
 def templates(cache: Path) -> dict[str, str]:
-    """Return the sources of all templates by name: llama.cpp's, and the four of our own fixture.
+    """Return the sources of templates by name: llama.cpp's, and the four of our own fixture.
 
     Raise :class:`NotFetched` without the source distribution.
     """
-    requirement = _requirement()
-    kept = cache / f"templates-{requirement.split()[0].partition('==')[2]}.json"
+    sources = _cached(cache, "xllamacpp", "dev.txt", "--no-binary")
+    return sources | {f"tokenbox: {name}": source for name, source in models.TEMPLATES.items()}
+
+
+def more_templates(cache: Path) -> dict[str, str]:
+    """Return those of trl that serve a model, not its training. Raise :class:`NotFetched` as above."""
+    sources = _cached(cache, "trl", "templates.txt", "--only-binary")
+    return {f"trl: {name}": source for name, source in sources.items() if not name.endswith("_training")}
+
+
+def _cached(cache: Path, package: str, lock: str, kind: str) -> dict[str, str]:
+    requirement = _requirement(package, lock)
+    kept = cache / f"templates-{package}-{requirement.split()[0].partition('==')[2]}.json"
     if not kept.exists():
-        found = _fetch(requirement)
+        found = _fetch(package, requirement, kind)
         cache.mkdir(parents=True, exist_ok=True)
         making = kept.with_suffix(".making")
         making.write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
         making.replace(kept)
     fetched: dict[str, str] = json.loads(kept.read_text(encoding="utf-8"))
-    return fetched | {f"tokenbox: {name}": source for name, source in models.TEMPLATES.items()}
+    return fetched
 
 
-def _requirement() -> str:
+def _requirement(package: str, lock: str) -> str:
     """Return the locked requirement with its hashes."""
-    lock = LOCK.read_text(encoding="utf-8")
-    match = re.search(rf"^{PACKAGE}==.*?(?=^\S)", lock + "\n.", re.MULTILINE | re.DOTALL)
+    text = (ROOT / "requirements" / lock).read_text(encoding="utf-8")
+    match = re.search(rf"^{package}==.*?(?=^\S)", text + "\n.", re.MULTILINE | re.DOTALL)
     assert match is not None
     return re.sub(r"^\s*#.*$", "", match[0], flags=re.MULTILINE).strip()
 
 
-def _fetch(requirement: str) -> dict[str, str]:
+def _fetch(package: str, requirement: str, kind: str) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "requirement.txt"
         file.write_text(requirement + "\n", encoding="utf-8")
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
-        command += ["--no-binary", PACKAGE, "--dest", folder, "--requirement", str(file)]
+        command += [kind, package, "--dest", folder, "--requirement", str(file)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        archives = list(Path(folder).glob("*.tar.gz"))
+        archives = [*Path(folder).glob("*.tar.gz"), *Path(folder).glob("*.whl")]
         if done.returncode or not archives:
-            raise NotFetched(f"pip could not fetch {PACKAGE}'s source distribution: {done.stderr[-500:]}")
-        return dict(_in_archive(archives[0]))
+            raise NotFetched(f"pip could not fetch {package}: {done.stderr[-500:]}")
+        return {
+            Path(name).stem: data.decode("utf-8")
+            for name, data in _files(archives[0])
+            if name.endswith(".jinja") and ("/models/templates/" in name or "/chat_templates/" in name)
+        }
 
 
-def _in_archive(archive: Path) -> Iterator[tuple[str, str]]:
+def _files(archive: Path) -> Iterator[tuple[str, bytes]]:
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as wheel:
+            yield from ((name, wheel.read(name)) for name in wheel.namelist())
+        return
     with tarfile.open(archive) as opened:
         for member in opened:
-            if "/models/templates/" in member.name and member.name.endswith(".jinja"):
-                stream = opened.extractfile(member)
-                assert stream is not None
-                yield Path(member.name).stem, stream.read().decode("utf-8")
+            stream = opened.extractfile(member)
+            if stream is not None:
+                yield member.name, stream.read()
 
 
 @dataclass

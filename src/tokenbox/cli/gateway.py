@@ -215,12 +215,13 @@ def status(
         with urlopen(f"{url.rstrip('/')}/readyz", timeout=10) as answer:  # noqa: S310  # checked above
             found = json.load(answer)
     except HTTPError as error:
-        if error.code == _NOT_FOUND:
-            raise UsageProblem(
-                f"{url} does not report its state. If the gateway has an operator's listener, name that: "
-                "tokenbox gateway status http://127.0.0.1:ADMIN_PORT"
-            ) from None
-        found = json.loads(error.read() or b"{}")
+        with error:
+            if error.code == _NOT_FOUND:
+                raise UsageProblem(
+                    f"{url} does not report its state. If the gateway has an operator's listener, name that: "
+                    "tokenbox gateway status http://127.0.0.1:ADMIN_PORT"
+                ) from None
+            found = json.loads(error.read() or b"{}")
     except (URLError, OSError, ValueError) as error:
         raise UsageProblem(f"no gateway answers at {url}: {getattr(error, 'reason', error)}.") from None
     if as_json:
