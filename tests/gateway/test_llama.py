@@ -171,21 +171,22 @@ def test_a_refusal_says_about_what_each_message_is(gateway: RunningGateway) -> N
 def test_each_of_several_prompts_has_the_window_for_itself(
     gateway: RunningGateway, small: LlamaServer
 ) -> None:
-    prompts: list[object] = ["word " * 300, "some other words " * 90, [300, 301, 302]]
-    sizes = [
-        len(small.post("/tokenize", {"content": text})[1]["tokens"])
-        for text in prompts
-        if isinstance(text, str)
-    ]
+    def size(text: str) -> int:
+        return len(small.post("/tokenize", {"content": text})[1]["tokens"])
+
+    # The vocabulary depends on the standard library of this Python.
+    texts = [words * (30_000 // size(words * 100)) for words in ("word ", "some other words ")]
+    prompts: list[object] = [*texts, [300, 301, 302]]
+    sizes = [size(text) for text in texts]
     answer = gateway.post("/v1/completions", {"model": MODEL, "prompt": prompts, "max_tokens": 2})
     assert answer.status == 200, answer.data
     assert int(answer.headers["x-tokenbox-input-tokens"]) == sum(sizes) + 3 > 512
     assert answer.headers["x-tokenbox-estimated"] == "false"
     assert int(answer.headers["x-tokenbox-remaining"]) == 512 - 2 - max(sizes)
-    prompts.append("word " * 600)
+    prompts.append(texts[0] * 2)
     refused = gateway.post("/v1/completions", {"model": MODEL, "prompt": prompts, "max_tokens": 2})
     found = refused.json["tokenbox"]
-    largest = len(small.post("/tokenize", {"content": prompts[3]})[1]["tokens"])
+    largest = size(texts[0] * 2)
     assert (refused.status, found["deficit"]) == (400, largest + 2 - 512)
     assert f"({largest} in the prompt, 2 in the completion)" in refused.json["error"]["message"]
 

@@ -126,9 +126,18 @@ PATTERNS = [
 ]
 
 
+def git_reads_stars_after_a_prefix_anew() -> bool:
+    """From 2.53 on, git takes the stars of ``x**/z`` as one. The rules follow the git of most machines."""
+    said = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout
+    major, minor = said.split()[2].split(".")[:2]
+    return (int(major), int(minor)) >= (2, 53)
+
+
 @pytest.mark.skipif(shutil.which("git") is None, reason="git itself is what this compares with")
 @pytest.mark.parametrize("rules", RULES, ids=range(len(RULES)))
 def test_ignored_as_git_does(folder: Make, rules: dict[str, str]) -> None:
+    if any("x**/" in text for text in rules.values()) and git_reads_stars_after_a_prefix_anew():
+        pytest.skip("this git reads x**/ otherwise than git before 2.53, which the rules follow")
     assert_as_git(folder({**dict.fromkeys(NAMES, "x"), **rules}))
 
 

@@ -88,7 +88,7 @@ def _without_trailing_spaces(text: bytes) -> bytes:
 def _source(pattern: bytes, *, name_only: bool) -> bytes:
     wild = _WILD.search(pattern)
     start = len(pattern) if wild is None else wild.start()
-    # As in git, the literal prefix is compared first, and the rest is a pattern of its own.
+    # As in git before 2.53, the literal prefix is compared first, and the rest is a pattern of its own.
     groups, group = [], [re.escape(pattern[:start])]
     rest, at = pattern[start:], 0
     while at < len(rest):
