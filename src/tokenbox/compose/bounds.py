@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from tokenbox.content.group import Group
@@ -55,8 +56,8 @@ def checked_groups(groups: object) -> tuple[Group, ...]:
 def check_policy(sections: Sequence[Section], groups: Sequence[Group], policy: Policy) -> None:
     """Raise :class:`InvalidSection` for a setting that the policy does not support, or an unknown name."""
     if policy is Policy.FACET:
-        needs = next((section for section in sections if section.needs_degrade), None)
-        if needs is not None:
+        if any(map(attrgetter("needs_degrade"), sections)):
+            needs = next(section for section in sections if section.needs_degrade)
             raise InvalidSection(
                 f"section {needs.id!r}: {needs.needs_degrade} needs policy='degrade'; the policy is 'facet'.",
                 id=needs.id,

@@ -53,11 +53,15 @@ class Counter:
         return self._sizes[1]
 
     def _counted(self, sections: Sequence[Section]) -> list[list[int]]:
+        return [self.sizes_of(sections)]
+
+    def sizes_of(self, sections: Sequence[Section]) -> list[int]:
+        """Return the count of each section's content: of some sections of a layout."""
         texts = [section.content for section in sections]
         if self._cache is None:
-            return [self.tokenizer.count_batch(texts)]
+            return self.tokenizer.count_batch(texts)
         digests = [section.content_digest for section in sections]
-        return [self._cache.count_batch(self.tokenizer, texts, digests)]
+        return self._cache.count_batch(self.tokenizer, texts, digests)
 
     def _holds(self, section: Section, sizes: Sequence[int]) -> bool:
         """Return whether a cached count is still right: a user's function may count differently now."""

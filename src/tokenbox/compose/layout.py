@@ -99,6 +99,38 @@ class SectionResult:
         }
 
 
+class LayoutRecord:
+    """What a layout did to every section: the counts of the contents, and the steps. Made when it is read."""
+
+    def __init__(self, make: Callable[[], tuple[Sequence[int], StepLog]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> tuple[tuple[int, ...], StepLog]:
+        base_sizes, log = self._make()
+        return tuple(base_sizes), log
+
+    @property
+    def base_sizes(self) -> tuple[int, ...]:
+        return self._made[0]
+
+    @property
+    def log(self) -> StepLog:
+        return self._made[1]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LayoutRecord) and self._made == other._made
+
+    __hash__ = None  # type: ignore[assignment]  # like a list
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _record_of, self._made
+
+
+def _record_of(base_sizes: tuple[int, ...], log: StepLog) -> LayoutRecord:
+    return LayoutRecord(lambda: (base_sizes, log))
+
+
 @dataclass(frozen=True)
 class Layout:
     """A finished layout. ``total`` is the count of the whole ``text``, and ``total <= budget``.
@@ -114,8 +146,7 @@ class Layout:
     inputs: tuple[Section, ...] = field(repr=False)
     texts: tuple[str, ...] = field(repr=False)
     sizes: tuple[int, ...] = field(repr=False)
-    base_sizes: tuple[int, ...] = field(repr=False)
-    log: StepLog = field(repr=False)
+    record: LayoutRecord = field(repr=False)
     text: str = field(repr=False)
     total: int
     budget: int
@@ -131,6 +162,16 @@ class Layout:
     def __getstate__(self) -> dict[str, object]:
         # A tokenizer's engine cannot be pickled.
         return {**self.__dict__, "counter": None, "at_budgets": None}
+
+    @property
+    def base_sizes(self) -> tuple[int, ...]:
+        """The count of every section's content."""
+        return self.record.base_sizes
+
+    @property
+    def log(self) -> StepLog:
+        """The steps, in order."""
+        return self.record.log
 
     @property
     def separator(self) -> str:

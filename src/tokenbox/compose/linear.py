@@ -50,30 +50,25 @@ class LinearWhole(Parts):
         weights = [self._weights[i] for i in indices]
         return self._price(sum(weights), len(weights) - weights.count(0))
 
-    def drop_while_over(self, order: Sequence[int], budget: int) -> list[int]:
+    def drop_while_over(self, order: Sequence[int], budget: int) -> tuple[int, Callable[[], Iterable[int]]]:
         weights, join, price = self._weights, self._join, self._count_of
         whole = self._sum + join * (self._live - 1)
-        costs = [weights[i] + join if weights[i] else 0 for i in order]
-        # The weight left after each drop. The last drop removes no join.
-        left = [whole, *map(whole.__sub__, accumulate(costs))]
-        pivot = bisect_left(left, 1, 1, key=lambda weight: int(price(max(0, weight)) <= budget)) - 1
-        totals = self._prices(left[:pivot]) if pivot else []
-        dropped = pivot - costs[:pivot].count(0)
-        self._live -= dropped
-        self._sum -= whole - left[pivot] - join * dropped
+        # What the drops take away so far. The last drop removes no join.
+        lost = list(accumulate([weights[i] + join if weights[i] else 0 for i in order], initial=0))
+        fits = bisect_left(lost, True, 1, key=lambda less: price(max(0, whole - less)) <= budget)  # noqa: FBT003
+        pivot = fits - 1
+        self._live -= pivot - [weights[i] for i in order[:pivot]].count(0)
         sizes, texts = self.sizes, self.texts
         for i in order[:pivot]:
+            self._sum -= weights[i]
             weights[i] = sizes[i] = 0
             texts[i] = ""
-        return totals
+        return pivot, lambda: (price(whole - less) for less in lost[:pivot])
 
     def _append(self, i: int, item: str) -> None:
         if item:
             text = self.texts[i] + self.separator + item if self.texts[i] else item
             self.put(i, text, self.counter.count(text))
-
-    def _prices(self, weights: Sequence[int]) -> list[int]:
-        return list(map(self._count_of, weights))
 
     def _price(self, weight: int, live: int) -> int:
         return self._count_of(weight + self._join * (live - 1)) if live else 0
@@ -142,11 +137,6 @@ class PricedWhole(LinearWhole):
 
     def _corrected(self, weight: int) -> int:
         return max(0, weight + self.correction) if weight else 0
-
-    def _prices(self, weights: Sequence[int]) -> list[int]:
-        if min(weights) <= max(0, -self.correction):
-            return super()._prices(weights)
-        return list(map(self.correction.__add__, weights))
 
     def put(self, i: int, text: str, size: int) -> None:
         self.texts[i], self.sizes[i] = text, size

@@ -8,7 +8,7 @@ from tokenbox.compose.cutting import SectionCuts
 from tokenbox.errors import ContextCriticalOverflow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from tokenbox.compose.counting import Counter
     from tokenbox.content.section import Section
@@ -49,7 +49,7 @@ class Parts:
     def total_of(self, indices: Iterable[int]) -> int:
         raise NotImplementedError
 
-    def drop_while_over(self, order: Sequence[int], budget: int) -> list[int]:
+    def drop_while_over(self, order: Sequence[int], budget: int) -> tuple[int, Callable[[], Iterable[int]]]:
         raise NotImplementedError
 
     def put(self, i: int, text: str, size: int) -> None:

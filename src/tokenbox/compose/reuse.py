@@ -145,6 +145,8 @@ class ParsedSections:
         values = list(chain.from_iterable(map(dict.values, mappings)))
         last = self._kept
         ends = [_common_ends(last.values, values)]
+        if any(ends[0]) and not set(map(type, last.values)) <= _IMMUTABLE:
+            ends = [(0, 0)]
         if any(ends[0]):
             ends = [_whole_mappings(some, lengths) for some in (ends[0], _common_ends(last.names, names))]
             ends.append(_common_ends(last.lengths, lengths))
@@ -153,9 +155,7 @@ class ParsedSections:
         end = len(given) - after
         made = [make(given[i], i) for i in range(before, end)]
         sections = [*last.sections[:before], *made, *last.sections[len(last.sections) - after :]]
-        changed = chain.from_iterable(map(dict.values, mappings[before:end]))
-        if set(map(type, changed)) <= _IMMUTABLE:
-            self._kept = _Parsed(lengths, names, values, sections)
+        self._kept = _Parsed(lengths, names, values, sections)
         return sections
 
 

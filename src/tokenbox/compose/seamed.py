@@ -10,9 +10,7 @@ is the count of the whole. A part without a safe cut is *solid*: the whole part 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from functools import lru_cache
-from itertools import accumulate
 from operator import add, gt
 from typing import TYPE_CHECKING
 
@@ -21,7 +19,7 @@ from tokenbox.compose.reuse import MEASUREMENTS
 from tokenbox.tokenizers.cache import is_worth_remembering
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tokenbox.compose.counting import Counter
     from tokenbox.content.section import Section
@@ -106,6 +104,15 @@ class SeamedWhole(Parts):
     def total(self) -> int:
         return self._total
 
+    @property
+    def at_least(self) -> int:
+        """The minimum of every whole of these and more sections that all begin at cuts after a separator.
+
+        Another section adds its own tokens, and after the last of these, a separator.
+        """
+        tail = self._tails[self._previous[self._end]]
+        return self._total + min(0, self._priced_tails([tail])[tail])
+
     def total_of(self, indices: Iterable[int]) -> int:
         live = [i for i in indices if self.texts[i]]
         if not self._proven:
@@ -113,11 +120,7 @@ class SeamedWhole(Parts):
             return self.counter.count(self.separator.join(self.texts[i] for i in live))
         return sum(self.sizes[i] for i in live) + self._seams_of(live)
 
-    def drop_while_over(self, order: Sequence[int], budget: int) -> list[int]:
-        if not self._solids and not any(self._heads):
-            dropped = self._drop_headless(order, budget)
-            if dropped is not None:
-                return dropped
+    def drop_while_over(self, order: Sequence[int], budget: int) -> tuple[int, Callable[[], Iterable[int]]]:
         totals: list[int] = []
         texts, sizes = self.texts, self.sizes
         for i in order:
@@ -128,42 +131,7 @@ class SeamedWhole(Parts):
             if texts[i]:
                 self._unlink(i, share)
                 texts[i], sizes[i] = "", 0
-        return totals
-
-    def _drop_headless(self, order: Sequence[int], budget: int) -> list[int] | None:
-        """Implement ``drop_while_over`` for parts without heads: each drop removes a constant.
-
-        The exception is the last part, whose tail is not followed by a separator. Return None if dropping a
-        part would make the whole larger.
-        """
-        texts, sizes, tails = self.texts, self.sizes, self._tails
-        costs = self._priced_tails(tails)
-        shares = [sizes[i] + costs[tails[i]] if texts[i] else 0 for i in order]
-        if min(shares, default=0) < 0:
-            return None
-        live = [i for i, text in enumerate(texts) if text]
-        whole = sum(sizes) + sum(costs[tails[i]] for i in live)
-        left = [
-            whole,
-            *map(whole.__sub__, accumulate(shares)),
-        ]
-        drops_before = dict(zip(order, range(len(order)), strict=True))
-        totals: list[int] = []
-        for i in reversed(live):
-            # With fewer drops than this, the part is still present, and it is the last one.
-            end = drops_before.get(i, len(order)) + 1
-            if end > len(totals):
-                cost = costs[tails[i]]
-                enough = bisect_left(left, -budget - cost, len(totals), end, key=int.__neg__)
-                totals += [amount - cost for amount in left[len(totals) : enough]]
-                if enough < end:
-                    break
-        if totals:
-            self._total = totals.pop()
-        for i in order[: len(totals)]:
-            texts[i], sizes[i] = "", 0
-        self._link_all([i for i in live if texts[i]])
-        return totals
+        return len(totals), lambda: totals
 
     def put(self, i: int, text: str, size: int) -> None:
         if self.texts[i]:

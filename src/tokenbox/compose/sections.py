@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
+from types import FunctionType
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.compose.bounds import engine_boxes
 from tokenbox.compose.counting import Counter
-from tokenbox.compose.layout import SEPARATOR, Layout, LayoutOptions
+from tokenbox.compose.deciding import deciding_sections
+from tokenbox.compose.layout import SEPARATOR, Layout, LayoutOptions, LayoutRecord
 from tokenbox.compose.linear import PricedWhole
 from tokenbox.compose.messages import MessagesWhole, check_roles, count_of_messages
 from tokenbox.compose.pricing import checked_total, exact_whole
@@ -30,6 +32,7 @@ from tokenbox.errors import (
 )
 from tokenbox.integers import token_budget
 from tokenbox.tokenizers.cache import CountCache
+from tokenbox.tokenizers.protocol import BaseTokenizer
 from tokenbox.tokenizers.registry import UNKNOWN, as_tokenizer
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from tokenbox.compose.parts import Parts
     from tokenbox.compose.requests import Count
     from tokenbox.content.group import Group
+    from tokenbox.engine.result import StepLog
     from tokenbox.tokenizers.protocol import Tokenizer
 
     Groups = Mapping[str, Group | Mapping[str, object]]
@@ -90,7 +94,10 @@ def lay_out(
     cache: CountCache | None = None,
 ) -> Layout:
     """Lay out checked sections with checked options."""
-    return _lay_out(sections, token_budget(budget), options, counter_of(sections, tokenizer, cache))
+    checked, counter = token_budget(budget), counter_of(sections, tokenizer, cache)
+    return _lay_out_deciding(sections, checked, options, counter) or _lay_out(
+        sections, checked, options, counter
+    )
 
 
 def counter_of(
@@ -100,7 +107,8 @@ def counter_of(
 ) -> Counter:
     """Return the counter of the sections' texts, or of messages if a counter of requests is given."""
     checked = _checked_cache(cache)
-    if not isinstance(tokenizer, RequestCounter):
+    # The usual types come first: to check the methods of a protocol takes longer.
+    if isinstance(tokenizer, str | FunctionType | BaseTokenizer) or not isinstance(tokenizer, RequestCounter):
         return Counter(as_tokenizer(tokenizer), checked)
     check_roles(sections)
     return Counter(as_tokenizer(getattr(tokenizer, "tokenizer", UNKNOWN)), checked, tokenizer)
@@ -141,6 +149,41 @@ def lay_out_all(
         except ContextCriticalOverflow as overflow:
             results.append(overflow)
     return results
+
+
+def _lay_out_deciding(
+    sections: Sequence[Section], budget: int, options: LayoutOptions, counter: Counter
+) -> Layout | None:
+    """Lay out only the sections that decide, if there are others. The others are counted for the record."""
+    if counter.requests is not None:
+        return None
+    try:
+        deciding = deciding_sections(sections, budget, options, counter)
+    except NotSeamable:
+        deciding = None
+    if deciding is None:
+        return None
+    indices, whole = deciding
+    result = _run(whole, budget, options)
+    if result.total != checked_total(whole, [result.text]):
+        return None
+    texts, sizes = [""] * len(sections), [0] * len(sections)
+    for i, text, size in zip(indices, result.texts, result.sizes, strict=True):
+        texts[i], sizes[i] = text, size
+
+    def record() -> tuple[Sequence[int], StepLog]:
+        complete = _lay_out(sections, budget, options, counter)
+        return complete.base_sizes, complete.log
+
+    return replace(
+        result,
+        inputs=tuple(sections),
+        texts=tuple(texts),
+        sizes=tuple(sizes),
+        record=LayoutRecord(record),
+        forms={indices[place]: form for place, form in result.forms.items()},
+        at_budgets=partial(lay_out_all, sections, options, counter),
+    )
 
 
 def _lay_out(sections: Sequence[Section], budget: int, options: LayoutOptions, counter: Counter) -> Layout:
@@ -282,12 +325,12 @@ def _run(whole: Parts, budget: int, options: LayoutOptions) -> Layout:
         fixed_load, log = degrade.lay_out(
             *engine_boxes(whole.sections, options.groups, budget), budget, whole
         )
+    base_sizes = whole.base_sizes
     return Layout(
         inputs=tuple(whole.sections),
         texts=tuple(whole.texts),
         sizes=tuple(whole.sizes),
-        base_sizes=tuple(whole.base_sizes),
-        log=log,
+        record=LayoutRecord(lambda: (base_sizes, log)),
         text=joined_text(whole.texts, whole.separator),
         total=whole.total,
         budget=budget,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
+from hashlib import sha256
 from typing import TYPE_CHECKING, NoReturn
 
 from tokenbox.content.group import bound_text, exact_bound, whole_from
@@ -17,6 +18,7 @@ from tokenbox.content.weight import exact_weight, weight_text
 from tokenbox.errors import InvalidSection, InvalidText, LensError, shown
 from tokenbox.integers import MAX_INTEGER
 from tokenbox.tokenizers.cache import text_digest
+from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
     from tokenbox.content.lenses import Pipeline
@@ -230,8 +232,8 @@ class Section:
         """The SHA-256 of the content as UTF-8, computed once."""
         digest = self._digest
         if digest is None:
-            digest = text_digest(self.content)
-            object.__setattr__(self, "_digest", digest)
+            digest = sha256(utf8(self.content)).digest()
+            self.__dict__["_digest"] = digest
         return digest
 
     @classmethod
@@ -239,12 +241,12 @@ class Section:
         """Return ``value`` if it is a section, or make one from a mapping of field names to values."""
         if isinstance(value, cls):
             return value
-        if not isinstance(value, Mapping):
+        if type(value) is not dict and not isinstance(value, Mapping):
             raise InvalidSection(
                 f"section {position} is neither a Section nor a mapping, but {type(value).__name__}.",
                 position=position,
             )
-        if not (value.keys() <= _NAMES and "id" in value and "content" in value):
+        if not _REQUIRED <= value.keys() <= _NAMES:
             raise cls._invalid_fields(value, position)
         if "with" in value:
             value = {"with_" if key == "with" else key: item for key, item in value.items()}
@@ -383,3 +385,4 @@ _FIELDS = tuple(
     "with" if f.name == "with_" else f.name for f in fields(Section) if f.init and f.name != "items"
 )
 _NAMES = frozenset(_FIELDS)
+_REQUIRED = frozenset(("id", "content"))

@@ -67,10 +67,11 @@ class LayoutWhole(Protocol):
 
     def drop(self, i: int) -> None: ...
 
-    def drop_while_over(self, order: Sequence[int], budget: int) -> list[int]:
+    def drop_while_over(self, order: Sequence[int], budget: int) -> tuple[int, Callable[[], Iterable[int]]]:
         """Drop along ``order`` while the total stays over ``budget`` even without the next section.
 
-        Return the total before each drop. Dropping the section after the last dropped one would be enough.
+        Return the number of drops, and a function that returns the total before each, for the record.
+        Dropping the section after the last dropped one would be enough.
         """
         ...
 
@@ -183,8 +184,9 @@ def compression_order(boxes: Sequence[Box]) -> list[int]:
     """Return the flexible sections by (priority ascending, shrink descending, declared order ascending)."""
     shrinks, priorities = [box.shrink for box in boxes], [box.priority for box in boxes]
     order = list(compress_to(range(len(shrinks)), shrinks))
-    # Two stable sorts: the less significant key first.
-    order.sort(key=shrinks.__getitem__, reverse=True)
+    # Two stable sorts: the less significant key first. Often all flexible sections have one value.
+    if len(set(shrinks)) > 1:
+        order.sort(key=shrinks.__getitem__, reverse=True)
     order.sort(key=priorities.__getitem__)
     return order
 
@@ -198,12 +200,10 @@ def compress(boxes: Sequence[Box], budget: int, whole: LayoutWhole) -> tuple[Dro
     """
     order = compression_order(boxes)
     before = list(whole.sizes)
-    totals = whole.drop_while_over(order, budget)
-    overs = [total - budget for total in totals]
-    dropped = order[: len(totals)]
-    drops = Drops(dropped, [before[i] for i in dropped], overs)
-    if len(dropped) < len(order) and whole.total > budget:
-        return drops, shrink_section(order[len(dropped)], boxes, budget, whole)
+    dropped, totals = whole.drop_while_over(order, budget)
+    drops = Drops(order[:dropped], before, budget, totals)
+    if dropped < len(order) and whole.total > budget:
+        return drops, shrink_section(order[dropped], boxes, budget, whole)
     return drops, []
 
 

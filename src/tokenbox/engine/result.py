@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import repeat
 from typing import NamedTuple, overload
@@ -79,16 +80,23 @@ class Step(NamedTuple):
         return {"action": self.action.value, "before": self.before, "after": self.after, "why": self.why}
 
 
-class Drops(NamedTuple):
-    """Consecutive drops of sections without which the whole was still over the budget, stored as columns."""
+@dataclass(frozen=True, slots=True)
+class Drops:
+    """Consecutive drops of sections without which the whole was still over the budget, stored as columns.
+
+    ``before``: the size of every section before the drops. ``totals`` returns the total before each drop.
+    """
 
     sections: Sequence[int] = ()
-    sizes: Sequence[int] = ()
-    overs: Sequence[int] = ()
+    before: Sequence[int] = ()
+    budget: int = 0
+    totals: Callable[[], Iterable[int]] = tuple
 
     def steps(self) -> Iterator[Step]:
+        sizes = map(self.before.__getitem__, self.sections)
+        overs = (total - self.budget for total in self.totals())
         why = repeat(Reason.STILL_OVER_WITHOUT)
-        return map(Step, self.sections, repeat(Action.DROP), why, self.sizes, repeat(0), self.overs)
+        return map(Step, self.sections, repeat(Action.DROP), why, sizes, repeat(0), overs)
 
 
 class StepLog(Sequence[Step]):
@@ -125,3 +133,6 @@ class StepLog(Sequence[Step]):
         return isinstance(other, StepLog) and self._steps() == other._steps()
 
     __hash__ = None  # type: ignore[assignment]  # like a list
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return StepLog, (Drops(), self._steps())

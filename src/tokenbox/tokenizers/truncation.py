@@ -36,7 +36,7 @@ KEEP: Final = ("head", "tail", "middle", "ends")
 
 _NEAR = 8  # places within this distance are tried one by one
 _CHARS_PER_TOKEN = 4  # the first guess
-_RECOUNT_UP_TO = 65_536  # characters; longer results of proven cuts are not counted again
+_RECOUNT_UP_TO = 4_096  # characters; longer results of proven cuts are not counted again
 _CALIBRATIONS = 3
 
 

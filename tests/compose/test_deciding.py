@@ -1,0 +1,133 @@
+"""Sections that are dropped whatever their size are counted only for the record."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import fields
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tokenbox
+from tokenbox.compose.counting import Counter
+from tokenbox.compose.layout import Layout, LayoutOptions
+from tokenbox.compose.sections import lay_out_all
+from tokenbox.errors import ContextCriticalOverflow
+from tokenbox.tokenizers import CountCache
+from tokenbox.tokenizers.bpe import baseline
+from tokenbox.tokenizers.protocol import BaseTokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TOKENIZER = baseline("o200k_base", "tiktoken")
+PIECES = [
+    "The tariff of the zone is 12.50 euros a month.",
+    "def read(path):\n    return path.read_text()\n",
+    "東京の料金は月額です。",
+    "x" * 30,
+    "a b\n\n",
+    "ends with a newline\n",
+    "\n",
+    "1234567",
+    "It's",
+    "👩‍👩‍👧 family",
+]
+BREAKERS = [" starts with a space", "/ a slash", "", "\n\n"]  # a text that does not begin at a cut
+
+
+def sections(choose: Random, *, plain: bool) -> list[tokenbox.Section]:
+    count = choose.choice([16, 17, 40, 90])
+    texts = PIECES[:6] + PIECES[7:] if plain else PIECES + BREAKERS
+    made = []
+    for i in range(count):
+        text = "".join(choose.choice(texts) for _ in range(choose.randrange(1, 6)))
+        made.append(
+            tokenbox.Section(
+                id=f"s{i}",
+                content=text.lstrip() if plain else text,
+                priority=choose.choice([100, 500, 900]),
+                min=choose.choice([0, 0, 3, 20]),
+                shrink=choose.choice([0, 1, 1, 1, 2, 2]),
+                grow=choose.choice([0, 0, 1]),
+                extra=("More.", "And more.") if choose.random() < 0.2 else (),
+                strategy="head(1)" if choose.random() < 0.2 else None,
+                keep=choose.choice(["head", "tail", "middle"]),
+            )
+        )
+    return made
+
+
+def eager(given: list[tokenbox.Section], budget: int, separator: str) -> Layout | ContextCriticalOverflow:
+    """Lay out by the other path, which counts every section first."""
+    options = LayoutOptions.of(given, separator, "facet", None, reclaim=False)
+    counter = Counter(TOKENIZER, CountCache())
+    return lay_out_all(given, options, counter, [budget])[0]
+
+
+@pytest.mark.parametrize("seed", range(90))
+def test_the_same_layout_and_record_as_with_every_section_counted(seed: int) -> None:
+    choose = Random(seed)
+    given = sections(choose, plain=seed % 3 > 0)
+    separator = choose.choice(["\n\n", "\n\n", "\n", " ", "", "\n---\n"])
+    total = TOKENIZER.count(separator.join(s.content for s in given))
+    budget = choose.randrange(total // 4, total + 20)
+    expected = eager(given, budget, separator)
+    if isinstance(expected, ContextCriticalOverflow):
+        with pytest.raises(ContextCriticalOverflow) as caught:
+            tokenbox.layout(given, budget, TOKENIZER, separator)
+        assert caught.value.to_dict() == expected.to_dict()
+        return
+    found = tokenbox.layout(given, budget, TOKENIZER, separator, cache=CountCache())
+    for each in fields(Layout):
+        if each.name not in ("at_budgets", "counter"):
+            assert getattr(found, each.name) == getattr(expected, each.name), each.name
+    assert found.to_dict() == expected.to_dict()
+    assert found.digest == expected.digest
+    assert found.total == TOKENIZER.count(found.text) <= budget
+
+
+class Noted(BaseTokenizer):
+    """A tokenizer that notes the texts that it counts."""
+
+    cuts, cuts_proven = TOKENIZER.cuts, TOKENIZER.cuts_proven
+    _identity = TOKENIZER.identity
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def count(self, text: str) -> int:
+        return self.count_batch([text])[0]
+
+    def count_batch(self, texts: Sequence[str]) -> list[int]:
+        self.texts += texts
+        return TOKENIZER.count_batch(texts)
+
+
+def given(count: int = 60) -> list[tokenbox.Section]:
+    return [
+        tokenbox.Section(id=f"s{i}", content=f"Note {i}: the zone costs {i} euros.", priority=i, shrink=1)
+        for i in range(count)
+    ]
+
+
+def test_what_is_dropped_anyway_is_counted_when_the_record_is_read() -> None:
+    noted = Noted()
+    found = tokenbox.layout(given(), 100, noted, cache=CountCache())
+    dropped = [section.content for section in given() if section.content not in found.text]
+    counted = [text for text in dropped if text in noted.texts]
+    assert len(dropped) > 40
+    assert len(counted) < 15
+    sizes = [section.base_size for section in found.sections]
+    assert sizes == TOKENIZER.count_batch([section.content for section in given()])
+    assert set(dropped) <= set(noted.texts)
+    assert [step.section for step in found.log][:3] == [0, 1, 2]
+
+
+def test_a_copy_in_another_process_has_the_record() -> None:
+    found = tokenbox.layout(given(), 100, TOKENIZER)
+    copy = pickle.loads(pickle.dumps(found))
+    assert copy == found
+    assert copy.digest == found.digest
+    assert copy.base_sizes == found.base_sizes
