@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.batch.compiler import RowCompiler
 
 if TYPE_CHECKING:
-    from tokenbox.batch.compiler import RowResult
+    from tokenbox.batch.results import RowResult
 
 DEADLY = "\0 this text ends its process"
 

@@ -133,7 +133,7 @@ def test_an_engine_that_is_closed_leaves_nobody(rows: Path, tmp_path: Path) -> N
 
     sharded = shard_input(str(rows), shard_size=8_000)
     places = _Places.of(str(tmp_path / "out"), None, RowFormat.JSONL)
-    engine = ProcessEngine(2).run(PLAN, _jobs(sharded, places, RunOptions(), None, None))
+    engine = ProcessEngine(2).run(PLAN, _jobs(sharded, PLAN, places, RunOptions(), None, None))
     next(engine)
     engine.close()  # type: ignore[attr-defined]  # a generator
     children = subprocess.run(

@@ -9,8 +9,9 @@ import pytest
 import tokenbox
 from tests.batch.rows import mixed
 from tokenbox.batch import BatchPlan
-from tokenbox.batch.compiler import RowCompiler, RowOutcome, RowResult
+from tokenbox.batch.compiler import RowCompiler
 from tokenbox.batch.errors import InvalidPlan, RowError
+from tokenbox.batch.results import RowOutcome, RowResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,7 +84,7 @@ def test_texts_are_counted_together_as_one_by_one() -> None:
     together = RowCompiler(BatchPlan.of(task="count")).compile(rows)
     assert together == [compiled(row, task="count") for row in rows]
     assert [result.total for result in together[:2]] == [tokenbox.count(TEXT, tokenizer=TOKENIZER).total, 0]
-    assert [result.has_error for result in together] == [False, False, True, False, True, True]
+    assert ["error" in result.columns for result in together] == [False, False, True, False, True, True]
 
 
 def test_chats_are_counted_and_fitted() -> None:
@@ -114,7 +115,7 @@ def test_what_the_policy_refuses_is_no_failure() -> None:
     refused = compiled({"text": TEXT * 20_000}, task="enforce", model="gpt-4", tokenizer=TOKENIZER)
     assert refused.columns["ok"] is False
     assert refused.outcome is RowOutcome.REFUSED
-    assert not refused.has_error
+    assert "error" not in refused.columns
 
 
 def test_chunks_are_selected_and_blocks_rendered() -> None:

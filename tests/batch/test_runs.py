@@ -118,7 +118,7 @@ def test_what_is_wrong_in_csv_is_a_row(tmp_path: Path) -> None:
     assert found == [("1", None), (None, "row_unreadable"), ("3", "invalid_text"), ("4", None)]
 
 
-@pytest.mark.parametrize("head", [b"", b"a,a\n1,2\n", b'"' + b"x" * (1 << 20)])
+@pytest.mark.parametrize("head", [b"\n1\n", b"a,a\n1,2\n", b'"' + b"x" * (1 << 20)])
 def test_csv_without_names_is_refused(tmp_path: Path, head: bytes) -> None:
     (tmp_path / "in.csv").write_bytes(head)
     with pytest.raises(InvalidAddress):

@@ -6,84 +6,34 @@ Rule 2: an error of a row is its result. Only exceptions that end the process ar
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
-import json
 from collections import Counter as Numbers
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from tokenbox import api
+from tokenbox.batch.cells import Cells, is_json, names_of, parsed
 from tokenbox.batch.errors import RowError, RowFailed
-from tokenbox.batch.plan import AUTO, COLUMNS, CONTENT, BatchPlan, Decisions, Task
+from tokenbox.batch.plan import AUTO, BatchPlan, Decisions, Task
+from tokenbox.batch.results import RowOutcome, RowResult
 from tokenbox.batch.text import json_text
-from tokenbox.errors import ContextCriticalOverflow, DocumentError, TokenboxError
+from tokenbox.errors import TokenboxError
 from tokenbox.tokenizers.cache import CountCache
 from tokenbox.tokenizers.protocol import BaseTokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from tokenbox.batch.cells import Row
     from tokenbox.compose.layout import Layout
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.tokenizers.protocol import Tokenizer
 
-Row = Mapping[str, Any]
-
 # The size of the cache of counts: within a row texts recur, across rows seldom.
 _CACHE_SIZE = 4_096
-
-
-class RowOutcome(StrEnum):
-    """The outcome of a row."""
-
-    WHOLE = "whole"
-    """All of the input is in the result."""
-    CUT = "cut"
-    """Something was shortened or left out."""
-    REFUSED = "refused"
-    """The critical parts do not fit, or the policy refuses the request."""
-    FAILED = "failed"
-    """Another error."""
-
-
-def result_columns(plan: BatchPlan) -> tuple[str, ...]:
-    """Return the names of the columns that results have, in order."""
-    names = COLUMNS[plan.task]
-    if plan.decisions is Decisions.NONE:
-        return tuple(name for name in names if name != "decisions")
-    return names
-
-
-def columns_of(plan: BatchPlan) -> tuple[str, ...]:
-    """Return the names of the output's columns, in order."""
-    return (*plan.keep, *result_columns(plan))
-
-
-@dataclass(frozen=True, slots=True)
-class RowResult:
-    """The result of a row: its columns, without those kept from the input, and figures for the summary.
-
-    ``saved``: input tokens that are not in the result; None if they were not counted.
-    """
-
-    columns: Mapping[str, object]
-    outcome: RowOutcome
-    total: int | None = None
-    exact: bool = True
-    saved: int | None = None
-
-    @classmethod
-    def failed(cls, error: TokenboxError) -> RowResult:
-        refused = isinstance(error, ContextCriticalOverflow)
-        return cls({"error": error.to_dict()}, RowOutcome.REFUSED if refused else RowOutcome.FAILED)
-
-    @property
-    def has_error(self) -> bool:
-        return self.columns.get("error") is not None
 
 
 class RowCompiler:
@@ -92,6 +42,7 @@ class RowCompiler:
     def __init__(self, plan: BatchPlan, expected: int | None = None) -> None:
         """``expected``: the approximate size of all rows in bytes; None if unknown."""
         self.plan = plan
+        self.cells = Cells(plan)
         self._expected = expected
         self._cache = CountCache(_CACHE_SIZE)
 
@@ -101,6 +52,7 @@ class RowCompiler:
         found = api.text_counter(self.plan.model, self.plan.counter_name)
         if self._expected is not None and isinstance(found, BaseTokenizer):
             found.expect(self._expected)
+            _release_memory()
         return found
 
     @cached_property
@@ -150,17 +102,16 @@ class RowCompiler:
         for column, task in AUTO.items():
             if row.get(column) is not None:
                 return task
-        raise RowError(
-            f"the row has none of the columns {', '.join(AUTO)}, which select the task.", columns=_names(row)
-        )
+        message = f"the row has none of the columns {', '.join(AUTO)}, which select the task."
+        raise RowError(message, columns=names_of(row))
 
     def _count_texts(self, rows: Sequence[Row | TokenboxError], results: list[RowResult | None]) -> None:
         """Count the rows that are texts in one batch. If one of them fails, fill in no result."""
         places: list[int] = []
         texts: list[str] = []
         for place, row in enumerate(rows):
-            text = None if isinstance(row, TokenboxError) else self._find_content(row, Task.COUNT)
-            if text.__class__ is str and not _is_json(text):
+            text = None if isinstance(row, TokenboxError) else self.cells.find_content(row, Task.COUNT)
+            if text.__class__ is str and not is_json(text):
                 places.append(place)
                 texts.append(text)
         try:
@@ -175,75 +126,23 @@ class RowCompiler:
             for place in places:
                 results[place] = None
 
-    # Reading a row.
-
-    def _content_columns(self, task: Task) -> tuple[str, ...]:
-        return CONTENT[task] if self.plan.content is None else (self.plan.content,)
-
-    def _find_content(self, row: Row, task: Task) -> Any:  # noqa: ANN401  # any JSON
-        """Return the first content column that is not null."""
-        names = self._content_columns(task)
-        return next((value for name in names if (value := row.get(name)) is not None), None)
-
-    def content(self, row: Row, task: Task) -> Any:  # noqa: ANN401  # any JSON
-        """Return the content of a row; a list may be JSON text. Raises :class:`RowError` without one."""
-        found = self._find_content(row, task)
-        if found is None:
-            *names, last = self._content_columns(task)
-            wanted = f"{', '.join(names)} or {last}" if names else last
-            raise RowError(
-                f"the row has no column {wanted}. Name the column with the content: --content NAME.",
-                columns=_names(row),
-            )
-        return _parsed(found) if _is_json(found) else found
-
-    def text(self, row: Row, column: str | None) -> str | None:
-        """Return the text in an optional column."""
-        if column is None:
-            return None
-        value = row.get(column)
-        if value is not None and not isinstance(value, str):
-            raise RowError(f"the column {column} has {type(value).__name__}, not text.", column=column)
-        return value
-
-    def budget(self, row: Row) -> int | None:
-        """Return the budget of the plan, or of the row's column."""
-        budget = self.plan.budget
-        if not isinstance(budget, str):
-            return budget
-        value = row.get(budget)
-        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 17:  # noqa: PLR2004
-            return int(value)  # a cell of CSV
-        if isinstance(value, bool) or not isinstance(value, int):
-            shown = f"{value!r:.60}"
-            raise RowError(f"the column {budget} must be a number of tokens, not {shown}.", column=budget)
-        return value
-
-    def needed_budget(self, row: Row) -> int:
-        found = self.budget(row)
-        if found is None:
-            raise RowError("a row of this kind needs a budget: --budget 4000, or the name of a column.")
-        return found
-
-    def tools(self, row: Row) -> Any:  # noqa: ANN401  # validated by the call
-        value = row.get("tools")
-        return _parsed(value) if isinstance(value, str) and _is_json(value) else value
-
     # Tasks.
 
     def count(self, row: Row) -> RowResult:
-        content = self.content(row, Task.COUNT)
+        content = self.cells.content(row, Task.COUNT)
         if isinstance(content, str):
             found = api.count(content, tokenizer=self.texts)
+        elif not isinstance(content, list):
+            raise RowError(f"count takes a text or a list of messages, not {type(content).__name__}.")
         else:
-            request = {"messages": content, "tools": self.tools(row) or []}
+            request = {"messages": content, "tools": self.cells.tools(row) or []}
             found = api.count(request, tokenizer=self.requests)
         columns = {"total": found.total, "exact": found.exact, "digest": _digest(content)}
         return RowResult(columns, RowOutcome.WHOLE, found.total, found.exact, 0)
 
     def fit(self, row: Row) -> RowResult:
-        messages = self.content(row, Task.FIT)
-        fitted = api.fit(messages, self.needed_budget(row), self.requests, tools=self.tools(row))
+        messages = self.cells.content(row, Task.FIT)
+        fitted = api.fit(messages, self.cells.needed_budget(row), self.requests, tools=self.cells.tools(row))
         cut = bool(fitted.gone or fitted.shortened)
         short = {
             "kept": len(fitted.messages) - len(fitted.shortened),
@@ -263,10 +162,10 @@ class RowCompiler:
     def layout(self, row: Row) -> RowResult:
         if self.plan.content is None and row.get("sections") is not None:
             return self._laid_out(self._document(row), as_messages=None)
-        content = self.content(row, Task.LAYOUT)
+        content = self.cells.content(row, Task.LAYOUT)
         if not isinstance(content, str):
             raise RowError(f"a layout takes a text, not {type(content).__name__}.")
-        system, query = self.text(row, self.plan.system), self.text(row, self.plan.query)
+        system, query = self.cells.text(row, self.plan.system), self.cells.text(row, self.plan.query)
         sections: list[dict[str, object]] = [
             {"id": "system", "content": system, "role": "system"},
             {"id": "content", "content": content, "role": "user", "shrink": 1},
@@ -275,7 +174,7 @@ class RowCompiler:
         as_messages = self.plan.model is not None
         made = api.layout(
             [section for section in sections if section["content"] is not None],
-            self.needed_budget(row),
+            self.cells.needed_budget(row),
             self.requests if as_messages else self.texts,
             self.plan.separator,
             policy=self.plan.policy,
@@ -288,9 +187,9 @@ class RowCompiler:
         from tokenbox.documents import parse_document  # noqa: PLC0415  # only rows that are documents
 
         data = {name: value for name, value in row.items() if name not in self.plan.keep}
-        if _is_json(data.get("sections")):
-            data["sections"] = _parsed(data["sections"])
-        budget = self.budget(row)
+        if is_json(data.get("sections")):
+            data["sections"] = parsed(data["sections"])
+        budget = self.cells.budget(row)
         if isinstance(self.plan.budget, str):
             data.pop(self.plan.budget, None)
         document = parse_document(data, base=self.plan.base, allow_outside=self.plan.allow_outside)
@@ -320,12 +219,12 @@ class RowCompiler:
     def enforce(self, row: Row) -> RowResult:
         from tokenbox import ctx  # noqa: PLC0415  # only this task has settings
 
-        content = self.content(row, Task.ENFORCE)
+        content = self.cells.content(row, Task.ENFORCE)
         found = ctx.enforce(
             cast("str", self.plan.model),
             [content] if isinstance(content, str) else content,
             tokenizer=self.plan.tokenizer,
-            tools=self.tools(row),
+            tools=self.cells.tools(row),
             config=self.plan.settings,
         )
         short = {"over": found.why.over, "limit": found.limits.input_limit, "basis": found.why.verdict.basis}
@@ -340,13 +239,13 @@ class RowCompiler:
         return RowResult(columns, outcome, found.tokens_in, found.exact, 0)
 
     def select(self, row: Row) -> RowResult:
-        chunks = self.content(row, Task.SELECT)
+        chunks = self.cells.content(row, Task.SELECT)
         if not isinstance(chunks, list):
             raise RowError(f"select takes a list of chunks, not {type(chunks).__name__}.")
         found = api.select(
             chunks,
-            self.needed_budget(row),
-            self.text(row, self.plan.query),
+            self.cells.needed_budget(row),
+            self.cells.text(row, self.plan.query),
             tokenizer=self.texts,
             separator=self.plan.separator,
             cache=self._cache,
@@ -366,13 +265,13 @@ class RowCompiler:
         return RowResult(columns, _cut(cut=cut), found.total, found.exact, None)
 
     def pack(self, row: Row) -> RowResult:
-        named = self.content(row, Task.PACK)
+        named = self.cells.content(row, Task.PACK)
         if not isinstance(named, str):
             raise RowError(f"pack takes the path of a folder or file, not {type(named).__name__}.")
         found = api.pack(
-            self._place(named),
-            self.budget(row),
-            self.text(row, self.plan.query),
+            self.cells.place(named),
+            self.cells.budget(row),
+            self.cells.text(row, self.plan.query),
             tokenizer=self.texts,
             mode=self.plan.mode,
             cache=self._cache,
@@ -394,11 +293,11 @@ class RowCompiler:
     def render(self, row: Row) -> RowResult:
         from tokenbox.folder.manifest import read_manifest  # noqa: PLC0415  # only rows of blocks
 
-        blocks = read_manifest({"blocks": self.content(row, Task.RENDER)}, self._read)
+        blocks = read_manifest({"blocks": self.cells.content(row, Task.RENDER)}, self.cells.read)
         found = api.render_blocks(
             [entry.block for entry in blocks.entries],
             self.texts,
-            self.budget(row),
+            self.cells.budget(row),
             self.plan.mode,
             cache=self._cache,
         )
@@ -424,22 +323,7 @@ class RowCompiler:
             case Decisions.WHOLE:
                 return {"decisions": whole()}
 
-    def _place(self, name: str) -> str:
-        """Return the path that a row names: in the folder of the input, unless others are allowed."""
-        from tokenbox.documents.files import FileProblemError, NamedFiles  # noqa: PLC0415
 
-        try:
-            return NamedFiles(Path(self.plan.base), allow_outside=self.plan.allow_outside).place(name)
-        except FileProblemError as problem:
-            raise DocumentError(problem.message, code=problem.code.value) from None
-
-    def _read(self, name: str) -> bytes:
-        from tokenbox.documents.files import read_bytes  # noqa: PLC0415
-
-        return read_bytes(self._place(name), name, _MAX_FILE, "are what a file of a row may have")
-
-
-_MAX_FILE = 64 << 20
 _SHORTER = ("compressed", "truncated", "dropped")
 _TASKS: Mapping[Task, Callable[[RowCompiler, Row], RowResult]] = {
     Task.COUNT: RowCompiler.count,
@@ -456,20 +340,10 @@ def _cut(*, cut: bool) -> RowOutcome:
     return RowOutcome.CUT if cut else RowOutcome.WHOLE
 
 
-def _names(row: Row) -> list[str]:
-    return [str(name)[:60] for name in row][:40]
-
-
-def _is_json(value: object) -> bool:
-    """Return whether a text is a JSON list of objects, as formats without lists write messages or chunks."""
-    return isinstance(value, str) and value.startswith("[{") and value.rstrip().endswith("}]")
-
-
-def _parsed(text: str) -> Any:  # noqa: ANN401  # JSON
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+def _release_memory() -> None:
+    """Return the memory that loading a vocabulary took to the system; glibc would keep 60 MB per process."""
+    with suppress(AttributeError, OSError, TypeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _digest(value: object) -> str:

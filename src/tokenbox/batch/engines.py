@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from tokenbox.batch.compiler import RowCompiler
+from tokenbox.batch.plan import one_of
 from tokenbox.batch.work import bytes_of, compile_shard
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def engine_of(
 
     ``size``: bytes of the input. Raises ``MissingExtra`` if Ray is not installed.
     """
+    name = one_of(EngineName, name, "engine")
     if name is EngineName.AUTO:
         is_large = (workers or cores()) > 1 and shards > 1 and size >= _MIN_PROCESS_BYTES
         name = EngineName.PROCESS if is_large else EngineName.INLINE

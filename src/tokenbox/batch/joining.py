@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tokenbox.batch.shards import RowFormat, pyarrow_parquet
 from tokenbox.batch.storage import storage_of
 from tokenbox.batch.work import file_digest
+from tokenbox.batch.writing import WRITERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,13 +17,15 @@ if TYPE_CHECKING:
 _PIECE = 1 << 20
 
 
-def join_parts(parts: Sequence[str], output: str, form: RowFormat) -> str:
+def join_parts(parts: Sequence[str], output: str, form: RowFormat, columns: Sequence[str]) -> str:
     """Write the parts to ``output``, atomically, and return the SHA-256 (hex) of the file.
 
-    Raises ``OSError``.
+    Without parts it has the ``columns`` and no row. Raises ``OSError``.
     """
     with storage_of(output).create(output, sync=True) as file:
-        if form is RowFormat.PARQUET:
+        if not parts:
+            WRITERS[form](file, columns, {}).finish()
+        elif form is RowFormat.PARQUET:
             _join_columns(parts, file)
         else:
             for piece in _pieces(parts, has_head=form is RowFormat.CSV):

@@ -34,11 +34,13 @@ if TYPE_CHECKING:
     from tokenbox.batch.plan import BatchPlan
     from tokenbox.batch.work import Event, Job
 
-# Set before Ray is imported: no usage statistics, and no progress bar.
+# Set before Ray is imported: no usage statistics, no progress bar, and no warning on stderr that Ray Data
+# gives its actors arguments through the object store.
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_BACKEND_LOG_LEVEL": "fatal",
 }
 _NAMESPACE = "tokenbox"
 _POLL_SECONDS = 0.5

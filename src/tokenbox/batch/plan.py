@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tokenbox.batch.errors import InvalidPlan
 from tokenbox.compose.layout import SEPARATOR
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 DEFAULT_TOKENIZER = "o200k_base"
+Kind = TypeVar("Kind", bound=StrEnum)
 
 
 class Task(StrEnum):
@@ -156,9 +156,17 @@ class BatchPlan:
         return data
 
     @property
-    def digest(self) -> str:
-        """SHA-256 (hex) of the canonical JSON of the plan."""
-        return hashlib.sha256(canonical(self.to_dict())).hexdigest()
+    def result_columns(self) -> tuple[str, ...]:
+        """The names of the columns that results have, in order."""
+        names = COLUMNS[self.task]
+        if self.decisions is Decisions.NONE:
+            return tuple(name for name in names if name != "decisions")
+        return names
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the output's columns, in order."""
+        return (*self.keep, *self.result_columns)
 
     @property
     def counter_name(self) -> str | None:
@@ -180,7 +188,7 @@ class BatchPlan:
         return replace(self, settings=settings, limits=limits.decode())
 
 
-def one_of(kind: type[StrEnum], value: object, name: str) -> StrEnum:
+def one_of(kind: type[Kind], value: object, name: str) -> Kind:
     """Return the member with the value of an option. Raises :class:`InvalidPlan`."""
     try:
         return kind(str(value))

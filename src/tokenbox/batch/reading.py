@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import hashlib
 import io
 import json
+import zlib
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from tokenbox.batch.errors import RowError, RowTooLarge, RowUnreadable
 from tokenbox.batch.shards import RowFormat, delimiter, pyarrow_parquet
@@ -32,16 +35,17 @@ BATCH_BYTES = 64 << 20
 # The limit of a row. Larger ones are rejected without being held in memory.
 MAX_ROW = 64 << 20
 _PIECE = 1 << 20
+# Bytes of zstd that are decompressed together: 2 KiB may become 64 MiB.
+_PACKED = 2 << 10
 
 
 class ShardReader:
-    """Reads a shard once. ``types``: the column types of Parquet, known after the first row."""
+    """Reads a shard once."""
 
     def __init__(self, shard: Shard, *, max_row: int = MAX_ROW) -> None:
         self._shard = shard
         self._max_row = max_row
         self._hash = hashlib.sha256(f"{shard.format}\n".encode())
-        self.types: dict[str, Any] = {}
 
     @property
     def digest(self) -> str:
@@ -98,11 +102,11 @@ class ShardReader:
                 line = file.readline(limit + 1)
                 if not line:
                     return
-                place += len(line)
                 update(line)
+                yield line if place else line.removeprefix(codecs.BOM_UTF8)
+                place += len(line)
                 if len(line) > limit and not line.endswith(b"\n"):
                     place += _skip_line(file, update)
-                yield line
 
     # CSV.
 
@@ -141,7 +145,6 @@ class ShardReader:
         shard, place = self._shard, 0
         with storage_of(self._file).open(self._file) as file:
             parquet = pyarrow_parquet().ParquetFile(file)
-            self.types = {field.name: field.type for field in parquet.schema_arrow}
             size = batch_rows(parquet.metadata.row_group(shard.group))
             for batch in parquet.iter_batches(size, [shard.group], use_threads=False):
                 first, last = max(shard.start - place, 0), min((shard.stop or 0) - place, batch.num_rows)
@@ -259,16 +262,54 @@ def _read_all(file: BinaryIO) -> None:
         pass
 
 
-def _unpacked(file: BinaryIO, name: str) -> Any:  # noqa: ANN401  # a readable file of either package
-    if name.lower().endswith(".gz"):
-        return gzip.open(file, "rb")
-    if name.lower().endswith(".zst"):
+@contextmanager
+def _unpacked(file: BinaryIO, name: str) -> Iterator[BinaryIO]:
+    """Yield the file, decompressed if its name says so. Raises ``OSError`` if it is damaged or ends early."""
+    try:
+        if name.lower().endswith(".gz"):
+            yield cast("BinaryIO", gzip.GzipFile(fileobj=file))
+        elif name.lower().endswith(".zst"):
+            yield cast("BinaryIO", io.BufferedReader(_Zstandard(file), _PIECE))
+        else:
+            yield file
+    except (EOFError, zlib.error) as error:
+        raise OSError(f"its compressed data is damaged: {error}") from None
+
+
+class _Zstandard(io.RawIOBase):
+    """The content of all frames of a zstd file. zstandard's own reader ignores that a file ends early."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__()
         try:
             import zstandard  # noqa: PLC0415  # an extra
         except ImportError:
             raise MissingExtra.of("a file that ends in .zst", "batch") from None
-        return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file), _PIECE)
-    return file
+        self._file, self._error = file, zstandard.ZstdError
+        self._new_frame = zstandard.ZstdDecompressor().decompressobj
+        self._in_frame = False
+        self._packed = self._data = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401  # a writable buffer
+        while not self._data:
+            self._packed = self._packed or self._file.read(_PACKED)
+            if not self._packed and self._in_frame:
+                raise EOFError("it ends in the middle of a frame")
+            if not self._packed:
+                return 0
+            if not self._in_frame:
+                self._frame = self._new_frame()
+            try:
+                self._data = self._frame.decompress(self._packed)
+            except self._error as error:
+                raise EOFError(str(error)) from None
+            self._in_frame, self._packed = not self._frame.eof, self._frame.unused_data
+        piece, self._data = self._data[: len(buffer)], self._data[len(buffer) :]
+        buffer[: len(piece)] = piece
+        return len(piece)
 
 
 class _Range(io.RawIOBase):

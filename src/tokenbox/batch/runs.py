@@ -12,9 +12,11 @@ import json
 import os
 import time
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.__about__ import __version__
+from tokenbox.batch.columns import check_columns
 from tokenbox.batch.compiler import RowCompiler
 from tokenbox.batch.engines import EngineName, engine_of
 from tokenbox.batch.errors import InvalidAddress, InvalidPlan, RunDiffers
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "tokenbox.batch.run/1"
 FOLDER = "_batch"
+# Suffixes that would name a folder, which nobody means by them.
+_NOT_WRITTEN = {".arrow", ".gz", ".json", ".tsv", ".txt", ".xlsx", ".zst"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +79,11 @@ class _Places:
     @classmethod
     def of(cls, output: str, given: RowFormat | None, input_format: RowFormat) -> _Places:
         named = format_of(output)
-        if output.endswith((".gz", ".zst")):
+        suffix = PurePosixPath(output).suffix.lower()
+        if suffix in _NOT_WRITTEN:
             raise InvalidAddress(
-                f"{output}: results cannot be compressed. Name a .jsonl file.", address=output
+                f"{output}: results are not written as {suffix}. Name a .jsonl, .csv or .parquet file.",
+                address=output,
             )
         if given is RowFormat.FILES:
             raise InvalidPlan("the output format must be jsonl, csv or parquet, not files.")
@@ -114,13 +120,13 @@ def run(
     *,
     watch: Callable[[Event], object] | None = None,
     proof: Sink | None = None,
-    planned: Callable[[Sharded], object] | None = None,
+    planned: Callable[[Sharded, str | None], object] | None = None,
 ) -> BatchSummary:
     """Compile every row of ``source`` into ``output``, and return a summary.
 
     ``source``: a file, a folder or a pattern; ``output``: a file, or a folder with a file per shard.
-    ``watch`` receives every mark and record, ``planned`` the shards, ``proof`` the evidence of the run. An
-    existing ``output`` is not changed without ``resume`` or ``overwrite``.
+    ``watch`` receives every mark and record, ``planned`` the shards and a warning or None, ``proof`` the
+    evidence of the run. An existing ``output`` is not changed without ``resume`` or ``overwrite``.
 
     Raises :class:`~tokenbox.batch.errors.BatchError`, ``MissingExtra``, and the errors of the model or the
     tokenizer. A failing row raises nothing: its result has the error.
@@ -134,12 +140,14 @@ def run(
     size = options.shard_size if before is None else int(before["shard_size"])
     sharded = shard_input(source, options.input_format, size)
     places = _Places.of(output, options.output_format, sharded.format)
+    _check_apart(source, sharded, places)
+    warning = check_columns(plan, sharded)
     if planned is not None:
-        planned(sharded)
+        planned(sharded, warning)
     record = _run_record(plan, sharded, places, identity)
     _prepare(places, record, before, options)
     price = None if plan.model is None or options.on is None else price_of(plan.model, options.on)
-    jobs = _jobs(sharded, places, options, price, before)
+    jobs = _jobs(sharded, plan, places, options, price, before)
     total = sum(shard.size or 0 for shard in sharded.shards)
     engine, name, workers = engine_of(
         options.engine, workers=options.workers, address=options.address, size=total, shards=len(jobs)
@@ -159,7 +167,7 @@ def run(
             # The output must be joined again, and the parts of the reused shards have been removed.
             missing = [job for job in jobs if done[job.shard.number].reused and job.assembled]
             compile_all([replace(job, known=None, assembled=False) for job in missing])
-        _assemble(places, record, [done[number] for number in sorted(done)])
+        _assemble(places, plan, record, [done[number] for number in sorted(done)])
     records = [done[number] for number in sorted(done)]
     _remove_stale(places, len(records))
     tally = Tally()
@@ -224,6 +232,26 @@ def _existing_run(output: str) -> dict[str, Any] | None:
     return None
 
 
+def _check_apart(source: str, sharded: Sharded, places: _Places) -> None:
+    """Raise if the output would replace the input, or would be a part of it in the next run."""
+    output, address = _real_name(places.output), _real_name(source)
+    inputs = {_real_name(name) for shard in sharded.shards for name in shard.files}
+    if output in inputs or (places.is_folder and any(name.startswith(f"{output}/") for name in inputs)):
+        raise InvalidAddress(
+            f"{places.output} is the input or contains it. Name another output.", address=places.output
+        )
+    if output.startswith(f"{address}/"):
+        raise InvalidAddress(
+            f"{places.output} is in the folder of the input, so that the next run would read it. "
+            "Name an output outside it.",
+            address=places.output,
+        )
+
+
+def _real_name(address: str) -> str:
+    return address.rstrip("/") if "://" in address else os.path.realpath(address)
+
+
 def _prepare(
     places: _Places, record: dict[str, Any], before: Mapping[str, Any] | None, options: RunOptions
 ) -> None:
@@ -252,9 +280,9 @@ def _prepare(
                 for name in storage.files(places.output):
                     if name.rpartition("/")[2].startswith("part-"):
                         storage.remove(name)
-        _write(places.run, record)
+        _write(places.run, record, begun=False)
     except OSError as error:
-        raise unwritable(places.output, error) from None
+        raise unwritable(places.output, error, begun=before is not None) from None
 
 
 def _check_same(record: Mapping[str, Any], before: Mapping[str, Any], output: str) -> None:
@@ -289,6 +317,7 @@ def _remove_drafts(places: _Places) -> None:
 
 def _jobs(
     sharded: Sharded,
+    plan: BatchPlan,
     places: _Places,
     options: RunOptions,
     price: Price | None,
@@ -310,6 +339,7 @@ def _jobs(
             fail_fast=options.fail_fast,
             known=None if before is None else read_record(places.record(shard.number)),
             assembled=assembled,
+            types={name: sharded.types[name] for name in plan.keep if name in sharded.types},
         )
         for shard in sharded.shards
     ]
@@ -324,12 +354,15 @@ def _with_full_names(shard: Shard) -> Shard:
     )
 
 
-def _assemble(places: _Places, record: dict[str, Any], records: Sequence[ShardRecord]) -> None:
+def _assemble(
+    places: _Places, plan: BatchPlan, record: dict[str, Any], records: Sequence[ShardRecord]
+) -> None:
     """Join the parts into the output, atomically, unless it is complete already."""
     if records and all(shard.reused for shard in records) and record["output"] == file_digest(places.output):
         return
     try:
-        digest = join_parts([places.part(shard.number) for shard in records], places.output, places.format)
+        parts = [places.part(shard.number) for shard in records]
+        digest = join_parts(parts, places.output, places.format, plan.columns)
         _write(places.run, {**record, "output": digest})
         storage_of(places.output).remove(f"{places.folder}/parts")
     except OSError as error:
@@ -346,9 +379,9 @@ def _remove_stale(places: _Places, count: int) -> None:
             number += 1
 
 
-def _write(address: str, value: object) -> None:
+def _write(address: str, value: object, *, begun: bool = True) -> None:
     try:
         with storage_of(address).create(address) as file:
             file.write(f"{json_text(value)}\n".encode())
     except OSError as error:
-        raise unwritable(address, error) from None
+        raise unwritable(address, error, begun=begun) from None

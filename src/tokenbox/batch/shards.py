@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -20,7 +20,7 @@ from tokenbox.batch.storage import DRAFT, Storage, storage_of, unreadable
 from tokenbox.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 MEBIBYTE = 1 << 20
 # The default number of shards, and the bounds of the default shard size.
@@ -52,6 +52,8 @@ SUFFIXES = {
     ".parquet": RowFormat.PARQUET,
 }
 COMPRESSED = (".gz", ".zst")
+# The columns of a row that is a text file.
+TEXT_COLUMNS = ("id", "path", "text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,8 @@ class Shard:
     """A piece of the input. ``files`` are addresses: of one file, or of several texts.
 
     ``start`` and ``stop``: a range of bytes, or (Parquet) of rows in the row group ``group``; ``stop`` is
-    None for a compressed file, which is one shard. ``head``: the column names of a CSV file. ``root``: the
-    folder that the paths of texts are relative to.
+    None for a compressed file, which is one shard. ``head``: the column names of CSV and Parquet. ``root``:
+    the folder that the paths of texts are relative to.
     """
 
     number: int
@@ -80,12 +82,24 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Sharded:
-    """The shards of an input. ``skipped``: files of its folder in other formats."""
+    """The shards of an input. ``skipped``: files of its folder in other formats.
+
+    ``types``: the Arrow types of the columns of Parquet; text for a column that has several.
+    """
 
     format: RowFormat
     shard_size: int
     shards: tuple[Shard, ...]
     skipped: tuple[str, ...] = ()
+    types: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> frozenset[str] | None:
+        """The names of the columns of all files; None if only the rows have them."""
+        if self.format is RowFormat.FILES:
+            return frozenset(TEXT_COLUMNS)
+        heads = {shard.head for shard in self.shards}
+        return frozenset(name for head in heads for name in head) if any(heads) else None
 
 
 def format_of(name: str) -> RowFormat | None:
@@ -110,14 +124,19 @@ def shard_input(address: str, form: RowFormat | None = None, shard_size: int | N
         form, chosen, skipped = _select_files(address, names, form)
         sizes = [storage.size(name) for name in chosen]
         size = _shard_size(sum(sizes)) if shard_size is None else shard_size
-        pieces = _PLANNERS[form](storage, chosen, sizes, size)
+        types: dict[str, Any] = {}
+        pieces = (
+            _parquet_shards(storage, chosen, size, types)
+            if form is RowFormat.PARQUET
+            else _PLANNERS[form](storage, chosen, sizes, size)
+        )
         shards = tuple(
             replace(Shard(number, form, *piece), root=root if form is RowFormat.FILES else "")
             for number, piece in enumerate(pieces)
         )
     except OSError as error:
         raise unreadable(address, error) from None
-    return Sharded(form, size, shards, tuple(skipped))
+    return Sharded(form, size, shards, tuple(skipped), types)
 
 
 def base_of(source: str) -> str:
@@ -162,6 +181,13 @@ def _select_files(
                 f"Choose one: --input-format {kinds[0]}.",
                 address=address,
             )
+        if not kinds and len(names) == 1 and names[0].lower().endswith(".json"):
+            raise InvalidAddress(
+                f"{address}: JSON is read as lines, one object per line. If the file has lines: "
+                "--input-format jsonl. If it has one array, convert it: "
+                f"jq -c '.[]' {address} > rows.jsonl",
+                address=address,
+            )
         form = kinds[0] if kinds else RowFormat.FILES
     if len(names) == 1 or form is RowFormat.FILES:
         return form, names, ()
@@ -193,6 +219,8 @@ def _csv_shards(storage: Storage, names: Sequence[str], sizes: Sequence[int], si
     for name, total in zip(names, sizes, strict=True):
         if name.lower().endswith(COMPRESSED):
             raise InvalidAddress(f"{name}: compressed CSV is not supported. Unpack it.", address=name)
+        if not total:
+            continue
         with storage.open(name) as file:
             head, start = _head(file, name)
             for cut in [*_cuts(file, start, size), total]:
@@ -223,12 +251,17 @@ def _head(file: BinaryIO, name: str) -> tuple[tuple[str, ...], int]:
         cells = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter(name)), [])
     except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidAddress(f"{name} has no header line: {error}.", address=name) from None
-    if not cells or len(set(cells)) < len(cells) or len(data) == _MAX_HEADER == end + 1:
-        raise InvalidAddress(
-            f"{name} must begin with a line of unique column names, not {', '.join(cells)[:200]!r}.",
-            address=name,
-        )
+    if not cells or len(data) == _MAX_HEADER == end + 1:
+        begin = data[:60].decode("utf-8", "replace")
+        raise InvalidAddress(f"{name} must begin with a line of column names, not {begin!r}.", address=name)
+    _check_unique(cells, name)
     return tuple(cells), end + 1
+
+
+def _check_unique(columns: Sequence[str], name: str) -> None:
+    twice = next((one for place, one in enumerate(columns) if one in columns[:place]), None)
+    if twice is not None:
+        raise InvalidAddress(f"{name} has two columns {twice!r:.60}. Rename one of them.", address=name)
 
 
 def _cuts(file: BinaryIO, start: int, size: int) -> Iterator[int]:
@@ -256,20 +289,41 @@ def _cuts(file: BinaryIO, start: int, size: int) -> Iterator[int]:
         place += len(data)
 
 
-def _parquet_shards(storage: Storage, names: Sequence[str], _: Sequence[int], size: int) -> Iterator[Piece]:
+def _parquet_shards(
+    storage: Storage, names: Sequence[str], size: int, types: dict[str, Any]
+) -> Iterator[Piece]:
+    """Yield the pieces of the files, and add the types of their columns to ``types``."""
     parquet = pyarrow_parquet()
     for name in names:
         with storage.open(name) as file:
             try:
-                metadata = parquet.ParquetFile(file).metadata
+                opened = parquet.ParquetFile(file)
             except (OSError, ValueError) as error:  # what Arrow raises
                 raise InvalidAddress(f"{name} is not a Parquet file: {error}.", address=name) from None
+            metadata, schema = opened.metadata, opened.schema_arrow
+            head = tuple(schema.names)
+            _check_unique(head, name)
+            for one in schema:
+                types[one.name] = _common_type(types.get(one.name, one.type), one.type)
             for group in range(metadata.num_row_groups):
                 rows, weight = metadata.row_group(group).num_rows, metadata.row_group(group).total_byte_size
                 parts = max(1, min(_MAX_SHARDS_PER_GROUP, weight // size, rows))
                 cuts = [rows * part // parts for part in range(parts + 1)]
                 for start, stop in pairwise(cuts):
-                    yield (name,), start, stop, group
+                    yield (name,), start, stop, group, head
+
+
+def _common_type(one: Any, other: Any) -> Any:  # noqa: ANN401  # types of Arrow
+    """Return an Arrow type that holds the values of both, or else text."""
+    import pyarrow as pa  # noqa: PLC0415  # an extra
+
+    if one.equals(other):
+        return one
+    schemas = [pa.schema([("column", kind)]) for kind in (one, other)]
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive").field("column").type
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.large_string()
 
 
 def _file_shards(_: Storage, names: Sequence[str], sizes: Sequence[int], size: int) -> Iterator[Piece]:
@@ -288,7 +342,6 @@ def _file_shards(_: Storage, names: Sequence[str], sizes: Sequence[int], size: i
 _PLANNERS = {
     RowFormat.JSONL: _line_shards,
     RowFormat.CSV: _csv_shards,
-    RowFormat.PARQUET: _parquet_shards,
     RowFormat.FILES: _file_shards,
 }
 

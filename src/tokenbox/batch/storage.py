@@ -174,19 +174,20 @@ def _remote(scheme: str, host: str) -> Storage:
         import fsspec  # noqa: PLC0415  # an extra
     except ImportError:
         raise MissingExtra.of(f"an address such as {scheme}://", "batch") from None
-    problem: Exception
     try:
         return RemoteStorage(fsspec.filesystem(scheme), scheme)
     except (ImportError, ValueError) as error:  # no package for it, or no such scheme
-        problem = error
+        reason = str(error).rstrip(".")
     try:
         from fsspec.implementations.arrow import ArrowFSWrapper  # noqa: PLC0415
         from pyarrow.fs import FileSystem  # noqa: PLC0415
 
         system, _ = FileSystem.from_uri(f"{scheme}://{host}/")
-    except (ImportError, OSError, ValueError):  # Arrow's errors are OSError or ValueError
-        message = f"an address {scheme}:// cannot be opened: {problem}."
-        raise InvalidAddress(message, address=f"{scheme}://{host}"[:200]) from None
+    except (ImportError, OSError, ValueError) as error:  # Arrow's errors are OSError or ValueError
+        address = f"{scheme}://{host}"[:200]
+        other = str(error).rstrip(".")[:300]
+        message = f"{address} cannot be opened, neither by fsspec: {reason}; nor by Arrow: {other}."
+        raise InvalidAddress(message, address=address) from None
     return RemoteStorage(ArrowFSWrapper(system), scheme)
 
 
@@ -195,13 +196,10 @@ def unreadable(address: str, error: OSError) -> InvalidAddress:
     return InvalidAddress(f"{address} cannot be read: {_reason(error)}.", address=address)
 
 
-def unwritable(address: str, error: OSError) -> InvalidAddress:
-    """Return the error for an output that cannot be written."""
-    return InvalidAddress(
-        f"{address} cannot be written: {_reason(error)}. "
-        "The results so far are kept; continue with --resume.",
-        address=address,
-    )
+def unwritable(address: str, error: OSError, *, begun: bool = True) -> InvalidAddress:
+    """Return the error for an output that cannot be written. ``begun``: whether there may be results."""
+    rest = " The results so far are kept; continue with --resume." if begun else ""
+    return InvalidAddress(f"{address} cannot be written: {_reason(error)}.{rest}", address=address)
 
 
 def _reason(error: OSError) -> str:

@@ -81,6 +81,9 @@ class BatchSummary:
             "outcomes": outcomes,
             "rows_with_errors": tally.failed,
             "errors": dict(sorted(tally.errors.items())),
+            "first_error": None
+            if tally.first_error is None
+            else {"row": tally.first_error[0], "message": tally.first_error[1]},
             "tokens": {
                 "total": tally.tokens,
                 "exact": tally.exact,

@@ -6,13 +6,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tokenbox.batch.compiler import RowOutcome
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Self
 
-    from tokenbox.batch.compiler import RowResult
+    from tokenbox.batch.results import RowResult
 
 
 @dataclass(slots=True)
@@ -21,7 +19,7 @@ class Tally:
 
     ``histogram``: the number of rows by their tokens, rounded up to a power of two (or 0). ``by_tier``:
     tokens by the price tier that their row reaches. ``saved``: input tokens that are not in the results,
-    except for the ``unmeasured`` rows.
+    except for the ``unmeasured`` rows. ``first_error``: the first row with an error, from 0, and its message.
     """
 
     rows: int = 0
@@ -33,6 +31,7 @@ class Tally:
     errors: Counter[str] = field(default_factory=Counter)
     histogram: Counter[int] = field(default_factory=Counter)
     by_tier: Counter[int] = field(default_factory=Counter)
+    first_error: tuple[int, str] | None = None
 
     @property
     def failed(self) -> int:
@@ -41,10 +40,14 @@ class Tally:
 
     def add(self, results: Sequence[RowResult], tiers: Sequence[int] = ()) -> None:
         """Add these results. ``tiers``: the numbers of input tokens above which the price changes."""
-        self.rows += len(results)
         self.outcomes.update([result.outcome.value for result in results])
-        for error in [error for result in results if (error := result.columns.get("error")) is not None]:
-            self.errors[str(error["code"])] += 1  # type: ignore[index]  # a record
+        for row, result in enumerate(results, self.rows):
+            error = result.columns.get("error")
+            if isinstance(error, dict):
+                self.errors[str(error["code"])] += 1
+                if self.first_error is None:
+                    self.first_error = row, str(error["message"])
+        self.rows += len(results)
         counted = [result for result in results if result.total is not None]
         totals = [result.total for result in counted if result.total is not None]
         self.tokens += sum(totals)
@@ -59,6 +62,10 @@ class Tally:
         self.unmeasured += len(counted) - len(measured)
 
     def merge(self, other: Tally) -> None:
+        """Add the figures of the rows that follow."""
+        if self.first_error is None and other.first_error is not None:
+            row, message = other.first_error
+            self.first_error = self.rows + row, message
         self.rows += other.rows
         self.tokens += other.tokens
         self.exact = self.exact and other.exact
@@ -68,10 +75,6 @@ class Tally:
         self.errors += other.errors
         self.histogram += other.histogram
         self.by_tier += other.by_tier
-
-    @property
-    def refused(self) -> int:
-        return self.outcomes[RowOutcome.REFUSED.value]
 
     def to_dict(self) -> dict[str, object]:
         return {
@@ -84,11 +87,13 @@ class Tally:
             "errors": dict(sorted(self.errors.items())),
             "histogram": {str(bound): self.histogram[bound] for bound in sorted(self.histogram)},
             "by_tier": {str(tier): self.by_tier[tier] for tier in sorted(self.by_tier)},
+            "first_error": None if self.first_error is None else list(self.first_error),
         }
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Self:
         """Parse the record of :meth:`to_dict`."""
+        first = record.get("first_error")
         return cls(
             rows=int(record["rows"]),
             tokens=int(record["tokens"]),
@@ -99,4 +104,5 @@ class Tally:
             errors=Counter(record["errors"]),
             histogram=Counter({int(bound): n for bound, n in record["histogram"].items()}),
             by_tier=Counter({int(tier): n for tier, n in record["by_tier"].items()}),
+            first_error=None if first is None else (int(first[0]), str(first[1])),
         )

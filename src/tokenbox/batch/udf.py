@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tokenbox.batch.compiler import RowCompiler, result_columns
+from tokenbox.batch.compiler import RowCompiler
 from tokenbox.batch.errors import RowError
 from tokenbox.batch.plan import CONTENT, BatchPlan
 from tokenbox.batch.reading import without_nulls
@@ -46,7 +46,7 @@ class Compile:
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns that it adds."""
-        return tuple(f"{self.prefix}{name}" for name in result_columns(self.plan))
+        return tuple(f"{self.prefix}{name}" for name in self.plan.result_columns)
 
     def __call__(self, batch: Any) -> Any:  # noqa: ANN401  # of any library
         """Return the batch with its results. Raises :class:`RowError` for an unsupported type."""

@@ -13,9 +13,9 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.batch.compiler import RowResult, columns_of
 from tokenbox.batch.errors import BatchError, RowKillsWorkers, RowsFailed, WorkersFailed
 from tokenbox.batch.reading import ShardReader
+from tokenbox.batch.results import RowResult
 from tokenbox.batch.shards import RowFormat
 from tokenbox.batch.storage import storage_of, unreadable, unwritable
 from tokenbox.batch.tally import Tally
@@ -93,7 +93,8 @@ class Job:
     """A shard to compile. ``part`` and ``record``: the addresses of its results and of its record.
 
     ``known``: the record of an earlier run, not yet verified; ``assembled``: its part is in the output, which
-    is verified. ``strikes``: the number of workers killed at each row, or (-1) while reading.
+    is verified. ``strikes``: the number of workers killed at each row, or (-1) while reading. ``types``: the
+    Arrow types of the columns kept from Parquet.
     """
 
     shard: Shard
@@ -105,6 +106,7 @@ class Job:
     known: ShardRecord | None = None
     assembled: bool = False
     strikes: Mapping[int, int] = field(default_factory=dict)
+    types: Mapping[str, Any] = field(default_factory=dict)
 
     def after_kill(self, mark: Mark | None) -> Job:
         """Return the job for the next worker, after one was killed at ``mark``.
@@ -160,13 +162,12 @@ def _compiled(job: Job, plan: BatchPlan, compiler: RowCompiler) -> Iterator[Even
     reader, tally, number = ShardReader(job.shard), Tally(), job.shard.number
     yield Mark(number, 0, 0)
     chunks = reader.chunks()
-    chunk = _next(chunks, job)  # the column types of Parquet are known after the first chunk
+    chunk = _next(chunks, job)  # an input that cannot be read leaves no draft
     storage = storage_of(job.part)
     try:
         with storage.create(job.part) as raw:
             file = _HashedFile(raw)
-            kept = {name: reader.types[name] for name in plan.keep if name in reader.types}
-            writer = WRITERS[job.format](file, columns_of(plan), kept)  # type: ignore[arg-type]
+            writer = WRITERS[job.format](file, plan.columns, job.types)  # type: ignore[arg-type]
             results = ShardResults(plan, writer)
             while chunk is not None:
                 done: list[RowResult] = []

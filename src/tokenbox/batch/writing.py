@@ -7,7 +7,6 @@ import hashlib
 import io
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from tokenbox.batch.compiler import columns_of
 from tokenbox.batch.shards import RowFormat, pyarrow_parquet
 from tokenbox.batch.text import json_text
 from tokenbox.errors import TokenboxError
@@ -15,8 +14,8 @@ from tokenbox.errors import TokenboxError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from tokenbox.batch.compiler import RowResult
     from tokenbox.batch.plan import BatchPlan
+    from tokenbox.batch.results import RowResult
 
 SUFFIX = {RowFormat.JSONL: ".jsonl", RowFormat.CSV: ".csv", RowFormat.PARQUET: ".parquet"}
 # The size of a Parquet row group, far below the limit of Arrow's text columns.
@@ -35,7 +34,7 @@ class ShardResults:
     """The results of a shard: their digest, and the ``writer`` that they go to."""
 
     def __init__(self, plan: BatchPlan, writer: PartWriter | None = None) -> None:
-        self._columns = columns_of(plan)
+        self._columns = plan.columns
         self._keep = plan.keep
         self._writer = writer
         self._hash = hashlib.sha256()
@@ -103,7 +102,7 @@ class _Columns:
         types |= {"total": pa.int64(), "exact": pa.bool_(), "ok": pa.bool_()}
         types |= kept
         self._schema = pa.schema([(name, types[name]) for name in columns])
-        self._plain = {*kept, "total", "exact", "ok"}
+        self._plain = {name for name, kind in types.items() if not pa.types.is_large_string(kind)}
         self._arrow = pa
         self._out = parquet.ParquetWriter(file, self._schema, compression="zstd")
         self._pending: list[Mapping[str, object]] = []

@@ -123,6 +123,9 @@ def batch(
                 write_record("error", {"error": error.to_dict()})
             report(error)
             return Exit.ROWS_FAILED
+        except KeyboardInterrupt:
+            write_error("interrupted. The finished shards are kept; continue with --resume\n")
+            raise
         if as_json:
             write_bytes(json_bytes(found.to_dict()))
         else:
@@ -133,7 +136,8 @@ def batch(
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 17  # noqa: PLR2004  # RFC 8785
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) < 17  # noqa: PLR2004  # RFC 8785
 
 
 def _report_failures(found: BatchSummary) -> None:
@@ -143,6 +147,9 @@ def _report_failures(found: BatchSummary) -> None:
     if found.failed:
         codes = ", ".join(f"{code} {count:,}" for code, count in sorted(found.tally.errors.items()))
         write_error(f"{found.failed:,} of {found.tally.rows:,} rows failed: {printable(codes)}\n")
+    if found.tally.first_error is not None:
+        row, message = found.tally.first_error
+        write_error(f"the first is row {row + 1:,}: {printable(message)}\n")
 
 
 def _picture(found: BatchSummary) -> list[Line]:
@@ -202,7 +209,9 @@ class _Meter:
         self._finished = Counter[str]()
         """Rows, tokens and rows that are not whole, of all finished shards; rows and bytes of this run."""
 
-    def plan(self, sharded: Sharded) -> None:
+    def plan(self, sharded: Sharded, warning: str | None = None) -> None:
+        if warning is not None:
+            write_error(f"warning: {printable(warning)}\n")
         self._sizes = {shard.number: shard.size or 0 for shard in sharded.shards}
         self._left = sum(self._sizes.values())
 

@@ -39,7 +39,7 @@ _BLANK_RUN: Final = re.compile(r"\s{512,}")
 # 200 and more): for fewer characters than this, loading it costs more than it saves.
 _WORTH_LOADING_FAST: Final = 25_000_000
 # The limit if the number of characters is known in advance: its memory should pay off, too.
-_WORTH_EXPECTED: Final = 4 * _WORTH_LOADING_FAST
+_WORTH_EXPECTED: Final = 2 * _WORTH_LOADING_FAST
 _NEVER: Final = 2**62
 # fastokens separates 's from 'ſ (U+017F) where the pattern of o200k does not.
 _NOT_FOR_FAST: Final = ("\u017f", "\u180e")
@@ -128,10 +128,10 @@ class BpeTokenizer(BaseTokenizer):
 
     def load_fast(self) -> None:
         """Load now what would be loaded while counting, so that no request of a server waits for it."""
-        self.load()
         if self._engine == "auto" and 0 < self._until_fast < _NEVER:
             self._until_fast = 0
-            self._switch_to_fast()
+            self._switch_to_fast()  # before tiktoken: it needs twice its memory while it loads
+        self.load()
 
     def expect(self, characters: int) -> None:
         """Load fastokens now if ``characters`` characters are worth it, else not before they are counted."""

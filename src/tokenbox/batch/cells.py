@@ -1,0 +1,108 @@
+"""Read the cells of a row that a :class:`BatchPlan` names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.batch.errors import RowError
+from tokenbox.batch.plan import CONTENT, Task
+from tokenbox.errors import DocumentError
+
+if TYPE_CHECKING:
+    from tokenbox.batch.plan import BatchPlan
+
+Row = Mapping[str, Any]
+
+_MAX_FILE = 64 << 20
+
+
+class Cells:
+    """The cells of a row by their meaning. Raises :class:`RowError` for a missing or unsuitable one."""
+
+    def __init__(self, plan: BatchPlan) -> None:
+        self._plan = plan
+
+    def _content_columns(self, task: Task) -> tuple[str, ...]:
+        return CONTENT[task] if self._plan.content is None else (self._plan.content,)
+
+    def find_content(self, row: Row, task: Task) -> Any:  # noqa: ANN401  # any JSON
+        """Return the first content column that is not null."""
+        names = self._content_columns(task)
+        return next((value for name in names if (value := row.get(name)) is not None), None)
+
+    def content(self, row: Row, task: Task) -> Any:  # noqa: ANN401  # any JSON
+        """Return the content of a row; a list may be JSON text. Raises :class:`RowError` without one."""
+        found = self.find_content(row, task)
+        if found is None:
+            *names, last = self._content_columns(task)
+            wanted = f"{', '.join(names)} or {last}" if names else last
+            raise RowError(
+                f"the row has no column {wanted}. Name the column with the content: --content NAME.",
+                columns=names_of(row),
+            )
+        return parsed(found) if is_json(found) else found
+
+    def text(self, row: Row, column: str | None) -> str | None:
+        """Return the text in an optional column."""
+        if column is None:
+            return None
+        value = row.get(column)
+        if value is not None and not isinstance(value, str):
+            raise RowError(f"the column {column} has {type(value).__name__}, not text.", column=column)
+        return value
+
+    def budget(self, row: Row) -> int | None:
+        """Return the budget of the plan, or of the row's column."""
+        budget = self._plan.budget
+        if not isinstance(budget, str):
+            return budget
+        value = row.get(budget)
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 17:  # noqa: PLR2004
+            return int(value)  # a cell of CSV
+        if isinstance(value, bool) or not isinstance(value, int):
+            shown = f"{value!r:.60}"
+            raise RowError(f"the column {budget} must be a number of tokens, not {shown}.", column=budget)
+        return value
+
+    def needed_budget(self, row: Row) -> int:
+        found = self.budget(row)
+        if found is None:
+            raise RowError("a row of this kind needs a budget: --budget 4000, or the name of a column.")
+        return found
+
+    def tools(self, row: Row) -> Any:  # noqa: ANN401  # validated by the call
+        value = row.get("tools")
+        return parsed(value) if isinstance(value, str) and is_json(value) else value
+
+    def place(self, name: str) -> str:
+        """Return the path that a row names: in the folder of the input, unless others are allowed."""
+        from tokenbox.documents.files import FileProblemError, NamedFiles  # noqa: PLC0415
+
+        try:
+            return NamedFiles(Path(self._plan.base), allow_outside=self._plan.allow_outside).place(name)
+        except FileProblemError as problem:
+            raise DocumentError(problem.message, code=problem.code.value) from None
+
+    def read(self, name: str) -> bytes:
+        from tokenbox.documents.files import read_bytes  # noqa: PLC0415
+
+        return read_bytes(self.place(name), name, _MAX_FILE, "are what a file of a row may have")
+
+
+def names_of(row: Row) -> list[str]:
+    return [str(name)[:60] for name in row][:40]
+
+
+def is_json(value: object) -> bool:
+    """Return whether a text is a JSON list of objects, as formats without lists write messages or chunks."""
+    return isinstance(value, str) and value.startswith("[{") and value.rstrip().endswith("}]")
+
+
+def parsed(text: str) -> Any:  # noqa: ANN401  # JSON
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
