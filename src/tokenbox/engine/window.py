@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tokenbox.engine.low_water import Epoch
+from tokenbox.records import to_record
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -91,13 +92,7 @@ class WindowStep(NamedTuple):
         return self.reason.value.format(over=f"{self.over:,}", limit=f"{self.limit:,}")
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "action": self.action.value,
-            "messages": list(self.messages),
-            "before": self.before,
-            "after": self.after,
-            "why": self.why,
-        }
+        return to_record(self, "action messages before after why")
 
 
 @dataclass(frozen=True, slots=True)

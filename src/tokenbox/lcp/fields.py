@@ -141,11 +141,11 @@ def _make(message: BodyFields, values: dict[str, Any], end: int) -> Any:  # noqa
 def write_message(value: object, message: BodyFields, depth: int = 0) -> bytes:
     """Encode the fields of ``value``. Raises :class:`UnencodableValue` and :class:`TreeTooDeep`."""
     parts: list[bytes] = []
-    for field in message.fields:
+    for number, field in enumerate(message.fields, 1):
         item = getattr(value, field.attribute)
         if item is None and field.need is Need.OPTIONAL:
             continue
-        head = bytes([field.number, _WIRE_TYPE[field.kind]])
+        head = bytes([number, _WIRE_TYPE[field.kind]])
         if field.kind is FieldKind.NESTED:
             if item and depth == MAX_TREE_DEPTH:
                 raise TreeTooDeep(MAX_TREE_DEPTH)

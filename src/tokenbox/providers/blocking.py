@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from tokenbox.providers.counting import TokenCount, as_text, local_count
 from tokenbox.providers.memory import SESSION, EndpointMemory
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.providers.capabilities import Capabilities
     from tokenbox.providers.events import ChatAnswer, Event
+    from tokenbox.providers.request import ChatOptions
     from tokenbox.providers.stream import ChatStream
     from tokenbox.providers.target import Target
 
@@ -200,49 +201,19 @@ class BlockingProvider:
         self,
         messages: Sequence[Any],
         tools: Sequence[Mapping[str, Any]] | None = None,
-        *,
-        max_tokens: int | None = None,
-        temperature: float | None = None,
-        stop: Sequence[str] = (),
-        extra: Mapping[str, Any] | None = None,
-        cache_marks: bool = False,
+        **options: Unpack[ChatOptions],
     ) -> ChatAnswer:
         """See :meth:`Provider.chat`."""
-        return self._wait(
-            self._provider.chat(
-                messages,
-                tools,
-                max_tokens=max_tokens,
-                temperature=temperature,
-                stop=stop,
-                extra=extra,
-                cache_marks=cache_marks,
-            )
-        )
+        return self._wait(self._provider.chat(messages, tools, **options))
 
     def stream(
         self,
         messages: Sequence[Any],
         tools: Sequence[Mapping[str, Any]] | None = None,
-        *,
-        max_tokens: int | None = None,
-        temperature: float | None = None,
-        stop: Sequence[str] = (),
-        extra: Mapping[str, Any] | None = None,
-        cache_marks: bool = False,
+        **options: Unpack[ChatOptions],
     ) -> BlockingStream:
         """See :meth:`Provider.stream`."""
-        return BlockingStream(
-            self._provider.stream(
-                messages,
-                tools,
-                max_tokens=max_tokens,
-                temperature=temperature,
-                stop=stop,
-                extra=extra,
-                cache_marks=cache_marks,
-            )
-        )
+        return BlockingStream(self._provider.stream(messages, tools, **options))
 
 
 def _close(transport: Transport) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.content.message import Role
 from tokenbox.providers.counting import TokenCount
+from tokenbox.records import to_record
 from tokenbox.shell.errors import NoSuchItem
 
 if TYPE_CHECKING:
@@ -62,15 +63,7 @@ class ContextRow:
     pinned: bool = False
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "number": self.number,
-            "kind": self.kind.value,
-            "about": self.about,
-            "tokens": self.tokens,
-            "exact": self.exact,
-            "age": self.age,
-            "pinned": self.pinned,
-        }
+        return to_record(self, "number kind about tokens exact age pinned")
 
 
 @dataclass(frozen=True, slots=True)
