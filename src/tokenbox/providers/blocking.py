@@ -21,7 +21,6 @@ from tokenbox.providers.transport import Transport
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
-    from types import TracebackType
 
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.providers.capabilities import Capabilities
@@ -97,9 +96,7 @@ class BlockingStream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     async def _next(self) -> Event | None:
@@ -151,9 +148,7 @@ class BlockingProvider:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:

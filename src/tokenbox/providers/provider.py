@@ -33,7 +33,6 @@ from tokenbox.providers.transport import FIRST_REFUSAL, Transport
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
-    from types import TracebackType
 
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.providers.events import ChatAnswer, Event
@@ -68,9 +67,7 @@ class Provider:
         await self._transport.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
