@@ -70,10 +70,17 @@ class SettingKey:
     choices: tuple[str, ...] = ()
     offered: str = ""
     remembered: bool = False
+    option: str | None = None
+    """The option of the command line, if it is not named after the last part of ``name``."""
 
     @property
     def parts(self) -> KeyName:
         return tuple(self.name.split("."))
+
+    @property
+    def flag(self) -> str:
+        """The option of the command line that sets it, where a command has one."""
+        return self.option or f"--{self.parts[-1].replace('_', '-')}"
 
     @property
     def variable(self) -> str | None:
@@ -174,7 +181,7 @@ KEYS: tuple[SettingKey, ...] = (
     ),
     # The shell.
     SettingKey("shell.max_turns", COUNT, "Most exchanges that are kept.", 40),
-    SettingKey("shell.token_budget", TOKENS, "Most tokens of the conversation.", 4096),
+    SettingKey("shell.token_budget", TOKENS, "Most tokens of the conversation.", 4096, option="--budget"),
     SettingKey("shell.low_water", SHARE, "Evict down to this share of the budget.", "auto"),
     SettingKey(
         "shell.cache_marks", BOOLEAN, "Place cache breakpoints in requests to Claude models.", default=True

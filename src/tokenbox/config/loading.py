@@ -86,8 +86,7 @@ def _flags(flags: Mapping[str, object], folder: Path) -> dict[KeyName, Setting]:
         if name is None or row is None:
             raise ConfigError(unknown_key(name or (text,)), code=ConfigCode.UNKNOWN_KEY, key=text)
         if value is not None:
-            flag = f"--{name[-1].replace('_', '-')}"
-            found[name] = _checked(row, name, value, Origin(Level.FLAG, flag), folder)
+            found[name] = _checked(row, name, value, Origin(Level.FLAG, row.flag), folder)
     return found
 
 

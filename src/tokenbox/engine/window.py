@@ -7,6 +7,7 @@ change next, so the cost of a turn depends on what changes and not on the length
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
@@ -89,7 +90,8 @@ class WindowStep(NamedTuple):
 
     @property
     def why(self) -> str:
-        return self.reason.value.format(over=f"{self.over:,}", limit=f"{self.limit:,}")
+        sentence = self.reason.value.format(over=f"{self.over:,}", limit=f"{self.limit:,}")
+        return re.sub(r"\b1 (token|exchange)s", r"1 \1", sentence) if self.over == 1 else sentence
 
     def to_dict(self) -> dict[str, object]:
         return to_record(self, "action messages before after why")
