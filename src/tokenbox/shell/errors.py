@@ -68,8 +68,8 @@ class NoModel(ShellError):
                 f"no model is chosen, or it has no endpoint. Choose one with :model, of {', '.join(names)}."
             )
         return cls(
-            "no model is configured. Start with: tokenbox shell --endpoint http://127.0.0.1:8080, "
-            "or with the URL of another server. To keep it, add [models.local] with endpoint = URL to "
+            "no model is configured. Name a server with --endpoint http://127.0.0.1:8080, or add "
+            '[models.local] with endpoint = "http://127.0.0.1:8080" to '
             f"{'your settings' if file is None else file}."
         )
 
