@@ -211,7 +211,7 @@ class TerminalScreen(PipeScreen):
         return answer if answer in choices else None
 
     def _asked(self, text: str, question: str) -> str:
-        """Show the text, and return the answer to the question in lower case; empty if there is none."""
+        """Show the text, and return the answer to the question in lower case. No answer is an empty text."""
         self._done_waiting()
         self._finish_line()
         for line in text.split("\n"):
