@@ -1,12 +1,18 @@
-"""Two long checks of batches: equal digests over all engines, and a simulated cluster of four nodes.
+"""Long checks of batches: equal digests over all engines, a simulated cluster, large inputs, and S3.
 
     python bench/batch_checks.py equal 100000 [inline process ray resume]
     python bench/batch_checks.py nodes 20000
+    python bench/batch_checks.py large
+    python bench/batch_checks.py s3
 
 `equal` compiles mixed rows (texts, chats, blocks, chunks, documents, errors) with every engine, or the named
 ones; it kills workers in the middle of a run, kills a whole run and resumes it, prints a digest for each, and
 writes them to bench/results/batch.md. `nodes` starts four raylets and a head on this machine, with
-ray.cluster_utils, and prints the cost of a row and of a shard.
+ray.cluster_utils, and prints the cost of a row and of a shard. `large` compiles 2.2 GB of JSON lines and of
+Parquet (one row group, more text than Arrow's 32-bit offsets reach), and a row of 300 MB in each format, each
+in a process whose peak of memory has a limit; it needs 5 GB of disk. `s3` starts a server of the S3 API
+(moto) in an environment of its own, and reads, writes, kills and resumes at `s3://`, once through Arrow and
+once through s3fs.
 """
 
 from __future__ import annotations
@@ -15,10 +21,13 @@ import json
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +36,9 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT), str(ROOT / "bench")]
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from tokenbox.batch.storage import Storage
     from tokenbox.batch.summary import BatchSummary
 
 RESULTS = ROOT / "bench" / "results" / "batch.md"
@@ -51,7 +61,10 @@ CASES = (
 
 
 def main() -> int:
-    what, rows = sys.argv[1], int(sys.argv[2])
+    what = sys.argv[1]
+    if what in ALONE:
+        return ALONE[what](*sys.argv[2:])
+    rows = int(sys.argv[2])
     with tempfile.TemporaryDirectory() as folder:
         from tests.batch.rows import mixed, write_jsonl
 
@@ -196,6 +209,197 @@ def _nodes(source: Path, folder: Path) -> int:
 def _record(folder: Path) -> bytes:
     return next((folder / "nodes.jsonl.batch" / "shards").glob("*.json")).read_bytes()
 
+
+# Large inputs.
+
+TOKENIZER = "tests.batch.rows:words"
+TEXT = "word " * 4_400
+HUGE = 60_000_000  # words of the row of 300 MB
+# The name of the input, the errors of its rows, and the limit of the memory, in MB.
+LARGE = {
+    "rows.jsonl": (0, 150),
+    "rows.parquet": (0, 400),
+    "row.jsonl": (1, 300),
+    "row.csv": (1, 600),
+    "row.parquet": (1, 1_500),
+    "texts": (1, 150),
+}
+
+
+def _large() -> int:
+    status = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (errors, limit) in LARGE.items():
+            subprocess.run([sys.executable, __file__, "make-large", folder, name], check=True)
+            done = subprocess.run(
+                [sys.executable, __file__, "one-large", folder, name], check=True, capture_output=True
+            )
+            found = json.loads(done.stdout)
+            good = found["rows with errors"] == errors and found["peak MB"] <= limit
+            print(name, json.dumps(found), f"limit {limit} MB:", "good" if good else "BAD", flush=True)
+            status |= not good
+    return status
+
+
+def _make_large(folder: str, name: str) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    place = Path(folder, name)
+    huge = "" if name.startswith("rows") else "word " * HUGE
+    match name:
+        case "rows.jsonl":
+            lines = "".join(json.dumps({"id": n, "text": f"{TEXT}{n}"}) + "\n" for n in range(1_000))
+            with place.open("w") as file:
+                for _ in range(100):
+                    file.write(lines)
+        case "rows.parquet":
+            texts = pa.array([f"{TEXT}{n}" for n in range(1_000)])
+            table = pa.table({"text": pa.chunked_array([texts] * 100)})
+            pq.write_table(table, place, row_group_size=100_000, use_dictionary=False, compression="zstd")
+        case "row.jsonl":
+            place.write_text(f'{{"text": "a"}}\n{{"text": "{huge}"}}\n{{"text": "b"}}\n')
+        case "row.csv":
+            place.write_text(f'text,n\na,1\n"{huge}",2\nb,3\n')
+        case "row.parquet":
+            pq.write_table(pa.table({"text": ["a", huge, "b"]}), place)
+        case _:
+            place.mkdir()
+            for number, text in enumerate(("a", huge, "b")):
+                (place / f"{number}.txt").write_text(text)
+    return 0
+
+
+def _one_large(folder: str, name: str) -> int:
+    from tokenbox import batch, named_code
+
+    named_code.allow(TOKENIZER)
+    suffix = "parquet" if name.endswith("parquet") else "jsonl"
+    output = Path(folder, f"out.{suffix}")
+    done = batch.run(
+        Path(folder, name), output, task="count", tokenizer=TOKENIZER, engine="inline", overwrite=True
+    )
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    found = {
+        "rows": done.tally.rows,
+        "rows with errors": done.failed,
+        "shards": done.shards,
+        "peak MB": used.ru_maxrss // 1_000,
+        "processor s": round(used.ru_utime + used.ru_stime, 1),
+    }
+    print(json.dumps(found))
+    return 0
+
+
+# S3.
+
+S3 = ROOT / "build" / "s3"
+S3_PACKAGES = ("moto[s3]", "flask", "flask-cors", "s3fs", f"{ROOT}[batch]")
+S3_ROWS = 4_000
+
+
+def _s3() -> int:
+    python = S3 / "bin" / "python"
+    if not (S3 / "ready").exists():
+        subprocess.run([sys.executable, "-m", "venv", S3], check=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", *S3_PACKAGES], check=True)
+        (S3 / "ready").touch()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environment = {
+        **os.environ,
+        "AWS_ACCESS_KEY_ID": "check",
+        "AWS_SECRET_ACCESS_KEY": "check",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+    }
+    server = subprocess.Popen(
+        [python, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        # This environment has no s3fs, so that Arrow opens the addresses; that of the server has it.
+        return max(
+            subprocess.run([one, __file__, "one-s3", name], env=environment, check=False).returncode
+            for name, one in (("arrow", sys.executable), ("s3fs", str(python)))
+        )
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _one_s3(name: str) -> int:
+    from tests.batch.rows import mixed, write_jsonl
+    from tokenbox import batch
+    from tokenbox.batch.storage import storage_of
+
+    bucket = f"s3://{name}"
+    _create_bucket(name)
+    storage = storage_of(f"{bucket}/rows/in.jsonl")
+    good = (name == "arrow") == ("Arrow" in repr(storage.__dict__))
+    with tempfile.TemporaryDirectory() as folder:
+        source = write_jsonl(Path(folder, "in.jsonl"), mixed(S3_ROWS))
+        wanted = batch.run(source, Path(folder, "out.jsonl"), **OPTIONS)
+        with storage.create(f"{bucket}/rows/in.jsonl") as file:
+            file.write(source.read_bytes())
+    for given, output, form in (
+        (f"{bucket}/rows/in.jsonl", f"{bucket}/out.jsonl", None),
+        (f"{bucket}/rows/", f"{bucket}/out/", "parquet"),
+        (f"{bucket}/rows/*.jsonl", f"{bucket}/killed.jsonl", None),
+    ):
+        if "killed" in output:
+            _kill(given, output, storage)
+        done = batch.run(
+            given,
+            output,
+            engine="process",
+            workers=2,
+            output_format=form,
+            resume="killed" in output,
+            **OPTIONS,
+        )
+        again = batch.run(given, output, output_format=form, resume=True, **OPTIONS)
+        same = done.digest == again.digest == wanted.digest and again.reused == again.shards
+        kept = f", {done.reused} of {done.shards} shards done before" if done.reused else ""
+        print(f"{name}: {output} {'equal' if same else 'DIFFERENT'}{kept}", flush=True)
+        good = good and same and bool(done.reused) == ("killed" in output)
+    return not good
+
+
+def _create_bucket(name: str) -> None:
+    """Create a bucket; the server takes every key."""
+    request = urllib.request.Request(f"{os.environ['AWS_ENDPOINT_URL']}/{name}", method="PUT")
+    for _ in range(100):
+        try:
+            urllib.request.urlopen(request).close()
+        except urllib.error.URLError:
+            time.sleep(0.2)
+        else:
+            return
+    raise RuntimeError("the server of S3 does not start")
+
+
+def _kill(source: str, output: str, storage: Storage) -> None:
+    """Kill a run with -9 after its first records."""
+    script = (
+        "import sys; from tokenbox import batch; "
+        f"batch.run(sys.argv[1], sys.argv[2], engine='process', workers=2, **{OPTIONS!r})"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script, source, output])
+    while process.poll() is None and not storage.is_file(f"{output}.batch/shards/00002.json"):
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+
+
+ALONE: Mapping[str, Callable[..., int]] = {
+    "large": _large,
+    "make-large": _make_large,
+    "one-large": _one_large,
+    "s3": _s3,
+    "one-s3": _one_s3,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

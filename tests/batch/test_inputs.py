@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,10 @@ import zstandard
 
 from tests.batch.rows import read_jsonl
 from tokenbox import batch
-from tokenbox.batch import BatchPlan
+from tokenbox.batch import BatchPlan, storage
 from tokenbox.batch.columns import check_columns
-from tokenbox.batch.errors import InvalidAddress, InvalidPlan
+from tokenbox.batch.errors import InvalidAddress, InvalidPlan, RowTooLarge
+from tokenbox.batch.reading import ShardReader
 from tokenbox.batch.shards import shard_input
 
 if TYPE_CHECKING:
@@ -158,3 +160,43 @@ def test_the_first_error_is_counted_over_all_shards(tmp_path: Path) -> None:
     assert "not JSON" in found.tally.first_error[1]
     again = batch.run(tmp_path / "in.jsonl", tmp_path / "out.jsonl", task="count", resume=True)
     assert again.tally.first_error == found.tally.first_error
+
+
+class _Counting(io.BufferedReader):
+    """A file that counts the bytes that are taken from it."""
+
+    taken = 0
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        line = super().readline(size)
+        _Counting.taken += len(line)
+        return line
+
+
+def test_a_shard_inside_a_long_line_reads_no_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a line of n bytes, cut into shards, costs n * n."""
+    line = json.dumps({"text": "word " * 20_000}).encode() + b"\n"
+    (tmp_path / "in.jsonl").write_bytes(line + LINES)
+    monkeypatch.setattr(storage.LocalStorage, "open", lambda _, path: _Counting(io.FileIO(path)))
+    shards = shard_input(str(tmp_path / "in.jsonl"), shard_size=1_000).shards
+    rows = [row for shard in shards for chunk in ShardReader(shard).chunks() for row in chunk]
+    assert len(shards) > 100
+    assert len(rows) == 3
+    assert _Counting.taken < 3 * len(line)
+
+
+def test_a_long_line_of_csv_is_an_error_of_its_row(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text(
+        f'n,text\n1,a\n2,{"b" * 5_000}\n3,"{"c" * 600}\n{"d" * 600}"\n4,{"e" * 700},{"f" * 700}\n5,g\n'
+    )
+    (shard,) = shard_input(str(tmp_path / "in.csv")).shards
+    first, second, third, fourth, fifth = next(ShardReader(shard, max_row=1_000).chunks())
+    assert (first, fifth) == ({"n": "1", "text": "a"}, {"n": "5", "text": "g"})
+    assert all(isinstance(row, RowTooLarge) for row in (second, third, fourth))
+
+
+def test_a_remote_file_that_is_not_finished_is_removed() -> None:
+    remote = storage.storage_of("memory://drafts/out.jsonl")
+    with pytest.raises(TypeError), remote.create("memory://drafts/out.jsonl") as file:
+        file.writelines([b"half", None])
+    assert not remote.is_file("memory://drafts/out.jsonl")

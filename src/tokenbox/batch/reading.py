@@ -95,9 +95,9 @@ class ShardReader:
         with storage_of(self._file).open(self._file) as raw, _unpacked(raw, self._file) as file:
             place = shard.start
             if place:
-                # Skip the rest of a line that begins before the shard.
+                # Skip the rest of a line that begins before the shard, which may be longer than the shard.
                 file.seek(place - 1)
-                place += _skip_line(file) - 1
+                place += _skip_line(file, most=None if stop is None else stop - place + 1) - 1
             while stop is None or place < stop:
                 line = file.readline(limit + 1)
                 if not line:
@@ -118,21 +118,26 @@ class ShardReader:
     def _csv_chunks(self) -> Iterator[Chunk]:
         csv.field_size_limit(self._max_row)
         with storage_of(self._file).open(self._file) as file, self._csv_bytes(file) as data:
-            # Bytes that are not UTF-8 become lone surrogates, which counting rejects.
-            text = io.TextIOWrapper(data, "utf-8", "surrogateescape", newline="")
-            yield from _chunked(self._csv_rows(csv.reader(text, delimiter=delimiter(self._file))))
+            lines = _Lines(data, self._max_row)
+            yield from _chunked(self._csv_rows(csv.reader(lines, delimiter=delimiter(self._file)), lines))
 
-    def _csv_rows(self, rows: Iterator[list[str]]) -> Iterator[tuple[Mapping[str, Any] | TokenboxError, int]]:
+    def _csv_rows(
+        self, rows: Iterator[list[str]], lines: _Lines
+    ) -> Iterator[tuple[Mapping[str, Any] | TokenboxError, int]]:
         head = self._shard.head
         while True:
+            lines.size, cells = 0, []
             try:
                 cells = next(rows)
             except StopIteration:
                 return
             except csv.Error as error:
-                yield RowUnreadable(f"the row is not CSV: {error}."), 0
-                continue
-            if len(cells) > len(head):
+                if lines.size <= self._max_row:
+                    yield RowUnreadable(f"the row is not CSV: {error}."), 0
+                    continue
+            if lines.size > self._max_row:
+                yield _too_large(lines.size, self._max_row), 0
+            elif len(cells) > len(head):
                 message = f"the row has {len(cells)} cells, but the header has {len(head)} columns."
                 yield RowUnreadable(message, cells=len(cells), columns=len(head)), 0
             elif cells:
@@ -246,10 +251,12 @@ def _too_large(size: int, limit: int) -> RowTooLarge:
     )
 
 
-def _skip_line(file: BinaryIO, seen: Callable[[bytes], object] = lambda _: None) -> int:
-    """Read to the next newline, and return the number of bytes."""
+def _skip_line(
+    file: BinaryIO, seen: Callable[[bytes], object] = lambda _: None, most: int | None = None
+) -> int:
+    """Read to the next newline, at most ``most`` bytes, and return the number of bytes."""
     skipped = 0
-    while piece := file.readline(_PIECE):
+    while piece := file.readline(_PIECE if most is None else min(_PIECE, most - skipped)):
         skipped += len(piece)
         seen(piece)
         if piece.endswith(b"\n"):
@@ -310,6 +317,24 @@ class _Zstandard(io.RawIOBase):
         piece, self._data = self._data[: len(buffer)], self._data[len(buffer) :]
         buffer[: len(piece)] = piece
         return len(piece)
+
+
+class _Lines:
+    """The lines of a file as text; of a line with more than ``limit`` bytes, only the beginning.
+
+    ``size``: the bytes of the lines read since it was set to 0. Bytes that are not UTF-8 become lone
+    surrogates, which counting rejects.
+    """
+
+    def __init__(self, file: BinaryIO, limit: int) -> None:
+        self._file, self._limit, self.size = file, limit, 0
+
+    def __iter__(self) -> Iterator[str]:
+        while line := self._file.readline(self._limit + 1):
+            self.size += len(line)
+            if len(line) > self._limit and not line.endswith(b"\n"):
+                self.size += _skip_line(self._file)
+            yield line.decode("utf-8", "surrogateescape")
 
 
 class _Range(io.RawIOBase):

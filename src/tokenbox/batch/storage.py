@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import glob
+import io
 import os
 import shutil
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from tokenbox.batch.errors import InvalidAddress
 from tokenbox.errors import MissingExtra
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DRAFT = ".draft-"
+# What is read from a remote file at once, and what of that at a time, in bytes.
+_BLOCK, _PIECE = 8 << 20, 1 << 20
 
 
 class Storage(Protocol):
@@ -119,7 +122,8 @@ class RemoteStorage:
         self._scheme = scheme
 
     def open(self, path: str) -> BinaryIO:
-        return cast("BinaryIO", self._system.open(path, "rb"))
+        # The files of fsspec have no limit for a line, and those of S3 read 50 MB ahead.
+        return io.BufferedReader(self._system.open(path, "rb", block_size=_BLOCK), _PIECE)
 
     def size(self, path: str) -> int:
         return int(self._system.size(path))
@@ -140,8 +144,13 @@ class RemoteStorage:
     def create(self, path: str, *, sync: bool = False) -> Iterator[BinaryIO]:
         with suppress(OSError):  # object stores have no folders
             self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
-        with self._system.open(path, "wb") as file:
-            yield file
+        try:
+            with self._system.open(path, "wb") as file:
+                yield file
+        except BaseException:
+            with suppress(OSError):
+                self.remove(path)  # closing has completed the upload
+            raise
 
     def remove(self, path: str) -> None:
         with suppress(FileNotFoundError):
@@ -175,7 +184,8 @@ def _remote(scheme: str, host: str) -> Storage:
     except ImportError:
         raise MissingExtra.of(f"an address such as {scheme}://", "batch") from None
     try:
-        return RemoteStorage(fsspec.filesystem(scheme), scheme)
+        # Listings are not cached: other processes write the files.
+        return RemoteStorage(fsspec.filesystem(scheme, use_listings_cache=False), scheme)
     except (ImportError, ValueError) as error:  # no package for it, or no such scheme
         reason = str(error).rstrip(".")
     try:

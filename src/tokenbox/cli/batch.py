@@ -12,6 +12,7 @@ from tokenbox.batch.engines import EngineName
 from tokenbox.batch.plan import Decisions, Task
 from tokenbox.batch.shards import RowFormat
 from tokenbox.cli import clock, terminal
+from tokenbox.cli.count import note_misspelt
 from tokenbox.cli.options import ALLOW_OUTSIDE, MODEL, RECLAIM, TOKENIZER, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, report
 from tokenbox.cli.proving import PROOF, PROOF_DIR, proving
@@ -101,6 +102,7 @@ def batch(
             mode=mode,
             allow_outside=allow_outside,
         )
+        note_misspelt(model, tokenizer)
         options = RunOptions(
             engine=engine,
             workers=workers,

@@ -132,8 +132,7 @@ def _row(
         Span(f"{text}{' ' * (size - cells(text))}{GAP}", style)
         for text, size in zip(padded, widths, strict=False)
     ]
-    spans.append(Span(last, style))
-    return [spans[0]._replace(style=first), *spans[1:]]
+    return [spans[0]._replace(style=first), *spans[1:], Span(last, style)]
 
 
 @contextmanager

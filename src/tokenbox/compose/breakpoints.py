@@ -10,7 +10,7 @@ missed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,6 @@ from tokenbox.compose.sections import checked_sections, counter_of, lay_out_all
 from tokenbox.engine.result import Action, Policy
 from tokenbox.errors import InvalidBudget
 from tokenbox.integers import token_budget
-from tokenbox.records import AsRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -37,7 +36,7 @@ GRID = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Breakpoint(AsRecord):
+class Breakpoint:
     """A change: from ``budget`` tokens on, a section's state is ``after``; with one token less, ``before``.
 
     A state is a decision, with the form if that is not the content; None if the budget is too small.
@@ -47,6 +46,9 @@ class Breakpoint(AsRecord):
     section: str
     before: str | None
     after: str | None
+
+    def to_dict(self) -> dict[str, object]:
+        return asdict(self)
 
 
 def breakpoints(

@@ -6,14 +6,13 @@ text of each section. A value that is unknown (None) is neither equal nor differ
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol
 
 from tokenbox.content.section import Section
 from tokenbox.engine.result import Decision
 from tokenbox.errors import LayoutError
-from tokenbox.records import AsRecord, to_record
 from tokenbox.render.lines import cells, pad, printable
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class SectionState:
 
     def to_dict(self) -> dict[str, object]:
         form = {} if self.form is None else {"form": self.form}
-        return to_record(self, "decision base_size size") | form
+        return {"decision": self.decision.value, "base_size": self.base_size, "size": self.size, **form}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +131,16 @@ class SectionChange:
     what: tuple[str, ...]
 
     def to_dict(self) -> dict[str, object]:
-        return to_record(self, "id what before after")
+        return {
+            "id": self.id,
+            "what": list(self.what),
+            "before": None if self.before is None else self.before.to_dict(),
+            "after": None if self.after is None else self.after.to_dict(),
+        }
 
 
 @dataclass(frozen=True, slots=True)
-class FirstChange(AsRecord):
+class FirstChange:
     """The first difference of two texts: ``byte`` from 0 in their UTF-8, ``line`` from 1, with context.
 
     ``common``: the text before the difference. ``before`` and ``after``: the text after it, empty at the end.
@@ -147,6 +151,9 @@ class FirstChange(AsRecord):
     common: str
     before: str
     after: str
+
+    def to_dict(self) -> dict[str, object]:
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,14 +186,16 @@ class LayoutDiff:
         return None if self.digest is None else "digest"
 
     def to_dict(self) -> dict[str, object]:
-        return to_record(
-            self,
-            "same first_field values sections text digest",
-            values=[{"field": v.field, "before": v.before, "after": v.after} for v in self.values],
-            digest=None
+        return {
+            "same": self.same,
+            "first_field": self.first_field,
+            "values": [{"field": v.field, "before": v.before, "after": v.after} for v in self.values],
+            "sections": [section.to_dict() for section in self.sections],
+            "text": None if self.text is None else self.text.to_dict(),
+            "digest": None
             if self.digest is None
             else {"before": self.digest.before, "after": self.digest.after},
-        )
+        }
 
     def __str__(self) -> str:
         if self.same:

@@ -10,7 +10,6 @@ from fractions import Fraction
 from tokenbox.content.weight import weight_text
 from tokenbox.errors import InvalidSection, shown
 from tokenbox.integers import MAX_INTEGER, whole
-from tokenbox.records import to_record
 
 _PERCENT = re.compile(r"[0-9]{1,20}(?:[./][0-9]{1,20})? ?%")
 
@@ -61,7 +60,12 @@ class Group:
 
     def to_dict(self) -> dict[str, object]:
         """Return the group as plain data, without its name. ``Group.of`` reads it back."""
-        return to_record(self, "min max priority parent", max=bound_text(self.max))
+        return {
+            "min": self.min,
+            "max": bound_text(self.max),
+            "priority": self.priority,
+            "parent": self.parent,
+        }
 
 
 GROUP_FIELDS = ("min", "max", "priority", "parent")

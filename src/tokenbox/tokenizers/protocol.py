@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from tokenbox.errors import TokenizerError, UnsupportedOperation
-from tokenbox.records import AsRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +18,7 @@ Engine = Literal["auto", "tiktoken", "fast"]
 
 
 @dataclass(frozen=True, slots=True)
-class TokenizerIdentity(AsRecord):
+class TokenizerIdentity:
     """The identity of a tokenizer. Recorded in every layout, so that a count can be repeated.
 
     ``fingerprint``: SHA-256 (hex) of everything that decides the counts: ranks or merges, pattern,
@@ -30,6 +29,14 @@ class TokenizerIdentity(AsRecord):
     version: str
     fingerprint: str
     exact: bool
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "version": self.version,
+            "fingerprint": self.fingerprint,
+            "exact": self.exact,
+        }
 
 
 def json_digest(content: object) -> str:
