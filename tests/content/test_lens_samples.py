@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,22 @@ def test_two_stack_traces_are_not_one() -> None:
     log = "10:00:00 ERROR x\n  at a\n10:00:01 ERROR x\n  at b\n" * 5
     assert "at a" in seen("logs(context=0)", log)
     assert "at b" in seen("logs(context=0)", log)
+
+
+def test_errors_are_not_counted_with_lines_that_differ_in_the_status_only() -> None:
+    requests = [
+        f'10.0.0.{i} - [23/Nov/2026:14:00:{i:02d}] "GET /x" {200 + 300 * (i % 5 == 0)} {i}\n'
+        for i in range(60)
+    ]
+    less = seen("logs", "".join(requests))
+    assert '" 500 0 [x10]\n' in less
+    assert less.count('" 500') == 3
+    rows = [
+        f'{{"time": "2026-11-23T14:00:{i:02d}Z", "status": {503 if i == 30 else 200}}}\n' for i in range(60)
+    ]
+    assert rows[30] in seen("logs", "".join(rows))
+    pods = [f"14:00:{i:02d} started pod web-{'bcdfg'[i % 5] * 5}\n" for i in range(60)]
+    assert seen("logs", "".join(pods)) == "14:00:00 started pod web-bbbbb [x60]\n"
 
 
 def test_a_diff_keeps_every_changed_line_and_counts_the_rest() -> None:
@@ -176,6 +193,16 @@ def test_a_report_keeps_failures_in_full_and_counts_passes() -> None:
         ("  ✓ adds (2 ms)\n", "  ✕ pays (5 ms)\n"),
         ("test_a (t.A) ... ok\n", "test_b (t.A) ... FAIL\n"),
         ("tests/test_a.py .....  [ 50%]\n", "tests/test_b.py ..F.. [100%]\n"),
+        ("............ [ 50%]\n", "....F....... [100%]\n"),
+        (
+            "t.py::test_a[1] \n[gw1] [  2%] PASSED t.py::test_a[1] \n",
+            "t.py::test_b \n[gw0] [ 50%] FAILED t.py::test_b \n",
+        ),
+        (
+            "[INFO] Tests run: 7, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 0.1 s\n",
+            "[ERROR] Tests run: 3, Failures: 1, Errors: 0, Skipped: 0, Time elapsed: 0.1 s\n",
+        ),
+        ('<testcase name="a" time="0.001" />\n', '<testcase name="b"><failure>1 == 3</failure></testcase>\n'),
     ],
 )
 def test_reports_of_other_tools(passed: str, failed: str) -> None:
@@ -183,6 +210,18 @@ def test_reports_of_other_tools(passed: str, failed: str) -> None:
     said = f"[... {lines} lines of passed tests left out ...]\n"
     assert seen("test_report", passed * 9 + failed + passed * 9) == said + failed + said
     assert seen("test_report", failed) == failed
+
+
+def test_what_a_failing_test_of_go_prints_stays_under_its_name() -> None:
+    report = (
+        "=== RUN   TestAdd\n--- PASS: TestAdd (0.00s)\n" * 5
+        + "=== RUN   TestTotal\n=== RUN   TestTotal/discount\n    cart_test.go:33: total = 100, want 90\n"
+        + "--- FAIL: TestTotal (0.01s)\n    --- FAIL: TestTotal/discount (0.01s)\n"
+        + "=== RUN   TestKilled\nsignal: killed\n"
+    )
+    less = seen("test_report", report)
+    assert less.startswith("[... 10 lines of passed tests left out ...]\n")
+    assert less.partition("\n")[2] == report[report.index("=== RUN   TestTotal") :]
 
 
 GO = """\
@@ -207,6 +246,8 @@ def test_a_panic_of_go() -> None:
     assert "server.go" not in less
     for fact in ("panic: no zone 3", "price.go:9", "main.main()", "main.go:20", "exit status 2"):
         assert fact in less
+    own = GO.replace("main.price", "x.org/shop/internal/cart.price").replace("/srv/shop/", "/srv/internal/")
+    assert "/srv/internal/price.go:9" in seen("traceback", own), "a folder internal of one's own"
 
 
 # What tools wrote: cargo test, node --test, pytest -v -rA, a panic of Rust with RUST_BACKTRACE=full, errors
@@ -415,3 +456,59 @@ def test_what_matches_a_query_is_kept() -> None:
     shown = sum("left out" not in line for line in less.splitlines())
     assert shown <= 6
     assert shown + sum(map(int, re.findall(r"\.\.\. (\d+) lines? left out", less))) == 60
+
+
+HUGE = 200_000
+
+
+@pytest.mark.parametrize(
+    ("lens", "text"),
+    [
+        ("logs", "x" * HUGE),
+        ("diff", "--- a\n+++ b\n@@ -1,1 +1,1 @@\n-a\n+b\n" + "diff --git a b\n" + "text\n" * (HUGE // 5)),
+        ("test_report", "ok 1 - a\n---\n" * (HUGE // 13)),
+        ("test_report", "a::b" * (HUGE // 4)),
+        ("traceback", "  at a" + " " * HUGE + "x\n"),
+        ("traceback", "1: a" + " " * HUGE + "x\n"),
+        ("html_to_text", "<!-- a -->" * (HUGE // 10)),
+        ("html_to_text", "<p>a" + " " * HUGE + "b"),
+        ("html_to_text", "<p>" + "<div>" * (HUGE // 100)),
+        ("select('a b', lines=2)", "# a" + " " * HUGE + "x\n\nb\n"),
+        ("json_table", "[" + ",".join(f'{{"a{i}":1}}' for i in range(HUGE // 10)) + "]"),
+    ],
+)
+def test_a_hostile_text_takes_no_time_worth_mention(lens: str, text: str) -> None:
+    """Each of these took minutes or more, or all of the memory, or Python's stack."""
+    start = time.process_time()
+    less = seen(lens.replace("'", '"'), text)
+    assert time.process_time() - start < 10
+    assert len(less) < len(text) + 50
+
+
+def test_json_lines_and_the_name_of_the_list_in_a_path() -> None:
+    rows = [{"id": n, "user": {"name": f"u{n}", "mail": "m"}} for n in range(3)]
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+    table = "[3 rows, fields left out: user.mail]\nid\tuser.name\n0\tu0\n1\tu1\n2\tu2\n"
+    assert seen('json_table("id, user.name")', lines) == table
+    assert seen('json_table("data.id, data.user.name")', json.dumps({"data": rows})) == table
+    assert seen('json_table("zip")', lines) == lines, "no row has such a field, so nothing is left out"
+    assert seen("json_minify", lines) == "".join(
+        f"{json.dumps(row, separators=(',', ':'))}\n" for row in rows
+    )
+    long = f'{{"a": "{"x" * 30}"}}\n{{"a": [1, 2, 3]}}\n'
+    assert seen("json_shorten(text=10, items=1)", long) == (
+        '{"a":"xxxxxxxxxx[... 20 characters left out ...]"}\n{"a":[1,"[... 2 items left out ...]"]}\n'
+    )
+    assert seen("json_minify", "1\n2\n") == "1\n2\n"
+
+
+def test_the_data_of_a_binary_patch_is_a_count() -> None:
+    data = "".join(f"z{n:040d}\n" for n in range(20))
+    patch = (
+        f"diff --git a/logo.png b/logo.png\nGIT binary patch\nliteral 900\n{data}\nliteral 800\n{data}\n"
+        "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
+    )
+    less = seen("diff", patch)
+    assert "GIT binary patch\n[44 lines of a binary patch left out]\ndiff --git a/x b/x\n" in less
+    assert less.endswith("-a\n+b\n")
+    assert seen("diff", less) == less

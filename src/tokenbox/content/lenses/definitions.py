@@ -115,7 +115,7 @@ _HOLDS_NAME = re.compile(r".*(?:declarator|_element)$")
 _NAMELIKE = re.compile(
     r".*(?:identifier|name|constant|word|selectors|dot_index_expression|member_expression|attribute|variable)$"
 )
-_COMMENT_MARKS = re.compile(r"^[\s/*#!;-]+|[\s*/-]+$")
+_COMMENT_MARKS = re.compile(r"^[\s/*#!;-]+|(?<![\s*/-])[\s*/-]+$")
 # Tags of XML and Javadoc comments.
 _COMMENT_TAGS = re.compile(r"</?(?:summary|remarks|para|p)/?>")
 _MAX_DEPTH = 12

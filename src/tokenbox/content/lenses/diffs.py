@@ -21,6 +21,7 @@ _HUNK = re.compile(
 _FILE = re.compile(r"(?:diff --git |Index: )\S")
 _OLD = re.compile(r"--- \S")
 _NOISE = re.compile(r"index [0-9a-f]+\.\.[0-9a-f]+|similarity index 100%|={20,}")
+_PATCH = re.compile(r"(?:literal|delta) [0-9]+|[A-Za-z][!-~]{5,65}|")
 _LEFT_OUT = re.compile(r" ?\[([0-9]+) context lines? left out\]")
 _GENERATED = re.compile(
     r"(?:^|/)(?:package-lock\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.yaml|bun\.lockb?|poetry\.lock|uv\.lock"
@@ -30,7 +31,7 @@ _GENERATED = re.compile(
 
 
 @lens(
-    "2",
+    "3",
     "a unified diff with less context, and lock files as a count; changed lines stay",
     Parameter("context", int, default=1),
     example="diff",
@@ -43,7 +44,7 @@ def diff(text: str, context: int) -> str:
     result: list[str] = []
     for part in _files(lines):
         header = next((i for i, line in enumerate(part) if _HUNK.match(line)), len(part))
-        result += [line for line in part[:header] if not _NOISE.match(line)]
+        result += _without_patch([line for line in part[:header] if not _NOISE.match(line)])
         if _is_generated(part[:header]):
             result += _counted(part[header:])
             continue
@@ -59,15 +60,16 @@ def _files(lines: Sequence[str]) -> Iterator[Sequence[str]]:
     """Return the lines of each file with its header. Lines before the first file are a part of their own."""
     starts = [0]
     place = 0
+    inside_header = False
     while place < len(lines):
         end = _hunk_end(lines, place)
         if end > place:  # a line inside a hunk never begins a file
-            place = end
+            place, inside_header = end, False
             continue
-        inside_header = any(_FILE.match(line) for line in lines[starts[-1] : place]) and not any(
-            _HUNK.match(line) for line in lines[starts[-1] : place]
-        )
-        if _FILE.match(lines[place]) or (_OLD.match(lines[place]) and not inside_header):
+        if _FILE.match(lines[place]):
+            inside_header = True
+            starts.append(place)
+        elif _OLD.match(lines[place]) and not inside_header:
             starts.append(place)
         place += 1
     return (lines[a:b] for a, b in zip(starts, [*starts[1:], len(lines)], strict=True) if a < b)
@@ -88,6 +90,17 @@ def _hunk_end(lines: Sequence[str], place: int) -> int:
         new -= sign not in "-\\"
         place += 1
     return place
+
+
+def _without_patch(header: Sequence[str]) -> list[str]:
+    """Replace the data of a patch of a binary file (git diff --binary) with a count."""
+    start = next((i for i, line in enumerate(header) if line.rstrip() == "GIT binary patch"), len(header))
+    end = start + 1
+    while end < len(header) and _PATCH.fullmatch(header[end].rstrip("\r\n")):
+        end += 1
+    data = header[start + 1 : end]
+    note = f"[{len(data)} lines of a binary patch left out]\n"
+    return [*header[: start + 1], *([note] if len(note) < sum(map(len, data)) else data), *header[end:]]
 
 
 def _is_generated(header: Sequence[str]) -> bool:

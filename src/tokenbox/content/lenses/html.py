@@ -10,16 +10,22 @@ from tokenbox.content.lenses.lens import LensKind, register
 from tokenbox.errors import MissingExtra
 
 if TYPE_CHECKING:
+    from bs4 import BeautifulSoup
+
     from tokenbox.content.lenses.lens import Apply
 
 _HTML = re.compile(
-    r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*"
+    r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?>.*?-->)\s*)*+"
     r"<(?:!doctype html|html|head|body|div|p|article|main|table)\b",
     re.IGNORECASE | re.DOTALL,
 )
+# The converter takes quadratic time for a run of white space.
+_LONG_BLANK = re.compile(r"\s{256,}")
 _BLANK_LINES = re.compile(r"\n(?:[ \t]*\n){2,}")
 # Elements without content to read.
 _REMOVED = ["script", "style", "noscript", "template", "svg", "iframe", "nav", "form", "button"]
+# The converter calls itself for each level, and Python limits such calls. Pages have fewer than 60 levels.
+_MAX_DEPTH = 120
 
 
 def build_html_to_text() -> Apply:
@@ -30,16 +36,18 @@ def build_html_to_text() -> Apply:
 
 
 def _text_of(page: str) -> str:
-    """Convert a page to Markdown. Text that does not begin like a page is returned unchanged."""
+    """Convert a page to Markdown. Text that is not a page, or nested too deeply, is returned unchanged."""
     if not _HTML.match(page):
         return page
     from bs4 import BeautifulSoup  # noqa: PLC0415  # an extra
     from markdownify import MarkdownConverter  # noqa: PLC0415  # an extra
 
-    soup = BeautifulSoup(page, "html.parser")
+    soup = BeautifulSoup(_LONG_BLANK.sub(lambda run: run[0][:256], page), "html.parser")
     out = soup.find_all(_REMOVED)
     for element in out:
         element.decompose()
+    if _depth(soup) > _MAX_DEPTH:
+        return page
     words = MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(soup)
     words = _BLANK_LINES.sub("\n\n", words).strip()
     parts = [words] if words else []
@@ -50,10 +58,19 @@ def _text_of(page: str) -> str:
     return page if _HTML.match(result) else result
 
 
+def _depth(soup: BeautifulSoup) -> int:
+    """Return the nesting depth of the elements."""
+    depth, level = 0, [soup]
+    while level:
+        level = [inner for element in level for inner in getattr(element, "contents", ())]
+        depth += 1
+    return depth
+
+
 register(
     LensKind(
         "html_to_text",
-        "1",
+        "2",
         build_html_to_text,
         description="a web page as Markdown, without scripts, styles and navigation (extra html)",
         example="html_to_text",

@@ -1,7 +1,7 @@
 """``json_minify``, ``json_shorten``, ``json_table``: shorter JSON.
 
-Numbers keep their notation, and objects their order and duplicate keys. Text that is not one JSON value
-(RFC 8259) is returned unchanged.
+Numbers keep their notation, and objects their order and duplicate keys. A text is one JSON value (RFC 8259),
+or JSON Lines: an object or a list on each line. Any other text is returned unchanged.
 """
 
 from __future__ import annotations
@@ -31,9 +31,24 @@ _VALUE, _FIRST, _KEY, _FIRST_KEY, _COLON, _AFTER = range(6)
 _OPENS = {"[": ("]", _FIRST), "{": ("}", _FIRST_KEY)}
 
 
-@lens("1", "JSON without white space; other text unchanged")
+@lens("2", "JSON without white space; other text unchanged")
 def json_minify(text: str) -> str:
     """Remove white space outside strings if the text is JSON."""
+    whole = _minified(text)
+    if whole is not None:
+        return whole
+    lines = [_minified(line) for line in _json_lines(text)]
+    return text if None in lines or not lines else "\n".join(map(str, lines)) + "\n"
+
+
+def _json_lines(text: str) -> list[str]:
+    """Return the lines of a text that may be JSON Lines; none if it is not."""
+    lines = [line for line in text.split("\n") if line.strip(_BLANK)]
+    return lines if len(lines) > 1 and all(line.lstrip(_BLANK)[0] in "{[" for line in lines) else []
+
+
+def _minified(text: str) -> str | None:
+    """Return the JSON text without white space; None if it is not JSON."""
     parts: list[str] = []
     closers: list[str] = []
     state, place = _VALUE, 0
@@ -55,11 +70,11 @@ def json_minify(text: str) -> str:
         else:
             following = None
         if following is None:
-            return text
+            return None
         parts.append(scalar if scalar is not None else mark)
         state = following
     whole = state == _AFTER and not closers and not text[place:].strip(_BLANK)
-    return "".join(parts) if whole else text
+    return "".join(parts) if whole else None
 
 
 def _after_scalar(state: int, scalar: str) -> int | None:
@@ -87,7 +102,7 @@ _MAX_DEPTH = 200
 
 
 @lens(
-    "1",
+    "2",
     "JSON with long texts and lists shortened, each with a count of the rest",
     Parameter("text", int, default=200),
     Parameter("items", int, default=10),
@@ -95,8 +110,9 @@ _MAX_DEPTH = 200
 )
 def json_shorten(given: str, text: int, items: int) -> str:
     """Shorten each text to its first characters and each list to its first items."""
-    value = _parsed(given)
-    return given if value is None else _written(_shortened(value[0], text, items))
+    values, is_lines = _values(given)
+    shorter = [_written(_shortened(value, text, items)) for value in values]
+    return "".join(f"{line}\n" for line in shorter) if is_lines else shorter[0] if shorter else given
 
 
 def _shortened(value: object, text: int, items: int) -> object:
@@ -118,7 +134,7 @@ def _shortened(value: object, text: int, items: int) -> object:
 
 
 @lens(
-    "1",
+    "2",
     "a list of JSON objects as a table, one row each; fields by path, such as 'id, user.name'",
     Parameter("fields", str, default=""),
     Parameter("rows", int, default=1000),
@@ -127,17 +143,23 @@ def _shortened(value: object, text: int, items: int) -> object:
 def json_table(text: str, fields: str, rows: int) -> str:
     """Show a list of objects as a tab-separated table whose columns are the paths of the fields.
 
-    The text is the list, or an object with exactly one list of objects; its other members are shown above the
-    table. Without ``fields``, the table has all fields, in order of appearance.
+    The text is the list, JSON Lines, or an object with exactly one list of objects; its other members are
+    shown above the table. A path may begin with the name of that list. Without ``fields``, the table has all
+    fields, in order of appearance. If no row has any of the ``fields``, the text is unchanged.
     """
-    value = _parsed(text)
-    beside, found = _rows_of(value[0]) if value is not None else (None, None)
+    values, is_lines = _values(text)
+    name, beside, found = _rows_of(values if is_lines else values[0]) if values else ("", None, None)
     if found is None:
         return text
     flat = [dict(_flat(row)) for row in found]
     every = list(dict.fromkeys(path for row in flat for path in row))
-    wanted = [path.strip() for path in fields.split(",") if path.strip()] or every
-    chosen = [path for path in every if any(path == want or path.startswith(f"{want}.") for want in wanted)]
+    wanted = [path.strip().removeprefix(f"{name}.") for path in fields.split(",") if path.strip()]
+    chosen = dict.fromkeys(every)
+    if wanted:
+        chosen = dict.fromkeys(path for path in every if any(f"{path}.".startswith(f"{w}.") for w in wanted))
+    # A table with more cells than the text has characters is longer.
+    if not chosen or len(chosen) * min(rows, len(flat)) > len(text):
+        return text
     lines = [] if beside is None else [_written(beside)]
     note = f"[{len(found)} row{'' if len(found) == 1 else 's'}"
     if len(found) > rows:
@@ -149,17 +171,17 @@ def json_table(text: str, fields: str, rows: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _rows_of(value: object) -> tuple[_Object | None, list[_Object] | None]:
-    """Return the other members of the object, and the rows."""
+def _rows_of(value: object) -> tuple[str, _Object | None, list[_Object] | None]:
+    """Return the name of the list of rows, the other members of the object, and the rows."""
     if _is_rows(value):
-        return None, value  # type: ignore[return-value]  # checked by _is_rows
+        return "", None, value  # type: ignore[return-value]  # checked by _is_rows
     if isinstance(value, _Object):
         lists = [(key, inner) for key, inner in value if _is_rows(inner)]
         if len(lists) == 1:
             key, inner = lists[0]
             rest = _Object(member for member in value if member[0] != key)
-            return (rest or None), inner  # type: ignore[return-value]
-    return None, None
+            return key, (rest or None), inner  # type: ignore[return-value]
+    return "", None, None
 
 
 def _is_rows(value: object) -> bool:
@@ -179,6 +201,18 @@ def _flat(row: _Object, before: str = "") -> list[tuple[str, object]]:
 def _cell(value: object) -> str:
     words = value if isinstance(value, str) else _written(value)
     return re.sub(r"[\t\r\n]+", " ", words)
+
+
+def _values(text: str) -> tuple[list[object], bool]:
+    """Return the value of a JSON text, or those of JSON Lines and True; none if the text is neither."""
+    if (whole := _parsed(text)) is not None:
+        return [whole[0]], False
+    values: list[object] = []
+    for line in _json_lines(text):
+        if (value := _parsed(line)) is None:
+            return [], False
+        values.append(value[0])
+    return values, bool(values)
 
 
 def _parsed(text: str) -> tuple[object] | None:

@@ -1,8 +1,9 @@
 """``logs``: one line for each pattern of a log, with a count; errors with the lines around them.
 
-Lines have the same pattern if they differ only in words with a digit (times, ids, sizes, addresses) and in
-the names of days and months. A line that begins with white space, or without a time if most lines have one,
-belongs to the preceding line, as in a stack trace.
+Lines have the same pattern if they differ only in words with a digit (times, ids, sizes, addresses), in the
+names of days and months, and in the random ends of Kubernetes' names (``web-kgmmb``: no vowels). An error
+never has the pattern of another line: status 503 is not merged with 200. A line that begins with white space,
+or without a time if most lines have one, belongs to the preceding line, as in a stack trace.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _VARIABLE = re.compile(
-    r"\w*\d[\w.:+-]*|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b",
+    r"(?<!\w)\w*\d[\w.:+-]*|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b"
+    r"|(?<=-)[bcdfghjklmnpqrstvwxz]{5}\b",
     re.ASCII,
 )
 _TIME = re.compile(r"\d{1,2}:\d\d:\d\d|\d{4}-\d\d-\d\d|\d{10,13}(?:\.\d+)?\b|\[ *\d+\.\d+\]", re.ASCII)
@@ -25,7 +27,7 @@ _TIME_WITHIN = 40
 _ERROR = re.compile(
     r"\b(?:E|F|ERR(?:OR)?|FATAL|CRIT(?:ICAL)?|ALERT|EMERG|PANIC|SEVERE|[Ee]rror|[Ff]atal|[Pp]anic|[Ff]ailed"
     r"|[Ff]ailure|FAIL(?:ED|URE)?|Exception|Traceback|Caused by|segfault|core dumped|OOM|[Oo]ut of memory"
-    r"|timed out|refused)\b|\w(?:Error|Exception)\b|\" 5\d\d\b|\bstatus[=: ]+5\d\d\b",
+    r"|timed out|refused)\b|\w(?:Error|Exception)\b|\" 5\d\d\b|\bstatus(?:_?[Cc]ode)?\"?[=: ]+5\d\d\b",
     re.ASCII,
 )
 # The number of errors of each pattern that are shown in full, with the lines around them.
@@ -42,7 +44,7 @@ class _Record(NamedTuple):
 
 
 @lens(
-    "2",
+    "3",
     "one line for each pattern of a log, with a count; errors with the lines around them",
     Parameter("context", int, default=2),
     example="logs",
@@ -87,15 +89,14 @@ def _records(lines: Sequence[str]) -> list[_Record]:
         else:
             words, count = split_count(line)
             records.append(_Record([line], _VARIABLE.sub("0", words), count, error=False))
-    return [
-        record._replace(
-            # The lines that belong to a line are part of its pattern, so different stack traces are not
-            # merged.
-            pattern="\n".join([record.pattern, *(_VARIABLE.sub("0", line) for line in record.lines[1:])]),
-            error=any(_ERROR.search(line) for line in record.lines),
-        )
-        for record in records
-    ]
+    return [_completed(record) for record in records]
+
+
+def _completed(record: _Record) -> _Record:
+    """Return the record with the pattern of all of its lines: different stack traces are not merged."""
+    error = any(map(_ERROR.search, record.lines))
+    rest = [_VARIABLE.sub("0", line) for line in record.lines[1:]]
+    return record._replace(pattern="\n".join(["!" * error + record.pattern, *rest]), error=error)
 
 
 def _around_errors(records: Sequence[_Record], context: int) -> set[int]:

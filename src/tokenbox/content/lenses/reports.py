@@ -9,17 +9,17 @@ from tokenbox.content.lenses.lens import Parameter, lens
 from tokenbox.content.lenses.lines import omission, split_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
 # The first line of a frame: Python (after a bar in an exception group), JavaScript and Java, Rust, Go.
 _PYTHON = re.compile(r'([\s|]*)File "([^"]*)", line ([0-9]+)(?:, in .*)?\s*')
-_AT = re.compile(r"\s+at (?:.*?\()?((?:[A-Za-z]:)?[^()\s]+?)(?::([0-9]+))?(?::[0-9]+)?\)?\s*(?:~?\[.*\])?\s*")
-_RUST = re.compile(r"\s*[0-9]+:\s+(?:0x[0-9a-f]+ - )?(\S.*?)\s*")
-_RUST_PLACE = re.compile(r"\s+at (\S.*?)\s*")
+_AT = re.compile(r"\s+at (?:.*?\()?((?:[A-Za-z]:)?[^()\s]+?)(?::([0-9]+))?(?::[0-9]+)?\)?(?:\s*~?\[.*\])?\s*")
+_RUST = re.compile(r"\s*[0-9]+:\s+(?:0x[0-9a-f]+ - )?(\S.*)\s*")
+_RUST_PLACE = re.compile(r"\s+at (\S.*)\s*")
 _GO = re.compile(r"((?:created by )?[^\s()][^\s]*(?:\(.*\)|(?: in goroutine [0-9]+)?))\s*")
 _GO_PLACE = re.compile(r"\t(\S+\.(?:go|s):[0-9]+)(?: \+0x[0-9a-f]+)?\s*")
 _LIBRARY = re.compile(
-    r"site-packages|dist-packages|[/\\]lib[/\\]python|<frozen |node_modules|node:|internal[/\\]"
+    r"site-packages|dist-packages|[/\\]lib[/\\]python|<frozen |node_modules|node:|(?:^|\()internal[/\\]"
     r"|[/\\]\.cargo[/\\]|^[/\\]rustc[/\\]|^(?:java|javax|jdk|sun|scala|kotlin)[./]"
     r"|[/\\](?:go[/\\]src|pkg[/\\]mod)[/\\]"
     r"|org\.(?:springframework|apache|hibernate|eclipse|junit)\."
@@ -27,16 +27,20 @@ _LIBRARY = re.compile(
 _LONGEST_CYCLE = 6
 
 _PASSED = re.compile(
-    r"\S*::\S.* PASSED(?:\s+\[ *[0-9]+%\])?\s*"  # pytest -v
+    r"(?=\S*?::\S).* PASSED(?:\s+\[ *[0-9]+%\])?\s*"  # pytest -v
     r"|PASSED \S+::\S.*"  # pytest -rA
-    r"|\S+\.py [.sxX]+\s*(?:\[ *[0-9]+%\])?\s*"  # pytest
+    r"|\[gw[0-9]+\] \[ *[0-9]+%\] PASSED \S.*"  # pytest -v -n
+    r"|\S+\.py [.sxX]+\s*(?:\[ *[0-9]+%\])?\s*|[.sxX]+\s+\[ *[0-9]+%\]"  # pytest, pytest -q
     r"|\S.* \.\.\. ok"  # unittest -v
-    r"|\s*=== (?:RUN|PAUSE|CONT) .*|\s*--- PASS: .*|PASS\s*|ok  ?\t?\S+\s+(?:[0-9]|\(cached\)).*"  # go test
+    r"|\s*--- PASS: .*|PASS\s*|ok  ?\t?\S+\s+(?:[0-9]|\(cached\)).*"  # go test
     r"|test \S+(?: - \S.*)? \.\.\. ok\s*"  # cargo test
     r"|\s*[✓✔√] .*|PASS \S+.*"  # jest, mocha, vitest
     r"|\s*ok [0-9]+(?!.*#\s*(?i:skip|todo))(?: -? .*)?\s*"  # TAP
+    r"|\[INFO\] Tests run: [0-9]+, Failures: 0, Errors: 0, Skipped: 0, .*|\s*<testcase [^<>]*/>"  # JUnit
 )
-
+# Lines that announce a test of go or pytest -n. They are left out if the test passes.
+_ANNOUNCED = re.compile(r"\s*=== (?:RUN|PAUSE|CONT|NAME) +(\S+)|(\S+::\S.*)")
+_PASSED_NAME = re.compile(r"^(?: *--- PASS: (\S+)|\[gw[0-9]+\] \[ *[0-9]+%\] PASSED (\S.*))", re.MULTILINE)
 
 _SUBTEST = re.compile(r"\s*# Subtest: .*\s*")
 
@@ -50,7 +54,7 @@ class _Frame(NamedTuple):
 
 
 @lens(
-    "2",
+    "3",
     "tracebacks (Python, Java, JavaScript, Rust, Go): own frames, with a count of library and repeated ones",
     Parameter("own", str, default=""),
     example="traceback",
@@ -97,7 +101,8 @@ def _frame(lines: Sequence[str], place: int) -> tuple[int, str, str] | None:
         return place + 1, line.strip()[3:], line.strip()
     if match := _RUST.fullmatch(line):
         at = _RUST_PLACE.fullmatch(following)
-        return place + 1 + bool(at), at[1] if at else "", f"{match[1]} {at[1] if at else ''}"
+        path = at[1].rstrip() if at else ""
+        return place + 1 + bool(at), path, f"{match[1].rstrip()} {path}"
     if (at := _GO_PLACE.fullmatch(following)) and (match := _GO.fullmatch(line)):
         return place + 2, at[1], f"{match[1].partition('(')[0]} {at[1]}"
     return None
@@ -149,15 +154,16 @@ def _cycle(frames: Sequence[_Frame], place: int) -> tuple[int, int]:
     return 1, 1
 
 
-@lens("2", "test reports: failures in full, a count of passes (pytest, unittest, go, cargo, jest, TAP)")
+@lens("3", "test reports: failures in full, a count of passes (pytest, unittest, go, cargo, jest, TAP)")
 def test_report(text: str) -> str:
     """Replace runs of lines that only report passed tests with counts. All other lines are kept."""
     result: list[str] = []
     passed: list[str] = []
     lines = split_lines(text)
+    names = {(one or other).rstrip() for one, other in _PASSED_NAME.findall(text)}
     place = 0
     while place <= len(lines):
-        end = _passed(lines, place)
+        end = _passed(lines, place, names)
         passed += lines[place:end]
         if end == place:
             note = f"[... {len(passed)} line{'' if len(passed) == 1 else 's'} of passed tests left out ...]\n"
@@ -169,15 +175,29 @@ def test_report(text: str) -> str:
     return "".join(result)
 
 
-def _passed(lines: Sequence[str], place: int) -> int:
-    """Return the end of the lines that report one passed test; ``place`` if no such line follows."""
+def _passed(lines: Sequence[str], place: int, names: Container[str]) -> int:
+    """Return the end of the lines that report one passed test; ``place`` if no such line follows.
+
+    ``names``: the passed tests, whose announcements are such lines too.
+    """
     start = place
+    announced = _ANNOUNCED.fullmatch(lines[place].rstrip()) if place < len(lines) else None
+    if announced and (announced[1] or announced[2]) in names:
+        return place + 1
     if place + 1 < len(lines) and _SUBTEST.fullmatch(lines[place]):
         place += 1
     if place == len(lines) or not _PASSED.fullmatch(lines[place].rstrip()):
         return start
     place += 1
     if place < len(lines) and lines[place].strip() == "---":  # the details of a test in TAP
-        ends = (n for n in range(place, len(lines)) if lines[n].strip() == "...")
-        place = next(ends, place - 1) + 1
+        indent = _indent(lines[place - 1])
+        end = place
+        while end < len(lines) and lines[end].strip() != "..." and _indent(lines[end]) > indent:
+            end += 1
+        if end < len(lines) and lines[end].strip() == "...":
+            place = end + 1
     return place
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())

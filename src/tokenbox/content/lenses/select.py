@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # A part is a run of lines without an empty line, with at most this many lines.
 LONGEST_PART = 12
 _LEFT_OUT = re.compile(r"\[\.\.\. [0-9]{1,15} lines? left out \.\.\.\]\s*")
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)[ \t#]*\r?\n?")
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)\n?")
 _FENCE = re.compile(r" {0,3}(?:```|~~~)")
 
 
@@ -128,7 +128,7 @@ def _sections(lines: Sequence[str]) -> Iterator[tuple[int, str, list[str]]]:
         if heading:
             if section:
                 yield level, title, section
-            level, title, section = len(heading[1]), heading[2], []
+            level, title, section = len(heading[1]), heading[2].rstrip(" \t\r#"), []
         section.append(line)
     if section:
         yield level, title, section
