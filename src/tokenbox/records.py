@@ -13,16 +13,18 @@ class AsRecord:
     __slots__ = ()
 
     def to_dict(self) -> dict[str, object]:
-        return record_of(self, " ".join(field.name for field in fields(self)))  # type: ignore[arg-type]  # one
+        return to_record(self, " ".join(field.name for field in fields(self)))  # type: ignore[arg-type]  # one
 
 
-def record_of(value: object, names: str, **given: object) -> dict[str, object]:
+def to_record(value: object, names: str, **given: object) -> dict[str, object]:
     """Return the record with these names, which blanks separate: ``given``, else fields or properties."""
     return {name: given[name] if name in given else plain(getattr(value, name)) for name in names.split()}
 
 
 def plain(value: object) -> object:
     """Return a value as data: an enum by its value, what has a ``to_dict`` by that, a tuple as a list."""
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
     match value:
         case Enum():
             return value.value
@@ -30,4 +32,4 @@ def plain(value: object) -> object:
             return {key: plain(item) for key, item in value.items()}
         case tuple() | list():
             return [plain(item) for item in value]
-    return value.to_dict() if hasattr(value, "to_dict") else value
+    return value

@@ -62,4 +62,4 @@ def test_an_error_in_an_expanded_body_counts_from_its_start() -> None:
 
 
 def test_errors_are_plain_data() -> None:
-    assert json.loads(json.dumps(MissingEndSentinel(8).to_dict()))["offset"] == 8
+    assert json.loads(json.dumps(MissingEndSentinel(offset=8).to_dict()))["offset"] == 8

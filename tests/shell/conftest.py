@@ -39,6 +39,7 @@ class RecordingScreen:
     pieces: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     approvals: list[Approval] = field(default_factory=list)  # in order; then NO
+    choices: list[str] = field(default_factory=list)  # in order; then None
     interrupt_waiting: bool = False
     interrupt_after: int | None = None
     keyboard: None = None
@@ -81,6 +82,10 @@ class RecordingScreen:
     def approves(self, what: str, question: str, *, always: bool = True) -> Approval:
         self.asked.append(f"{what} {question}")
         return self.approvals.pop(0) if self.approvals else Approval.NO
+
+    def choose(self, problem: str, choices: Mapping[str, str]) -> str | None:
+        self.asked.append("\n".join([problem, *(f"{key}  {choice}" for key, choice in choices.items())]))
+        return self.choices.pop(0) if self.choices else None
 
     def copy(self, text: str) -> bool:
         self.copied.append(text)

@@ -375,3 +375,25 @@ def test_a_context_that_is_nearly_full_is_said_once(start: Begin) -> None:
         for _ in range(6):
             take(session, "hello " * 20)
         assert len([notice for notice in heard.notices if "full; the oldest" in notice]) >= 1
+
+
+def test_an_undone_question_is_as_it_was_typed_and_edit_offers_its_outputs_again(start: Begin) -> None:
+    with serving(routes(says("hi"))) as server:
+        session, heard = start(server.url)
+        take(session, "!echo some output")
+        take(session, "what is that?")
+        take(session, ":edit")
+        assert session.begun == "what is that?"
+        assert [offer.command for offer in session.context.offers] == ["echo some output"]
+        assert "removed: what is that?" in heard.notices[-1]
+
+
+def test_the_options_of_the_command_line_win_over_the_resumed_session(start: Begin) -> None:
+    with serving(routes(says("hi"))) as server:
+        session, _ = start(server.url, name="mine")
+        take(session, "hello")
+        take(session, ":budget 2000")
+        session.close()
+        assert start(server.url, name="mine", resume=True)[0].context.budget == 2000
+        flags = {"shell.token_budget": 700}
+        assert start(server.url, name="mine", resume=True, flags=flags)[0].context.budget == 700

@@ -21,7 +21,6 @@ from tokenbox.proof.errors import ReplayImpossible
 from tokenbox.proof.verify import MemoryFiles, verify
 from tokenbox.shell.context import ContextKind
 from tokenbox.shell.loop import take
-from tokenbox.shell.screen import Approval
 
 if TYPE_CHECKING:
     from tests.llama.server import LlamaServer, StartLlama
@@ -126,14 +125,35 @@ def test_what_cannot_fit_is_refused_and_loses_nothing(start: Begin, llama: Llama
     before = session.context.messages()
     take(session, ":budget 30")
     take(session, "word " * 200)
-    assert "over the budget of 30" in heard.asked[-1]
+    assert "more than the budget of 30" in heard.asked[-1]
     assert [error.code for error in heard.problems] == ["context_critical_overflow"]
     assert session.context.messages() == before
     answers = len(heard.pieces)
-    heard.approvals = [Approval.ONCE]
+    heard.choices = ["s"]
     take(session, "word " * 200)  # sent once, because the person said so
     assert len(heard.pieces) > answers
     assert len(heard.problems) == 1
+
+
+def test_a_question_that_cannot_fit_is_cut_or_the_budget_is_raised(start: Begin, llama: LlamaServer) -> None:
+    session, heard = start(llama.url, flags={**COUNTING, "shell.token_budget": 100})
+    heard.choices = ["c"]
+    take(session, f"first {'word ' * 200} last")
+    (sent,) = [message["content"] for message in session.context.messages() if message["role"] == "user"]
+    assert sent.startswith("first")
+    assert sent.endswith("last")
+    call = session.record.last_call
+    assert call is not None
+    assert call.usage.input_tokens is not None
+    assert 90 <= call.usage.input_tokens <= 100
+    heard.choices = ["r"]
+    take(session, "word " * 200)
+    call = session.record.last_call
+    assert call is not None
+    assert call.usage.input_tokens is not None
+    assert 200 <= call.usage.input_tokens <= session.context.budget < 300
+    assert len(heard.asked) == 2
+    assert heard.problems == []
 
 
 def test_meta_commands_never_reach_the_model(start: Begin, llama: LlamaServer) -> None:
@@ -323,7 +343,8 @@ def test_a_call_that_could_cross_the_cap_is_refused_before_it_is_sent(
     assert [error.code for error in heard.problems] == ([] if sent else ["cost_cap_exceeded"])
     assert len(session.context.messages()) == (2 if sent else 0)
     take(session, ":cost")
-    assert heard.results[-1].startswith("~$0.0002" if sent else "$0 of")
+    # An estimate where the server does not say what it had cached.
+    assert heard.results[-1].removeprefix("~").startswith("$0.0002" if sent else "$0 of")
 
 
 def test_the_counter_follows_the_model(start: Begin, llama: LlamaServer, start_llama: StartLlama) -> None:

@@ -221,7 +221,7 @@ def test_the_model_can_be_switched(terminal: Terminal, llama: LlamaServer, start
     shell.types("hello world")
     shell.sees("one ~[1-9][0-9]*/4,096>")
     shell.types(":model two")
-    shell.sees(re.escape(f"two: two at {other.url}; the context is"))
+    shell.sees(re.escape(f"two at {other.url}; the context is"))
     shell.sees("two [1-9][0-9]*/4,096>")
     shell.types("and again")
     shell.sees("maximum length")

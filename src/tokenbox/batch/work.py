@@ -21,6 +21,7 @@ from tokenbox.batch.storage import storage_of, unreadable, unwritable
 from tokenbox.batch.tally import Tally
 from tokenbox.batch.text import json_text
 from tokenbox.batch.writing import WRITERS, ShardResults
+from tokenbox.records import to_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -49,14 +50,7 @@ class ShardRecord:
     reused: bool = False
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "number": self.number,
-            "input": self.input,
-            "output": self.output,
-            "file": self.file,
-            "bytes": self.bytes,
-            "tally": self.tally.to_dict(),
-        }
+        return to_record(self, "number input output file bytes tally")
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Self:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenbox.caching.prompt import Layer, PromptSpan, api_of, as_text, spans
 from tokenbox.caching.rules import CacheProvider, rules_of
 from tokenbox.content.request import Api
+from tokenbox.records import to_record
 
 if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
@@ -141,17 +142,13 @@ class PrefixChange:
         return f"{self.place}, byte {self.byte:,}: {self.why}{again}. {self.fix}"
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "reason": self.reason.value,
-            "place": self.place,
-            "message": self.message,
-            "byte": self.byte,
-            "why": self.why,
-            "fix": self.fix,
-            "kept_tokens": self.kept,
-            "lost_tokens": self.lost,
-            "exact": False,
-        }
+        return to_record(
+            self,
+            "reason place message byte why fix kept_tokens lost_tokens exact",
+            kept_tokens=self.kept,
+            lost_tokens=self.lost,
+            exact=False,
+        )
 
 
 def first_change(

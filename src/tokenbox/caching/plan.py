@@ -23,6 +23,7 @@ from tokenbox.errors import TokenboxError
 from tokenbox.integers import whole
 from tokenbox.ledger.money import dollars
 from tokenbox.models import counters_for
+from tokenbox.records import AsRecord, to_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,16 +46,13 @@ class InvalidCachePlan(TokenboxError):
 
 
 @dataclass(frozen=True, slots=True)
-class CacheBreakpoint:
+class CacheBreakpoint(AsRecord):
     """One mark: the prompt up to the end of the block at ``place``, of about ``tokens`` tokens, is cached."""
 
     place: str
     tokens: int
     seconds: int
     why: str
-
-    def to_dict(self) -> dict[str, object]:
-        return {"place": self.place, "tokens": self.tokens, "seconds": self.seconds, "why": self.why}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +74,12 @@ class CachePlan:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "provider": self.provider.value,
-            "model": self.model,
-            "tokens": self.tokens,
-            "exact": False,
-            "breakpoints": [one.to_dict() for one in self.breakpoints],
-            "fields": dict(self.fields),
-            "saves": None if self.saves is None else f"{self.saves:f}",
-            "notes": list(self.notes),
-        }
+        return to_record(
+            self,
+            "provider model tokens exact breakpoints fields saves notes",
+            exact=False,
+            saves=None if self.saves is None else f"{self.saves:f}",
+        )
 
     def explain(self) -> str:
         """Return the plan as text."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenbox.caching.prompt import PromptSpan, api_of, spans
 from tokenbox.content.request import Api
 from tokenbox.integers import whole
+from tokenbox.records import AsRecord, to_record
 
 if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
@@ -32,7 +33,7 @@ _CLEARED: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(AsRecord):
     """One edit by the provider, made once ``unit`` exceeds ``trigger``."""
 
     kind: str
@@ -41,16 +42,6 @@ class Edit:
     keep: int | None = None
     clear_at_least: int | None = None
     exclude: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "kind": self.kind,
-            "trigger": self.trigger,
-            "unit": self.unit,
-            "keep": self.keep,
-            "clear_at_least": self.clear_at_least,
-            "exclude": list(self.exclude),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,26 +61,22 @@ class ServerSide:
     read: int | None = None
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "edits": [edit.to_dict() for edit in self.edits],
-            "compacted": list(self.compacted),
-            "unread": list(self.unread),
-            "sent_tokens": self.sent,
-            "read_tokens": self.read,
-            "exact": False,
-        }
+        return to_record(
+            self,
+            "edits compacted unread sent_tokens read_tokens exact",
+            sent_tokens=self.sent,
+            read_tokens=self.read,
+            exact=False,
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(AsRecord):
     """An edit reported in an answer. Tokens and uses are None if not reported."""
 
     kind: str
     cleared_tokens: int | None = None
     cleared_uses: int | None = None
-
-    def to_dict(self) -> dict[str, object]:
-        return {"kind": self.kind, "cleared_tokens": self.cleared_tokens, "cleared_uses": self.cleared_uses}
 
 
 def server_side(body: Mapping[str, Any], tokenizer: Tokenizer | None = None) -> ServerSide:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from tokenbox.records import AsRecord, record_of
+from tokenbox.records import AsRecord, to_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -106,7 +106,7 @@ class ModelInfo:
 
     def to_dict(self) -> dict[str, object]:
         limits = " ".join(Limit)
-        return record_of(self, f"id provider {limits} tokenizer disagreements")
+        return to_record(self, f"id provider {limits} tokenizer disagreements")
 
 
 def settle(

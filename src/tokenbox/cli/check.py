@@ -19,7 +19,7 @@ from tokenbox.cli.streams import read_text, write_error, write_record, write_tex
 from tokenbox.content.message import InvalidMessage, UndeclaredCost
 from tokenbox.errors import TokenboxError, shown
 from tokenbox.policy.guard import needed
-from tokenbox.records import record_of
+from tokenbox.records import to_record
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Checked:
         return None if self.before is None else self.count.total - self.before
 
     def to_dict(self) -> dict[str, object]:
-        return record_of(
+        return to_record(
             self,
             "check file tokens exact budget before change outcome",
             check=self.group.name,

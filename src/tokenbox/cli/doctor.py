@@ -17,7 +17,7 @@ from tokenbox.cli.options import AS_JSON, argument
 from tokenbox.cli.outcome import Exit
 from tokenbox.cli.streams import write_record
 from tokenbox.errors import TokenboxError
-from tokenbox.records import record_of
+from tokenbox.records import to_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +59,7 @@ class Extra:
         return f"pip install '{DISTRIBUTION}[{self.name}]'" if self.missing else None
 
     def to_dict(self) -> dict[str, object]:
-        return record_of(self, "name what_for installed missing remedy", installed=not self.missing)
+        return to_record(self, "name what_for installed missing remedy", installed=not self.missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class ModelCounting:
     problem: str | None = None
 
     def to_dict(self) -> dict[str, object]:
-        return record_of(self, "model tokenizer text_exact chat_exact counted_by problem", counted_by=self.by)
+        return to_record(self, "model tokenizer text_exact chat_exact counted_by problem", counted_by=self.by)
 
 
 def doctor(

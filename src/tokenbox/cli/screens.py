@@ -17,11 +17,11 @@ from tokenbox.cli.markdown import Markdown
 from tokenbox.cli.outcome import Exit, report
 from tokenbox.cli.streams import write_bytes, write_error, write_text
 from tokenbox.render.lines import plain, printable, wrap
-from tokenbox.shell.running import Keyboard
+from tokenbox.shell.running import Keyboard, hide_keys
 from tokenbox.shell.screen import Approval
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tokenbox.errors import TokenboxError
     from tokenbox.render.lines import Line
@@ -98,6 +98,10 @@ class PipeScreen:
         self.notice(f"{what} Not approved: nobody can be asked in a pipe.")
         return Approval.NO
 
+    def choose(self, problem: str, choices: Mapping[str, str]) -> str | None:
+        """Choose nothing; the error that follows says what to do."""
+        return None
+
     def _write(self, text: str, *, flush: bool = False) -> None:
         if text:
             self._at_line_start = text.endswith("\n")  # before writing, which may be interrupted
@@ -128,11 +132,17 @@ class TerminalScreen(PipeScreen):
         self._colours = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         self._waiting = False
         self._thinking = False
+        self._show_keys: Callable[[], object] | None = None
         self._page: Markdown | None = None
-        self.keyboard = Keyboard(sys.stdin.fileno(), shutil.get_terminal_size)
+        self.keyboard: Keyboard = Keyboard(sys.stdin.fileno(), shutil.get_terminal_size)
 
     def lines(self, lines: Sequence[Line]) -> None:
         terminal.show(lines)
+
+    def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Show a result in columns, without those that are empty."""
+        shown = [at for at in range(len(heads)) if not rows or any(row[at] for row in rows)]
+        super().table([heads[at] for at in shown], [[row[at] for at in shown] for row in rows])
 
     def text(self, text: str) -> None:
         """Show a text; a sentence wraps at words, and a text of several lines is shown as it is."""
@@ -179,26 +189,39 @@ class TerminalScreen(PipeScreen):
             page, self._page = self._page, None
             page.end()
         super().answer_ends()
+        if self._show_keys is not None:
+            self._show_keys()
+            self._show_keys = None
 
     def waiting(self, what: str) -> None:
-        """Show a faint line, which the answer replaces."""
+        """Show a faint line, which the answer replaces. Typed keys are not shown until the answer ends."""
+        self._show_keys = self._show_keys or hide_keys(self.keyboard.descriptor)
         if self._colours:
             self._waiting = True
             write_text(self._coloured(f"{what} ...", _FAINT))
             write_bytes(b"", flush=True)
 
     def approves(self, what: str, question: str, *, always: bool = True) -> Approval:
+        more = ", [a]lways in this session" if always else ""
+        return _ANSWERS.get(self._asked(what, f"{question} [y]es, [N]o{more}: "), Approval.NO)
+
+    def choose(self, problem: str, choices: Mapping[str, str]) -> str | None:
+        listed = [f"  {key}  {choice}" for key, choice in choices.items()]
+        answer = self._asked("\n".join([problem, *listed]), f"{', '.join(choices)}, or Enter to cancel: ")
+        return answer if answer in choices else None
+
+    def _asked(self, text: str, question: str) -> str:
+        """Show the text, and return the answer to the question in lower case. No answer is an empty text."""
         self._done_waiting()
         self._finish_line()
-        for line in wrap(printable(what), terminal.width()):
-            write_text(f"{line}\n")
+        for line in text.split("\n"):
+            for part in wrap(printable(line), terminal.width()):
+                write_text(f"{part}\n")
         try:
-            more = ", [a]lways in this session" if always else ""
-            answer = input(f"{question} [y]es, [N]o{more}: ")
+            return input(question).strip().lower()
         except (EOFError, KeyboardInterrupt):
             write_text("\n")
-            return Approval.NO
-        return _ANSWERS.get(answer.strip().lower(), Approval.NO)
+            return ""
 
     def copy(self, text: str) -> bool:
         """Copy with the terminal's own sequence (OSC 52), which works over ssh too."""

@@ -132,7 +132,8 @@ def _row(
         Span(f"{text}{' ' * (size - cells(text))}{GAP}", style)
         for text, size in zip(padded, widths, strict=False)
     ]
-    return [spans[0]._replace(style=first), *spans[1:], Span(last, style)]
+    spans.append(Span(last, style))
+    return [spans[0]._replace(style=first), *spans[1:]]
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from tokenbox.content.blocks import AnnotationBlock, Block, resolve_priorities
 from tokenbox.engine.ladder import Form, LadderRun
 from tokenbox.errors import EmptyInput, InvalidContent, RenderError, TokenizerError
 from tokenbox.integers import MAX_INTEGER, token_budget
+from tokenbox.records import to_record
 from tokenbox.render.placeholders import block_description, block_label
 from tokenbox.render.registry import find_renderer
 from tokenbox.render.templates import is_text
@@ -68,16 +69,9 @@ class BlockResult:
         return tuple(step.why(self.priority.display) for step in self.steps)
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "index": self.index,
-            "type": self.type,
-            "description": self.description,
-            "priority": self.priority.display,
-            "form": self.form.value,
-            "base_size": self.base_size,
-            "size": self.size,
-            "why": list(self.why),
-        }
+        return to_record(
+            self, "index type description priority form base_size size why", priority=self.priority.display
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +84,7 @@ class MergedLine:
     size: int
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "priority": self.priority.display,
-            "blocks": self.blocks,
-            "tokens": self.tokens,
-            "size": self.size,
-        }
+        return to_record(self, "priority blocks tokens size", priority=self.priority.display)
 
 
 @dataclass(frozen=True)
@@ -141,21 +130,11 @@ class BlockLayout:
 
     def to_dict(self) -> dict[str, object]:
         """Return the record as JSON-compatible data."""
-        return {
-            "schema": SCHEMA,
-            "budget": self.budget,
-            "total": self.total,
-            "over": self.over,
-            "mode": self.mode,
-            "verbosity": self.verbosity.value,
-            "soft": self.soft,
-            "pricing": self.pricing,
-            "tokenizer": self.tokenizer.to_dict(),
-            "blocks": [block.to_dict() for block in self.blocks],
-            "merged": [line.to_dict() for line in self.merged],
-            "text": self.text,
-            "digest": self.digest,
-        }
+        return to_record(
+            self,
+            "schema budget total over mode verbosity soft pricing tokenizer blocks merged text digest",
+            schema=SCHEMA,
+        )
 
     def explain(self) -> str:
         """Return one line per block: its form, its size and base size, and the reasons for a reduced form."""

@@ -12,6 +12,7 @@ from tokenbox.content.group import Group
 from tokenbox.engine import degrade
 from tokenbox.engine.result import Policy
 from tokenbox.errors import InvalidSection
+from tokenbox.records import AsRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,15 +21,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class SectionWarning:
+class SectionWarning(AsRecord):
     """A setting of a section that has no effect."""
 
     section: str
     code: str
     message: str
-
-    def to_dict(self) -> dict[str, object]:
-        return {"section": self.section, "code": self.code, "message": self.message}
 
 
 def checked_groups(groups: object) -> tuple[Group, ...]:

@@ -10,7 +10,7 @@ missed.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from tokenbox.compose.sections import checked_sections, counter_of, lay_out_all
 from tokenbox.engine.result import Action, Policy
 from tokenbox.errors import InvalidBudget
 from tokenbox.integers import token_budget
+from tokenbox.records import AsRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -36,7 +37,7 @@ GRID = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Breakpoint:
+class Breakpoint(AsRecord):
     """A change: from ``budget`` tokens on, a section's state is ``after``; with one token less, ``before``.
 
     A state is a decision, with the form if that is not the content; None if the budget is too small.
@@ -46,9 +47,6 @@ class Breakpoint:
     section: str
     before: str | None
     after: str | None
-
-    def to_dict(self) -> dict[str, object]:
-        return asdict(self)
 
 
 def breakpoints(

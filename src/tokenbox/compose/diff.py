@@ -6,13 +6,14 @@ text of each section. A value that is unknown (None) is neither equal nor differ
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol
 
 from tokenbox.content.section import Section
 from tokenbox.engine.result import Decision
 from tokenbox.errors import LayoutError
+from tokenbox.records import AsRecord, to_record
 from tokenbox.render.lines import cells, pad, printable
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class SectionState:
 
     def to_dict(self) -> dict[str, object]:
         form = {} if self.form is None else {"form": self.form}
-        return {"decision": self.decision.value, "base_size": self.base_size, "size": self.size, **form}
+        return to_record(self, "decision base_size size") | form
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,16 +132,11 @@ class SectionChange:
     what: tuple[str, ...]
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "id": self.id,
-            "what": list(self.what),
-            "before": None if self.before is None else self.before.to_dict(),
-            "after": None if self.after is None else self.after.to_dict(),
-        }
+        return to_record(self, "id what before after")
 
 
 @dataclass(frozen=True, slots=True)
-class FirstChange:
+class FirstChange(AsRecord):
     """The first difference of two texts: ``byte`` from 0 in their UTF-8, ``line`` from 1, with context.
 
     ``common``: the text before the difference. ``before`` and ``after``: the text after it, empty at the end.
@@ -151,9 +147,6 @@ class FirstChange:
     common: str
     before: str
     after: str
-
-    def to_dict(self) -> dict[str, object]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,16 +179,14 @@ class LayoutDiff:
         return None if self.digest is None else "digest"
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "same": self.same,
-            "first_field": self.first_field,
-            "values": [{"field": v.field, "before": v.before, "after": v.after} for v in self.values],
-            "sections": [section.to_dict() for section in self.sections],
-            "text": None if self.text is None else self.text.to_dict(),
-            "digest": None
+        return to_record(
+            self,
+            "same first_field values sections text digest",
+            values=[{"field": v.field, "before": v.before, "after": v.after} for v in self.values],
+            digest=None
             if self.digest is None
             else {"before": self.digest.before, "after": self.digest.after},
-        }
+        )
 
     def __str__(self) -> str:
         if self.same:

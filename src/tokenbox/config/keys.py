@@ -70,10 +70,17 @@ class SettingKey:
     choices: tuple[str, ...] = ()
     offered: str = ""
     remembered: bool = False
+    option: str | None = None
+    """The option of the command line, if it is not named after the last part of ``name``."""
 
     @property
     def parts(self) -> KeyName:
         return tuple(self.name.split("."))
+
+    @property
+    def flag(self) -> str:
+        """The option of the command line that sets it, where a command has one."""
+        return self.option or f"--{self.parts[-1].replace('_', '-')}"
 
     @property
     def variable(self) -> str | None:
@@ -116,247 +123,165 @@ SERVED_BY = "What software serves it, also a kind that an installed package offe
 GATEWAY_MODES = ("observe", "enforce", "fit")
 BASELINES = ("gpt-bpe", "llama3-bpe")
 
+(
+    TEXT, TOKENS, WINDOW, COUNT, PORT, BOOLEAN, HEADROOM, SHARE, SECONDS, DOLLARS,
+    CHOICE, TEXTS, CHOICES, DAY, ENDPOINT, VARIABLE, TOKENIZER, PATH,
+) = ValueKind  # fmt: skip
+
 KEYS: tuple[SettingKey, ...] = (
     SettingKey(
-        "model",
-        ValueKind.TEXT,
-        "The model where none is named: an id, or a NAME of [models.NAME].",
-        remembered=True,
+        "model", TEXT, "The model where none is named: an id, or a NAME of [models.NAME].", remembered=True
     ),
     # Limits of requests, for every model or (in [models.NAME]) for one.
     SettingKey(
-        "policy.max_ctx",
-        ValueKind.WINDOW,
-        "Most tokens of input and output together; else the model's window.",
+        "policy.max_ctx", WINDOW, "Most tokens of input and output together; else the model's window."
     ),
-    SettingKey("policy.reserve_out", ValueKind.TOKENS, "Tokens kept free for the answer."),
-    SettingKey(
-        "policy.headroom", ValueKind.HEADROOM, "Share of the window kept free for safety.", Decimal(0)
-    ),
-    SettingKey(
-        "policy.strategy", ValueKind.TEXT, "How to pack: box, ladder, window, worth, or one of yours.", "box"
-    ),
-    SettingKey("policy.strategies.sections", ValueKind.TEXT, "The same for texts and sections only."),
-    SettingKey("policy.strategies.blocks", ValueKind.TEXT, "The same for blocks only."),
-    SettingKey("policy.strategies.messages", ValueKind.TEXT, "The same for chats only."),
+    SettingKey("policy.reserve_out", TOKENS, "Tokens kept free for the answer."),
+    SettingKey("policy.headroom", HEADROOM, "Share of the window kept free for safety.", Decimal(0)),
+    SettingKey("policy.strategy", TEXT, "How to pack: box, ladder, window, worth, or one of yours.", "box"),
+    SettingKey("policy.strategies.sections", TEXT, "The same for texts and sections only."),
+    SettingKey("policy.strategies.blocks", TEXT, "The same for blocks only."),
+    SettingKey("policy.strategies.messages", TEXT, "The same for chats only."),
     SettingKey(
         "policy.uncertain",
-        ValueKind.CHOICE,
+        CHOICE,
         "What decides on an estimate that fits, where its bound does not.",
         "margin",
         ("margin", "bound", "allow"),
     ),
     # Models: their servers, and their own limits.
-    SettingKey("models.*.model", ValueKind.TEXT, "The model's id at its server; else NAME."),
-    SettingKey("models.*.endpoint", ValueKind.ENDPOINT, "The address of the server."),
+    SettingKey("models.*.model", TEXT, "The model's id at its server; else NAME."),
+    SettingKey("models.*.endpoint", ENDPOINT, "The address of the server."),
+    SettingKey("models.*.kind", CHOICE, SERVED_BY, "auto", SERVER_KINDS, offered="tokenbox.providers"),
+    SettingKey("models.*.key_env", VARIABLE, "The environment variable that has the key."),
+    SettingKey("models.*.keyring", TEXT, "The name of the key in the system's keyring."),
+    SettingKey("models.*.max_ctx", WINDOW, "As policy.max_ctx, for this model.", remembered=True),
+    SettingKey("models.*.reserve_out", TOKENS, "As policy.reserve_out, for this model.", remembered=True),
+    SettingKey("models.*.headroom", HEADROOM, "As policy.headroom, for this model."),
+    SettingKey("models.*.strategy", TEXT, "As policy.strategy, for this model.", remembered=True),
+    SettingKey("models.*.tokenizer", TOKENIZER, "The tokenizer that this model counts with."),
+    SettingKey("models.*.alias_of", TEXT, "The gateway sends requests for this name to that model."),
     SettingKey(
-        "models.*.kind", ValueKind.CHOICE, SERVED_BY, "auto", SERVER_KINDS, offered="tokenbox.providers"
+        "models.*.overflow", TEXTS, "Larger models that take what does not fit this one, in turn.", ()
     ),
-    SettingKey("models.*.key_env", ValueKind.VARIABLE, "The environment variable that has the key."),
-    SettingKey("models.*.keyring", ValueKind.TEXT, "The name of the key in the system's keyring."),
-    SettingKey("models.*.max_ctx", ValueKind.WINDOW, "As policy.max_ctx, for this model.", remembered=True),
-    SettingKey(
-        "models.*.reserve_out", ValueKind.TOKENS, "As policy.reserve_out, for this model.", remembered=True
-    ),
-    SettingKey("models.*.headroom", ValueKind.HEADROOM, "As policy.headroom, for this model."),
-    SettingKey("models.*.strategy", ValueKind.TEXT, "As policy.strategy, for this model.", remembered=True),
-    SettingKey("models.*.tokenizer", ValueKind.TOKENIZER, "The tokenizer that this model counts with."),
-    SettingKey(
-        "models.*.alias_of", ValueKind.TEXT, "The gateway sends requests for this name to that model."
-    ),
-    SettingKey(
-        "models.*.overflow",
-        ValueKind.TEXTS,
-        "Larger models that take what does not fit this one, in turn.",
-        (),
-    ),
-    SettingKey("models.*.mode", ValueKind.CHOICE, "As gateway.mode, for this model.", None, GATEWAY_MODES),
+    SettingKey("models.*.mode", CHOICE, "As gateway.mode, for this model.", None, GATEWAY_MODES),
     # Tokenizers.
-    SettingKey("tokenizers.baselines", ValueKind.CHOICES, "Tokenizers of the package in use.", (), BASELINES),
+    SettingKey("tokenizers.baselines", CHOICES, "Tokenizers of the package in use.", (), BASELINES),
     SettingKey(
-        "tokenizers.heuristic",
-        ValueKind.BOOLEAN,
-        "Estimate where no tokenizer is known: chars / 4.",
-        default=False,
+        "tokenizers.heuristic", BOOLEAN, "Estimate where no tokenizer is known: chars / 4.", default=False
     ),
-    SettingKey("tokenizers.*", ValueKind.TOKENIZER, "The tokenizer of a family, such as llama4-bpe."),
-    SettingKey("tokenize.use_endpoint", ValueKind.BOOLEAN, "Let the model's server count.", default=False),
-    SettingKey("tokenize.timeout", ValueKind.SECONDS, "How long to wait for its count.", Decimal(2)),
+    SettingKey("tokenizers.*", TOKENIZER, "The tokenizer of a family, such as llama4-bpe."),
+    SettingKey("tokenize.use_endpoint", BOOLEAN, "Let the model's server count.", default=False),
+    SettingKey("tokenize.timeout", SECONDS, "How long to wait for its count.", Decimal(2)),
     SettingKey(
         "code.allowed",
-        ValueKind.TEXTS,
+        TEXTS,
         "Code that files may name: module:function, or a project's folder for all that it names.",
         (),
     ),
     # The shell.
-    SettingKey("shell.max_turns", ValueKind.COUNT, "Most exchanges that are kept.", 40),
-    SettingKey("shell.token_budget", ValueKind.TOKENS, "Most tokens of the conversation.", 4096),
-    SettingKey("shell.low_water", ValueKind.SHARE, "Evict down to this share of the budget.", "auto"),
+    SettingKey("shell.max_turns", COUNT, "Most exchanges that are kept.", 40),
+    SettingKey("shell.token_budget", TOKENS, "Most tokens of the conversation.", 4096, option="--budget"),
+    SettingKey("shell.low_water", SHARE, "Evict down to this share of the budget.", "auto"),
     SettingKey(
-        "shell.cache_marks",
-        ValueKind.BOOLEAN,
-        "Place cache breakpoints in requests to Claude models.",
-        default=True,
+        "shell.cache_marks", BOOLEAN, "Place cache breakpoints in requests to Claude models.", default=True
     ),
-    SettingKey("shell.summarize", ValueKind.BOOLEAN, "Have the model sum up what is evicted.", default=False),
-    SettingKey(
-        "shell.output_tokens", ValueKind.TOKENS, "Most tokens of a command's output; 0 offers none.", 1000
-    ),
-    SettingKey("shell.system", ValueKind.TEXT, "The system prompt."),
-    SettingKey("shell.project", ValueKind.BOOLEAN, "Begin with the project's instructions.", default=False),
-    SettingKey(
-        "shell.tools", ValueKind.BOOLEAN, "Let the model propose commands, which you approve.", default=False
-    ),
-    SettingKey("shell.allow", ValueKind.TEXTS, "Commands that run without asking.", ()),
+    SettingKey("shell.summarize", BOOLEAN, "Have the model sum up what is evicted.", default=False),
+    SettingKey("shell.output_tokens", TOKENS, "Most tokens of a command's output; 0 offers none.", 1000),
+    SettingKey("shell.system", TEXT, "The system prompt."),
+    SettingKey("shell.project", BOOLEAN, "Begin with the project's instructions.", default=False),
+    SettingKey("shell.tools", BOOLEAN, "Let the model propose commands, which you approve.", default=False),
+    SettingKey("shell.allow", TEXTS, "Commands that run without asking.", ()),
     SettingKey(
         "shell.prompt",
-        ValueKind.TEXT,
+        TEXT,
         "The prompt: {model}, {ctx_used}, {ctx_budget}, {cost}.",
         "{model} {ctx_used}/{ctx_budget}> ",
     ),
-    SettingKey("cost.cap_at_dollars", ValueKind.DOLLARS, "Refuse to send once a session has cost this much."),
+    SettingKey("cost.cap_at_dollars", DOLLARS, "Refuse to send once a session has cost this much."),
     SettingKey(
-        "cost.cap_per_day",
-        ValueKind.DOLLARS,
-        "Refuse to send once all calls of a day (UTC) have cost this much.",
+        "cost.cap_per_day", DOLLARS, "Refuse to send once all calls of a day (UTC) have cost this much."
     ),
     SettingKey(
         "cost.unpriced",
-        ValueKind.CHOICE,
+        CHOICE,
         "What becomes of a call under the cap if its cost is not known.",
         "refuse",
         ("refuse", "allow"),
     ),
     SettingKey(
-        "store.database",
-        ValueKind.TEXT,
-        "Where sessions and calls are kept: a file, or postgresql://user@host/name.",
+        "store.database", TEXT, "Where sessions and calls are kept: a file, or postgresql://user@host/name."
     ),
     # Corrections of the catalog.
-    SettingKey("catalog.*.context_window", ValueKind.WINDOW, "Tokens the model holds, input and output."),
-    SettingKey("catalog.*.max_input_tokens", ValueKind.WINDOW, "Tokens of input it takes."),
-    SettingKey("catalog.*.max_output_tokens", ValueKind.WINDOW, "Tokens it gives."),
-    SettingKey("catalog.*.price_input", ValueKind.DOLLARS, "Dollars per million tokens of input."),
-    SettingKey("catalog.*.price_output", ValueKind.DOLLARS, "Dollars per million tokens of output."),
-    SettingKey(
-        "catalog.*.price_cached_input", ValueKind.DOLLARS, "Dollars per million tokens read from the cache."
-    ),
-    SettingKey(
-        "catalog.*.price_cache_write", ValueKind.DOLLARS, "Dollars per million tokens written to the cache."
-    ),
-    SettingKey("catalog.*.date", ValueKind.DAY, "The day from which these figures hold."),
+    SettingKey("catalog.*.context_window", WINDOW, "Tokens the model holds, input and output."),
+    SettingKey("catalog.*.max_input_tokens", WINDOW, "Tokens of input it takes."),
+    SettingKey("catalog.*.max_output_tokens", WINDOW, "Tokens it gives."),
+    SettingKey("catalog.*.price_input", DOLLARS, "Dollars per million tokens of input."),
+    SettingKey("catalog.*.price_output", DOLLARS, "Dollars per million tokens of output."),
+    SettingKey("catalog.*.price_cached_input", DOLLARS, "Dollars per million tokens read from the cache."),
+    SettingKey("catalog.*.price_cache_write", DOLLARS, "Dollars per million tokens written to the cache."),
+    SettingKey("catalog.*.date", DAY, "The day from which these figures hold."),
     # The gateway: tokenbox serve.
+    SettingKey("gateway.host", TEXT, "Address to listen on; other than loopback needs keys.", "127.0.0.1"),
+    SettingKey("gateway.port", PORT, "Port to listen on.", 8640),
+    SettingKey("gateway.workers", COUNT, "Processes that share the port.", 1),
+    SettingKey("gateway.admin_host", TEXT, "Address of the operator's listener.", "127.0.0.1"),
     SettingKey(
-        "gateway.host", ValueKind.TEXT, "Address to listen on; other than loopback needs keys.", "127.0.0.1"
+        "gateway.admin_port", PORT, "Port of the operator's listener; /metrics and /readyz move there."
     ),
-    SettingKey("gateway.port", ValueKind.PORT, "Port to listen on.", 8640),
-    SettingKey("gateway.workers", ValueKind.COUNT, "Processes that share the port.", 1),
-    SettingKey("gateway.admin_host", ValueKind.TEXT, "Address of the operator's listener.", "127.0.0.1"),
-    SettingKey(
-        "gateway.admin_port",
-        ValueKind.PORT,
-        "Port of the operator's listener; /metrics and /readyz move there.",
-    ),
-    SettingKey(
-        "gateway.admin_key_env", ValueKind.VARIABLE, "Environment variable with the key for /admin there."
-    ),
-    SettingKey(
-        "gateway.mode",
-        ValueKind.CHOICE,
-        "What becomes of requests that do not fit.",
-        "enforce",
-        GATEWAY_MODES,
-    ),
-    SettingKey(
-        "gateway.low_water", ValueKind.SHARE, "Mode fit: evict down to this share of the budget.", Decimal(1)
-    ),
+    SettingKey("gateway.admin_key_env", VARIABLE, "Environment variable with the key for /admin there."),
+    SettingKey("gateway.mode", CHOICE, "What becomes of requests that do not fit.", "enforce", GATEWAY_MODES),
+    SettingKey("gateway.low_water", SHARE, "Mode fit: evict down to this share of the budget.", Decimal(1)),
     SettingKey(
         "gateway.fit",
-        ValueKind.CHOICES,
+        CHOICES,
         "Mode fit: what is done in turn until it fits.",
         ("evict",),
         ("evict", "truncate", "compact"),
     ),
-    SettingKey(
-        "gateway.summary_model", ValueKind.TEXT, "The model that sums up for compact; else the request's own."
-    ),
-    SettingKey("gateway.keys", ValueKind.BOOLEAN, "Ask every client for a gateway key.", None),
-    SettingKey(
-        "gateway.cors_origins", ValueKind.TEXTS, "Sites whose pages may ask, as https://example.org.", ()
-    ),
-    SettingKey("gateway.database", ValueKind.TEXT, "Keys and ledger: a file, or postgresql://host/name."),
-    SettingKey("gateway.redis", ValueKind.TEXT, "Quotas shared by replicas: redis://host."),
-    SettingKey("gateway.state", ValueKind.PATH, "Folder of what is not in the database yet."),
-    SettingKey(
-        "gateway.when_away", ValueKind.CHOICE, "Quotas whose store is away.", "closed", ("closed", "open")
-    ),
-    SettingKey("gateway.body_bytes", ValueKind.COUNT, "Largest body of a request, in bytes.", 32 << 20),
-    SettingKey("gateway.bodies_bytes", ValueKind.COUNT, "Bytes of all bodies under way.", 256 << 20),
-    SettingKey(
-        "gateway.drain_seconds", ValueKind.SECONDS, "How long it still answers after a signal to stop."
-    ),
-    SettingKey(
-        "gateway.head_seconds", ValueKind.SECONDS, "How long the head of a request may take.", Decimal(20)
-    ),
-    SettingKey("gateway.body_seconds", ValueKind.SECONDS, "How long its body may take.", Decimal(60)),
-    SettingKey("gateway.send_seconds", ValueKind.SECONDS, "How long a client may read nothing.", Decimal(60)),
-    SettingKey(
-        "gateway.idle_seconds", ValueKind.SECONDS, "How long an upstream may be silent.", Decimal(300)
-    ),
-    SettingKey(
-        "gateway.total_seconds", ValueKind.SECONDS, "How long an answer may take in all.", Decimal(3600)
-    ),
-    SettingKey(
-        "routes.*.mode", ValueKind.CHOICE, "The mode of a route: chat, completions, ...", None, GATEWAY_MODES
-    ),
-    SettingKey("upstreams.*.url", ValueKind.ENDPOINT, "The address of the server."),
-    SettingKey(
-        "upstreams.*.kind", ValueKind.CHOICE, SERVED_BY, "auto", SERVER_KINDS, offered="tokenbox.providers"
-    ),
-    SettingKey(
-        "upstreams.*.replicas", ValueKind.TEXTS, "Addresses of more servers with the same models.", ()
-    ),
-    SettingKey(
-        "upstreams.*.models", ValueKind.TEXTS, "Patterns of the models it serves; else what it lists.", ()
-    ),
-    SettingKey("upstreams.*.key_env", ValueKind.VARIABLE, "The environment variable that has its key."),
-    SettingKey("upstreams.*.concurrency", ValueKind.COUNT, "Most requests at a time.", 64),
-    SettingKey("upstreams.*.queue", ValueKind.TOKENS, "Most requests that wait for a place.", 256),
-    SettingKey("upstreams.*.queue_seconds", ValueKind.SECONDS, "How long one waits.", Decimal(30)),
-    SettingKey("upstreams.*.ask_usage", ValueKind.BOOLEAN, "Ask for the usage of streams.", default=True),
+    SettingKey("gateway.summary_model", TEXT, "The model that sums up for compact; else the request's own."),
+    SettingKey("gateway.keys", BOOLEAN, "Ask every client for a gateway key.", None),
+    SettingKey("gateway.cors_origins", TEXTS, "Sites whose pages may ask, as https://example.org.", ()),
+    SettingKey("gateway.database", TEXT, "Keys and ledger: a file, or postgresql://host/name."),
+    SettingKey("gateway.redis", TEXT, "Quotas shared by replicas: redis://host."),
+    SettingKey("gateway.state", PATH, "Folder of what is not in the database yet."),
+    SettingKey("gateway.when_away", CHOICE, "Quotas whose store is away.", "closed", ("closed", "open")),
+    SettingKey("gateway.body_bytes", COUNT, "Largest body of a request, in bytes.", 32 << 20),
+    SettingKey("gateway.bodies_bytes", COUNT, "Bytes of all bodies under way.", 256 << 20),
+    SettingKey("gateway.drain_seconds", SECONDS, "How long it still answers after a signal to stop."),
+    SettingKey("gateway.head_seconds", SECONDS, "How long the head of a request may take.", Decimal(20)),
+    SettingKey("gateway.body_seconds", SECONDS, "How long its body may take.", Decimal(60)),
+    SettingKey("gateway.send_seconds", SECONDS, "How long a client may read nothing.", Decimal(60)),
+    SettingKey("gateway.idle_seconds", SECONDS, "How long an upstream may be silent.", Decimal(300)),
+    SettingKey("gateway.total_seconds", SECONDS, "How long an answer may take in all.", Decimal(3600)),
+    SettingKey("routes.*.mode", CHOICE, "The mode of a route: chat, completions, ...", None, GATEWAY_MODES),
+    SettingKey("upstreams.*.url", ENDPOINT, "The address of the server."),
+    SettingKey("upstreams.*.kind", CHOICE, SERVED_BY, "auto", SERVER_KINDS, offered="tokenbox.providers"),
+    SettingKey("upstreams.*.replicas", TEXTS, "Addresses of more servers with the same models.", ()),
+    SettingKey("upstreams.*.models", TEXTS, "Patterns of the models it serves; else what it lists.", ()),
+    SettingKey("upstreams.*.key_env", VARIABLE, "The environment variable that has its key."),
+    SettingKey("upstreams.*.concurrency", COUNT, "Most requests at a time.", 64),
+    SettingKey("upstreams.*.queue", TOKENS, "Most requests that wait for a place.", 256),
+    SettingKey("upstreams.*.queue_seconds", SECONDS, "How long one waits.", Decimal(30)),
+    SettingKey("upstreams.*.ask_usage", BOOLEAN, "Ask for the usage of streams.", default=True),
     SettingKey(
         "upstreams.*.cache_marks",
-        ValueKind.BOOLEAN,
+        BOOLEAN,
         "Place cache breakpoints in requests to Claude models.",
         default=False,
     ),
     # `tokenbox check`: budgets of prompt files.
-    SettingKey("check.*.files", ValueKind.TEXTS, "Patterns of files, from the project's folder.", ()),
-    SettingKey("check.*.budget", ValueKind.TOKENS, "Most tokens of each."),
+    SettingKey("check.*.files", TEXTS, "Patterns of files, from the project's folder.", ()),
+    SettingKey("check.*.budget", TOKENS, "Most tokens of each."),
+    SettingKey("check.*.growth", HEADROOM, "How much more than at the base revision each may have."),
+    SettingKey("check.*.model", TEXT, "The model that counts: chats as the requests that they are."),
+    SettingKey("check.*.tokenizer", TOKENIZER, "The tokenizer that counts, where no model is named."),
+    SettingKey("proof.write", BOOLEAN, "Leave proof of every decision, as --proof does.", default=False),
     SettingKey(
-        "check.*.growth", ValueKind.HEADROOM, "How much more than at the base revision each may have."
+        "proof.texts", BOOLEAN, "With the texts, to replay it offline: as --proof-texts.", default=False
     ),
-    SettingKey(
-        "check.*.model", ValueKind.TEXT, "The model that counts: chats as the requests that they are."
-    ),
-    SettingKey(
-        "check.*.tokenizer", ValueKind.TOKENIZER, "The tokenizer that counts, where no model is named."
-    ),
-    SettingKey(
-        "proof.write", ValueKind.BOOLEAN, "Leave proof of every decision, as --proof does.", default=False
-    ),
-    SettingKey(
-        "proof.texts",
-        ValueKind.BOOLEAN,
-        "With the texts, to replay it offline: as --proof-texts.",
-        default=False,
-    ),
-    SettingKey(
-        "proof.sign_with", ValueKind.PATH, "The private key that signs proofs: `tokenbox proof keygen`."
-    ),
-    SettingKey(
-        "proof.trusted", ValueKind.TEXTS, "Public keys; `tokenbox proof verify` wants a signature of one.", ()
-    ),
+    SettingKey("proof.sign_with", PATH, "The private key that signs proofs: `tokenbox proof keygen`."),
+    SettingKey("proof.trusted", TEXTS, "Public keys; `tokenbox proof verify` wants a signature of one.", ()),
 )
 
 # Tables that other code reads, and their file.

@@ -22,12 +22,12 @@ from tokenbox.config.keys import (
     parse_key,
 )
 from tokenbox.config.places import FOLDER, find_project, user_file
-from tokenbox.config.reading import read_settings, refuse_secrets, tokenizer_name, unknown_key
+from tokenbox.config.reading import given_value, read_settings, refuse_secrets, tokenizer_name, unknown_key
 from tokenbox.config.setting import Level, Origin, Setting
 from tokenbox.config.state import FILE as STATE_FILE
 from tokenbox.config.state import read_state
 from tokenbox.config.trust import allow_code
-from tokenbox.config.values import from_text, from_toml
+from tokenbox.config.values import from_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,8 +86,7 @@ def _flags(flags: Mapping[str, object], folder: Path) -> dict[KeyName, Setting]:
         if name is None or row is None:
             raise ConfigError(unknown_key(name or (text,)), code=ConfigCode.UNKNOWN_KEY, key=text)
         if value is not None:
-            flag = f"--{name[-1].replace('_', '-')}"
-            found[name] = _checked(row, name, value, Origin(Level.FLAG, flag), folder)
+            found[name] = _checked(row, name, value, Origin(Level.FLAG, row.flag), folder)
     return found
 
 
@@ -111,16 +110,7 @@ def _environment(env: Mapping[str, str], folder: Path, problems: list[str]) -> d
 
 def _checked(row: SettingKey, name: KeyName, value: object, origin: Origin, folder: Path) -> Setting:
     refuse_secrets(key_text(name), value, origin)
-    found = from_text(row, value) if isinstance(value, str) else from_toml(row, value)
-    if found is None:
-        may_be_secret = row.kind in (ValueKind.VARIABLE, ValueKind.ENDPOINT)
-        instead = "" if may_be_secret else f", not {str(value)[:60]!r}"
-        raise ConfigError(
-            f"{key_text(name)} must be {row.expected}{instead}.",
-            code=ConfigCode.BAD_VALUE,
-            where=str(origin),
-            key=key_text(name),
-        )
+    found = given_value(row, name, value, str(origin))
     if row.kind is ValueKind.TOKENIZER:
         found = tokenizer_name(str(found), folder)
     return Setting(name, found, origin)

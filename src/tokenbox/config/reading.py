@@ -23,7 +23,7 @@ from tokenbox.config.keys import (
     tables,
 )
 from tokenbox.config.setting import Level, Origin, Setting
-from tokenbox.config.values import from_toml, looks_secret
+from tokenbox.config.values import from_text, from_toml, looks_secret
 from tokenbox.documents.files import FileProblemError, decode, read_bytes
 from tokenbox.documents.syntax_toml import parse_toml
 from tokenbox.errors import DocumentError
@@ -38,7 +38,7 @@ TABLE = ("tool", "tokenbox")
 
 # Names of settings that would contain a secret.
 _SECRET_NAMES = frozenset(
-    {
+    [
         "key",
         "api_key",
         "apikey",
@@ -53,7 +53,7 @@ _SECRET_NAMES = frozenset(
         "authorization",
         "bearer",
         "credentials",
-    }
+    ]
 )
 # The size of the largest number that a message repeats.
 _MAX_SHOWN_BITS = 128
@@ -259,6 +259,21 @@ def refuse_secrets(key: str, value: object, origin: Origin) -> None:
             line=origin.line,
             key=key,
         )
+
+
+def given_value(row: SettingKey, name: KeyName, value: object, where: str | None = None) -> object:
+    """Return the value of a variable, a flag or a command. Raises :class:`ConfigError`, without a secret."""
+    found = from_text(row, value) if isinstance(value, str) else from_toml(row, value)
+    if found is not None:
+        return found
+    may_be_secret = row.kind in (ValueKind.VARIABLE, ValueKind.ENDPOINT)
+    instead = "" if may_be_secret else f", not {str(value)[:60]!r}"
+    raise ConfigError(
+        f"{key_text(name)} must be {row.expected}{instead}.",
+        code=ConfigCode.BAD_VALUE,
+        where=where,
+        key=key_text(name),
+    )
 
 
 def tokenizer_name(text: str, base: Path) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tokenbox.config.errors import ConfigCode, ConfigError
 from tokenbox.config.keys import KEYS, key_of, parse_key
 from tokenbox.config.places import FOLDER
-from tokenbox.config.values import from_text, from_toml
+from tokenbox.config.reading import given_value
 from tokenbox.documents.files import FileProblemError, read_bytes
 from tokenbox.documents.source import DocumentCode
 from tokenbox.errors import shown
@@ -63,19 +63,14 @@ def remember(root: Path, key: str, value: object) -> None:
     """
     name = parse_key(key)
     row = None if name is None else key_of(name)
-    if row is None or not row.remembered:
+    if name is None or row is None or not row.remembered:
         kept = ", ".join(known.name for known in KEYS if known.remembered)
         raise ConfigError(
             f"{key} cannot be remembered. These can: {kept}. To set it: tokenbox config set {key} ...",
             code=ConfigCode.UNKNOWN_KEY,
             key=key,
         )
-    read = from_text(row, value) if isinstance(value, str) else from_toml(row, value)
-    if read is None:
-        raise ConfigError(
-            f"{key} must be {row.expected}, not {str(value)[:60]!r}.", code=ConfigCode.BAD_VALUE, key=key
-        )
-    _change(root, {key: read})
+    _change(root, {key: given_value(row, name, value)})
 
 
 def forget(root: Path, key: str) -> None:

@@ -41,11 +41,6 @@ def looks_secret(text: str) -> bool:
     return _SECRET.fullmatch(text) is not None or _ADDRESS_WITH_KEY.match(text) is not None
 
 
-def from_toml(key: SettingKey, value: object) -> object:
-    """Return the value of ``key`` from a file; None if it is invalid."""
-    return _checked(key, value)
-
-
 def from_text(key: SettingKey, text: str) -> object:
     """Return the value of ``key`` from a variable or flag; None if it is invalid."""
     value: object = text.strip() if key.kind is not ValueKind.TEXT else text
@@ -55,10 +50,11 @@ def from_text(key: SettingKey, text: str) -> object:
         value = int(text) if re.fullmatch(r"\s*[0-9][0-9_]{0,30}\s*", text) else None
     elif key.kind in (ValueKind.TEXTS, ValueKind.CHOICES):
         value = [part.strip() for part in text.split(",") if part.strip()]
-    return _checked(key, value)
+    return from_toml(key, value)
 
 
-def _checked(key: SettingKey, value: object) -> object:
+def from_toml(key: SettingKey, value: object) -> object:
+    """Return the value of ``key`` from a file; None if it is invalid."""
     found = READERS[key.kind](value)
     if not key.choices:
         return found
@@ -66,16 +62,7 @@ def _checked(key: SettingKey, value: object) -> object:
     return found if all(map(key.takes, chosen)) else None
 
 
-_WORDS = {
-    "true": True,
-    "1": True,
-    "yes": True,
-    "on": True,
-    "false": False,
-    "0": False,
-    "no": False,
-    "off": False,
-}
+_WORDS = dict.fromkeys(("true", "1", "yes", "on"), True) | dict.fromkeys(("false", "0", "no", "off"), False)
 
 
 def _text(value: object) -> object:

@@ -7,10 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.config.errors import ConfigCode, ConfigError
-from tokenbox.config.keys import KeyName, ValueKind, key_of, key_text
-from tokenbox.config.reading import name_of, parse_file, parse_text, refuse_secrets, settings_in, unknown_key
+from tokenbox.config.keys import KeyName, key_of, key_text
+from tokenbox.config.reading import (
+    given_value,
+    name_of,
+    parse_file,
+    parse_text,
+    refuse_secrets,
+    settings_in,
+    unknown_key,
+)
 from tokenbox.config.setting import Level, Origin
-from tokenbox.config.values import from_text
 from tokenbox.files import OWN, replace
 
 if TYPE_CHECKING:
@@ -27,15 +34,7 @@ def write_setting(path: Path, key: str, text: str) -> None:
     refuse_secrets(key_text(name), text, Origin(Level.FLAG, "tokenbox config set"))
     if row is None:
         raise ConfigError(unknown_key(name), code=ConfigCode.UNKNOWN_KEY, key=key_text(name))
-    value = from_text(row, text)
-    if value is None:
-        may_be_secret = row.kind in (ValueKind.VARIABLE, ValueKind.ENDPOINT)
-        instead = "" if may_be_secret else f", not {text[:60]!r}"
-        raise ConfigError(
-            f"{key_text(name)} must be {row.expected}{instead}.",
-            code=ConfigCode.BAD_VALUE,
-            key=key_text(name),
-        )
+    value = given_value(row, name, text)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         before = ""

@@ -10,6 +10,7 @@ from fractions import Fraction
 from tokenbox.content.weight import weight_text
 from tokenbox.errors import InvalidSection, shown
 from tokenbox.integers import MAX_INTEGER, whole
+from tokenbox.records import to_record
 
 _PERCENT = re.compile(r"[0-9]{1,20}(?:[./][0-9]{1,20})? ?%")
 
@@ -60,12 +61,7 @@ class Group:
 
     def to_dict(self) -> dict[str, object]:
         """Return the group as plain data, without its name. ``Group.of`` reads it back."""
-        return {
-            "min": self.min,
-            "max": bound_text(self.max),
-            "priority": self.priority,
-            "parent": self.parent,
-        }
+        return to_record(self, "min max priority parent", max=bound_text(self.max))
 
 
 GROUP_FIELDS = ("min", "max", "priority", "parent")

@@ -17,6 +17,7 @@ from tokenbox.content.group import bound_text, exact_bound, whole_from
 from tokenbox.content.weight import exact_weight, weight_text
 from tokenbox.errors import InvalidSection, InvalidText, LensError, shown
 from tokenbox.integers import MAX_INTEGER
+from tokenbox.records import to_record
 from tokenbox.tokenizers.cache import text_digest
 from tokenbox.tokenizers.utf8 import utf8
 
@@ -268,19 +269,17 @@ class Section:
 
     def to_dict(self) -> dict[str, object]:
         """Return the section as plain data. ``Section.of`` reads it back."""
-        return {
-            "id": self.id,
-            "content": self.content if self.items is None else list(self.items),
-            "priority": self.priority,
-            "min": self.min,
-            "grow": weight_text(self.grow),
-            "shrink": weight_text(self.shrink),
-            "strategy": None if self.strategy is None else str(self.strategy),
-            "role": self.role,
-            "extra": list(self.extra),
-            "keep": self.keep.value,
-            **self.degrading(),
-        }
+        return (
+            to_record(
+                self,
+                "id content priority min grow shrink strategy role extra keep",
+                content=self.content if self.items is None else list(self.items),
+                grow=weight_text(self.grow),
+                shrink=weight_text(self.shrink),
+                strategy=None if self.strategy is None else str(self.strategy),
+            )
+            | self.degrading()
+        )
 
     def degrading(self) -> dict[str, object]:
         """Return the fields beyond the Token Box Model's own that are not at their defaults."""

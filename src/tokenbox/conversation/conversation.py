@@ -497,17 +497,18 @@ class Conversation:
         return system + [message for item in self.window.values() for message in item.messages]
 
     def _overflow(self, count: Count, budget: int) -> Any:  # noqa: ANN401  # the error
-        kept = self._window.least(self._limits)
-        items = [item for item in self.items() if item.number is None or item.number in kept]
-        named = [
-            (f"message {item.number} ({item.name})", kept[item.number])
-            for item in items
-            if item.number is not None
-        ]
-        named += [("system prompt", item.tokens) for item in items if item.name == "system"]
-        beside = [(item.name, item.tokens) for item in items if item.name == BESIDE]
-        total = sum(size for _, size in (*named, *beside))
-        return overflow(budget, max(total, budget + 1), named, estimate=not count.exact, beside=beside)
+        kept, least = self._window.least(self._limits)
+        total, prompt = max(least, budget + 1), self.system_prompt
+        shown = self._window.shown
+        named = [(f"message {number} ({shown[number].item.role.value})", kept[number]) for number in kept]
+        if prompt:
+            named.append(("system prompt", self._window.session.cost(_system_item(prompt))))
+        rest = total - sum(size for _, size in named)
+        if rest < 0:  # the sizes are estimates: the largest was too large
+            name, size = max(named, key=lambda item: item[1])
+            named[named.index((name, size))] = name, size + rest
+        beside = [(BESIDE, rest)] if rest > 0 else []
+        return overflow(budget, total, named, estimate=not count.exact, beside=beside)
 
     def _forget(self, numbers: Collection[int]) -> None:
         for number in numbers:

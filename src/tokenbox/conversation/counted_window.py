@@ -273,12 +273,13 @@ class CountedWindow:
             steps.append(WindowStep(tuple(gone), reason, between, after, between - budget, budget))
         return steps
 
-    def least(self, limits: WindowLimits) -> dict[int, int]:
-        """Return the items that must stay, with their smallest sizes under these limits."""
+    def least(self, limits: WindowLimits) -> tuple[dict[int, int], int]:
+        """Return the items that must stay with their smallest sizes, and the total of only these."""
         made = plan_minimum(self.window, limits, self)
         gone = set(made.evicted_numbers)
         planned = {number: size for number, (_, size) in made.sizes.items()}
-        return {n: planned.get(n, self.window.size(n)) for n in self.window if n not in gone}
+        sizes = {n: planned.get(n, self.window.size(n)) for n in self.window if n not in gone}
+        return sizes, self._total_with(made)
 
     def _plan_that_fits(self, limits: WindowLimits) -> EvictionPlan:
         """Return a plan; if sizes are estimates, the smallest one found that fits by the counter.
@@ -291,13 +292,14 @@ class CountedWindow:
         if self.session.sums or budget is None or self.window.total <= budget:
             return made
         extra, too_little, enough = 0, budget - self.window.total, made.total + self.window.total
-        found, fewest = None, 0
+        found, counted, fewest = None, 0, 0
         for _ in range(_TRIES):
-            over = budget + 1 if made.total > budget else self._total_with(made) - budget
+            total = 2 * budget + 1 if made.total > budget else self._total_with(made)
+            over = total - budget
             if over > 0:
                 too_little, fewest = extra, len(made.steps)
             else:
-                found, enough = made, extra
+                found, counted, enough = made, total, extra
             if found is not None and len(found.steps) <= fewest + 1:
                 break
             extra = extra + over if too_little < extra + over < enough else (too_little + enough) // 2
@@ -305,7 +307,7 @@ class CountedWindow:
                 break
             made = plan(self.window, limits, self, extra)
         if found is not None:
-            return found
+            return replace(found, steps=_as_counted(found.steps, self.window.total, counted, budget))
         smallest = plan_minimum(self.window, limits, self)
         fits = self._total_with(smallest) <= budget
         return smallest if fits else plan(self.window, replace(limits, budget=None), self)
@@ -399,6 +401,28 @@ class CountedWindow:
         if numbers:
             gone = set(numbers)
             self._forms = {key: form for key, form in self._forms.items() if key[0] not in gone}
+
+
+def _as_counted(steps: Sequence[WindowStep], before: int, after: int, budget: int) -> list[WindowStep]:
+    """Return steps that were planned by estimates with the counter's totals of the first and the last.
+
+    The totals between them are interpolated.
+    """
+    if not steps:
+        return []
+    planned, freed = steps[0].before, max(1, steps[0].before - steps[-1].after)
+
+    def counted(total: int) -> int:
+        return before - (planned - total) * (before - after) // freed
+
+    return [
+        step._replace(
+            before=counted(step.before),
+            after=counted(step.after),
+            over=max(1, counted(step.before) - budget) if step.reason is WindowReason.OVER else step.over,
+        )
+        for step in steps
+    ]
 
 
 def handle_of(text: str) -> str:

@@ -113,9 +113,8 @@ def fit(  # noqa: PLR0913  # each is an option of its own
         tools_text=as_json(list(tools)) if tools else None,
     )
     if limits.budget is not None and counted.total > limits.budget:
-        kept = window.least(limits)
-        fixed = counted.total - sum(result.sizes_now.values()) + sum(kept.values())
-        raise overflow(limits.budget, fixed, names(items, kept), estimate=not counted.exact)
+        kept, least = window.least(limits)
+        raise overflow(limits.budget, least, names(items, kept), estimate=not counted.exact)
     return cast("Fitted[T]", result)
 
 

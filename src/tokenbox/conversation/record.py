@@ -15,6 +15,7 @@ from tokenbox.content.weight import weight_text
 from tokenbox.engine.window import WindowAction
 from tokenbox.errors import TokenboxError
 from tokenbox.integers import whole
+from tokenbox.records import to_record
 from tokenbox.render.html import in_words, picture_of
 
 if TYPE_CHECKING:
@@ -68,14 +69,12 @@ class ExchangeResult:
         return WindowDecision.EVICTED if len(self.left) == len(self.numbers) else WindowDecision.REDUCED
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "messages": list(self.numbers),
-            "evicted": list(self.left),
-            "shortened": list(self.shortened),
-            "decision": self.decision.value,
-            "base_size": self.base_size,
-            "size": self.size,
-        }
+        return to_record(
+            self,
+            "messages evicted shortened decision base_size size",
+            messages=list(self.numbers),
+            evicted=list(self.left),
+        )
 
 
 @dataclass(frozen=True)
@@ -153,22 +152,18 @@ class Fitted(Generic[T]):
 
     def to_dict(self) -> dict[str, object]:
         """Return the record as JSON-compatible data."""
-        return {
-            "schema": SCHEMA,
-            "budget": self.budget,
-            "max_turns": self.limits.max_turns,
-            "low_water": low_water_of(self.limits),
-            "steps_allowed": sorted(self.limits.steps),
-            "keep_results": self.limits.keep_results,
-            "total": self.total,
-            "exact": self.exact,
-            "at_most": self.count.at_most,
-            "counted_by": self.count.by.value,
-            "tokenizer": self.tokenizer.to_dict(),
-            "exchanges": [exchange.to_dict() for exchange in self.exchanges],
-            "steps": [step.to_dict() for step in self.steps],
-            "digest": self.digest,
-        }
+        return to_record(
+            self,
+            "schema budget max_turns low_water steps_allowed keep_results "
+            "total exact at_most counted_by tokenizer exchanges steps digest",
+            schema=SCHEMA,
+            max_turns=self.limits.max_turns,
+            low_water=low_water_of(self.limits),
+            steps_allowed=sorted(self.limits.steps),
+            keep_results=self.limits.keep_results,
+            at_most=self.count.at_most,
+            counted_by=self.count.by.value,
+        )
 
     def explain(self) -> str:
         """Return a line per exchange with its decision and size, then every step with its reason."""
@@ -261,17 +256,11 @@ class Enforced:
         return 0 if self.budget is None else max(0, self.total - self.budget)
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "total": self.total,
-            "budget": self.budget,
-            "over": self.over,
-            "exact": self.exact,
-            "evicted": [item.to_dict() for item in self.evicted_items],
-            "steps": [step.to_dict() for step in self.steps],
-            "summary": self.summary,
-            "failure": self.failure,
-            "overflow": None if self.overflow is None else self.overflow.to_dict(),
-        }
+        return to_record(
+            self,
+            "total budget over exact evicted steps summary failure overflow",
+            evicted=[item.to_dict() for item in self.evicted_items],
+        )
 
     def explain(self) -> str:
         about = "" if self.exact else "~"

@@ -21,6 +21,7 @@ from tokenbox.conversation.counters import counter_of
 from tokenbox.conversation.limits import overflow
 from tokenbox.errors import InvalidBudget
 from tokenbox.integers import whole
+from tokenbox.records import AsRecord, to_record
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import RequestCounter
@@ -48,15 +49,12 @@ _SENTENCE: Final = re.compile(r".*?[.!?](?=\s|$)|.+", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCost:
+class ToolCost(AsRecord):
     """The cost of one tool. ``tokens``: the tokens saved without it. ``calls``: how often it was called."""
 
     name: str
     tokens: int
     calls: int
-
-    def to_dict(self) -> dict[str, object]:
-        return {"name": self.name, "tokens": self.tokens, "calls": self.calls}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,30 +70,17 @@ class ToolCosts:
         return tuple(tool.name for tool in self.tools if not tool.calls)
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "total": self.total,
-            "exact": self.exact,
-            "tools": [tool.to_dict() for tool in self.tools],
-            "never_called": list(self.never_called),
-        }
+        return to_record(self, "total exact tools never_called")
 
 
 @dataclass(frozen=True, slots=True)
-class ToolStep:
+class ToolStep(AsRecord):
     """One applied shortening, with the tokens of all tools before and after it."""
 
     shortening: Shortening
     tools: tuple[str, ...]
     before: int
     after: int
-
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "shortening": self.shortening.value,
-            "tools": list(self.tools),
-            "before": self.before,
-            "after": self.after,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +93,7 @@ class ShortenedTools:
     exact: bool
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "total": self.total,
-            "exact": self.exact,
-            "steps": [step.to_dict() for step in self.steps],
-            "tools": self.tools,
-        }
+        return to_record(self, "total exact steps tools")
 
 
 def tool_costs(tools: Sequence[Tool], count: Counts = None, messages: Sequence[object] = ()) -> ToolCosts:

@@ -13,21 +13,20 @@ servers, and counting if ``tokenize.use_endpoint`` is on.
 
 from __future__ import annotations
 
-import datetime as dt
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tokenbox import catalog
-from tokenbox.catalog import Figure, Limit, ModelLimits
+from tokenbox.catalog import Figure, ModelLimits
 from tokenbox.catalog.names import undated
 from tokenbox.compose.layout import SEPARATOR
 from tokenbox.config import current, reload
-from tokenbox.config.servers import keep_answer
 from tokenbox.conversation.served import ServerFormat
-from tokenbox.errors import CodeNotAllowed, NoTokenizer, TokenboxError, TokenizerError, shown
+from tokenbox.ctx.capabilities import ModelCapabilities, capabilities, model_name
+from tokenbox.ctx.discovery import Discovery, discover
+from tokenbox.errors import CodeNotAllowed, NoTokenizer, TokenboxError, TokenizerError
 from tokenbox.models import (
-    NO_LIMITS,
     ModelFigures,
     OutputMode,
     Stated,
@@ -65,7 +64,6 @@ from tokenbox.policy.packing import fits_kind
 from tokenbox.policy.strategies import strategy_of
 from tokenbox.proof.calls import proven
 from tokenbox.proof.of_policy import ENFORCE, ESTIMATE, PLAN
-from tokenbox.records import record_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -80,7 +78,6 @@ if TYPE_CHECKING:
     from tokenbox.policy.override import Override
     from tokenbox.policy.strategies import Strategy
     from tokenbox.proof import Sink
-    from tokenbox.providers import ApiKey
     from tokenbox.tokenizers.protocol import Tokenizer
 
     Counting = str | Tokenizer | RequestCounter | Callable[[str], int]
@@ -126,47 +123,6 @@ T = TypeVar("T")
 MAX_ALTERNATIVES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCapabilities:
-    """The known limits and tokenizer of a model. None is unknown, and never 0.
-
-    ``tokenizer_name``: the tokenizer from the settings, else the model's family. ``sources``: the source of
-    each field. ``configured``: the model is in the settings.
-    """
-
-    id: str
-    context_window: int | None
-    max_input_tokens: int | None
-    max_output_tokens: int | None
-    tokenizer_name: str | None
-    sources: Mapping[str, str] = field(default_factory=dict)
-    configured: bool = False
-
-    def to_dict(self) -> dict[str, object]:
-        return record_of(
-            self, "id context_window max_input_tokens max_output_tokens tokenizer_name configured sources"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Discovery:
-    """The answer of a model's server. ``problem``: why there is no answer, else None.
-
-    ``kept``: the answer was saved for other processes.
-    """
-
-    name: str
-    model: str
-    endpoint: str | None
-    limits: ModelLimits = NO_LIMITS
-    problem: str | None = None
-    kept: bool = False
-
-    def to_dict(self) -> dict[str, object]:
-        named, answered = record_of(self, "name model endpoint"), record_of(self, "problem kept")
-        return named | self.limits.to_dict() | answered
-
-
 # The functions of ADR 007.
 
 
@@ -189,42 +145,8 @@ def estimate(
     """
     settings = current() if config is None else config
     request = read_chunks(chunks, separator, tools)
-    counter = _counter(request, _name(model), tokenizer, settings)
+    counter = _counter(request, model_name(model), tokenizer, settings)
     return proven(ESTIMATE, proof)(request, counter, model)
-
-
-def capabilities(query: str = "", *, config: Config | None = None) -> list[ModelCapabilities]:
-    """List models and their limits: those of the settings first, then matches of ``query`` in the catalog.
-
-    An empty query lists all models of the catalog under their makers' names. Raises ``InvalidPolicy`` for a
-    query that is not text.
-    """
-    if not isinstance(query, str):
-        raise InvalidPolicy(f"a query is a model's name, or words of it, not {shown(query)}.", field="query")
-    settings = current() if config is None else config
-    wanted = query.strip().lower()
-    own = [name for name in settings.names("models") if wanted in name.lower()]
-    known = catalog.find(query, configured=settings.catalog_limits(), makers_only=not wanted)
-    return [_capabilities(name, settings) for name in dict.fromkeys((*own, *(info.id for info in known)))]
-
-
-def discover(
-    *names: str,
-    config: Config | None = None,
-    key: Callable[[Connection], ApiKey | None] = lambda connection: None,  # noqa: ARG005
-    today: dt.date | None = None,
-) -> list[Discovery]:
-    """Ask the servers of these models in the settings (default: all with an endpoint) for their limits.
-
-    Only servers in the settings are asked. Their answers are saved with the date. From then on ``estimate``,
-    ``pack``, ``enforce``, the command line and the gateway use them: settings override them, and they
-    override published limits. ``key`` returns the API key of a connection, if it needs one. If a server does
-    not answer, its result has a ``problem``.
-    """
-    settings = current() if config is None else config
-    day = (dt.datetime.now(dt.UTC).date() if today is None else today).isoformat()
-    models = [_name(name) or "" for name in names] or _with_endpoint(settings)
-    return [_discovery(name, settings, key, day) for name in models]
 
 
 def pack(  # noqa: PLR0913  # the seven of ADR 007, and keyword options
@@ -254,7 +176,7 @@ def pack(  # noqa: PLR0913  # the seven of ADR 007, and keyword options
     """
     settings = current() if config is None else config
     request = read_chunks(chunks, separator, tools)
-    figures = _figures(_name(model), settings, _stated_by_call(max_ctx, reserve_out, headroom))
+    figures = _figures(model_name(model), settings, _stated_by_call(max_ctx, reserve_out, headroom))
     counter, limits = _counter_and_limits(request, model, tokenizer, settings, figures)
     chosen = _strategy(strategy, request, model, settings)
     rule = _uncertain(uncertain, settings)
@@ -267,7 +189,7 @@ def limits_of(model: str, *, config: Config | None = None) -> GuardLimits:
     Raises ``UnknownWindow`` with commands that help.
     """
     settings = current() if config is None else config
-    return GuardLimits.of_model(_figures(_name(model), settings, Stated()))
+    return GuardLimits.of_model(_figures(model_name(model), settings, Stated()))
 
 
 def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
@@ -306,7 +228,7 @@ def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
         max_tokens_request = tokens(max_tokens_request, "max_tokens_request")
     call = _stated_by_call(max_ctx, max_tokens_request, headroom, "max_tokens of the request")
     request = read_chunks(chunks, separator, tools)
-    figures = _figures(_name(model), settings, call, mode)
+    figures = _figures(model_name(model), settings, call, mode)
     counter, limits = _counter_and_limits(request, model, tokenizer, settings, figures)
     notes, chosen = _notes(figures), None
     try:
@@ -332,12 +254,6 @@ def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
 
 
 # Resolution of a call.
-
-
-def _name(model: object) -> str | None:
-    if model is None or (isinstance(model, str) and model.strip()):
-        return model
-    raise NoTokenizer(f"a model is a name such as 'gpt-4o', not {shown(model)}.", remedies=[])
 
 
 def _stated_by_call(
@@ -527,67 +443,3 @@ def _of_family(family: str) -> tuple[str, ...]:
         and undated(info.id) is None
         and ":" not in info.id
     )
-
-
-def _capabilities(name: str, config: Config) -> ModelCapabilities:
-    """Return the capabilities of a model, by its id or a NAME of ``[models.NAME]``."""
-    policy = config.policy_for(name)
-    settings = Stated(context_window=config.stated(name).context_window)
-    figures = resolve_figures(
-        policy.model, settings=settings, server=config.server_said(name), corrections=config.catalog_limits()
-    )
-    sources = {_TOKENS[name]: source for name, source in figures.sources.items() if name in _TOKENS}
-    tokenizer = policy.tokenizer
-    if tokenizer is not None:
-        sources["tokenizer_name"] = policy.sources["tokenizer"]
-    elif figures.family is not None:
-        tokenizer, sources["tokenizer_name"] = figures.family.name, figures.family.source
-    return ModelCapabilities(
-        name,
-        figures.context_window,
-        figures.max_input,
-        figures.max_output,
-        tokenizer,
-        sources,
-        name in config.names("models"),
-    )
-
-
-_TOKENS = {
-    "context_window": "context_window",
-    "max_input": "max_input_tokens",
-    "max_output": "max_output_tokens",
-}
-
-
-# Discovery.
-
-
-def _with_endpoint(config: Config) -> list[str]:
-    connections = map(config.connection, config.names("models"))
-    return [one.name for one in connections if one is not None and one.endpoint is not None]
-
-
-def _discovery(name: str, config: Config, key: Callable[[Connection], ApiKey | None], day: str) -> Discovery:
-    """Ask the server of ``[models.NAME]``. An error of the server becomes a ``problem``."""
-    connection = config.connection(name)
-    if connection is None or connection.endpoint is None:
-        return Discovery(name, config.model_id(name), None, problem="no endpoint is set")
-    from tokenbox.providers import BlockingProvider, EndpointMemory, Target  # noqa: PLC0415  # as above
-
-    result = Discovery(name, connection.model, connection.endpoint)
-    target = Target(connection.endpoint, connection.model, kind=connection.kind)
-    try:
-        with BlockingProvider(replace(target, key=key(connection)), memory=EndpointMemory()) as provider:
-            found = provider.capabilities()
-            if not found.complete:
-                provider.models()  # raises the server's error
-    except TokenboxError as error:
-        return replace(result, problem=error.message)
-    figures = {limit.value: found.discovered.figure(limit) for limit in Limit}
-    limits = ModelLimits(
-        **{name: None if figure is None else replace(figure, date=day) for name, figure in figures.items()}
-    )
-    if limits == ModelLimits():
-        return replace(result, problem="its server does not report limits")
-    return replace(result, limits=limits, kept=keep_answer(connection.endpoint, connection.model, limits))

@@ -8,6 +8,8 @@ from enum import StrEnum
 from itertools import repeat
 from typing import NamedTuple, overload
 
+from tokenbox.records import to_record
+
 
 class Decision(StrEnum):
     """The final state of a section."""
@@ -77,7 +79,7 @@ class Step(NamedTuple):
         return self.reason.value.format(over=f"{self.over:,}", limit=f"{self.limit:,}", items=items)
 
     def to_dict(self) -> dict[str, object]:
-        return {"action": self.action.value, "before": self.before, "after": self.after, "why": self.why}
+        return to_record(self, "action before after why")
 
 
 @dataclass(frozen=True, slots=True)

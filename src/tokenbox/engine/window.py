@@ -7,6 +7,7 @@ change next, so the cost of a turn depends on what changes and not on the length
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
@@ -15,6 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tokenbox.engine.low_water import Epoch
+from tokenbox.records import to_record
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -88,16 +90,11 @@ class WindowStep(NamedTuple):
 
     @property
     def why(self) -> str:
-        return self.reason.value.format(over=f"{self.over:,}", limit=f"{self.limit:,}")
+        sentence = self.reason.value.format(over=f"{self.over:,}", limit=f"{self.limit:,}")
+        return re.sub(r"\b1 (token|exchange)s", r"1 \1", sentence) if self.over == 1 else sentence
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "action": self.action.value,
-            "messages": list(self.messages),
-            "before": self.before,
-            "after": self.after,
-            "why": self.why,
-        }
+        return to_record(self, "action messages before after why")
 
 
 @dataclass(frozen=True, slots=True)

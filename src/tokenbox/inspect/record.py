@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.__about__ import __version__
 from tokenbox.errors import TokenboxError
+from tokenbox.records import AsRecord, to_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -96,7 +97,7 @@ class PageStep:
 
 
 @dataclass(frozen=True, slots=True)
-class PageUsage:
+class PageUsage(AsRecord):
     """The usage of a turn as reported by the server. ``cost``: in dollars, as text."""
 
     input: int | None = None
@@ -142,7 +143,7 @@ class PageSlider:
 
 
 @dataclass(frozen=True, slots=True)
-class PageVerdict:
+class PageVerdict(AsRecord):
     """A decision on a request, its reasons and its remedies."""
 
     ok: bool
@@ -252,83 +253,42 @@ def utf16(text: str) -> int:
 
 
 def _entry(entry: PageEntry, texts: _Texts) -> dict[str, object]:
+    def written(frames: Iterable[PageFrame]) -> list[dict[str, object]]:
+        return [_frame(frame, entry.items, texts) for frame in frames]
+
     slider = entry.slider
-    return {
-        "title": entry.title,
-        "kind": entry.kind,
-        "facts": [list(fact) for fact in entry.facts],
-        "notes": list(entry.notes),
-        "separator": entry.separator,
-        "limits": [list(limit) for limit in entry.limits],
-        "verdict": None
-        if entry.verdict is None
-        else {"ok": entry.verdict.ok, "title": entry.verdict.title, "lines": list(entry.verdict.lines)},
-        "items": [_item(item, texts) for item in entry.items],
-        "frames": [_frame(frame, entry.items, texts) for frame in entry.frames],
-        "slider": None
-        if slider is None
-        else {
-            "low": slider.low,
-            "high": slider.high,
-            "every": slider.every,
-            "frames": [_frame(frame, entry.items, texts) for frame in slider.frames],
-        },
-        "boundaries": None if entry.boundaries is None else packed_lengths(entry.boundaries),
-    }
+    return to_record(
+        entry,
+        "title kind facts notes separator limits verdict items frames slider boundaries",
+        items=[_item(item, texts) for item in entry.items],
+        frames=written(entry.frames),
+        slider=slider and to_record(slider, "low high every frames", frames=written(slider.frames)),
+        boundaries=None if entry.boundaries is None else packed_lengths(entry.boundaries),
+    )
 
 
 def _item(item: PageItem, texts: _Texts) -> dict[str, object]:
-    return {
-        "id": item.id,
-        "kind": item.kind,
-        "text": texts.ref(item.text),
-        "base": item.base,
-        "digest": item.digest,
-        "critical": item.critical,
-        "fields": [list(pair) for pair in item.fields],
-        "forms": [[form.name, texts.cut(form.text, item.text), form.size] for form in item.forms],
-    }
+    return to_record(
+        item,
+        "id kind text base digest critical fields forms",
+        text=texts.ref(item.text),
+        forms=[[form.name, texts.cut(form.text, item.text), form.size] for form in item.forms],
+    )
 
 
 def _frame(frame: PageFrame, items: Sequence[PageItem], texts: _Texts) -> dict[str, object]:
-    usage = frame.usage
-    found: dict[str, object] = {
-        "label": frame.label,
-        "budget": frame.budget,
-        "total": frame.total,
-        "exact": frame.exact,
-        "fixed": frame.fixed,
-        "changes": [_state(state, items, texts) for state in frame.changes],
-    }
+    changes = [_state(state, items, texts) for state in frame.changes]
+    found = to_record(frame, "label budget total exact fixed changes", changes=changes)
     if frame.steps:
         found["steps"] = [
-            {
-                "items": list(step.items),
-                "action": step.action,
-                "why": step.why,
-                "before": step.before,
-                "after": step.after,
-                "whole": step.whole,
-                "text": texts.cut(step.text, items[step.items[0]].text) if step.items else None,
-            }
+            to_record(
+                step,
+                "items action why before after whole text",
+                text=texts.cut(step.text, items[step.items[0]].text) if step.items else None,
+            )
             for step in frame.steps
         ]
-    if usage is not None:
-        found["usage"] = {
-            "input": usage.input,
-            "cached": usage.cached,
-            "written": usage.written,
-            "output": usage.output,
-            "cost": usage.cost,
-            "cost_exact": usage.cost_exact,
-        }
-    optional = {
-        "note": frame.note,
-        "error": frame.error,
-        "prompt": texts.ref(frame.prompt),
-        "parts_exact": frame.parts_exact,
-        "time": frame.time,
-    }
+    optional = to_record(frame, "usage note error prompt parts_exact time", prompt=texts.ref(frame.prompt))
     return found | {name: value for name, value in optional.items() if value is not None}
 
 

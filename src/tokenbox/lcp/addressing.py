@@ -71,9 +71,9 @@ def resolve(reference: Bytes, store: ContentStore | None, limit: int) -> tuple[b
     digest = bytes(reference)
     body = store.get(digest)
     if body is None:
-        raise UnresolvedReference(digest)
+        raise UnresolvedReference(digest=digest)
     if len(body) > limit:
-        raise DecompressionBomb(len(body), limit)
+        raise DecompressionBomb(actual=len(body), limit=limit)
     return digest, body
 
 
@@ -81,4 +81,4 @@ def check_digest(digest: bytes, body: Bytes) -> None:
     """Raise :class:`DigestMismatch` unless ``body`` has this digest."""
     found = body_digest(body)
     if found != digest:
-        raise DigestMismatch(digest, found)
+        raise DigestMismatch(digest=digest, found=found)

@@ -63,7 +63,6 @@ class Need(Enum):
 class Field:
     """One field. ``name``: in the wire format; ``attribute``: of the value, if that name differs."""
 
-    number: int
     name: str
     kind: FieldKind
     need: Need = Need.REQUIRED
@@ -76,7 +75,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class BodyFields:
-    """The fields of a body or of a nested part, in writing order. ``make``: the class of the value.
+    """The fields of a body or of a nested part, numbered from 1. ``make``: the class of the value.
 
     ``nested``: the fields of the elements in the NESTED field, if there is one; None if it is recursive.
     """
@@ -87,7 +86,7 @@ class BodyFields:
     by_number: dict[int, Field] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "by_number", {item.number: item for item in self.fields})
+        object.__setattr__(self, "by_number", dict(enumerate(self.fields, 1)))
 
 
 def _code(
@@ -102,116 +101,77 @@ def _code(
 
 
 _OPTIONAL, _DEFAULT = Need.OPTIONAL, Need.DEFAULT
+U32, U64, ENUM, WIDE_ENUM, TEXT, BYTES, NESTED = FieldKind
 
-FILE_ENTRY = BodyFields(
+
+def _body(make: Callable[..., Any], *fields: Field, nested: BodyFields | None = None) -> BodyFields:
+    return BodyFields(make, fields, nested)
+
+
+FILE_ENTRY = _body(
     TreeEntry,
-    (
-        Field(1, "name", FieldKind.TEXT),
-        Field(2, "kind", FieldKind.WIDE_ENUM, enum=EntryKind),
-        Field(3, "size", FieldKind.U64, _DEFAULT),
-        Field(4, "children", FieldKind.NESTED, _DEFAULT),
-    ),
+    Field("name", TEXT),
+    Field("kind", WIDE_ENUM, enum=EntryKind),
+    Field("size", U64, _DEFAULT),
+    Field("children", NESTED, _DEFAULT),
 )
 
-HUNK = BodyFields(
-    Hunk,
-    (
-        Field(1, "old_start", FieldKind.U32),
-        Field(2, "new_start", FieldKind.U32),
-        Field(3, "lines", FieldKind.BYTES),
-    ),
-)
+HUNK = _body(Hunk, Field("old_start", U32), Field("new_start", U32), Field("lines", BYTES))
 
 BODIES: dict[int, BodyFields] = {
-    BlockType.CODE: BodyFields(
+    BlockType.CODE: _body(
         _code,
-        (
-            Field(1, "lang", FieldKind.ENUM, enum=Lang),
-            Field(2, "path", FieldKind.TEXT),
-            Field(3, "content", FieldKind.BYTES),
-            Field(4, "line_start", FieldKind.U32, _OPTIONAL),
-            Field(5, "line_end", FieldKind.U32, _OPTIONAL),
-        ),
+        Field("lang", ENUM, enum=Lang),
+        Field("path", TEXT),
+        Field("content", BYTES),
+        Field("line_start", U32, _OPTIONAL),
+        Field("line_end", U32, _OPTIONAL),
     ),
-    BlockType.CONVERSATION: BodyFields(
+    BlockType.CONVERSATION: _body(
         ConversationBlock,
-        (
-            Field(1, "role", FieldKind.ENUM, enum=TurnRole),
-            Field(2, "content", FieldKind.BYTES),
-            Field(3, "tool_call_id", FieldKind.TEXT, _OPTIONAL),
-        ),
+        Field("role", ENUM, enum=TurnRole),
+        Field("content", BYTES),
+        Field("tool_call_id", TEXT, _OPTIONAL),
     ),
-    BlockType.FILE_TREE: BodyFields(
-        FileTreeBlock,
-        (
-            Field(1, "root_path", FieldKind.TEXT),
-            Field(2, "entries", FieldKind.NESTED, _DEFAULT),
-        ),
-        nested=FILE_ENTRY,
+    BlockType.FILE_TREE: _body(
+        FileTreeBlock, Field("root_path", TEXT), Field("entries", NESTED, _DEFAULT), nested=FILE_ENTRY
     ),
-    BlockType.TOOL_RESULT: BodyFields(
+    BlockType.TOOL_RESULT: _body(
         ToolResultBlock,
-        (
-            Field(1, "tool_name", FieldKind.TEXT),
-            Field(2, "status", FieldKind.ENUM, enum=ToolStatus),
-            Field(3, "content", FieldKind.BYTES),
-            Field(4, "schema_hint", FieldKind.TEXT, _OPTIONAL),
-        ),
+        Field("tool_name", TEXT),
+        Field("status", ENUM, enum=ToolStatus),
+        Field("content", BYTES),
+        Field("schema_hint", TEXT, _OPTIONAL),
     ),
-    BlockType.DOCUMENT: BodyFields(
+    BlockType.DOCUMENT: _body(
         DocumentBlock,
-        (
-            Field(1, "title", FieldKind.TEXT),
-            Field(2, "content", FieldKind.BYTES),
-            Field(3, "format_hint", FieldKind.ENUM, enum=FormatHint),
-        ),
+        Field("title", TEXT),
+        Field("content", BYTES),
+        Field("format_hint", ENUM, enum=FormatHint),
     ),
-    BlockType.STRUCTURED_DATA: BodyFields(
+    BlockType.STRUCTURED_DATA: _body(
         StructuredDataBlock,
-        (
-            Field(1, "format", FieldKind.ENUM, enum=DataFormat),
-            Field(2, "schema", FieldKind.TEXT, _OPTIONAL),
-            Field(3, "content", FieldKind.BYTES),
-        ),
+        Field("format", ENUM, enum=DataFormat),
+        Field("schema", TEXT, _OPTIONAL),
+        Field("content", BYTES),
     ),
-    BlockType.DIFF: BodyFields(
-        DiffBlock,
-        (
-            Field(1, "path", FieldKind.TEXT),
-            Field(2, "hunks", FieldKind.NESTED, _DEFAULT),
-        ),
-        nested=HUNK,
-    ),
-    BlockType.ANNOTATION: BodyFields(
+    BlockType.DIFF: _body(DiffBlock, Field("path", TEXT), Field("hunks", NESTED, _DEFAULT), nested=HUNK),
+    BlockType.ANNOTATION: _body(
         AnnotationBlock,
-        (
-            Field(1, "target_block_id", FieldKind.U32, attribute="target"),
-            Field(2, "kind", FieldKind.ENUM, enum=AnnotationKind),
-            Field(3, "value", FieldKind.BYTES),
-        ),
+        Field("target_block_id", U32, attribute="target"),
+        Field("kind", ENUM, enum=AnnotationKind),
+        Field("value", BYTES),
     ),
-    BlockType.EMBEDDING_REF: BodyFields(
-        EmbeddingRefBlock,
-        (
-            Field(1, "vector_id", FieldKind.BYTES),
-            Field(2, "source_hash", FieldKind.BYTES),
-            Field(3, "model", FieldKind.TEXT),
-        ),
+    BlockType.EMBEDDING_REF: _body(
+        EmbeddingRefBlock, Field("vector_id", BYTES), Field("source_hash", BYTES), Field("model", TEXT)
     ),
-    BlockType.IMAGE: BodyFields(
-        ImageBlock,
-        (
-            Field(1, "media_type", FieldKind.ENUM, enum=MediaType),
-            Field(2, "alt_text", FieldKind.TEXT),
-            Field(3, "data", FieldKind.BYTES),
-        ),
+    BlockType.IMAGE: _body(
+        ImageBlock, Field("media_type", ENUM, enum=MediaType), Field("alt_text", TEXT), Field("data", BYTES)
     ),
-    BlockType.EXTENSION: BodyFields(
+    BlockType.EXTENSION: _body(
         ExtensionBlock,
-        (
-            Field(1, "namespace", FieldKind.TEXT),
-            Field(2, "type_name", FieldKind.TEXT, attribute="kind"),
-            Field(3, "content", FieldKind.BYTES),
-        ),
+        Field("namespace", TEXT),
+        Field("type_name", TEXT, attribute="kind"),
+        Field("content", BYTES),
     ),
 }

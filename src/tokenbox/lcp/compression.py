@@ -79,7 +79,7 @@ class Expander:
             if part:
                 yield part[:room]
             if len(part) > room:
-                raise DecompressionBomb(self._size, self._limit)
+                raise DecompressionBomb(actual=self._size, limit=self._limit)
 
     def _expand(self, piece: bytes, *, ends_frame: bool) -> bytes:
         if self._frame is None:

@@ -120,13 +120,13 @@ class Decoder:
             self._expander.finish()
         end = self._offset + len(self._pending)
         if self.trailing:
-            raise TrailingData(self.trailing, self._offset)
+            raise TrailingData(extra=self.trailing, offset=self._offset)
         if self._pending:
             error = UnexpectedEof(end, "a block")
             error.located(self._blocks, 0)
             raise error
         if not self._ended:
-            raise MissingEndSentinel(end)
+            raise MissingEndSentinel(offset=end)
 
     def _raise_fault(self) -> None:
         if self._fault is not None:
@@ -197,7 +197,7 @@ class Decoder:
             return body - start
         limit = self._limits.frame
         if limit is not None and size > limit:
-            too_large = FrameTooLarge(size, limit, self._offset)
+            too_large = FrameTooLarge(size=size, limit=limit, offset=self._offset)
             too_large.located(self._blocks, 0)
             raise too_large
         self._needed = body - start + size
@@ -234,7 +234,7 @@ class Decoder:
             return self._resolved_to(self._room, flags, stored)
         except DecompressionBomb as error:
             limit = self._limits.expanded_payload
-            raise DecompressionBomb(limit - self._room + error.actual, limit) from None
+            raise DecompressionBomb(actual=limit - self._room + error.actual, limit=limit) from None
 
     def _resolved_to(self, limit: int, flags: int, stored: memoryview) -> bytes | memoryview:
         if not flags & IS_REFERENCE:
@@ -267,4 +267,4 @@ class Decoder:
     def _count_element(self) -> None:
         self._elements += 1
         if self._elements > self._limits.elements:
-            raise TooManyElements(self._limits.elements)
+            raise TooManyElements(limit=self._limits.elements)

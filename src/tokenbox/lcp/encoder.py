@@ -152,7 +152,7 @@ def _body(block: Block) -> bytes:
         summary = text_bytes("summary", block.summary)
         fields = write_varint(len(summary)) + summary + fields
     if len(fields) > MAX_BODY:
-        raise BlockTooLarge(len(fields), MAX_BODY)
+        raise BlockTooLarge(size=len(fields), limit=MAX_BODY)
     return fields
 
 
@@ -294,7 +294,7 @@ class PackBuilder:
 
     def _last(self, method: str) -> Entry:
         if not self._entries:
-            raise NoBlockTarget(method)
+            raise NoBlockTarget(method=method)
         return self._entries[-1]
 
 

@@ -38,21 +38,29 @@ compressed or a reference, they count from the start of that body, and ``expande
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from tokenbox.errors import TokenboxError
 
 
 class LcpError(TokenboxError):
-    """A pack cannot be read or written. ``offset`` and ``block`` are None if they do not apply."""
+    """A pack cannot be read or written. ``offset`` and ``block`` are None if they do not apply.
+
+    ``says``: the message of a class, with its figures, which are attributes and details; bytes are shown in
+    hexadecimal.
+    """
 
     code = "lcp_error"
+    says: ClassVar[str] = ""
 
-    def __init__(self, message: str, *, offset: int | None = None, **details: object) -> None:
+    def __init__(self, message: str | None = None, *, offset: int | None = None, **figures: Any) -> None:  # noqa: ANN401
         self.offset = offset
         self.block: int | None = None
         self.expanded_body = False
-        self._problem = message
-        self._given_details = details
-        super().__init__(message)
+        vars(self).update(figures)
+        self._figures = {n: v.hex() if isinstance(v, bytes) else v for n, v in figures.items()}
+        self._problem = self.says.format(**self._figures) if message is None else message
+        super().__init__(self._problem)
         self._update()
 
     def located(self, block: int, base: int | None) -> None:
@@ -71,7 +79,7 @@ class LcpError(TokenboxError):
         self.message = f"{', '.join(place)}: {self._problem}" if place else self._problem
         self.args = (self.message,)
         self.details = {
-            **self._given_details,
+            **self._figures,
             "offset": self.offset,
             "block": self.block,
             "expanded_body": self.expanded_body,
@@ -97,9 +105,7 @@ class VarintTooLong(WireError):
     """A varint has more than 10 bytes."""
 
     code = "lcp_varint_too_long"
-
-    def __init__(self, offset: int) -> None:
-        super().__init__("a number has more than 10 bytes. The pack is damaged.", offset=offset)
+    says = "a number has more than 10 bytes. The pack is damaged."
 
 
 class InvalidMagic(WireError):
@@ -120,35 +126,25 @@ class UnsupportedVersion(WireError):
     """The major version is not 1."""
 
     code = "lcp_unsupported_version"
-
-    def __init__(self, major: int, minor: int) -> None:
-        self.major, self.minor = major, minor
-        super().__init__(
-            f"the pack has version {major}.{minor}; only 1.x can be read. Write it again as 1.0.",
-            offset=4,
-            major=major,
-            minor=minor,
-        )
+    says = "the pack has version {major}.{minor}; only 1.x can be read. Write it again as 1.0."
+    major: int
+    minor: int
 
 
 class ReservedNonZero(WireError):
     """A reserved byte is not 0."""
 
     code = "lcp_reserved_non_zero"
-
-    def __init__(self, offset: int, value: int) -> None:
-        self.value = value
-        super().__init__(f"the reserved byte is {value}, not 0.", offset=offset, value=value)
+    says = "the reserved byte is {value}, not 0."
+    value: int
 
 
 class InvalidBlockType(WireError):
     """A block type is above 255."""
 
     code = "lcp_invalid_block_type"
-
-    def __init__(self, offset: int, raw: int) -> None:
-        self.raw = raw
-        super().__init__(f"block type {raw:,} is above 255. The pack is damaged.", offset=offset, raw=raw)
+    says = "block type {raw:,} is above 255. The pack is damaged."
+    raw: int
 
 
 class FieldError(LcpError):
@@ -161,30 +157,25 @@ class MissingRequiredField(FieldError):
     """A required field is missing. ``offset``: the end of the body or nested part."""
 
     code = "lcp_missing_required_field"
-
-    def __init__(self, name: str, offset: int) -> None:
-        self.name = name
-        super().__init__(f"the required field {name!r} is missing.", offset=offset, name=name)
+    says = "the required field {name!r} is missing."
+    name: str
 
 
 class UnknownFieldWireType(FieldError):
     """A field is neither a number, bytes nor nested, so its end is unknown."""
 
     code = "lcp_unknown_field_wire_type"
-
-    def __init__(self, value: int, offset: int) -> None:
-        self.value = value
-        super().__init__(f"wire type {value:,} is not 0, 1 or 2.", offset=offset, value=value)
+    says = "wire type {value:,} is not 0, 1 or 2."
+    value: int
 
 
 class InvalidEnumValue(FieldError):
     """A number is not a value of its enumeration."""
 
     code = "lcp_invalid_enum_value"
-
-    def __init__(self, enum: str, value: int, offset: int) -> None:
-        self.enum, self.value = enum, value
-        super().__init__(f"{enum} has no value {value:,}.", offset=offset, enum=enum, value=value)
+    says = "{enum} has no value {value:,}."
+    enum: str
+    value: int
 
 
 class DecodeError(LcpError):
@@ -199,29 +190,23 @@ class InvalidHeader(DecodeError):
     code = "lcp_invalid_header"
 
     def __init__(self, cause: WireError) -> None:
-        self.cause = cause
         super().__init__(f"header: {cause._problem}", offset=cause.offset, cause=cause.code)  # noqa: SLF001  # same module
+        self.cause = cause
 
 
 class MissingEndSentinel(DecodeError):
     """The bytes end after a block, without END."""
 
     code = "lcp_missing_end_sentinel"
-
-    def __init__(self, offset: int) -> None:
-        super().__init__("the pack ends without its END mark: it is probably truncated.", offset=offset)
+    says = "the pack ends without its END mark: it is probably truncated."
 
 
 class TrailingData(DecodeError):
     """There are bytes after END. ``extra``: their number."""
 
     code = "lcp_trailing_data"
-
-    def __init__(self, extra: int, offset: int) -> None:
-        self.extra = extra
-        super().__init__(
-            f"{extra:,} bytes follow the END mark. Remove them to read the pack.", offset=offset, extra=extra
-        )
+    says = "{extra:,} bytes follow the END mark. Remove them to read the pack."
+    extra: int
 
 
 class DecompressFailed(DecodeError):
@@ -237,29 +222,22 @@ class UnresolvedReference(DecodeError):
     """The content store does not contain the digest."""
 
     code = "lcp_unresolved_reference"
-
-    def __init__(self, digest: bytes) -> None:
-        self.digest = digest
-        super().__init__(
-            f"the content store has nothing for the digest {digest.hex()}. "
-            "Use the store that the pack was written with.",
-            digest=digest.hex(),
-        )
+    says = (
+        "the content store has nothing for the digest {digest}. Use the store that the pack was written with."
+    )
+    digest: bytes
 
 
 class DigestMismatch(DecodeError):
     """The content store returned a body with another digest."""
 
     code = "lcp_digest_mismatch"
-
-    def __init__(self, digest: bytes, found: bytes) -> None:
-        self.digest, self.found = digest, found
-        super().__init__(
-            f"for the digest {digest.hex()} the content store returned content with the digest "
-            f"{found.hex()}. The store is damaged.",
-            digest=digest.hex(),
-            found=found.hex(),
-        )
+    says = (
+        "for the digest {digest} the content store returned content with the digest {found}. "
+        "The store is damaged."
+    )
+    digest: bytes
+    found: bytes
 
 
 class LimitError(LcpError):
@@ -272,54 +250,37 @@ class DecompressionBomb(LimitError):
     """The data expands to more than ``limit`` bytes. ``actual``: the bytes when decoding stopped."""
 
     code = "lcp_decompression_bomb"
-
-    def __init__(self, actual: int, limit: int) -> None:
-        self.actual, self.limit = actual, limit
-        super().__init__(
-            f"expands to {actual:,} bytes or more, the limit is {limit:,}.",
-            actual=actual,
-            limit=limit,
-        )
+    says = "expands to {actual:,} bytes or more, the limit is {limit:,}."
+    actual: int
+    limit: int
 
 
 class FrameTooLarge(LimitError):
     """A block announces more than ``limit`` bytes."""
 
     code = "lcp_frame_too_large"
-
-    def __init__(self, size: int, limit: int, offset: int) -> None:
-        self.size, self.limit = size, limit
-        super().__init__(
-            f"a block announces {size:,} bytes, the limit is {limit:,}. "
-            "For a trusted pack, raise Limits.frame.",
-            offset=offset,
-            size=size,
-            limit=limit,
-        )
+    says = "a block announces {size:,} bytes, the limit is {limit:,}. For a trusted pack, raise Limits.frame."
+    size: int
+    limit: int
 
 
 class TreeTooDeep(LimitError):
     """Folders are nested deeper than ``limit``."""
 
     code = "lcp_tree_too_deep"
-
-    def __init__(self, limit: int, offset: int | None = None) -> None:
-        self.limit = limit
-        super().__init__(f"a file tree is nested deeper than {limit} levels.", offset=offset, limit=limit)
+    says = "a file tree is nested deeper than {limit} levels."
+    limit: int
 
 
 class TooManyElements(LimitError):
     """The pack has more than ``limit`` blocks, tree entries and hunks in all."""
 
     code = "lcp_too_many_elements"
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        super().__init__(
-            f"the pack has more than {limit:,} blocks, tree entries and hunks. "
-            "For a trusted pack, raise Limits.elements.",
-            limit=limit,
-        )
+    says = (
+        "the pack has more than {limit:,} blocks, tree entries and hunks. "
+        "For a trusted pack, raise Limits.elements."
+    )
+    limit: int
 
 
 class EncodeError(LcpError):
@@ -332,33 +293,24 @@ class EmptyPayload(EncodeError):
     """There are no blocks to write."""
 
     code = "lcp_empty_payload"
-
-    def __init__(self) -> None:
-        super().__init__("there is no block to write. Add one first.")
+    says = "there is no block to write. Add one first."
 
 
 class BlockTooLarge(EncodeError):
     """A body exceeds 16 MiB."""
 
     code = "lcp_block_too_large"
-
-    def __init__(self, size: int, limit: int) -> None:
-        self.size, self.limit = size, limit
-        super().__init__(
-            f"the body has {size:,} bytes, the limit is {limit:,}. Split the content into several blocks.",
-            size=size,
-            limit=limit,
-        )
+    says = "the body has {size:,} bytes, the limit is {limit:,}. Split the content into several blocks."
+    size: int
+    limit: int
 
 
 class NoBlockTarget(EncodeError):
     """A ``with_...`` method was called before a block was added."""
 
     code = "lcp_no_block_target"
-
-    def __init__(self, method: str) -> None:
-        self.method = method
-        super().__init__(f"{method}() applies to the block added last. Add a block first.", method=method)
+    says = "{method}() applies to the block added last. Add a block first."
+    method: str
 
 
 class UnencodableValue(EncodeError):

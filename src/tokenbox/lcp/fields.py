@@ -86,7 +86,7 @@ class BodyReader:
         number, position = read_varint(data, position, end)
         wire_type, position = read_varint(data, position, end)
         if wire_type not in _KIND_OF_UNKNOWN:
-            raise UnknownFieldWireType(wire_type, position)
+            raise UnknownFieldWireType(value=wire_type, offset=position)
         field = message.by_number.get(number)
         # The field determines how its payload is read, not the wire type in the pack.
         kind = _KIND_OF_UNKNOWN[wire_type] if field is None else field.kind
@@ -108,7 +108,7 @@ class BodyReader:
 
     def _enter(self, field: Field, start: int, end: int) -> int:
         if len(self._open) > self._depth:
-            raise TreeTooDeep(self._depth, start)
+            raise TreeTooDeep(limit=self._depth, offset=start)
         self._count_element()
         message = self._open[-1].message
         self._open.append(_Open(message.nested or message, end, {}, field.attribute))
@@ -125,14 +125,14 @@ def _number(field: Field, value: int, position: int) -> int:
     try:
         return field.enum(value)
     except ValueError:
-        raise InvalidEnumValue(field.enum.__name__, value, position) from None
+        raise InvalidEnumValue(enum=field.enum.__name__, value=value, offset=position) from None
 
 
 def _make(message: BodyFields, values: dict[str, Any], end: int) -> Any:  # noqa: ANN401  # the result of message.make
     for field in message.fields:
         value = values.get(field.attribute)
         if value is None and field.need is Need.REQUIRED:
-            raise MissingRequiredField(field.name, end)
+            raise MissingRequiredField(name=field.name, offset=end)
         if field.kind is FieldKind.NESTED and value is not None:
             values[field.attribute] = tuple(value)
     return message.make(**values)
@@ -141,14 +141,14 @@ def _make(message: BodyFields, values: dict[str, Any], end: int) -> Any:  # noqa
 def write_message(value: object, message: BodyFields, depth: int = 0) -> bytes:
     """Encode the fields of ``value``. Raises :class:`UnencodableValue` and :class:`TreeTooDeep`."""
     parts: list[bytes] = []
-    for field in message.fields:
+    for number, field in enumerate(message.fields, 1):
         item = getattr(value, field.attribute)
         if item is None and field.need is Need.OPTIONAL:
             continue
-        head = bytes([field.number, _WIRE_TYPE[field.kind]])
+        head = bytes([number, _WIRE_TYPE[field.kind]])
         if field.kind is FieldKind.NESTED:
             if item and depth == MAX_TREE_DEPTH:
-                raise TreeTooDeep(MAX_TREE_DEPTH)
+                raise TreeTooDeep(limit=MAX_TREE_DEPTH)
             for element in item:
                 _put_bytes(parts, head, write_message(element, message.nested or message, depth + 1))
         elif field.kind in _LARGEST:

@@ -107,7 +107,7 @@ def read_varint(data: Bytes, position: int, end: int) -> tuple[int, int]:
             return value & MAX_VARINT, at + 1
         shift += 7
     if end - position > _MAX_VARINT_LENGTH:
-        raise VarintTooLong(position)
+        raise VarintTooLong(offset=position)
     raise UnexpectedEof(end, "a number")
 
 
@@ -131,9 +131,9 @@ def _checked_header(data: bytes) -> Header:
     if magic not in (MAGIC, OLDER_MAGIC):
         raise InvalidMagic(magic)
     if major != MAJOR:
-        raise UnsupportedVersion(major, minor)
+        raise UnsupportedVersion(major=major, minor=minor, offset=4)
     if reserved:
-        raise ReservedNonZero(HEADER_SIZE - 1, reserved)
+        raise ReservedNonZero(value=reserved, offset=HEADER_SIZE - 1)
     return Header(minor, flags, magic)
 
 
@@ -153,7 +153,7 @@ def read_frame_head(data: Bytes, position: int, end: int) -> tuple[int, int, int
     """
     type_id, at = read_varint(data, position, end)
     if type_id > MAX_BLOCK_TYPE:
-        raise InvalidBlockType(position, type_id)
+        raise InvalidBlockType(raw=type_id, offset=position)
     if at == end:
         raise UnexpectedEof(end, "the head of a block")
     flags = data[at]

@@ -11,6 +11,7 @@ from tokenbox.ledger.cost import UNPRICED, Cost, cost_at_most, cost_of
 from tokenbox.ledger.errors import InvalidCall
 from tokenbox.ledger.money import money, money_text
 from tokenbox.ledger.usage import UNKNOWN_USAGE, Usage, is_count
+from tokenbox.records import to_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,12 +69,11 @@ class Prediction:
         return cls(input_tokens, exact, reserved_output, at_most)
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "input_tokens": self.input_tokens,
-            "exact": self.exact,
-            "reserved_output": self.reserved_output,
-            "at_most": None if self.at_most is None else money_text(self.at_most),
-        }
+        return to_record(
+            self,
+            "input_tokens exact reserved_output at_most",
+            at_most=None if self.at_most is None else money_text(self.at_most),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,20 +142,12 @@ class Call:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain data, equal for equal calls, that :meth:`from_dict` reads."""
-        return {
-            "id": self.id,
-            "started": time_text(self.started),
-            "finished": None if self.finished is None else time_text(self.finished),
-            "outcome": self.outcome.value,
-            "project": self.project,
-            "session": self.session,
-            "model": self.model,
-            "category": self.category,
-            "usage": self.usage.to_dict(),
-            "exact": self.exact,
-            "cost": self.cost.to_dict(),
-            "predicted": self.predicted.to_dict(),
-        }
+        return to_record(
+            self,
+            "id started finished outcome project session model category usage exact cost predicted",
+            started=time_text(self.started),
+            finished=None if self.finished is None else time_text(self.finished),
+        )
 
     @classmethod
     def from_dict(cls, record: object) -> Call:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tokenbox.ledger.money import EXACT, ZERO, money_text, per_million
+from tokenbox.records import to_record
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -28,13 +29,11 @@ class Cost:
     date: str | None = None
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "dollars": None if self.dollars is None else money_text(self.dollars),
-            "exact": self.exact,
-            "priced": self.priced,
-            "source": self.source,
-            "date": self.date,
-        }
+        return to_record(
+            self,
+            "dollars exact priced source date",
+            dollars=None if self.dollars is None else money_text(self.dollars),
+        )
 
 
 UNPRICED = Cost(None, exact=False, priced=False)

@@ -22,7 +22,7 @@ from tokenbox.errors import shown
 from tokenbox.integers import MAX_INTEGER, whole
 from tokenbox.models import usable_of
 from tokenbox.policy.errors import InvalidPolicy, unknown_window
-from tokenbox.records import record_of
+from tokenbox.records import to_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,7 +110,7 @@ class GuardLimits:
         return -(-needed.numerator // needed.denominator)
 
     def to_dict(self) -> dict[str, object]:
-        return record_of(
+        return to_record(
             self,
             "max_ctx reserve_out headroom max_input usable input_limit sources",
             headroom=weight_text(self.headroom),
@@ -189,7 +189,7 @@ class Verdict:
         return self.tokens - self.limits.input_limit
 
     def to_dict(self) -> dict[str, object]:
-        return record_of(self, "ok count tokens basis uncertain over binding") | self.limits.to_dict()
+        return to_record(self, "ok count tokens basis uncertain over binding") | self.limits.to_dict()
 
 
 def checked_uncertain(value: object) -> Uncertain:

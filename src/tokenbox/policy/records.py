@@ -11,7 +11,7 @@ from tokenbox.content.weight import weight_text
 from tokenbox.conversation.record import Fitted
 from tokenbox.policy.errors import PolicyError
 from tokenbox.policy.guard import Basis, Binding, in_window
-from tokenbox.records import AsRecord, record_of
+from tokenbox.records import AsRecord, to_record
 from tokenbox.render.html import in_words, picture_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Estimate:
         return self.count.exact
 
     def to_dict(self) -> dict[str, object]:
-        return record_of(
+        return to_record(
             self,
             "schema model tokens_in exact at_most counted_by per_chunk tokenizer",
             schema=SCHEMA_ESTIMATE,
@@ -162,7 +162,7 @@ class PackPlan:
         return picture_of(self)
 
     def to_dict(self) -> dict[str, object]:
-        return record_of(
+        return to_record(
             self,
             "schema model strategy limits budget total exact tokenizer packed dropped summary_ops layout",
             schema=SCHEMA_PLAN,
@@ -225,7 +225,7 @@ class Why:
     def to_dict(self) -> dict[str, object]:
         verdict = self.verdict
         return (
-            record_of(
+            to_record(
                 self,
                 "say tokens_in exact at_most counted_by decided_on basis uncertain "
                 "over binding overridden notes",
@@ -309,7 +309,7 @@ class LargerWindow:
         return f"use a model with {least}" + (f": {', '.join(self.models)}" if self.models else "")
 
     def to_dict(self) -> dict[str, object]:
-        return record_of(self, "change max_ctx max_input models say", change="larger_window")
+        return to_record(self, "change max_ctx max_input models say", change="larger_window")
 
 
 Remedy = LowerMaxTokens | CutChunks | LargerWindow
@@ -356,7 +356,7 @@ class Enforcement:
         return picture_of(self)
 
     def to_dict(self) -> dict[str, object]:
-        return record_of(
+        return to_record(
             self,
             "schema ok model output_mode max_tokens_request why plan override tokenizer",
             schema=SCHEMA_ENFORCEMENT,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from tokenbox import named_code
 from tokenbox.errors import TokenboxError
 from tokenbox.policy.errors import StrategyFailed, UnknownStrategy
-from tokenbox.records import record_of
+from tokenbox.records import to_record
 from tokenbox.tokenizers.cache import text_digest
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class ChosenLayout:
         return hashlib.sha256(rfc8785.dumps(cast("Any", record))).hexdigest()
 
     def to_dict(self) -> dict[str, object]:
-        return record_of(
+        return to_record(
             self,
             "schema strategy budget total tokenizer separator order chunks text",
             schema=SCHEMA,

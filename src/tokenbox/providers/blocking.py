@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from tokenbox.providers.counting import TokenCount, as_text, local_count
 from tokenbox.providers.memory import SESSION, EndpointMemory
@@ -21,11 +21,11 @@ from tokenbox.providers.transport import Transport
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
-    from types import TracebackType
 
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.providers.capabilities import Capabilities
     from tokenbox.providers.events import ChatAnswer, Event
+    from tokenbox.providers.request import ChatOptions
     from tokenbox.providers.stream import ChatStream
     from tokenbox.providers.target import Target
 
@@ -96,9 +96,7 @@ class BlockingStream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     async def _next(self) -> Event | None:
@@ -150,9 +148,7 @@ class BlockingProvider:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
@@ -200,49 +196,19 @@ class BlockingProvider:
         self,
         messages: Sequence[Any],
         tools: Sequence[Mapping[str, Any]] | None = None,
-        *,
-        max_tokens: int | None = None,
-        temperature: float | None = None,
-        stop: Sequence[str] = (),
-        extra: Mapping[str, Any] | None = None,
-        cache_marks: bool = False,
+        **options: Unpack[ChatOptions],
     ) -> ChatAnswer:
         """See :meth:`Provider.chat`."""
-        return self._wait(
-            self._provider.chat(
-                messages,
-                tools,
-                max_tokens=max_tokens,
-                temperature=temperature,
-                stop=stop,
-                extra=extra,
-                cache_marks=cache_marks,
-            )
-        )
+        return self._wait(self._provider.chat(messages, tools, **options))
 
     def stream(
         self,
         messages: Sequence[Any],
         tools: Sequence[Mapping[str, Any]] | None = None,
-        *,
-        max_tokens: int | None = None,
-        temperature: float | None = None,
-        stop: Sequence[str] = (),
-        extra: Mapping[str, Any] | None = None,
-        cache_marks: bool = False,
+        **options: Unpack[ChatOptions],
     ) -> BlockingStream:
         """See :meth:`Provider.stream`."""
-        return BlockingStream(
-            self._provider.stream(
-                messages,
-                tools,
-                max_tokens=max_tokens,
-                temperature=temperature,
-                stop=stop,
-                extra=extra,
-                cache_marks=cache_marks,
-            )
-        )
+        return BlockingStream(self._provider.stream(messages, tools, **options))
 
 
 def _close(transport: Transport) -> None:

@@ -10,7 +10,7 @@ from tokenbox.catalog import model as catalog_model
 from tokenbox.providers.errors import ModelNotFound, ProviderError
 from tokenbox.providers.kinds import find_kind
 from tokenbox.providers.memory import ProbeOutcome, ProbeReply
-from tokenbox.records import record_of
+from tokenbox.records import to_record
 
 if TYPE_CHECKING:
     from tokenbox.providers.kinds import ServerKind
@@ -42,7 +42,7 @@ class Capabilities:
 
     def to_dict(self) -> dict[str, object]:
         limits = "context_window max_input_tokens max_output_tokens trained_window"
-        return record_of(self, f"kind model {limits} slots complete")
+        return to_record(self, f"kind model {limits} slots complete")
 
 
 async def discover(server: Server, kind: ServerKind) -> ProbeReply[Capabilities]:

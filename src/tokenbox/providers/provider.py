@@ -6,7 +6,7 @@ For synchronous code, :class:`tokenbox.providers.BlockingProvider` has the same 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from tokenbox.caching import with_breakpoints
 from tokenbox.content.request import Api
@@ -24,7 +24,7 @@ from tokenbox.providers.errors import InvalidRequest
 from tokenbox.providers.events import gathered
 from tokenbox.providers.kinds import UNKNOWN, find_kind
 from tokenbox.providers.memory import SESSION, EndpointMemory
-from tokenbox.providers.request import ChatRequest, plain_messages
+from tokenbox.providers.request import ChatRequest, chat_request, plain_messages
 from tokenbox.providers.server import Server, count_request
 from tokenbox.providers.shapes import items_at, text_at
 from tokenbox.providers.stream import ChatStream, error_inside, events_of
@@ -33,11 +33,11 @@ from tokenbox.providers.transport import FIRST_REFUSAL, Transport
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
-    from types import TracebackType
 
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.providers.events import ChatAnswer, Event
     from tokenbox.providers.kinds import ServerKind
+    from tokenbox.providers.request import ChatOptions
     from tokenbox.providers.target import Target
     from tokenbox.providers.transport import HttpCall
 
@@ -67,9 +67,7 @@ class Provider:
         await self._transport.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
@@ -145,22 +143,11 @@ class Provider:
         self,
         messages: Sequence[Any],
         tools: Sequence[Mapping[str, Any]] | None = None,
-        *,
-        max_tokens: int | None = None,
-        temperature: float | None = None,
-        stop: Sequence[str] = (),
-        extra: Mapping[str, Any] | None = None,
-        cache_marks: bool = False,
+        **options: Unpack[ChatOptions],
     ) -> ChatAnswer:
-        """Return a complete answer.
-
-        ``extra``: more fields of the body. ``cache_marks``: place the cache breakpoints that Claude models
-        need (:func:`tokenbox.caching.with_breakpoints`). Raises :class:`ProviderError`.
-        """
+        """Return a complete answer. Raises :class:`ProviderError`."""
         server = self._server()
-        request = _request(
-            server.target, messages, tools, max_tokens, temperature, stop, extra, cache_marks=cache_marks
-        )
+        request = chat_request(server.target.model, messages, tools, **options)
         kind, request = await _windowed(server, request)
         call = _call(server, kind, request)
         answer = await server.transport.json(call)
@@ -174,43 +161,12 @@ class Provider:
         self,
         messages: Sequence[Any],
         tools: Sequence[Mapping[str, Any]] | None = None,
-        *,
-        max_tokens: int | None = None,
-        temperature: float | None = None,
-        stop: Sequence[str] = (),
-        extra: Mapping[str, Any] | None = None,
-        cache_marks: bool = False,
+        **options: Unpack[ChatOptions],
     ) -> ChatStream:
         """Return a streamed answer. Iterating it raises :class:`ProviderError`, with ``partial`` results."""
         server = self._server()
-        request = _request(
-            server.target, messages, tools, max_tokens, temperature, stop, extra, cache_marks=cache_marks
-        )
+        request = chat_request(server.target.model, messages, tools, **options)
         return ChatStream(_events(server, replace(request, stream=True)))
-
-
-def _request(  # the parameters of chat()
-    target: Target,
-    messages: Sequence[Any],
-    tools: Sequence[Mapping[str, Any]] | None,
-    max_tokens: int | None,
-    temperature: float | None,
-    stop: Sequence[str],
-    extra: Mapping[str, Any] | None,
-    *,
-    cache_marks: bool,
-) -> ChatRequest:
-    stops = (stop,) if isinstance(stop, str) else tuple(stop)
-    return ChatRequest(
-        target.model,
-        plain_messages(messages),
-        tuple(tools or ()),
-        max_tokens,
-        temperature,
-        stops,
-        extra or {},
-        cache_marks=cache_marks,
-    )
 
 
 async def _events(server: Server, request: ChatRequest) -> AsyncGenerator[Event]:

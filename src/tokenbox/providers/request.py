@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, TypedDict, TypeGuard, Unpack
 
 from tokenbox.providers.errors import InvalidRequest
 
@@ -31,6 +31,40 @@ class ChatRequest:
     stream: bool = False
     window: int | None = None
     cache_marks: bool = False
+
+
+class ChatOptions(TypedDict, total=False):
+    """The options of a chat.
+
+    ``max_tokens``: the output limit. ``extra``: more fields of the body. ``cache_marks``: place the cache
+    breakpoints that Claude models need (:func:`tokenbox.caching.with_breakpoints`).
+    """
+
+    max_tokens: int | None
+    temperature: float | None
+    stop: Sequence[str]
+    extra: Mapping[str, Any] | None
+    cache_marks: bool
+
+
+def chat_request(
+    model: str,
+    messages: Sequence[Any],
+    tools: Sequence[Mapping[str, Any]] | None,
+    **options: Unpack[ChatOptions],
+) -> ChatRequest:
+    """Return the request of a chat. Raises :class:`InvalidRequest` for invalid messages."""
+    stop = options.get("stop", ())
+    return ChatRequest(
+        model,
+        plain_messages(messages),
+        tuple(tools or ()),
+        options.get("max_tokens"),
+        options.get("temperature"),
+        (stop,) if isinstance(stop, str) else tuple(stop),
+        options.get("extra") or {},
+        cache_marks=options.get("cache_marks", False),
+    )
 
 
 def plain_messages(messages: object) -> list[Mapping[str, Any]]:

@@ -5,6 +5,7 @@ A picture consists of lines of spans. Without styles it is plain text; a termina
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -200,16 +201,27 @@ GAP: Final = "  "
 
 
 def column_widths(rows: Iterable[Sequence[str]], width: int | None = None) -> list[int]:
-    """Return the widths of a table's columns, in cells: the widest give way until a row fits into ``width``.
+    """Return the widths of a table's columns, in cells, so that a row fits into ``width``. None: no limit.
 
-    Columns that cannot fit keep :data:`MIN_COLUMN`. None: no limit.
+    The column gives way in which the fewest rows have a word that must be split, and of these the widest.
+    Columns that cannot fit keep :data:`MIN_COLUMN`.
     """
-    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
-    while width is not None and sum(widths) + len(GAP) * (len(widths) - 1) > width:
-        widest = max(range(len(widths)), key=lambda i: (widths[i], i))
-        if widths[widest] <= MIN_COLUMN:
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(cells, column)) for column in columns]
+    over = 0 if width is None else sum(widths) + len(GAP) * (len(widths) - 1) - width
+    if over <= 0:
+        return widths
+    # The lengths of the longest words of the rows, by column.
+    words = [sorted(max(map(cells, text.split(" "))) for text in column) for column in columns]
+    while over > 0:
+        wide = [at for at, size in enumerate(widths) if size > MIN_COLUMN]
+        if not wide:
             break
-        widths[widest] -= 1
+        least = min(
+            wide, key=lambda at: (len(words[at]) - bisect_left(words[at], widths[at]), -widths[at], -at)
+        )
+        widths[least] -= 1
+        over -= 1
     return widths
 
 

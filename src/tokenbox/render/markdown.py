@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tokenbox.content.block_kinds import BlockType, DataFormat, TurnRole
 from tokenbox.render.markup import LINE_BREAKS, Markup
 from tokenbox.render.registry import register_renderer
-from tokenbox.render.templates import BlockTemplate, heading_name
+from tokenbox.render.templates import BlockTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -159,12 +159,6 @@ MARKDOWN = Markup(
     templates=TEMPLATES,
     omitted="_[Omitted: {label} {description}, ~{tokens} tokens]_",
     omitted_many="_[Omitted: {blocks} {priority}-priority {noun}, ~{tokens} tokens]_",
-    start="",
-    end="",
-    separator="\n\n",
-    before_piece="",
-    after_piece="",
-    escape=heading_name,
     guard=guard,
     bodies=bodies,
 )

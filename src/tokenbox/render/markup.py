@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.render.placeholders import placeholder
-from tokenbox.render.templates import block_body, block_names, one_line
+from tokenbox.render.templates import block_body, block_names, heading_name, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,14 +45,14 @@ class Markup:
     """The line for an omitted block: ``{label}``, ``{attribute}``, ``{description}``, ``{tokens}``."""
     omitted_many: str
     """The line for several omitted blocks: ``{priority}``, ``{blocks}``, ``{noun}``, ``{tokens}``."""
-    start: str
-    end: str
-    separator: str
-    before_piece: str
-    after_piece: str
-    escape: Callable[[str], str]
     guard: Callable[[str, BlockType | None], tuple[str, Mapping[str, str]]]
     bodies: Callable[[str], list[str]]
+    start: str = ""
+    end: str = ""
+    separator: str = "\n\n"
+    before_piece: str = ""
+    after_piece: str = ""
+    escape: Callable[[str], str] = heading_name
 
     def piece(self, framed: Framed) -> Framed:
         """Return a form as a piece of the output."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tokenbox.content.block_kinds import BlockType, TurnRole
 from tokenbox.render.markup import LINE_BREAKS, Markup
 from tokenbox.render.registry import register_renderer
-from tokenbox.render.templates import BlockTemplate, heading_name
+from tokenbox.render.templates import BlockTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,12 +86,6 @@ MINIMAL = Markup(
     templates=TEMPLATES,
     omitted="[omitted: {label} {description} ~{tokens}tok]",
     omitted_many="[omitted: {blocks} {priority}-priority {noun} ~{tokens}tok]",
-    start="",
-    end="",
-    separator="\n\n",
-    before_piece="",
-    after_piece="",
-    escape=heading_name,
     guard=guard,
     bodies=bodies,
 )

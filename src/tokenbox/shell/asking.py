@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.content.lenses.lines import ends_tokens
 from tokenbox.ledger import Category, Outcome
-from tokenbox.shell import turn
+from tokenbox.shell import calls
 from tokenbox.shell.cleaning import clean
 from tokenbox.shell.errors import BadArguments, NoModel
+from tokenbox.shell.room import fit_window
 
 if TYPE_CHECKING:
     from tokenbox.ledger import Call
@@ -57,22 +58,22 @@ def ask(session: Session, question: str, given: bytes = b"") -> ShellAnswer:
     Raises ``ContextCriticalOverflow`` if the question alone does not fit, and what a call raises.
     """
     if session.models.target.endpoint is None:
-        raise NoModel.of(session.models.names)
+        raise NoModel.of(session.models.names, session.settings_file)
     text = clean(given)
     if text is None:
         raise BadArguments("standard input is not text, so no model can read it.")
     session.models.check_key()
-    turn.fit_window(session)
+    fit_window(session)
     hidden = session.models.keys.hidden_in
     size, kept = _add_question(session, hidden(text).strip("\n"), hidden(question))
-    turn.check_cap(session, Category.MAIN)
+    calls.check_cap(session, Category.MAIN)
     sent = session.context.total()
-    ended = turn.call(session, Category.MAIN)
-    turn.report_end(session, ended)
+    ended = calls.call(session, Category.MAIN)
+    calls.report_end(session, ended)
     if ended.error is not None:
         raise ended.error
     call = session.record.last_call
-    assert call is not None  # noqa: S101  # turn.call records every call
+    assert call is not None  # noqa: S101  # calls.call records every call
     return ShellAnswer(session.models.name, ended.answer, sent, session.context.budget, call, size, kept)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from tokenbox.conversation import Conversation
 from tokenbox.providers.blocking import BlockingProvider
 from tokenbox.providers.errors import ProviderError
-from tokenbox.shell import turn
 from tokenbox.shell.commands.sessions import continue_session
 from tokenbox.shell.context import Context
 from tokenbox.shell.errors import SessionFailed
@@ -17,6 +16,7 @@ from tokenbox.shell.mcp_tools import McpTools
 from tokenbox.shell.memory import Memory, find_instructions
 from tokenbox.shell.models import CurrentCounter, Models
 from tokenbox.shell.record import SessionRecord
+from tokenbox.shell.room import summarizer
 from tokenbox.shell.running import WorkingPlace
 from tokenbox.shell.session import Session
 from tokenbox.shell.settings import PromptTemplate, ShellSettings
@@ -117,7 +117,7 @@ def begin(
         proposals_on=settings.tools,
     )
     if settings.summarize:
-        conversation.summarize = turn.summarizer(session)
+        conversation.summarize = summarizer(session)
     if settings.project:
         context.project = find_instructions(environment.folder)
     for problem in settings.problems:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.content.message import Role
 from tokenbox.providers.counting import TokenCount
+from tokenbox.records import to_record
+from tokenbox.shell.attaching import Attached
 from tokenbox.shell.errors import NoSuchItem
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 # Offered outputs take at most 1/OFFERS_PART of the budget, so that the question fits too.
 OFFERS_PART: Final = 2
+NOTHING_ATTACHED: Final = Attached()
 ABOUT_LENGTH: Final = 200
 """Characters of an item that identify it in a list."""
 
@@ -62,15 +65,7 @@ class ContextRow:
     pinned: bool = False
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "number": self.number,
-            "kind": self.kind.value,
-            "about": self.about,
-            "tokens": self.tokens,
-            "exact": self.exact,
-            "age": self.age,
-            "pinned": self.pinned,
-        }
+        return to_record(self, "number kind about tokens exact age pinned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +75,14 @@ class LimitsEnforced:
     numbers: tuple[int, ...]
     turns: int
     enforced: Enforced
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question as it was typed, and the outputs that were on offer."""
+
+    text: str
+    offers: tuple[OutputOffer, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -96,6 +99,8 @@ class Context:
     notes: Callable[[], Sequence[str]]
     project: Instructions | None = None
     offers: list[OutputOffer] = field(default_factory=list)
+    asked: dict[int, Asked] = field(default_factory=dict)
+    """The questions of this process by their numbers, as they were typed."""
 
     @property
     def identity(self) -> TokenizerIdentity:
@@ -176,13 +181,24 @@ class Context:
             removed.append(self.offers.pop(0))
         return removed
 
-    def ask(self, text: str, images: Sequence[Mapping[str, Any]] = ()) -> int:
+    def ask(self, text: str, attached: Attached = NOTHING_ATTACHED) -> int:
         """Add the question, with the offered outputs before it, as a message. Return its number."""
-        whole = self._with_offers(text)
-        content = [{"type": "text", "text": whole}, *images] if images else whole
+        whole = self._with_offers(text, attached.offers)
+        content = [{"type": "text", "text": whole}, *attached.images] if attached.images else whole
         number = self.conversation.add({"role": "user", "content": content})
+        self.asked[number] = Asked(text, tuple(self.offers))
         self.offers = []
         return number
+
+    def ask_shorter(self, number: int, text: str) -> int:
+        """Replace the last message, a question, by one with this text. Return its number."""
+        content = self.conversation.window[number].messages[0].to_dict(declared=False)["content"]
+        images = content[1:] if isinstance(content, list) else []
+        self.conversation.drop(number)
+        parts = [{"type": "text", "text": text}, *images] if images else text
+        shorter = self.conversation.add({"role": "user", "content": parts})
+        self.asked[shorter] = self.asked[number]
+        return shorter
 
     def take_back(self, number: int, offers: Sequence[OutputOffer]) -> None:
         """Undo :meth:`ask`."""
@@ -269,8 +285,8 @@ class Context:
     def _count(self, text: str) -> TokenCount:
         return self.models.count_text(text)
 
-    def _with_offers(self, text: str) -> str:
-        parts = [offer.text for offer in self.offers]
+    def _with_offers(self, text: str, attached: Sequence[OutputOffer] = ()) -> str:
+        parts = [offer.text for offer in (*self.offers, *attached)]
         return "\n\n".join([*parts, text] if text else parts)
 
 

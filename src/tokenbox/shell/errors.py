@@ -61,14 +61,16 @@ class NoModel(ShellError):
     code = "no_model"
 
     @classmethod
-    def of(cls, names: Sequence[str]) -> NoModel:
+    def of(cls, names: Sequence[str], file: object = None) -> NoModel:
+        """``names``: the configured models. ``file``: the user's settings file."""
         if names:
             return cls(
                 f"no model is chosen, or it has no endpoint. Choose one with :model, of {', '.join(names)}."
             )
         return cls(
-            "no model is configured. Add [models.local] with "
-            'endpoint = "http://127.0.0.1:8080" to your settings, or start with --endpoint URL.'
+            "no model is configured. Name a server with --endpoint http://127.0.0.1:8080, or add "
+            '[models.local] with endpoint = "http://127.0.0.1:8080" to '
+            f"{'your settings' if file is None else file}."
         )
 
 

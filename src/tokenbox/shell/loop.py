@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from tokenbox.errors import TokenboxError
 from tokenbox.shell import commands, lines, turn
-from tokenbox.shell.attaching import Attached, attach, mentioned
 from tokenbox.shell.offers import has_output
 from tokenbox.shell.running import run
 
@@ -26,24 +25,9 @@ def take(session: Session, line: str) -> None:
                 if question:
                     turn.say(session, question)
             case lines.Say(text, literal):
-                say(session, text, literal=literal)
+                turn.say(session, text, literal=literal)
     except TokenboxError as error:
         session.screen.problem(error)
-
-
-def say(session: Session, text: str, *, literal: bool) -> None:
-    """Send a text with the files that it mentions by ``@path``. If that fails, the files are not offered."""
-    names = [] if literal else mentioned(text, session)
-    attached = attach(session, names, text) if names else Attached()
-    for offer in attached.offers:
-        session.screen.notice(f"[{offer.command}: {session.describe(offer)}]")
-    offered = list(session.context.offers)
-    session.context.offers += attached.offers
-    try:
-        turn.say(session, text, attached.images)
-    finally:
-        if session.context.offers:
-            session.context.offers = offered
 
 
 def run_command(session: Session, command: str, *, asked: bool = False) -> None:

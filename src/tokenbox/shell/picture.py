@@ -40,24 +40,25 @@ def picture(items: Sequence[ContextRow], total: TokenCount, budget: int, width: 
     scale = max(budget, total.value, 1)
     room = max(8, min(width - 2, _MAX_CELLS))
     free = max(0, budget - total.value)
-    # Rounded so that the cells add up to the width of the bar.
-    cells = largest_remainder(room, [*sizes.values(), free])
+    # A little that is used is seen. The cells are rounded so that they add up to the width of the bar.
+    used = -(-room * total.value // scale) if free else room
+    cells = [*largest_remainder(used, list(sizes.values())), room - used] if sizes else [room]
     bar = [
         Span(UNICODE.bars[_STYLES[kind]] * n, _STYLES[kind]) for kind, n in zip(sizes, cells, strict=False)
     ]
     bar.append(Span(UNICODE.bars[Style.FREE] * cells[-1], Style.FREE))
     about = "" if total.exact else "~"
-    share = percent(total.value, budget)
-    over = total.value > budget * FULL // 100
-    used = f"{about}{total.value:,} of {budget:,} tokens, {share}"
-    head = [Span(used, Style.DROPPED if over else Style.STRONG), Span(f"  {free:,} free", Style.FREE)]
+    full = total.value > budget * FULL // 100
+    figures_of = f"{about}{total.value:,} of {budget:,} tokens, {percent(total.value, budget)}"
+    left = f"{free:,} free" if total.value <= budget else f"{total.value - budget:,} over"
+    head = [Span(figures_of, Style.DROPPED if full else Style.STRONG), Span(f"  {left}", Style.FREE)]
     names = max((len(kind.value) for kind in sizes), default=0)
     figures = max((len(f"{about}{size:,}") for size in sizes.values()), default=0)
-    left = max(0, min(40, width - names - figures - 9))
+    longest = max(0, min(40, width - names - figures - 9))
     rows: list[Line] = []
     for kind, size in sizes.items():
-        length = -(-size * left // scale)
-        text = f"{kind.value:<{names}}  {f'{about}{size:,}':>{figures}} {percent(size, scale):>4} "
+        length = -(-size * longest // scale)
+        text = f"{kind.value:<{names}}  {f'{about}{size:,}':>{figures}} {percent(size, budget):>4} "
         rows.append([Span(text), Span(UNICODE.bars[_STYLES[kind]] * length, _STYLES[kind])])
     return [head, bar, *rows]
 
@@ -66,7 +67,8 @@ def warning(total: TokenCount, budget: int) -> str | None:
     """Return a warning if the context is nearly full, else None."""
     if budget == 0 or total.value * 100 <= budget * FULL:
         return None
+    soon = "soon" if total.value <= budget else "by the next question"
     return (
-        f"the context is {percent(total.value, budget)} full; the oldest messages will be evicted soon. "
+        f"the context is {percent(total.value, budget)} full; the oldest messages will be evicted {soon}. "
         ":compact summarizes them, :budget raises the budget"
     )

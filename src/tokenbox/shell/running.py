@@ -280,6 +280,20 @@ def _raw(keyboard: Keyboard | None, source: int) -> Iterator[None]:
         signal.signal(signal.SIGWINCH, handler)
 
 
+def hide_keys(terminal: int) -> Callable[[], object]:
+    """Stop showing typed keys on a terminal. Return the function that shows them again."""
+    try:
+        import termios  # noqa: PLC0415  # not on Windows
+    except ImportError:
+        return lambda: None
+    try:
+        before = termios.tcgetattr(terminal)
+        termios.tcsetattr(terminal, termios.TCSANOW, [*before[:3], before[3] & ~termios.ECHO, *before[4:]])
+    except (OSError, termios.error):
+        return lambda: None
+    return lambda: termios.tcsetattr(terminal, termios.TCSANOW, before)
+
+
 def _unread(terminal: int) -> bytes:
     """Return the input left unread in a terminal, including an incomplete line."""
     import termios  # noqa: PLC0415

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from tokenbox.ledger.money import dollars
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tokenbox.errors import TokenboxError
     from tokenbox.ledger import Totals
@@ -59,6 +59,9 @@ class Screen(Protocol):
     def approves(self, what: str, question: str, *, always: bool = True) -> Approval:
         """Ask the user. The answer is no if nobody can be asked."""
 
+    def choose(self, problem: str, choices: Mapping[str, str]) -> str | None:
+        """Ask the user for one of the ``choices``, by their keys. None if nobody chooses."""
+
     def copy(self, text: str) -> bool:
         """Copy a text to the user's clipboard. Return False without a clipboard."""
 
@@ -81,8 +84,11 @@ def plural(number: int, noun: str) -> str:
 
 
 def percent(part: int, whole: int) -> str:
-    """Return whole percent, rounded half up; ``-`` if the whole is 0."""
-    return "-" if whole == 0 else f"{(200 * part + whole) // (2 * whole)}%"
+    """Return whole percent, rounded half up; ``<1%`` for a little, and ``-`` if the whole is 0."""
+    if whole == 0:
+        return "-"
+    rounded = (200 * part + whole) // (2 * whole)
+    return f"{rounded}%" if rounded or part <= 0 else "<1%"
 
 
 def cost_text(totals: Totals) -> str:

@@ -86,6 +86,14 @@ class Session:
         return self.context.budget // 2 - offered
 
     @property
+    def settings_file(self) -> str | None:
+        """The path of the user's settings, existing or not; None if the environment disables them."""
+        from tokenbox.config.places import user_file  # noqa: PLC0415  # only for an error
+
+        path = user_file(self.place.variables)
+        return None if path is None else str(path)
+
+    @property
     def model_names(self) -> list[str]:
         return self.models.names
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.ledger.call import time_text
 from tokenbox.ledger.quota import Quota
-from tokenbox.records import record_of
+from tokenbox.records import to_record
 from tokenbox.store.errors import StoreError
 from tokenbox.store.owners import Owner, OwnerKind, check_quotas, find_owner, no_owner
 
@@ -68,7 +68,7 @@ class GatewayKey:
         return self.revoked is None and (self.expires is None or time_text(now) < self.expires)
 
     def to_dict(self) -> dict[str, object]:
-        return record_of(
+        return to_record(
             self,
             "id name user team models modes quotas created expires revoked",
             user=self.owner(OwnerKind.USER),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.ledger.call import time_text
 from tokenbox.ledger.quota import InvalidQuota, Quota
-from tokenbox.records import record_of
+from tokenbox.records import to_record
 from tokenbox.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Owner:
         return not self.models or any(fnmatchcase(model, pattern) for pattern in self.models)
 
     def to_dict(self) -> dict[str, object]:
-        return record_of(
+        return to_record(
             self, "kind name models quotas created", quotas=[str(quota) for quota in self.quotas]
         )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.ledger.call import MAX_NAME, parse_time, storable, time_text
-from tokenbox.records import record_of
+from tokenbox.records import to_record
 from tokenbox.store.errors import (
     AmbiguousSession,
     DuplicateSession,
@@ -53,7 +53,7 @@ class SessionInfo:
     turns: int = 0
 
     def to_dict(self) -> dict[str, object]:
-        return record_of(
+        return to_record(
             self,
             "id name created updated model project settings turns",
             created=time_text(self.created),

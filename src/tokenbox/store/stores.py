@@ -10,8 +10,6 @@ from tokenbox.store.errors import StoreUnavailable
 from tokenbox.store.migrations import migrate
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from tokenbox.store.calls import Calls
     from tokenbox.store.database import Database
     from tokenbox.store.keys import Keys
@@ -118,7 +116,5 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

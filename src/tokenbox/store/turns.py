@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.ledger.call import parse_time, time_text
 from tokenbox.ledger.errors import LedgerError
 from tokenbox.ledger.usage import is_count
-from tokenbox.records import record_of
+from tokenbox.records import to_record
 from tokenbox.store.errors import InvalidSession
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Turn:
                 raise InvalidSession(f"{name} of a turn is {value!r}, and must be a whole number from 0.")
 
     def to_dict(self) -> dict[str, object]:
-        return record_of(
+        return to_record(
             self, "message written tokens exact pinned state place", written=time_text(self.written)
         )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from tokenbox.errors import TokenizerError, UnsupportedOperation
+from tokenbox.records import AsRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +19,7 @@ Engine = Literal["auto", "tiktoken", "fast"]
 
 
 @dataclass(frozen=True, slots=True)
-class TokenizerIdentity:
+class TokenizerIdentity(AsRecord):
     """The identity of a tokenizer. Recorded in every layout, so that a count can be repeated.
 
     ``fingerprint``: SHA-256 (hex) of everything that decides the counts: ranks or merges, pattern,
@@ -29,14 +30,6 @@ class TokenizerIdentity:
     version: str
     fingerprint: str
     exact: bool
-
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "version": self.version,
-            "fingerprint": self.fingerprint,
-            "exact": self.exact,
-        }
 
 
 def json_digest(content: object) -> str:

@@ -8,7 +8,7 @@ lens. Its module calls :func:`register_lens`, and is imported when a pipeline fi
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from tokenbox.content.lenses.lens import KINDS, Lens, LensKind, Parameter, Value, register
 from tokenbox.errors import DuplicateLens, LensError
 from tokenbox.named_code import entry_points_of
+from tokenbox.records import AsRecord
 from tokenbox.tokenizers.protocol import AdditiveTokenizer, TokenizerIdentity
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class _Utf8Length(AdditiveTokenizer):
 
 
 @dataclass(frozen=True, slots=True)
-class LensDescription:
+class LensDescription(AsRecord):
     """A lens in a listing: its syntax and its description."""
 
     name: str
@@ -68,9 +69,6 @@ class LensDescription:
     description: str
     example: str
     builtin: bool
-
-    def to_dict(self) -> dict[str, object]:
-        return asdict(self)
 
 
 def lens_names() -> tuple[str, ...]:

@@ -12,7 +12,10 @@ from tokenbox.shell.errors import BadArguments, NoSuchItem, SessionFailed
 from tokenbox.shell.screen import figure, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tokenbox.content.message import Message
+    from tokenbox.shell.offers import OutputOffer
     from tokenbox.shell.session import Session
 
 _FENCE: Final = re.compile(r"^(`{3,}|~{3,})[^\n]*\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
@@ -37,7 +40,8 @@ def undo(session: Session, arguments: str) -> None:
 
 def edit(session: Session, arguments: str) -> None:
     """Replace the last question by another, or put it at the prompt to be edited."""
-    question = _take_back(session)
+    question, offers = _take_back(session)
+    session.context.offers = [*offers, *session.context.offers]
     if arguments:
         turn.say(session, arguments)
     else:
@@ -53,6 +57,8 @@ def copy(session: Session, arguments: str) -> None:
     if words:
         blocks = [found[1] for found in _FENCE.findall(answer)]
         number = int(words[1]) if len(words) > 1 else len(blocks)
+        if not blocks:
+            raise NoSuchItem("the last answer has no block of code. :copy copies all of it.")
         if not 1 <= number <= len(blocks):
             raise NoSuchItem(f"the last answer has only {plural(len(blocks), 'block')} of code.")
         answer = blocks[number - 1]
@@ -75,10 +81,12 @@ def export(session: Session, arguments: str) -> None:
         with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8", errors="replace") as file:
             file.write(text)
     except FileExistsError:
-        raise SessionFailed(f"{path} exists already. To overwrite it: :export {names[0]} --force") from None
+        raise SessionFailed(
+            f"{names[0]} exists already. To overwrite it: :export {names[0]} --force"
+        ) from None
     except (OSError, ValueError) as error:
-        raise SessionFailed(f"{path} cannot be written: {error}.") from None
-    session.screen.notice(f"[written to {path}]")
+        raise SessionFailed(f"{names[0]} cannot be written: {error}.") from None
+    session.screen.notice(f"[written to {names[0]}]")
 
 
 def _messages(session: Session) -> dict[int, Message]:
@@ -93,17 +101,18 @@ def _last_exchange(session: Session) -> list[int]:
     return session.context.exchange(asked[-1])
 
 
-def _take_back(session: Session) -> str:
-    """Drop the last exchange, and return its question."""
+def _take_back(session: Session) -> tuple[str, Sequence[OutputOffer]]:
+    """Drop the last exchange. Return its question as it was typed, and the outputs that were on offer."""
     numbers = _last_exchange(session)
-    question = _messages(session)[numbers[0]].text
+    asked = session.context.asked.get(numbers[0])
+    question = _messages(session)[numbers[0]].text if asked is None else asked.text
     before = session.context.total(offered=True)
     session.context.drop(numbers)
     session.record.mark(numbers, "dropped")
     after = session.context.total(offered=True)
     shown = " ".join(question.split())[:_SHOWN]
     session.screen.notice(f"[removed: {shown}; {figure(before)} -> {figure(after)} tokens]")
-    return question
+    return question, () if asked is None else asked.offers
 
 
 def _last_answer(session: Session) -> str:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from tokenbox.conversation import Evicted
 from tokenbox.conversation.counted_window import HANDLE
 from tokenbox.conversation.record import expanded
-from tokenbox.shell import turn
+from tokenbox.render.lines import GAP, clip, column_widths, printable
 from tokenbox.shell.attaching import attach
 from tokenbox.shell.errors import BadArguments, NoSuchItem
 from tokenbox.shell.picture import picture
+from tokenbox.shell.room import summary_of
 from tokenbox.shell.screen import Approval, cost_text, figure, percent, plural
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 ABOUT_WIDTH = 60
 NARROW = 80
-"""On a terminal with fewer columns, the table has fewer columns too."""
-NARROW_ABOUT = 24
+"""On a terminal with fewer columns, the table has fewer columns too, and a ``*`` marks a pinned item."""
+NARROW_ABOUT = 16
 
 
 def context(session: Session, arguments: str) -> None:
@@ -46,21 +47,27 @@ def context(session: Session, arguments: str) -> None:
     width = session.screen.width
     if session.screen.keyboard is not None:
         session.screen.lines(picture(items, total, budget, width))
+    heads = ["#", "what", "tokens", "share", "age", "pinned"]
+    rows: list[tuple[str, ...]] = [_row(item, budget) for item in items]
+    rows.append(("", "total", figure(total), percent(total.value, budget), "", ""))
     if width < NARROW:
-        rows = [*map(_narrow_row, items), ("", "total", figure(total), f"of {budget:,}")]
-        session.screen.table(("#", "what", "tokens", "begins"), rows)
-        return
-    rows = [_row(item, total.value) for item in items]
-    share = percent(total.value, budget)
-    rows.append(("", "total", figure(total), share, "", "", f"of {budget:,} tokens"))
-    session.screen.table(("#", "what", "tokens", "share", "age", "pinned", "begins"), rows)
+        heads = heads[:3]
+        rows = [(row[0] + "*" * bool(row[5]), *row[1:3]) for row in rows]
+    others = sum(column_widths([heads, *rows])) + len(heads) * len(GAP)
+    room = max(NARROW_ABOUT, min(ABOUT_WIDTH, width - others))
+    begins = [*(clip(printable(item.about), room) for item in items), f"of {budget:,} tokens"]
+    session.screen.table((*heads, "begins"), [(*row, text) for row, text in zip(rows, begins, strict=True)])
 
 
-def _narrow_row(item: ContextRow) -> tuple[str, ...]:
-    """Return fewer columns; a ``*`` marks a pinned item."""
-    number = "" if item.number is None else f"{item.number}{'*' if item.pinned else ''}"
-    about = item.about if len(item.about) <= NARROW_ABOUT else f"{item.about[: NARROW_ABOUT - 3]}..."
-    return number, item.kind.value, f"{'' if item.exact else '~'}{item.tokens:,}", about
+def _row(item: ContextRow, budget: int) -> tuple[str, ...]:
+    return (
+        "" if item.number is None else str(item.number),
+        item.kind.value,
+        f"{'' if item.exact else '~'}{item.tokens:,}",
+        percent(item.tokens, budget) if item.tokens >= 0 else "-",
+        "" if item.age is None else str(item.age),
+        "pinned" if item.pinned else "",
+    )
 
 
 def file(session: Session, arguments: str) -> None:
@@ -77,18 +84,6 @@ def file(session: Session, arguments: str) -> None:
     for offer in attached.offers:
         session.context.offers.append(offer)
         session.screen.notice(f"[{offer.command}: {session.describe(offer)}; :drop last undoes it]")
-
-
-def _row(item: ContextRow, total: int) -> tuple[str, ...]:
-    return (
-        "" if item.number is None else str(item.number),
-        item.kind.value,
-        f"{'' if item.exact else '~'}{item.tokens:,}",
-        percent(item.tokens, total) if item.tokens >= 0 else "-",
-        "" if item.age is None else str(item.age),
-        "pinned" if item.pinned else "",
-        item.about if len(item.about) <= ABOUT_WIDTH else f"{item.about[: ABOUT_WIDTH - 3]}...",
-    )
 
 
 def tokens(session: Session, arguments: str) -> None:
@@ -183,7 +178,7 @@ def compact(session: Session, arguments: str) -> None:
         session.screen.notice("[nothing to compact besides the last exchange and pinned items]")
         return
     evicted = Evicted(tuple(window[number] for number in replaced), conversation.summary)
-    summary = turn.summary_of(session, evicted, focus)
+    summary = summary_of(session, evicted, focus)
     session.screen.text(summary)
     before, previous = session.context.total(offered=True), conversation.summary
     conversation.summary = summary

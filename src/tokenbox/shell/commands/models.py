@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from tokenbox.config.setting import setting_text
 from tokenbox.errors import TokenizerError
 from tokenbox.providers import tokenize_supported
-from tokenbox.shell import turn
 from tokenbox.shell.errors import BadArguments
+from tokenbox.shell.room import fit_window
 from tokenbox.shell.screen import figure
 
 if TYPE_CHECKING:
@@ -27,11 +27,12 @@ def model(session: Session, arguments: str) -> None:
         session.screen.text("no model is chosen; :models lists those in your settings")
         return
     total = session.context.total(offered=True)
+    served = "" if models.target.model == models.name else f", {models.target.model},"
     session.screen.text(
-        f"{models.name}: {models.target.model} at {models.target.root}; "
-        f"the context is {figure(total)} tokens ({total.source})"
+        f"{models.name}{served} at {models.target.root}; "
+        f"the context is {figure(total)} tokens, counted by: {total.source}"
     )
-    turn.fit_window(session)
+    fit_window(session)
 
 
 def models(session: Session, arguments: str) -> None:
@@ -91,9 +92,9 @@ def show_tokens(session: Session, text: str) -> None:
         )
         return
     shown = "".join(f"[{tokenizer.decode([token])}]" for token in tokens)
-    session.screen.text(
-        f"{shown}\n{len(tokens):,} by {tokenizer.identity.name}, {figure(counted)} ({counted.source})"
-    )
+    name = tokenizer.identity.name
+    local = "" if counted.source.endswith(name) else f"{len(tokens):,} by {name}, "
+    session.screen.text(f"{shown}\n{local}{figure(counted)} ({counted.source})")
 
 
 def config(session: Session, arguments: str) -> None:

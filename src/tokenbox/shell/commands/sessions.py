@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tokenbox.config.setting import Level
 from tokenbox.content.message import Message
 from tokenbox.errors import TokenboxError
 from tokenbox.shell.errors import BadArguments, NoSuchItem, SessionFailed
@@ -80,8 +81,11 @@ def continue_session(session: Session, stored: StoredSession) -> None:
 
 
 def _restore(session: Session, settings: object, model: str | None) -> None:
-    """Restore the model, budget and tools of the session, as far as they are still valid."""
-    if model and model != session.models.name:
+    """Restore the model, budget and tools of the session, as far as they are still valid.
+
+    The options of the command line take precedence.
+    """
+    if model and model != session.models.name and not _is_flag(session, "model"):
         try:
             session.models.use(model)
         except TokenboxError as error:
@@ -89,9 +93,13 @@ def _restore(session: Session, settings: object, model: str | None) -> None:
     if not isinstance(settings, dict):
         return
     budget = settings.get("token_budget")
-    if isinstance(budget, int) and not isinstance(budget, bool) and budget >= 0:
+    if type(budget) is int and budget >= 0 and not _is_flag(session, "shell.token_budget"):
         session.set_budget(budget)
     session.proposals_on = settings.get("tools") is True
+
+
+def _is_flag(session: Session, key: str) -> bool:
+    return session.config.setting(key).origin.level is Level.FLAG
 
 
 def _take_back_unanswered(session: Session) -> None:
@@ -158,9 +166,10 @@ def proof(session: Session, arguments: str) -> None:
     rows = [
         ("model", evidence.model or ""),
         ("sent", f"{plural(len(evidence.inputs), 'message')}, {about}{evidence.figures['total']:,} tokens"),
-        ("budget", f"{evidence.budget.tokens.value:,} ({evidence.budget.tokens.source})"),
+        ("budget", f"{evidence.arguments['budget']:,}"),
+        ("limit", f"{evidence.budget.tokens.value:,} ({evidence.budget.tokens.source})"),
         ("counted by", f"{evidence.tokenizer.name} {evidence.tokenizer.fingerprint[:12]}"),
-        ("request SHA-256", evidence.digest or ""),
+        ("SHA-256", evidence.digest or ""),
         *((f"evicted {len(step['messages'])}", str(step["why"])) for step in evidence.decisions[1:]),  # type: ignore[arg-type]
     ]
     session.screen.table(("the last call", ""), rows)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from tokenbox.config.keys import key_of
 from tokenbox.config.setting import Level, Origin, Setting, setting_text
 from tokenbox.config.values import from_text
-from tokenbox.shell import turn
 from tokenbox.shell.errors import BadArguments
+from tokenbox.shell.room import summarizer
 from tokenbox.shell.settings import PromptTemplate, ShellSettings
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def change(session: Session, arguments: str) -> None:
     conversation = session.context.conversation
     conversation.max_turns, conversation.low_water = settings.max_turns, settings.low_water
     session.context.base = settings.system
-    conversation.summarize = turn.summarizer(session) if settings.summarize else None
+    conversation.summarize = summarizer(session) if settings.summarize else None
     if key == ("shell", "token_budget"):
         session.set_budget(settings.token_budget)
     if key == ("shell", "tools"):

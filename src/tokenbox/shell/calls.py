@@ -1,0 +1,246 @@
+"""One call of the model: within the caps, recorded, shown as it arrives, retried while the server is busy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.ledger import UNKNOWN_USAGE, Call, Category, Outcome, Prediction, Usage, cap_at_dollars
+from tokenbox.providers.errors import (
+    AuthenticationFailed,
+    ConnectionLost,
+    InvalidRequest,
+    InvalidTarget,
+    ProviderError,
+    RateLimited,
+    RequestRejected,
+    ServerFailed,
+    ServerUnreachable,
+)
+from tokenbox.providers.events import FinishReason, ReasoningDelta, TextDelta
+from tokenbox.shell.evidence import of_call
+from tokenbox.shell.screen import figure, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from tokenbox.catalog import Price
+    from tokenbox.errors import TokenboxError
+    from tokenbox.providers.counting import TokenCount
+    from tokenbox.providers.events import ChatAnswer
+    from tokenbox.shell.models import ModelKeys
+    from tokenbox.shell.session import Session
+
+SUMMARY_TOKENS: Final = 512
+# Attempts at a busy server, and the longest wait between two of them in seconds.
+MAX_ATTEMPTS: Final = 4
+MAX_WAIT: Final = 60
+BUSY: Final = (503, 529)
+# Errors before any model has read the request, so that nothing is charged.
+NOT_CHARGED: Final = (
+    InvalidTarget,
+    InvalidRequest,
+    ServerUnreachable,
+    AuthenticationFailed,
+    RateLimited,
+    RequestRejected,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A call that has ended. ``error``: why it failed. An interrupt is not a failure."""
+
+    answer: ChatAnswer
+    outcome: Outcome
+    error: TokenboxError | None = None
+
+
+def check_cap(
+    session: Session, category: Category, messages: Sequence[Mapping[str, Any]] | None = None
+) -> None:
+    """Raise ``CostCapError`` if the request could exceed the cap of the session or of the day."""
+    caps = (
+        (session.settings.cap, session.record.spent),
+        (session.settings.day_cap, session.record.spent_today),
+    )
+    if any(cap is not None for cap, _ in caps):
+        predicted = prediction(session, category, count(session, messages), price_now(session))
+        for cap, spent in caps:
+            if cap is not None:
+                cap_at_dollars(cap, spent(), session.models.target.model, predicted)
+
+
+def count(session: Session, messages: Sequence[Mapping[str, Any]] | None) -> TokenCount:
+    if messages is None:
+        return session.context.total()
+    return session.models.count_request(messages, ())
+
+
+def price_now(session: Session) -> Price | None:
+    return session.models.price(session.record.now().date())
+
+
+def reserve(session: Session, category: Category) -> int | None:
+    """Return the largest answer in tokens, or None if the server decides."""
+    return SUMMARY_TOKENS if category is Category.SUMMARIZE else session.models.output_reserve
+
+
+def prediction(session: Session, category: Category, counted: TokenCount, price: Price | None) -> Prediction:
+    return Prediction.of(counted.value, reserve(session, category), price, exact=counted.exact)
+
+
+def call(
+    session: Session,
+    category: Category,
+    messages: Sequence[Mapping[str, Any]] | None = None,
+    *,
+    silent: bool = False,
+) -> Ended:
+    """Ask the model, and retry while its server is busy. Ctrl-C stops; a partial answer is kept."""
+    for attempt in range(1, MAX_ATTEMPTS):
+        ended = call_once(session, category, messages, silent=silent)
+        wait = seconds_to_wait(ended, attempt)
+        if wait is None:
+            return ended
+        if wait > MAX_WAIT:
+            session.screen.notice(f"[the server asks to wait {in_words(wait)}; ask again then]")
+            return ended
+        session.screen.notice(f"[the server is busy; retrying in {wait:,} s, Ctrl-C stops]")
+        try:
+            session.wait(wait)
+        except KeyboardInterrupt:
+            return ended
+    return call_once(session, category, messages, silent=silent)
+
+
+def seconds_to_wait(ended: Ended, attempt: int) -> int | None:
+    """Return the seconds to wait before a retry, None if the call must not be retried."""
+    error = ended.error
+    busy = isinstance(error, RateLimited) or (
+        isinstance(error, ServerFailed) and error.details.get("status") in BUSY
+    )
+    if not busy or ended.answer.text or ended.answer.tool_calls:
+        return None
+    retry_after = error.retry_after if isinstance(error, RateLimited | ServerFailed) else None
+    return 2**attempt if retry_after is None else retry_after
+
+
+def in_words(seconds: int) -> str:
+    """Return a duration as a person would say it: 90 s, 5 minutes, 2 hours."""
+    minutes = -(-seconds // 60)
+    if minutes <= 2:  # noqa: PLR2004
+        return f"{seconds:,} s"
+    return f"{minutes} minutes" if minutes < 120 else plural(-(-minutes // 60), "hour")  # noqa: PLR2004
+
+
+def call_once(
+    session: Session,
+    category: Category,
+    messages: Sequence[Mapping[str, Any]] | None = None,
+    *,
+    silent: bool = False,
+) -> Ended:
+    """Ask the model once, and show its answer as it arrives.
+
+    The call is written to the ledger before it is sent, so that a kill loses only its figures.
+    """
+    context, record, screen = session.context, session.record, session.screen
+    counted = count(session, messages)
+    price = price_now(session)
+    started = Call(
+        session.new_id(),
+        record.now(),
+        session.models.target.model,
+        category,
+        project=record.project,
+        session=record.session_id,
+        predicted=prediction(session, category, counted, price),
+    )
+    record.call(started)
+    sent, tools = (context.messages(), context.tools()) if messages is None else (messages, ())
+    if messages is None:
+        session.last_call = of_call(session, sent, tools, counted)
+        session.evictions = []
+    # A summary is asked for once, so a write to the cache would not pay.
+    stream = session.models.provider.stream(
+        sent,
+        tools,
+        max_tokens=reserve(session, category),
+        cache_marks=session.settings.cache_marks and messages is None,
+    )
+    outcome, error = Outcome.DONE, None
+    shown = KeyFilter(session.models.keys, (lambda _: None) if silent else screen.answer)
+    try:
+        verb = "summarizes" if silent else "reads"
+        screen.waiting(f"{session.models.label} {verb} {figure(counted)} tokens")
+        for event in stream:
+            if isinstance(event, TextDelta):
+                shown.show(event.text)
+            elif isinstance(event, ReasoningDelta) and not silent:
+                screen.reasoning(session.models.keys.hidden_in(event.text))
+    except KeyboardInterrupt:
+        outcome = Outcome.STOPPED
+    except ProviderError as failed:
+        outcome, error = Outcome.FAILED, failed
+    finally:
+        stream.close()
+        shown.end()
+        screen.answer_ends()
+        answer = replace(stream.answer, text=session.models.keys.hidden_in(stream.answer.text))
+        usage, exact = used(session, answer, counted, outcome, error)
+        record.call(started.end(record.now(), usage, price, exact=exact, outcome=outcome))
+    if outcome is Outcome.DONE and answer.usage is not None:
+        for text in session.models.compare(counted, answer.usage.input_tokens):
+            screen.notice(f"[{text}]")
+    return Ended(answer, outcome, error)
+
+
+class KeyFilter:
+    """Shows a streamed text with keys hidden. A server may repeat its key, split over several pieces."""
+
+    def __init__(self, keys: ModelKeys, show: Callable[[str], object]) -> None:
+        self._keys, self._show = keys, show
+        self._held = ""
+
+    def show(self, piece: str) -> None:
+        text = self._keys.hidden_in(self._held + piece)
+        ready = len(text) - self._keys.unfinished(text)
+        self._held = text[ready:]
+        if ready:
+            self._show(text[:ready])
+
+    def end(self) -> None:
+        if self._held:
+            self._show(self._held)
+            self._held = ""
+
+
+def used(
+    session: Session, answer: ChatAnswer, counted: TokenCount, outcome: Outcome, error: TokenboxError | None
+) -> tuple[Usage, bool]:
+    """Return the usage of a call and whether it is exact: the server's, else an estimate; 0 if refused."""
+    if answer.usage is not None:
+        return answer.usage, True
+    if isinstance(error, NOT_CHARGED) and not isinstance(error, ConnectionLost):
+        return Usage(0, 0), True
+    if outcome is Outcome.FAILED and not answer.text:
+        return UNKNOWN_USAGE, False
+    return Usage(counted.value, session.models.count_text(answer.text + answer.reasoning).value), False
+
+
+def report_end(session: Session, ended: Ended) -> None:
+    """Report an answer that did not end normally."""
+    answer = ended.answer
+    if ended.outcome is Outcome.STOPPED:
+        kept = "the partial answer is kept" if answer.text else "there was no answer yet"
+        session.screen.notice(f"[stopped; {kept}]")
+    elif ended.outcome is Outcome.FAILED and answer.text:
+        session.screen.notice("[the answer broke off; the partial answer is kept]")
+    elif answer.finish is FinishReason.LENGTH:
+        session.screen.notice("[the answer reached its maximum length; say 'go on' for more]")
+    elif answer.finish is FinishReason.CONTENT_FILTER:
+        session.screen.notice("[the server's content filter ended the answer]")
+    elif ended.outcome is Outcome.DONE and not answer.text and not answer.tool_calls:
+        session.screen.notice("[the answer is empty]")
