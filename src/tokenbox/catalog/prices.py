@@ -63,6 +63,8 @@ class Price:
 
     def at(self, input_tokens: int) -> Price:
         """Return the price for a request with that many input tokens, without tiers."""
+        if not self.tiers:
+            return self
         reached = [tier for tier in self.tiers if input_tokens > tier.above]
         rates = max(reached, key=lambda tier: tier.above) if reached else self
         return replace(

@@ -16,7 +16,7 @@ from tokenbox.tokenizers.registry import CallableTokenizer
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tokenbox.tokenizers.protocol import Tokenizer
 
@@ -50,8 +50,7 @@ class RememberedCounts:
             return found  # type: ignore[return-value]  # no None is left
         missing = list(dict.fromkeys(text for text, count in zip(texts, found, strict=True) if count is None))
         new = dict(zip(missing, counted(tokenizer, missing), strict=True))
-        for text, count in new.items():
-            self._remember((who, text), count)
+        self._remember({(who, text): count for text, count in new.items()})
         return [new[text] if count is None else count for text, count in zip(texts, found, strict=True)]
 
     def whole(self, tokenizer: Tokenizer, texts: Sequence[str], separator: str) -> int:
@@ -72,7 +71,7 @@ class RememberedCounts:
             )
             sizes = self.each(tokenizer, parts) if by_parts else None
             total = joined_total(parts, separator, tokenizer, sizes)
-            self._remember(key, total)
+            self._remember({key: total})
         return total
 
     def _is_quicker_whole(self, tokenizer: Tokenizer, parts: Sequence[str]) -> bool:
@@ -106,14 +105,15 @@ class RememberedCounts:
                 raise TokenizerError("only text can be counted.") from None
             return found
 
-    def _remember(self, key: Key, count: int) -> None:
-        size = sum(map(len, key))
-        if size > self._max_characters // 4:
-            return
+    def _remember(self, new: Mapping[Key, int]) -> None:
         with self._lock:
-            if key not in self._counts:
-                self._characters += size
-            self._counts[key] = count
+            for key, count in new.items():
+                size = sum(map(len, key))
+                if size > self._max_characters // 4:
+                    continue
+                if key not in self._counts:
+                    self._characters += size
+                self._counts[key] = count
             self._forget()
 
     def _forget(self) -> None:

@@ -27,7 +27,6 @@ PUBLISHED: Final = ("gpt-4o", *OLDER)
 # The publishers of the rules verified them against the API for messages of these keys and roles.
 _PROVEN_KEYS: Final = frozenset(("role", "content", "name"))
 _PROVEN_ROLES: Final = frozenset((Role.SYSTEM, Role.USER, Role.ASSISTANT))
-_PROVEN_NAMES: Final = frozenset(role.value for role in _PROVEN_ROLES)
 _PER_MESSAGE: Final = 3
 _PER_REPLY: Final = 3
 _PER_FORM: Final = 24  # around the schema of an answer
@@ -60,11 +59,12 @@ class OpenAIFormat(PieceCounter):
         texts = self._plain_texts(request)
         if texts is None:
             return super().count_request(request)
-        total = _PER_REPLY + _PER_MESSAGE * len(request.messages) + self._count(texts)
+        # Each role is one token.
+        total = _PER_REPLY + (_PER_MESSAGE + 1) * len(texts) + self._count(texts)
         return Count(total, exact=True, at_most=total, by=self.by)
 
     def _plain_texts(self, request: Request) -> list[str] | None:
-        """Return all texts of a request of roles and texts alone; None for any other request.
+        """Return the contents of a request of roles and texts alone; None for any other request.
 
         A fast path: the count is the same as the sum of the pieces.
         """
@@ -73,10 +73,10 @@ class OpenAIFormat(PieceCounter):
             return None
         texts: list[str] = []
         for message in request.messages:
-            role, content = message.role.value, message.content
-            if role not in _PROVEN_NAMES or not isinstance(content, str) or len(message.source) != 2:  # noqa: PLR2004  # role and content
+            content = message.content
+            if message.role not in _PROVEN_ROLES or not isinstance(content, str) or len(message.source) != 2:  # noqa: PLR2004  # role and content
                 return None
-            texts += (role, content)
+            texts.append(content)
         return None if request.messages[-1].role is Role.ASSISTANT else texts
 
     def piece(self, message: Message) -> PartCost:

@@ -118,12 +118,12 @@ class Admission:
         """Return all figures of the decision, for the answer, the proof and the log."""
         model, count = self.model, self.counted.count
         found: dict[str, object] = {
-            "mode": self.mode.value,
+            "mode": self.mode,
             "input_tokens": count.total,
             "exact": count.exact,
             "at_most": count.at_most,
             "counted_by": self.counted.source,
-            "by": count.by.value,
+            "by": count.by,
             "reserved": self.reserved,
             "context_window": model.context_window,
             "headroom": weight_text(model.headroom),
@@ -139,7 +139,7 @@ class Admission:
         if count.largest is not None:
             found["largest_prompt"] = count.largest
         if self.verdict is not None:
-            found |= {"basis": self.verdict.basis.value, "uncertain": self.verdict.uncertain.value}
+            found |= {"basis": self.verdict.basis, "uncertain": self.verdict.uncertain}
         return found
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tokenbox.gateway.asgi import BODY_PROBLEMS, ClientGone, Incoming, Message, Receive, Reply, Send
+from tokenbox.gateway.attempt import new_key
 from tokenbox.gateway.cors import preflight_headers, with_cors
 from tokenbox.gateway.protocols import PROTOCOLS, ErrorStyle
 from tokenbox.gateway.refusals import Refusal, body_refusal
@@ -141,4 +141,4 @@ def _request_id(incoming: Incoming) -> str:
     given = incoming.header(b"x-request-id")
     if given is not None and 0 < len(given) <= _MAX_REQUEST_ID and given.isascii() and given.isprintable():
         return given
-    return f"req_{secrets.token_hex(16)}"
+    return f"req_{new_key()}"

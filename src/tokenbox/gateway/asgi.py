@@ -143,7 +143,9 @@ class Incoming:
         size = 0
         due = asyncio.get_running_loop().time() + seconds
         while not self._ended:
-            message = await self._next(due)
+            # The gateway's own server sets ``is_late``. For other servers it is set here.
+            plain = self.client.__class__ is PlainClient
+            message = await (self._in_time(due) if plain else self._receive())
             if message["type"] == "http.disconnect":
                 raise ClientGone
             piece = message.get("body", b"")
@@ -160,10 +162,8 @@ class Incoming:
                 )
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    async def _next(self, due: float) -> Message:
-        """Return the next message. The gateway's own server sets ``is_late``; for others it is set here."""
-        if not isinstance(self.client, PlainClient):
-            return await self._receive()
+    async def _in_time(self, due: float) -> Message:
+        """Return the next message, or an empty one after ``due``."""
         try:
             async with asyncio.timeout_at(due):
                 return await self._receive()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import random
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def new_key() -> str:
-    """Return a random id of 32 hexadecimal digits."""
-    return secrets.token_hex(16)
+    """Return a random id of 32 hexadecimal digits: unique, and no secret."""
+    return f"{random.getrandbits(128):032x}"  # Python seeds it anew in each worker
 
 
 @dataclass(slots=True, eq=False)

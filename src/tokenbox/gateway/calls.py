@@ -6,6 +6,7 @@ import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -14,7 +15,7 @@ from tokenbox.gateway.refusals import Refusal, invalid_request
 from tokenbox.gateway.strict_json import json_text, read_object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tokenbox.gateway.protocols import Protocol
     from tokenbox.gateway.settings import RequestLimits
@@ -36,6 +37,7 @@ _MAX_CHOICES = 128
 # The number of answers. With best_of, all are generated though only n are returned. The other names are those
 # of llama.cpp, Gemini, Cohere and Transformers.
 _CHOICES = ("n", "best_of", "n_cmpl", "candidate_count", "num_generations", "num_return_sequences")
+_CHOICES_FIELDS = frozenset(_CHOICES)
 # Output limits of other APIs (Ollama, TGI, SGLang, Gemini, Anthropic's old one), as paths. Whether the server
 # heeds them is unknown, so they are reserved.
 _OTHER_LIMITS = (
@@ -73,12 +75,14 @@ _OPERATOR_FIELDS = frozenset(
         "litellm_params",
     }
 )
+_ROUTING_FIELDS = _OPERATOR_FIELDS.union(_FALLBACKS)
 # Values that cost no more than the listed price: flex and batch cost half of it at OpenAI and Anthropic.
 PRICED = {
     "service_tier": ("auto", "default", "standard_only", "flex", "batch"),
     "speed": ("standard",),
     "inference_geo": ("global",),
 }
+_PRICED_FIELDS = frozenset(PRICED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +197,8 @@ def read_call(protocol: Protocol, data: bytes, limits: RequestLimits, client_aut
 
 def _fallbacks(body: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the other models that may answer. Raises :class:`Refusal` (400) for anything but names."""
+    if _ROUTING_FIELDS.isdisjoint(body):
+        return ()
     for key in _OPERATOR_FIELDS & body.keys():
         if body[key] is not None:
             raise invalid_request(
@@ -243,6 +249,8 @@ def check_query(query: bytes) -> None:
 
 def check_prices(body: Mapping[str, Any]) -> None:
     """Refuse what costs more than the price that quotas and the ledger charge (403)."""
+    if _PRICED_FIELDS.isdisjoint(body):
+        return
     for key, known in PRICED.items():
         value = body.get(key)
         if value is not None and not (isinstance(value, str) and value in known):
@@ -258,6 +266,8 @@ def check_prices(body: Mapping[str, Any]) -> None:
 def _choices(body: dict[str, Any]) -> int:
     """Return the largest number of answers that any field asks for."""
     most = 1
+    if _CHOICES_FIELDS.isdisjoint(body):
+        return most
     for key in _CHOICES:
         value = body.get(key)
         if value is None:
@@ -277,13 +287,24 @@ def _max_output(protocol: Protocol, body: dict[str, Any]) -> int | None:
         return None
     own = protocol.output_keys
     stated = [_limit(body, (key,), _UNLIMITED) for key in own if key in body]
-    stated += [
-        _limit(body, path) for path in _OTHER_LIMITS if path[0] in body and (path[1:] or path[0] not in own)
-    ]
+    budgets: Iterable[int | None] = ()
+    if not _limits_beside(own).isdisjoint(body):
+        stated += [
+            _limit(body, path)
+            for path in _OTHER_LIMITS
+            if path[0] in body and (path[1:] or path[0] not in own)
+        ]
+        budgets = (_limit(body, path, _UNLIMITED) for path in _REASONING_BUDGETS)
     found = [value for value in stated if value is not None]
     if not found or _UNLIMITED in found:
         return None
-    return max(*found, *(_limit(body, path, _UNLIMITED) or 0 for path in _REASONING_BUDGETS))
+    return max(*found, 0, *(budget or 0 for budget in budgets))
+
+
+@cache
+def _limits_beside(own: tuple[str, ...]) -> frozenset[str]:
+    """Return the fields with limits and budgets, other than the API's own."""
+    return frozenset(path[0] for path in (*_OTHER_LIMITS, *_REASONING_BUDGETS)).difference(own)
 
 
 def _limit(body: Mapping[str, Any], path: Sequence[str], least: int = 0) -> int | None:

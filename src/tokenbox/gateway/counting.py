@@ -262,11 +262,11 @@ class RequestCounting:
         try:
             if size <= INLINE and id(tokenizer) in self._loaded:
                 return work()
+            loop = asyncio.get_running_loop()
+            if id(tokenizer) not in self._loaded:  # before the deadline, which bounds what a client sends
+                await loop.run_in_executor(_COUNTERS, _load, tokenizer)
+                self._loaded.add(id(tokenizer))
             async with asyncio.timeout(self._limits.count_seconds):
-                loop = asyncio.get_running_loop()
-                if id(tokenizer) not in self._loaded:
-                    await loop.run_in_executor(_COUNTERS, _load, tokenizer)
-                    self._loaded.add(id(tokenizer))
                 return await loop.run_in_executor(_COUNTERS, work)
         except TimeoutError:
             raise Refusal(

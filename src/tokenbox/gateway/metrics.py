@@ -192,7 +192,7 @@ class Metrics:
     def observe(self, request: Attempt, refusal: Refusal | None, seconds: float) -> None:
         route, outcome, admission = request.category, request.outcome, request.admission
         upstream = "" if request.upstream is None else request.upstream.name
-        mode = "" if admission is None else admission.mode.value
+        mode = "" if admission is None else admission.mode
         self._requests.add(1, route, upstream, str(outcome.status), mode)
         self._seconds.add(seconds, route, upstream)
         if outcome.first_byte is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,9 @@ class Protocol:
     ``output_keys`` are the fields of a request that limit its output, the API's own first. ``input_key`` is
     the field of its input, also the ``param`` of an error. ``inner`` is the key, in the first event of a
     stream, of the object that the gateway adds its key to; None for the event itself. The last event
-    of a stream has one of the markers ``ends``.
+    of a stream has one of the markers ``ends``. ``needs_input``: the input is required, as everywhere except
+    in the Responses API, which can refer to a prompt that OpenAI stores. ``takes_prompts``: the input is
+    texts or token ids, possibly several, and not messages.
     """
 
     api: Api
@@ -72,20 +74,12 @@ class Protocol:
     inner: str | None = None
     asks_for_usage: bool = False
     ends: tuple[bytes, ...] = ()
+    needs_input: bool = True
+    takes_prompts: bool = False
+    name: str = field(init=False)
 
-    @property
-    def name(self) -> str:
-        return self.api.value
-
-    @property
-    def needs_input(self) -> bool:
-        """Whether the input is required. The Responses API can refer to a prompt that OpenAI stores."""
-        return self.name != "responses"
-
-    @property
-    def takes_prompts(self) -> bool:
-        """Whether its input is texts or token ids, possibly several, and not messages."""
-        return self.name in ("completions", "embeddings")
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.api.value)
 
     def usage_in(self, value: Mapping[str, Any]) -> Usage | None:
         """Return the usage that an answer, or an event of a stream, reports."""
@@ -125,6 +119,7 @@ COMPLETIONS = Protocol(
     usage_keys=_CHAT_USAGE,
     asks_for_usage=True,
     ends=_DONE,
+    takes_prompts=True,
 )
 RESPONSES = Protocol(
     Api.RESPONSES,
@@ -134,6 +129,7 @@ RESPONSES = Protocol(
     output_keys=("max_output_tokens", *_OPENAI_OUTPUT),
     usage_keys=_RESPONSES_USAGE,
     inner="response",
+    needs_input=False,
     ends=(b"response.completed", b"response.incomplete", b"response.failed", b"[DONE]"),
 )
 MESSAGES = Protocol(
@@ -153,6 +149,7 @@ EMBEDDINGS = Protocol(
     input_key="input",
     output_keys=(),
     usage_keys=_CHAT_USAGE,
+    takes_prompts=True,
 )
 
 PROTOCOLS = {protocol.path: protocol for protocol in (CHAT, COMPLETIONS, RESPONSES, MESSAGES, EMBEDDINGS)}

@@ -92,7 +92,7 @@ class CallRecorder:
         else:
             result = Outcome.FAILED
         usage = None if outcome.usage is None else outcome.usage.to_dict()
-        ended = {"outcome": result.value, "finished": time_text(self._clock()), "usage": usage}
+        ended = {"outcome": result, "finished": time_text(self._clock()), "usage": usage}
         self._spool.append(request.line[:-1] + b"," + json_bytes(ended)[1:])  # one object of both
 
     def settle_later(self, reservation: str, takes: Sequence[Take]) -> None:

@@ -94,9 +94,7 @@ class Relay:
         failure: Refusal | None = None
         try:
             while piece := await self.answer.piece():
-                out = tap.feed(piece)
-                self.outcome.usage = tap.usage
-                if out:
+                if out := tap.feed(piece):
                     await self._send_piece(out)
                 if tap.is_garbled:
                     raise BrokenAnswer(Failure.GARBLED)  # noqa: TRY301  # handled like a broken connection
@@ -108,7 +106,8 @@ class Relay:
             failure = self.upstream.failed(error.how)
         except AnswerTooLarge:
             failure = self.upstream.failed(Failure.GARBLED)
-        self.outcome.usage = tap.usage
+        finally:  # also if the client has left
+            self.outcome.usage = tap.usage
         if failure is not None:
             if not self.outcome.begun:
                 raise failure
@@ -163,7 +162,8 @@ class Relay:
         await self.send({"type": "http.response.body", "body": data})
 
     async def _send_piece(self, data: bytes) -> None:
-        await self._start(_OK)
+        if not self.outcome.begun:
+            await self._start(_OK)
         await self.send(
             {"type": "http.response.body", "body": self.upstream.withheld(data), "more_body": True}
         )

@@ -40,7 +40,7 @@ from tokenbox.gateway.refusals import Refusal, body_refusal
 from tokenbox.gateway.relay import CallOutcome, Relay
 from tokenbox.gateway.settings import Mode
 from tokenbox.gateway.stream_usage import with_usage
-from tokenbox.gateway.strict_json import values_in
+from tokenbox.gateway.strict_json import most_values
 from tokenbox.gateway.upstream import Unreachable, Upstream
 from tokenbox.providers.framing import frame
 
@@ -119,7 +119,7 @@ class GatewayRequest(Attempt):
     ) -> tuple[ApiCall, Upstream, Admission]:
         """Decide what is sent, and to which upstream. Raises :class:`Refusal` if nothing may be sent."""
         services, limits = self.services, self.services.settings.limits
-        memory.add_values(min(values_in(data), limits.values))  # a body with more values is not parsed
+        memory.add_values(most_values(data, limits.values))
         call = self.call = self.original = await parse_body(
             data, lambda: read_call(self.protocol, data, limits, grant.client_auth)
         )
@@ -304,7 +304,7 @@ class GatewayRequest(Attempt):
         if admission is None or layout is None:
             return headers
         headers += [
-            (b"x-tokenbox-mode", admission.mode.value.encode()),
+            (b"x-tokenbox-mode", admission.mode.encode()),
             (b"x-tokenbox-input-tokens", str(admission.counted.tokens).encode()),
             (b"x-tokenbox-reserved", str(admission.reserved).encode()),
             (b"x-tokenbox-estimated", b"false" if admission.counted.exact else b"true"),
@@ -328,7 +328,7 @@ class GatewayRequest(Attempt):
 
     def _note(self, admission: Admission, layout: str) -> dict[str, object]:
         note: dict[str, object] = {
-            "mode": admission.mode.value,
+            "mode": admission.mode,
             "input_tokens": admission.counted.tokens,
             "exact": admission.counted.exact,
             "reserved": admission.reserved,

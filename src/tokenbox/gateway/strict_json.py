@@ -22,9 +22,13 @@ _LONGEST_SHOWN = 40
 _FAST_LEVELS = 32
 # Integers of more than 64 bits come from orjson as floats; every one of them is larger than this.
 _EXACT_FLOATS = 2.0**53
-_KEY_BEFORE_SPACE = re.compile(rb'"[ \t\n\r]+:')
+_KEY_END = re.compile(rb'"[ \t\n\r]*:')
+_IN_STRING = re.compile(rb'\\"[ \t\n\r]*:')
+_UNCLEAR = re.compile(rb'\\\\"[ \t\n\r]*:')
 # Every value but the first follows one of these. They also occur in strings, so this is an upper bound.
 _BEFORE_VALUES = (b",", b"{", b"[")
+# Bytes of a body whose values are not counted: it takes two bytes for a value.
+_SMALL = 16_384
 
 
 def read_object(data: bytes, limits: RequestLimits) -> dict[str, Any]:
@@ -40,6 +44,11 @@ def values_in(data: bytes) -> int:
     return sum(map(data.count, _BEFORE_VALUES))
 
 
+def most_values(data: bytes, limit: int) -> int:
+    """Return an upper bound of the number of values of ``data``, which is not parsed over ``limit``."""
+    return len(data) // 2 + 1 if len(data) <= _SMALL else min(values_in(data), limit)
+
+
 def json_text(value: object) -> str:
     """Return a value as JSON for an error message, shortened."""
     text = json.dumps(value, ensure_ascii=True, default=str)
@@ -50,15 +59,14 @@ def _read_fast(data: bytes, depth: int) -> dict[str, Any] | None:
     """Return the object if a cheap check proves that it has only one reading, else None.
 
     orjson keeps the last of two equal keys, turns large integers into floats, and has its own depth limit. So
-    the keys in the result are compared with the keys in ``data``: ``":`` ends a key, while inside a string
-    the quote has a backslash before it. If the numbers agree, no key was there twice.
+    the keys in the result are compared with the ends of keys in ``data``, of which there are at least as many
+    as keys: if the numbers agree, no key was there twice.
     """
     try:
         value = orjson.loads(data)
     except ValueError:
         return None
-    # A key may itself end with a backslash, which JSON writes as two.
-    if not isinstance(value, dict) or b'\\\\":' in data or _KEY_BEFORE_SPACE.search(data) is not None:
+    if value.__class__ is not dict:
         return None
     keys = 0
     level: list[Any] = [value]
@@ -76,9 +84,20 @@ def _read_fast(data: bytes, depth: int) -> dict[str, Any] | None:
                 elif kind is float and not abs(item) < _EXACT_FLOATS:
                     return None
         if not below:
-            return value if keys == data.count(b'":') - data.count(b'\\":') else None
+            return value if keys == _key_ends(data, keys) else None
         level = below
     return None
+
+
+def _key_ends(data: bytes, keys: int) -> int | None:
+    """Return an upper bound of the keys in ``data``, which has at least ``keys``; None if it is unclear."""
+    ends = sum(1 for _ in _KEY_END.finditer(data))
+    if ends == keys:
+        return ends
+    if _UNCLEAR.search(data) is not None:  # a key that itself ends with a backslash
+        return None
+    # Inside a string the quote has a backslash before it.
+    return ends - sum(1 for _ in _IN_STRING.finditer(data))
 
 
 def _read_slowly(data: bytes, limits: RequestLimits) -> dict[str, Any]:

@@ -39,30 +39,45 @@ class Tap:
 
     def feed(self, data: bytes) -> bytes:
         """Return the bytes for the client; possibly none yet."""
-        if self._note is None and self._is_plain(data):
-            self.events += data.count(b"\n\n")
-            self._last = data[data.rfind(b"\n\n", 0, -2) + 2 :]
-            return data
-        out = []
-        for frame in self._frames.feed(data):
-            self.is_garbled = self.is_garbled or not _ends_well(frame)
-            if self.is_garbled:
-                break
-            out.append(self._pass(frame))
+        out: list[bytes] = []
+        if self._note is not None and self._frames.is_empty:
+            # The first frame gets the key. What follows it is read at once, as in later pieces.
+            end = data.find(b"\n\n") + 2
+            self._read_frames(data[:end] if end > 1 else data, out)
+            data = data[end:] if end > 1 else b""
+        plain = self._plain_size(data)
+        if plain:
+            self.events += data.count(b"\n\n", 0, plain)
+            self._last = data[:plain]
+            out.append(self._last)
+        if plain < len(data):
+            self._read_frames(data[plain:], out)
         if self._started and out:
             out.insert(0, self._started)
             self._started = b""
         return out[0] if len(out) == 1 else b"".join(out)
 
-    def _is_plain(self, data: bytes) -> bool:
-        """Whether it is complete frames without anything to read, as most of a stream is."""
-        return (
-            self._frames.is_empty
-            and data.endswith(b"}\n\n")
-            and data.count(b"\n\n") == data.count(b"}\n\n")
-            and b'"error"' not in data
-            and not (b'"usage"' in data and _USAGE.search(data))
-        )
+    def _read_frames(self, data: bytes, out: list[bytes]) -> None:
+        """Append to ``out`` the complete frames, read one by one."""
+        for frame in self._frames.feed(data):
+            self.is_garbled = self.is_garbled or not _ends_well(frame)
+            if self.is_garbled:
+                break
+            out.append(self._pass(frame))
+
+    def _plain_size(self, data: bytes) -> int:
+        """Return the size of the complete frames at the start without anything to read, as most have."""
+        if self._note is not None or self.is_garbled or not self._frames.is_empty:
+            return 0
+        end = len(data)
+        usage = _USAGE.search(data) if b'"usage"' in data else None
+        if usage is not None:
+            end = usage.start()
+        error = data.find(b'"error"', 0, end)
+        end = data.rfind(b"}\n\n", 0, end if error < 0 else error) + 3
+        # Each of the frames has to end as JSON does.
+        is_plain = end > 2 and data.count(b"\n\n", 0, end) == data.count(b"}\n\n", 0, end)  # noqa: PLR2004
+        return end if is_plain else 0
 
     def rest(self) -> bytes:
         """Return a last frame that lacks its empty line, if it is complete."""

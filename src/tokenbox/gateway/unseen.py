@@ -85,7 +85,7 @@ def unseen_input(call: ApiCall, seen: Collection[str] = (), *, media: bool = Fal
     files, too.
     """
     reason = _unseen_field(call, seen)
-    if reason is not None or call.protocol.takes_prompts or not may_have_media(call):
+    if reason is not None or call.protocol.takes_prompts:
         return reason
     for key in (call.protocol.input_key, "system", "instructions", "prompt"):
         for part in _parts_in(call.body.get(key)):
@@ -124,7 +124,7 @@ def _parts_in(value: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401  # JSO
     while stack:
         inner = stack.pop()
         if isinstance(inner, dict):
-            if isinstance(inner.get("type"), str):
+            if "type" in inner and isinstance(inner["type"], str):
                 yield inner
             inner = inner.values()
         elif not isinstance(inner, list):

@@ -57,7 +57,11 @@ class Frames:
         text = self._rest + data if self._rest else data
         start = 0
         # The end of a frame may begin up to three bytes before ``data``.
-        found = [match.end() for match in _END.finditer(text, max(0, len(self._rest) - 3))]
+        first = max(0, len(self._rest) - 3)
+        if b"\r" in text:
+            found = [match.end() for match in _END.finditer(text, first)]
+        else:  # the usual case, in a fraction of the time
+            found = list(_ends(text, first))
         self._rest = text[found[-1] :] if found else text
         for end in found:
             yield text[start:end]
@@ -68,6 +72,13 @@ class Frames:
         """Return the bytes after the last complete frame, and forget them."""
         rest, self._rest = self._rest, b""
         return rest
+
+
+def _ends(text: bytes, first: int) -> Iterator[int]:
+    """Yield the end of each frame in a text whose lines end with LF."""
+    end = first
+    while (end := text.find(b"\n\n", end) + 2) > 1:
+        yield end
 
 
 def check_size(size: int, limit: int) -> None:

@@ -189,7 +189,8 @@ class BpeTokenizer(BaseTokenizer):
             if size >= _BATCH:
                 self._count_places(texts, places, size, counts)
                 places, size = [], 0
-        self._count_places(texts, places, size, counts)
+        if places:
+            self._count_places(texts, places, size, counts)
         return counts
 
     def _count_places(self, texts: Sequence[str], places: list[int], size: int, counts: list[int]) -> None:

@@ -1,0 +1,71 @@
+"""A stream is passed on byte for byte, and read, however it is cut into pieces."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokenbox.gateway.protocols import CHAT
+from tokenbox.gateway.taps import Tap
+from tokenbox.ledger.usage import Usage
+
+NOTE = b'{"mode":"enforce"}'
+USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3}}\n\n'
+FRAMES = (
+    b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n',
+    b'data: {"choices":[{"delta":{"content":"b\\n\\n"}}],"usage":null}\n\n',
+    b'data: {"choices":[{"delta":{"content":"\\"usage\\": {"}}]}\n\n',
+    b'data: {"choices":[{"delta":{"content":"\\"error\\""}}]}\n\n',
+    b'data: {"choices":[{"delta":{"content":"c"}}]}\r\n\r\n',
+    b": a comment\n\n",
+    b'event: x\ndata: {"choices":[]}\n\n',
+    USAGE,
+)
+END = b"data: [DONE]\n\n"
+
+
+def relayed(stream: bytes, cuts: list[int], *, hide_usage: bool) -> tuple[bytes, Tap]:
+    tap = Tap(CHAT, NOTE, hide_usage=hide_usage)
+    places = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
+    pieces = [stream[start:end] for start, end in pairwise(places)]
+    return b"".join([*map(tap.feed, pieces), tap.rest()]), tap
+
+
+@given(
+    frames=st.lists(st.sampled_from(FRAMES), max_size=12),
+    cuts=st.lists(st.integers(min_value=0), max_size=12),
+    hide_usage=st.booleans(),
+)
+def test_any_pieces_give_the_same_stream(frames: list[bytes], cuts: list[int], *, hide_usage: bool) -> None:
+    stream = b"".join([*frames, END])
+    out, tap = relayed(stream, cuts, hide_usage=hide_usage)
+    shown = b"".join(frame for frame in frames if frame != USAGE or not hide_usage) + END
+    noted = out.replace(b'"tokenbox":' + NOTE + b",", b"", 1)
+    assert noted == shown
+    first = next((frame for frame in frames if b"data: {" in frame), END)
+    assert (b'"tokenbox"' in out) == (first != END and not (hide_usage and first == USAGE))
+    assert tap.usage == (Usage.reported(7, 3) if USAGE in frames else None)
+    assert tap.whole
+    assert not tap.is_garbled
+    assert tap.events == len([frame for frame in frames if not frame.startswith(b":")]) + 1
+
+
+@pytest.mark.parametrize("before", [0, 1, 3])
+@pytest.mark.parametrize("after", [0, 2])
+def test_nothing_is_passed_on_from_a_cut_event(before: int, after: int) -> None:
+    whole = FRAMES[0] * before
+    out, tap = relayed(whole + b'data: {"choices":[{"delta\n\n' + FRAMES[0] * after, [], hide_usage=False)
+    assert tap.is_garbled
+    assert out.count(b"data:") == before
+
+
+def test_an_error_among_plain_events_is_seen() -> None:
+    error = {"error": {"message": "x"}}
+    stream = FRAMES[0] * 3 + b"data: " + json.dumps(error).encode() + b"\n\n" + FRAMES[0]
+    out, tap = relayed(stream, [], hide_usage=False)
+    assert tap.error == error
+    assert out.replace(b'"tokenbox":' + NOTE + b",", b"") == stream
