@@ -90,7 +90,7 @@ def _family_of(model: str) -> TokenizerFamily | None:
 
 
 def _counter_of_model(model: str) -> RequestCounter | None:
-    from tokenbox.api import counter_of_model  # noqa: PLC0415
+    from tokenbox.counters import counter_of_model  # noqa: PLC0415
 
     return counter_of_model(model)
 

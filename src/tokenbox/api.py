@@ -5,25 +5,28 @@ Each takes ``model=`` or a tokenizer. With a model, tokenbox chooses the counter
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, TypeVar
 
 from tokenbox import named_code
 from tokenbox.compose import sections as compose_sections
-from tokenbox.compose.bound import Bound
 from tokenbox.compose.layout import SEPARATOR
-from tokenbox.compose.remembered import COUNTS, counted
-from tokenbox.compose.requests import By, Count, RequestCounter
+from tokenbox.compose.remembered import counted
 from tokenbox.content.request import read_request
-from tokenbox.conversation.markers import MarkersFormat
-from tokenbox.conversation.pieces import PieceCounter
+from tokenbox.counters import (
+    Counts,
+    count_of,
+    count_text,
+    is_model,
+    request_counter,
+    section_counter,
+    text_counter,
+)
 from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS
-from tokenbox.errors import InvalidContent, TokenizerError, shown
+from tokenbox.errors import InvalidContent, shown
 from tokenbox.integers import token_budget
 from tokenbox.proof.proven import layout as proven_layout
-from tokenbox.tokenizers.protocol import Tokenizer
-from tokenbox.tokenizers.registry import FILE_PREFIX, UNKNOWN, as_tokenizer, get, is_builtin
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from tokenbox.compose.blocks import BlockLayout, Verbosity
     from tokenbox.compose.breakpoints import Breakpoint
     from tokenbox.compose.layout import Layout
+    from tokenbox.compose.requests import Count
     from tokenbox.compose.sections import Groups
     from tokenbox.compose.selection import Selection
     from tokenbox.content.block_kinds import BlockType
@@ -43,15 +47,11 @@ if TYPE_CHECKING:
     from tokenbox.engine.result import Policy
     from tokenbox.errors import ContextCriticalOverflow
     from tokenbox.folder import PackedFolder
-    from tokenbox.models import Counters
     from tokenbox.proof.evidence import Sink
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.worth.scorers import Scorer
 
 T = TypeVar("T")
-Counts = str | Tokenizer | RequestCounter | Callable[[str], int]
-"""A source of token counts: a name from ``tokenbox tokenizers``, ``file:PATH``, a model's name, a tokenizer,
-any function from a text to its count, or a chat format."""
 
 
 def count(  # each is an option of its own
@@ -78,7 +78,7 @@ def count(  # each is an option of its own
     position in the list, or a ``TokenizerError``.
     """
     if isinstance(what, str):
-        return _count_text(what, text_counter(model, tokenizer))
+        return count_text(what, text_counter(model, tokenizer))
     fields = {} if response_format is None else {"response_format": response_format}
     request = read_request(what, tools=tools, fields=fields)
     if model is None and tokenizer is None and isinstance(what, Mapping):
@@ -98,7 +98,7 @@ def count_texts(
     """
     counter = text_counter(model, tokenizer)
     return [
-        _text_count(text, total, counter) for text, total in zip(texts, counted(counter, texts), strict=True)
+        count_of(text, total, counter) for text, total in zip(texts, counted(counter, texts), strict=True)
     ]
 
 
@@ -135,7 +135,7 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
     from tokenbox.proof.calls import proven  # noqa: PLC0415  # slow to import; a layout does not use it
     from tokenbox.proof.of_messages import FIT  # noqa: PLC0415
 
-    by_model = model is not None or _is_model(count)
+    by_model = model is not None or is_model(count)
     form = {} if response_format is None else {"response_format": response_format}
     counter = request_counter(model, count, media_tokens=media_tokens, markers=markers) if by_model else count
     template = getattr(counter, "template_digest", None)
@@ -409,72 +409,3 @@ def pack(  # noqa: PLR0913  # each is an option of its own
         scorer=scorer,
     )
     return folder.pack_source(source, counter, budget, mode, options=options, cache=cache, proof=proof)
-
-
-def request_counter(
-    model: str | None,
-    tokenizer: Counts | None = None,
-    *,
-    media_tokens: MediaTokens = None,
-    markers: bool = True,
-) -> RequestCounter:
-    """Return the counter of requests for a model or a tokenizer. Raises a ``TokenizerError``."""
-    if not markers:
-        return MarkersFormat(text_counter(model, tokenizer), markers=False, media_tokens=media_tokens)
-    if model is None and tokenizer is None:
-        return MarkersFormat(get(UNKNOWN), media_tokens=media_tokens)
-    counter = _counters(model, tokenizer).counter
-    return counter.priced(media_tokens) if isinstance(counter, PieceCounter) else counter
-
-
-def text_counter(model: str | None, tokenizer: Counts | None) -> Tokenizer:
-    """Return the tokenizer for a model or a tokenizer's name. Raises a ``TokenizerError``."""
-    if model is None and tokenizer is None:
-        return get(UNKNOWN)
-    if model is None and not _is_model(tokenizer) and not isinstance(tokenizer, RequestCounter):
-        return as_tokenizer(tokenizer)  # type: ignore[arg-type]  # not None
-    found = _counters(model, tokenizer).tokenizer
-    if found is None:
-        raise TokenizerError("this model counts requests, not texts. Give messages, or name a tokenizer.")
-    return found
-
-
-def _counters(model: str | None, tokenizer: Counts | None) -> Counters:
-    from tokenbox.models import Counting, counters_for  # noqa: PLC0415  # the catalog is loaded on use
-
-    return counters_for(model, Counting(named=tokenizer))
-
-
-def counter_of_model(name: str) -> RequestCounter | None:
-    """Return the counter of requests to the model ``name``, or None if no model has that name."""
-    return _counters(name, None).counter if _is_model(name) else None
-
-
-def _is_model(tokenizer: object) -> bool:
-    """Return whether the argument for a tokenizer is the name of a model."""
-    if not isinstance(tokenizer, str) or is_builtin(tokenizer) or tokenizer.startswith(FILE_PREFIX):
-        return False
-    from tokenbox.models import names_model  # noqa: PLC0415  # the catalog is loaded on use
-
-    return names_model(tokenizer)
-
-
-def section_counter(
-    sections: Sequence[Section], model: str | None, tokenizer: Counts | None
-) -> Tokenizer | RequestCounter:
-    """Return the counter of sections: of messages if all have a role, else of texts."""
-    if isinstance(tokenizer, RequestCounter):
-        return tokenizer
-    if model is not None and sections and all(section.role is not None for section in sections):
-        return request_counter(model, tokenizer)
-    return text_counter(model, tokenizer)
-
-
-def _count_text(text: str, tokenizer: Tokenizer) -> Count:
-    return _text_count(text, COUNTS.each(tokenizer, [text])[0] if text else 0, tokenizer)
-
-
-def _text_count(text: str, total: int, tokenizer: Tokenizer) -> Count:
-    exact = tokenizer.identity.exact
-    at_most = total if exact else max(total, Bound(None).plain([text])[0])
-    return Count(total, exact, at_most, By.TEXT)

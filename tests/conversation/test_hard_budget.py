@@ -9,7 +9,7 @@ import pytest
 
 import tokenbox
 from tests.conversation import requests
-from tokenbox import api
+from tokenbox import counters
 from tokenbox.conversation import Conversation
 from tokenbox.conversation.pieces import PieceCounter
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget
@@ -81,7 +81,7 @@ def test_media_cost_what_the_caller_says() -> None:
     messages = [{"role": "user", "content": [image]}]
     costs = [tokenbox.count(messages, "gpt-4o", media_tokens=media).total for media in (None, 85, "declared")]
     assert [cost - costs[2] for cost in costs] == [1_000, 85, 0]
-    counter = api.request_counter("gpt-4o")
+    counter = counters.request_counter("gpt-4o")
     assert isinstance(counter, PieceCounter)
     assert counter.priced(None) is counter
     assert tokenbox.fit(messages, 500, "gpt-4o", media_tokens=85).total < 500

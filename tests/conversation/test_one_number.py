@@ -17,7 +17,7 @@ import pytest
 import tokenbox
 from tests.cli.transcript import CommandLine
 from tests.conversation import requests
-from tokenbox import api, ctx, tokenizers
+from tokenbox import counters, ctx, tokenizers
 from tokenbox.config import load
 from tokenbox.content.items import read_items
 from tokenbox.content.request import costly_fields, read_request, read_tools
@@ -99,12 +99,12 @@ def by_its_own_model(body: dict[str, Any], model: str) -> Figure:
 
 def by_counter(body: dict[str, Any], model: str) -> Figure:
     read = read_request(body["messages"], tools=body.get("tools"), fields=beside(body))
-    return figure(api.request_counter(model).count_request(read))
+    return figure(counters.request_counter(model).count_request(read))
 
 
 def by_session(body: dict[str, Any], model: str) -> Figure:
     """As it grows and shrinks: what does not belong is added and leaves again."""
-    session = open_session(api.request_counter(model))
+    session = open_session(counters.request_counter(model))
     for number, item in enumerate(read_items(body["messages"])):
         session.add(2 * number, item)
         session.add(2 * number + 1, item)
@@ -198,7 +198,7 @@ def test_a_conversation_and_fit_give_it_too() -> None:
         fitted = tokenbox.fit(messages, None, model=model, tools=tools)
         expected = tokenbox.count(fitted.messages, model, tools=tools)
         assert (fitted.total, fitted.exact) == figure(expected), seed
-        conversation = Conversation("", api.request_counter(model), tools=tools)
+        conversation = Conversation("", counters.request_counter(model), tools=tools)
         conversation.extend(messages)
         sent = tokenbox.count(conversation.messages, model, tools=tools)
         assert (conversation.estimate_tokens(), conversation.exact) == figure(sent), seed

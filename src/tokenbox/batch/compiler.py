@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
-from tokenbox import api
+from tokenbox import api, counters
 from tokenbox.batch.cells import Cells, is_json, names_of, parsed
 from tokenbox.batch.errors import RowError, RowFailed
 from tokenbox.batch.plan import AUTO, BatchPlan, Decisions, Task
@@ -49,7 +49,7 @@ class RowCompiler:
     @cached_property
     def texts(self) -> Tokenizer:
         """The tokenizer of texts."""
-        found = api.text_counter(self.plan.model, self.plan.counter_name)
+        found = counters.text_counter(self.plan.model, self.plan.counter_name)
         if self._expected is not None and isinstance(found, BaseTokenizer):
             found.expect(self._expected)
             _release_memory()
@@ -58,7 +58,7 @@ class RowCompiler:
     @cached_property
     def requests(self) -> RequestCounter:
         """The counter of messages."""
-        return api.request_counter(self.plan.model, self.plan.counter_name)
+        return counters.request_counter(self.plan.model, self.plan.counter_name)
 
     @property
     def identity(self) -> Mapping[str, object]:

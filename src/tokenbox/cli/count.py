@@ -112,13 +112,13 @@ def note_misspelt(model: str | None, tokenizer: str | None) -> None:
 
 def named_tokenizer(model: str | None, tokenizer: str | None, engine: Engine) -> Tokenizer:
     """Return the tokenizer for these options; the default is o200k_base."""
-    from tokenbox import api
+    from tokenbox import counters
     from tokenbox.tokenizers import registry
 
     name = DEFAULT_TOKENIZER if tokenizer is None and model is None else tokenizer
     if model is None and (registry.is_builtin(name) or str(name).startswith(registry.FILE_PREFIX)):
         return registry.get(str(name), engine=engine.value)
-    return api.text_counter(model, name)
+    return counters.text_counter(model, name)
 
 
 def _count_file(file: str, counter: Tokenizer, model: str | None, tokenizer: str | None) -> FileCount:

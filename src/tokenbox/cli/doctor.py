@@ -142,11 +142,11 @@ def _is_installed(package: str) -> bool:
 
 
 def _counted(model: str) -> ModelCounting:
-    from tokenbox import api
+    from tokenbox import api, counters
 
     try:
         known, tokenizer = by_settings(model, None)
-        identity = api.text_counter(known, tokenizer).identity
+        identity = counters.text_counter(known, tokenizer).identity
         chat = api.count(TRIAL, known, tokenizer=tokenizer)
     except TokenboxError as error:
         return ModelCounting(model, None, text_exact=False, chat_exact=False, by=None, problem=error.message)

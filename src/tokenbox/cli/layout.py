@@ -197,7 +197,7 @@ def _counter(choices: LayoutCommand, document: LayoutDocument) -> Tokenizer | Re
     """Return the counter for ``--model`` and ``--tokenizer``; None is the document's own tokenizer."""
     if choices.model is None and choices.tokenizer is None:
         return None
-    from tokenbox.api import section_counter
+    from tokenbox.counters import section_counter
 
     return section_counter(document.sections, *by_settings(choices.model, choices.tokenizer))
 

@@ -40,13 +40,13 @@ def mcp(
         if (error.name or "").startswith("tokenbox"):
             raise
         raise MissingExtra.of("the MCP server", "mcp") from None
-    from tokenbox import api
+    from tokenbox import counters
     from tokenbox.cli.proving import trusted_keys
     from tokenbox.mcp.tools import Desk
 
     roots = tuple(_folder(path) for path in root or ())
     if model is not None:
-        api.text_counter(model, None)  # an unknown model is an error now, not at the first call
+        counters.text_counter(model, None)  # an unknown model is an error now, not at the first call
     server = make_server(Desk(model, max_tokens, trusted_keys()), roots)
     if not http:
         serve_stdio(server)

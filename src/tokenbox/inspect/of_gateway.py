@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tokenbox import api
+from tokenbox import counters
 from tokenbox.content.items import Item
 from tokenbox.content.request import read_request
 from tokenbox.conversation.pieces import open_session
@@ -122,9 +122,9 @@ def _counter(recorded: Recorded) -> RequestCounter:
     """Return the counter of the bundle's tokenizer; without it, the larger count of two vocabularies."""
     identity: Any = recorded.predicate["tokenizer"]
     try:
-        return api.request_counter(None, str(identity["name"]))
+        return counters.request_counter(None, str(identity["name"]))
     except TokenboxError:
-        return api.request_counter(None)
+        return counters.request_counter(None)
 
 
 def _body_items(text: str | None, key: str, counter: RequestCounter) -> list[_BodyItem]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tokenbox import api
+from tokenbox import api, counters
 from tokenbox.content.items import Item
 from tokenbox.content.request import read_request
 from tokenbox.conversation.pieces import open_session
@@ -132,7 +132,7 @@ def request_entry(
     if model is None and tokenizer is None and isinstance(given, Mapping):
         named = given.get("model")
         model = named if isinstance(named, str) else None
-    counter = api.request_counter(model, tokenizer)
+    counter = counters.request_counter(model, tokenizer)
     session = open_session(counter)
     parts = [Item((message,)) for message in request.messages]
     sizes = [session.cost(item) for item in parts]

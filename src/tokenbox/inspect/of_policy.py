@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.compose.blocks import BlockLayout
 from tokenbox.compose.layout import Layout
+from tokenbox.content.items import read_item
 from tokenbox.conversation.record import Fitted
 from tokenbox.inspect.of_blocks import blocks_entry
 from tokenbox.inspect.of_layout import layout_entry, tokenizer_facts
@@ -125,8 +126,6 @@ def _chunks(request: Chunks, cut: PackPlan | None) -> tuple[PageItem, ...]:
     if cut is not None:
         bases = {chunk.index: chunk.base_size for chunk in (*cut.packed, *cut.dropped)}
     if request.kind is ChunkKind.MESSAGES:
-        from tokenbox.content.items import read_item  # noqa: PLC0415  # only messages need it
-
         return tuple(
             message_item(read_item(message), i, bases.get(i)) for i, message in enumerate(request.items)
         )

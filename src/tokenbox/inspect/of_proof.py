@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox import api
+from tokenbox.content.items import Item
 from tokenbox.content.message import Message
 from tokenbox.errors import TokenboxError
 from tokenbox.inspect.of_blocks import blocks_entry
@@ -221,8 +222,6 @@ def _item(record: Record, texts: Texts) -> PageItem:
 
 
 def _message_text(text: str) -> str:
-    from tokenbox.content.items import Item  # noqa: PLC0415
-
     try:
         return text_of(Item((Message.of(json.loads(text)),)))
     except (TokenboxError, ValueError, TypeError, RecursionError):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from tokenbox import api, catalog
+from tokenbox import api, catalog, counters
 from tokenbox.caching.rules import ONE_HOUR, rules_of
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.errors import TokenboxError
@@ -102,11 +102,11 @@ def _notes(transcript: Transcript) -> tuple[str, ...]:
 def _counter(model: str | None, tokenizer: str | None) -> Tokenizer:
     """Return the tokenizer of the parts; for an unknown model, the larger count of two vocabularies."""
     try:
-        return api.text_counter(model, tokenizer)
+        return counters.text_counter(model, tokenizer)
     except TokenboxError:
         if tokenizer is not None:
             raise
-        return api.text_counter(None, None)
+        return counters.text_counter(None, None)
 
 
 def _countable(text: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox import api
+from tokenbox import api, counters
 from tokenbox.errors import TokenboxError
 from tokenbox.inspect import importers
 from tokenbox.inspect.of_blocks import blocks_entry, blocks_frame, pack_entry
@@ -143,7 +143,7 @@ def _document(path: Path, asked: InspectOptions) -> PageEntry:
     check_items(len(document.sections))
     counter = None
     if asked.model is not None or asked.tokenizer is not None:
-        counter = api.section_counter(document.sections, asked.model, asked.tokenizer)
+        counter = counters.section_counter(document.sections, asked.model, asked.tokenizer)
     made = document.layout(budget=asked.budget, tokenizer=counter)
     return layout_entry(made, path.name, stops=asked.stops)
 
@@ -174,7 +174,7 @@ def _folder(path: Path, asked: InspectOptions) -> PageEntry:
 
 def _counter(asked: InspectOptions) -> Tokenizer:
     default = DEFAULT_TOKENIZER if asked.model is None else None
-    return api.text_counter(asked.model, asked.tokenizer or default)
+    return counters.text_counter(asked.model, asked.tokenizer or default)
 
 
 def _is_chat(value: object) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tokenbox import api
+from tokenbox import api, counters
 from tokenbox.policy.guard import needed
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def check_fits(
     budget: int,
     model: str | None = None,
     *,
-    tokenizer: api.Counts | None = None,
+    tokenizer: counters.Counts | None = None,
     tools: Sequence[Mapping[str, object]] | None = None,
 ) -> Count:
     """Return the count of ``what``, at most ``budget`` tokens. An estimate includes its margin.

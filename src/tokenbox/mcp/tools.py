@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox import api, folder
+from tokenbox import api, counters, folder
 from tokenbox.compose.selection import Chunk
 from tokenbox.conversation.record import UnknownHandle
 from tokenbox.mcp.answers import AT, DEFAULT_TOKENS, NOTE_ROOM, answered, as_json
@@ -44,7 +44,7 @@ class Desk:
 
     def counter(self, arguments: Mapping[str, Any]) -> Tokenizer:
         """Return the tokenizer of the call, else of the server. Raises ``TokenizerError``."""
-        return api.text_counter(arguments.get("model", self.model), None)
+        return counters.text_counter(arguments.get("model", self.model), None)
 
     def limit(self, arguments: Mapping[str, Any]) -> int:
         """Return the largest answer in tokens."""

@@ -1,0 +1,99 @@
+"""The counters that a model or a tokenizer names, and the count of a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tokenbox.compose.bound import Bound
+from tokenbox.compose.remembered import COUNTS
+from tokenbox.compose.requests import By, Count, RequestCounter
+from tokenbox.errors import TokenizerError
+from tokenbox.tokenizers.protocol import Tokenizer
+from tokenbox.tokenizers.registry import FILE_PREFIX, UNKNOWN, as_tokenizer, get, is_builtin
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenbox.content.section import Section
+    from tokenbox.conversation.pieces import MediaTokens
+    from tokenbox.models import Counters
+
+Counts = str | Tokenizer | RequestCounter | Callable[[str], int]
+"""A source of token counts: a name from ``tokenbox tokenizers``, ``file:PATH``, a model's name, a tokenizer,
+any function from a text to its count, or a chat format."""
+
+
+def request_counter(
+    model: str | None,
+    tokenizer: Counts | None = None,
+    *,
+    media_tokens: MediaTokens = None,
+    markers: bool = True,
+) -> RequestCounter:
+    """Return the counter of requests for a model or a tokenizer. Raises a ``TokenizerError``."""
+    # A text is counted without chat formats, which take as long to load as all the rest.
+    from tokenbox.conversation.markers import MarkersFormat  # noqa: PLC0415
+    from tokenbox.conversation.pieces import PieceCounter  # noqa: PLC0415
+
+    if not markers:
+        return MarkersFormat(text_counter(model, tokenizer), markers=False, media_tokens=media_tokens)
+    if model is None and tokenizer is None:
+        return MarkersFormat(get(UNKNOWN), media_tokens=media_tokens)
+    counter = _counters(model, tokenizer).counter
+    return counter.priced(media_tokens) if isinstance(counter, PieceCounter) else counter
+
+
+def text_counter(model: str | None, tokenizer: Counts | None) -> Tokenizer:
+    """Return the tokenizer for a model or a tokenizer's name. Raises a ``TokenizerError``."""
+    if model is None and tokenizer is None:
+        return get(UNKNOWN)
+    if model is None and not is_model(tokenizer) and not isinstance(tokenizer, RequestCounter):
+        return as_tokenizer(tokenizer)  # type: ignore[arg-type]  # not None
+    found = _counters(model, tokenizer).tokenizer
+    if found is None:
+        raise TokenizerError("this model counts requests, not texts. Give messages, or name a tokenizer.")
+    return found
+
+
+def _counters(model: str | None, tokenizer: Counts | None) -> Counters:
+    from tokenbox.models import Counting, counters_for  # noqa: PLC0415  # the catalog is loaded on use
+
+    return counters_for(model, Counting(named=tokenizer))
+
+
+def counter_of_model(name: str) -> RequestCounter | None:
+    """Return the counter of requests to the model ``name``, or None if no model has that name."""
+    return _counters(name, None).counter if is_model(name) else None
+
+
+def is_model(tokenizer: object) -> bool:
+    """Return whether the argument for a tokenizer is the name of a model."""
+    if not isinstance(tokenizer, str) or is_builtin(tokenizer) or tokenizer.startswith(FILE_PREFIX):
+        return False
+    from tokenbox.models import names_model  # noqa: PLC0415  # the catalog is loaded on use
+
+    return names_model(tokenizer)
+
+
+def section_counter(
+    sections: Sequence[Section], model: str | None, tokenizer: Counts | None
+) -> Tokenizer | RequestCounter:
+    """Return the counter of sections: of messages if all have a role, else of texts."""
+    if isinstance(tokenizer, RequestCounter):
+        return tokenizer
+    if model is not None and sections and all(section.role is not None for section in sections):
+        return request_counter(model, tokenizer)
+    return text_counter(model, tokenizer)
+
+
+def count_text(text: str, tokenizer: Tokenizer) -> Count:
+    """Count the tokens of a text, and remember the count."""
+    return count_of(text, COUNTS.each(tokenizer, [text])[0] if text else 0, tokenizer)
+
+
+def count_of(text: str, total: int, tokenizer: Tokenizer) -> Count:
+    """Return the count of a text that has ``total`` tokens."""
+    exact = tokenizer.identity.exact
+    at_most = total if exact else max(total, Bound(None).plain([text])[0])
+    return Count(total, exact, at_most, By.TEXT)
