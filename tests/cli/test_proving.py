@@ -88,6 +88,23 @@ def test_messages_given_again(project: CommandLine) -> None:
     assert (again.status, again.out.splitlines()[0]) == (0, b"the same")
 
 
+def test_a_document_has_every_text_of_its_sections(project: CommandLine) -> None:
+    section = {
+        "id": "a",
+        "content": "word " * 40,
+        "shrink": 1,
+        "forms": [{"text": "Words."}],
+        "extra": ["more"],
+    }
+    document = {"tokenizer": "utf8-bytes", "budget": 20, "policy": "degrade", "sections": [section]}
+    (project.folder / "forms.json").write_text(json.dumps(document))
+    answer = project("layout", "forms.json", "--proof", "--no-proof-texts")
+    assert (answer.status, answer.out) == (0, b"Words.")
+    (written,) = bundles(project.folder)
+    again = project("proof", "replay", written.name, "--from", "forms.json")
+    assert (again.status, again.out.splitlines()[0]) == (0, b"the same")
+
+
 def test_the_reserve_of_enforce(project: CommandLine) -> None:
     command = ("enforce", "-m", "m", "-t", "utf8-bytes", "--max-ctx", "90", "p.toml", "--json", "--no-proof")
     answer = json.loads(project(*command, "--reserve-out", "7").out)

@@ -418,6 +418,10 @@ def test_a_page_becomes_markdown() -> None:
     assert "track(" not in text
     assert "[... 3 elements of navigation, style and script left out ...]" in text
     assert seen("html_to_text", "no page, a < b") == "no page, a < b"
+    folded = "<p>a</p><details><summary>More</summary>Facts</details><footer>Imprint</footer>"
+    assert "\nMore\n\nFacts\n\nImprint\n" in seen("html_to_text", folded), "words are not joined"
+    code = "<p>a</p><pre>def a(): ...\n\n\ndef b(): ...</pre><p>b</p>\n\n\n\n<p>c</p>"
+    assert seen("html_to_text", code) == "a\n\n```\ndef a(): ...\n\n\ndef b(): ...\n```\n\nb\n\nc\n"
 
 
 GUIDE = """\

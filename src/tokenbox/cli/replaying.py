@@ -114,7 +114,7 @@ def _add_file(texts: Texts, path: str) -> None:
         except TokenboxError:
             return  # not a layout document
         for section in document.sections:
-            for text in (section.content, *section.extra):
+            for text in section.texts:
                 texts.add(text.encode())
 
 

@@ -224,6 +224,12 @@ class Section:
         return self.forms if self.strategy is None else (self.strategy,)
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        """Every text of the section: its content, extra items, and the forms written by its author."""
+        own = [form.text for form in self.forms if isinstance(form, Text)]
+        return (self.content, *self.extra, *own)
+
+    @property
     def critical(self) -> bool:
         """Whether the section is never compressed, truncated or dropped."""
         return self.shrink == 0

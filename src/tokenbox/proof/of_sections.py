@@ -44,8 +44,7 @@ _PLAIN = (
 
 def section_input(section: Section, tokens: int | None) -> Input:
     """Return the record of a section. ``tokens``: of its content; None if not counted."""
-    own = [form.text for form in section.forms if isinstance(form, Text)]
-    texts = (section.content, *section.extra, *own)
+    texts = section.texts
     return Input(
         id=section.id,
         kind="section",

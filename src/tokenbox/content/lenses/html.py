@@ -21,7 +21,19 @@ _HTML = re.compile(
 )
 # The converter takes quadratic time for a run of white space.
 _LONG_BLANK = re.compile(r"\s{256,}")
-_BLANK_LINES = re.compile(r"\n(?:[ \t]*\n){2,}")
+# Elements that begin a paragraph, which the converter would run together with the text before them.
+_BLOCKS = [
+    "address",
+    "aside",
+    "details",
+    "fieldset",
+    "figure",
+    "footer",
+    "header",
+    "hgroup",
+    "main",
+    "summary",
+]
 # Elements without content to read.
 _REMOVED = ["script", "style", "noscript", "template", "svg", "iframe", "nav", "form", "button"]
 # The converter calls itself for each level, and Python limits such calls. Pages have fewer than 60 levels.
@@ -48,14 +60,27 @@ def _text_of(page: str) -> str:
         element.decompose()
     if _depth(soup) > _MAX_DEPTH:
         return page
-    words = MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(soup)
-    words = _BLANK_LINES.sub("\n\n", words).strip()
+    for element in soup.find_all(_BLOCKS):
+        element.name = "div"
+    words = _squeezed(MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(soup)).strip()
     parts = [words] if words else []
     if out:
         elements = f"{len(out)} element{'' if len(out) == 1 else 's'}"
         parts.append(f"[... {elements} of navigation, style and script left out ...]")
     result = "\n\n".join(parts) + "\n"
     return page if _HTML.match(result) else result
+
+
+def _squeezed(markdown: str) -> str:
+    """Return Markdown with one blank line for each run of them, except in code."""
+    kept: list[str] = []
+    fenced = blank = False
+    for line in markdown.split("\n"):
+        fenced ^= line.startswith("```")
+        if fenced or line.strip() or not blank:
+            kept.append(line if fenced or line.strip() else "")
+        blank = not line.strip()
+    return "\n".join(kept)
 
 
 def _depth(soup: BeautifulSoup) -> int:
