@@ -160,3 +160,27 @@ def test_truth_is_no_integer() -> None:
     for value in values:
         with pytest.raises(TokenboxError):
             tokenbox.layout(SECTIONS, value, "o200k_base")
+
+
+untyped: Any = tokenbox
+
+
+@pytest.mark.parametrize(
+    ("call", "answer"),
+    [
+        (lambda: untyped.layout(SECTIONS, "8k"), "not '8k'. Write 8000."),
+        (lambda: untyped.fit(MESSAGES, 1e3), "not 1000.0. Write 1000."),
+        (lambda: untyped.pack(".", "8,000"), "not '8,000'. Write 8000."),
+        (lambda: untyped.layout(SECTIONS, "010"), "not '010'."),  # it may be meant as octal
+        (lambda: untyped.layout("prompt.toml", 10), "or read a file: tokenbox.documents.read_document."),
+        (lambda: untyped.fit("hi", 10), 'not str. Give [{"role": "user", "content": "hi"}].'),
+        (lambda: untyped.fit(MESSAGES[0], 10), 'not dict. Give [{"role": "user", "content": "hi"}].'),
+        (lambda: untyped.fit(MESSAGES, 100, low_water=70), "not 70. For 70 %, write 0.7."),
+        (lambda: get("tokenizer.json"), "For a vocabulary file, write file:tokenizer.json."),
+        (lambda: tokenbox.documents.read_document(".."), "is a folder, not a file."),
+    ],
+)
+def test_a_first_mistake_in_python_names_what_to_write(call: Callable[[], object], answer: str) -> None:
+    with pytest.raises(TokenboxError) as caught:
+        call()
+    assert caught.value.message.endswith(answer)

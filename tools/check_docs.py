@@ -169,9 +169,16 @@ def install(project: Path, folder: Path) -> None:
     """Write the metadata that `pip install --editable .` would write for a page's pyproject.toml."""
     if project.name != "pyproject.toml":
         return
-    table = tomllib.loads(project.read_text(encoding="utf-8")).get("project", {})
+    document = tomllib.loads(project.read_text(encoding="utf-8"))
+    table = document.get("project", {})
     if "entry-points" not in table:
         return
+    modules = document.get("tool", {}).get("setuptools", {}).get("py-modules", [])
+    named = {
+        value.partition(":")[0] for points in table["entry-points"].values() for value in points.values()
+    }
+    if missing := sorted(named.difference(modules)):
+        raise DocsError(f"pip would not install {', '.join(missing)}: add it to py-modules")
     info = folder / f"{table['name'].replace('-', '_')}-{table['version']}.dist-info"
     info.mkdir(exist_ok=True)
     (info / "METADATA").write_text(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from typing import Final
 
 from tokenbox.errors import InvalidBudget, shown
@@ -23,6 +24,31 @@ def whole(value: object) -> int | None:
         return None
 
 
+_FIGURE = re.compile(r"(?P<whole>\d[\d,_ ]*(?:\.\d+)?)(?P<unit>[km]?) ?(?:tokens?)?")
+_ZEROS = {"": 0, "k": 3, "m": 6}
+
+
+def written_figure(text: str) -> int | None:
+    """Return ``50k``, ``50,000`` or ``1.5M`` as a whole number, or None for any other text."""
+    figure = _FIGURE.fullmatch(text.strip().lower())
+    if figure is None:
+        return None
+    before, _, after = re.sub(r"[,_ ]", "", figure["whole"]).partition(".")
+    zeros = _ZEROS[figure["unit"]]
+    return None if len(before) > 16 or len(after) > zeros else int(before + after.ljust(zeros, "0"))  # noqa: PLR2004  # RFC 8785
+
+
+def meant_figure(value: object) -> str:
+    """Return ``" Write 8000."`` for ``"8k"``, ``"8,000"`` or ``8000.0``, and nothing for any other value.
+
+    A number that begins with 0 may be meant as octal.
+    """
+    if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_INTEGER:
+        return f" Write {int(value)}."
+    figure = written_figure(value) if isinstance(value, str) and not value.startswith("0") else None
+    return "" if figure is None else f" Write {figure}."
+
+
 def token_budget(value: object) -> int:
     """Return ``value`` as a budget in tokens. Raises :class:`InvalidBudget`."""
     return limit("a budget", value, at_least=0, unit="tokens")
@@ -35,5 +61,7 @@ def limit(name: str, value: object, *, at_least: int, unit: str) -> int:
         too_large = number is not None and number > MAX_INTEGER
         allowed = f"at most {MAX_INTEGER:,}" if too_large else f"{at_least} or more"
         given = shown(value)
-        raise InvalidBudget(f"{name} is a whole number of {unit}, {allowed}, not {given}.", given=given)
+        raise InvalidBudget(
+            f"{name} is a whole number of {unit}, {allowed}, not {given}.{meant_figure(value)}", given=given
+        )
     return number

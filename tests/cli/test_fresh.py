@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tokenbox.cli.app import GROUPS
+from tokenbox.cli.listing import COMMANDS as LISTED
+
 if TYPE_CHECKING:
     from tests.cli.transcript import CommandLine
 
@@ -82,3 +85,26 @@ def test_the_script_of_the_action(tmp_path: Path, grown: bool) -> None:
     assert (runner / "output").read_text() == f"table={table}\nstatus={3 if grown else 0}\n"
     assert (runner / "summary").read_text() == table.read_text()
     assert ("| prompts/a.md | 8 | 20 | +3 | grew too much |" in table.read_text()) is grown
+
+
+def every_command() -> list[str]:
+    """Return the commands, those of groups too."""
+    inner = {name: tuple(f"{name} {group}" for group in groups) for name, groups in GROUPS.items()}
+    return [*LISTED, *(path for paths in inner.values() for path in paths)]
+
+
+@pytest.mark.parametrize("command", every_command())
+def test_the_help_is_not_cut_and_its_example_is_one_line(tokenbox: CommandLine, command: str) -> None:
+    said = tokenbox(*command.split(), "--help").out.decode()
+    assert max(map(len, said.splitlines())) <= 80
+    assert not re.search(r"[a-z]\.\.\.$", said, re.MULTILINE), said
+    assert said.startswith(f"Usage: tokenbox {command} [OPTIONS]")
+    assert "{" not in said.splitlines()[0]
+    parts = said.split("\nCommands:\n")
+    if len(parts) == 1:
+        assert re.search(r"^  Example: .*\n(\n|\Z)", said, re.MULTILINE), said
+        return
+    for name in re.findall(r"^  (\w+)", parts[1], re.MULTILINE):
+        if f"{command} {name}" not in every_command():
+            inner = tokenbox(*command.split(), name, "--help").out.decode()
+            assert re.search(r"^  Example: .*\n(\n|\Z)", inner, re.MULTILINE), inner

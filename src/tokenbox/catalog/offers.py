@@ -53,7 +53,7 @@ class CatalogProvider:
     fallback: tuple[str, ...]
     equal: Mapping[str, int]
     matching: tuple[int, ...]
-    """The indexes of the models whose clause is more than a list of names."""
+    """The indexes of the models that are matched by more than a list of names."""
 
     def find(self, name: str) -> Offer | None:
         """Return the first model that matches the name."""

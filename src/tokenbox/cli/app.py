@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tokenbox import named_code
+from tokenbox.cli.command import DocumentedCommand
 from tokenbox.cli.listing import COMMANDS, help_text
 from tokenbox.cli.outcome import Exit, report, reported
 from tokenbox.cli.streams import (
@@ -56,7 +57,7 @@ def build_app(commands: Iterable[str] = COMMANDS) -> typer.Typer:
         if name in GROUPS:
             app.add_typer(module.build_app(), name=name)
         else:
-            app.command(name)(reported(getattr(module, name)))
+            app.command(name, cls=DocumentedCommand)(reported(getattr(module, name)))
     return app
 
 

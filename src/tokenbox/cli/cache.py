@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def cache(
     files: list[str] = argument(
-        "FILE", "Requests in the order of sending, as JSON or JSON lines; - is standard input."
+        "FILE...", "Requests in the order of sending, as JSON or JSON lines; - is standard input."
     ),
     model: str | None = option("--model -m NAME", "Overrides the model in the requests."),
     requests: int = option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,8 @@ def config(
         return
     if words and len(words) > 1:
         key = words[1] if words[0] in _READ_WORDS else "KEY"
-        raise UsageProblem(f"to read a key: tokenbox config {key}; to set one: tokenbox config set KEY VALUE")
+        setting = "KEY VALUE" if key != "KEY" else shlex.join(words)
+        raise UsageProblem(f"to read a key: tokenbox config {key}; to set one: tokenbox config set {setting}")
     found = load(os.curdir)
     write_warnings(found.problems)
     if words:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, argument, option
 from tokenbox.cli.outcome import Exit, UsageProblem, report
-from tokenbox.cli.streams import STDIN, UnreadableInput, read_text, write_error, write_record
+from tokenbox.cli.streams import STDIN, UnreadableInput, read_text, shown_name, write_error, write_record
 from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import printable
 
@@ -50,7 +50,7 @@ class FileCount:
 
 
 def count(
-    files: list[str] = argument("FILE", "Files to count; - is standard input."),
+    files: list[str] = argument("FILE...", "Files to count; - is standard input."),
     tokenizer: str | None = option(
         "--tokenizer -t NAME", "A tokenizer of `tokenbox tokenizers`, file:PATH, or a model."
     ),
@@ -127,18 +127,22 @@ def _count_file(file: str, counter: Tokenizer, model: str | None, tokenizer: str
     try:
         text = read_text(file)
         chat = None if model is None else chat_in(text)
+        if model is not None and chat is None and file.endswith(".json") and why_no_chat(text):
+            write_error(f"note: {shown_name(file)} {why_no_chat(text)} It is counted as text.\n")
         if chat is None:
             return FileCount(file, api.count(text, tokenizer=counter))
         return FileCount(file, api.count(chat, model, tokenizer=tokenizer), is_chat=True)
     except TokenboxError as error:
-        if isinstance(error, UnreadableInput) and " " in file and not Path(file).exists():
-            hint = "To count a text instead of a file: printf 'some text' | tokenbox count -"
-            error = UnreadableInput(f"{error.message} {hint}", **error.details)
+        if isinstance(error, UnreadableInput) and not Path(file).exists():
+            hint = next((hint for sign, hint in _NO_FILE.items() if sign in file), None)
+            if hint is not None:
+                error = UnreadableInput(f"{error.message} {hint}", **error.details)
         return FileCount(file, None, error=error)
 
 
 def chat_in(text: str) -> Any:  # noqa: ANN401  # JSON
     """Return the messages or the request in a JSON text, or None for any other text."""
+    text = text.removeprefix("\ufeff")  # some editors write a byte order mark
     if not text.lstrip().startswith(("[", "{")):
         return None
     try:
@@ -151,6 +155,26 @@ def chat_in(text: str) -> Any:  # noqa: ANN401  # JSON
     return value if items and all(isinstance(i, dict) and _ITEM_KEYS & i.keys() for i in items) else None
 
 
+def why_no_chat(text: str) -> str | None:
+    """Return why a JSON file has no chat, as the end of a message; None if it has other JSON."""
+    try:
+        value = json.loads(text.removeprefix("\ufeff"))
+    except json.JSONDecodeError as error:
+        if not text.strip():
+            return "is empty."
+        rules = "JSON has double quotes, no comments and no comma after the last item."
+        return f"is not valid JSON in line {error.lineno}: {rules}"
+    except RecursionError:
+        return "is JSON that is nested too deeply."
+    return "is one message, not a list of messages." if isinstance(value, dict) and "role" in value else None
+
+
+# What to do instead, by a sign in the name of a file that does not exist.
+_NO_FILE = {
+    "://": "Download it first: curl -sSL URL | tokenbox count -",
+    "*": "No file matches this pattern.",
+    " ": "To count a text instead of a file: printf 'some text' | tokenbox count -",
+}
 # The keys that identify a request, and an item of its input.
 _REQUEST_KEYS = frozenset(("messages", "input", "prompt"))
 _ITEM_KEYS = frozenset(("role", "type"))

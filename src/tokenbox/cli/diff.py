@@ -21,7 +21,9 @@ _TWO = 2
 
 
 def diff(
-    documents: list[str] = argument("LAYOUT", "Two layout documents, or results saved by `layout --json`."),
+    documents: list[str] = argument(
+        "LAYOUT...", "Two layout documents, or results saved by `layout --json`."
+    ),
     budgets: str | None = option(
         "--budgets TOKENS,TOKENS", "Two budgets: for one document, or one for each."
     ),

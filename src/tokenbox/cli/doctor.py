@@ -79,7 +79,7 @@ class ModelCounting:
 
 def doctor(
     models: list[str] | None = argument(
-        "MODEL", "The models to check. Default: yours and one of each family.", None
+        "MODEL...", "The models to check. Default: yours and one of each family.", None
     ),
     as_json: bool = AS_JSON,
 ) -> int:
@@ -174,6 +174,6 @@ def _show(extras: list[Extra], counted: list[ModelCounting], problem: TokenboxEr
     terminal.show([terminal.line("")])
     installed = [(each.name, "-" if each.missing else "yes", each.what_for) for each in extras]
     terminal.show(terminal.table(("extra", "installed", "what it is for"), installed))
-    if missing := [each.remedy for each in extras if each.remedy is not None]:
-        remedies = ("", "To add one:", *(f"  {each}" for each in missing))
-        terminal.show([terminal.line(text) for text in remedies])
+    if missing := [each.name for each in extras if each.missing]:
+        lines = ["", f"To add some: pip install '{DISTRIBUTION}[{','.join(missing[:2])}]'"]
+        terminal.show([terminal.line(text) for text in lines])

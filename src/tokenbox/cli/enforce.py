@@ -59,7 +59,7 @@ def enforce(
     It is refused if its tokens plus the output reserve exceed the context window less the headroom.
     A refusal lists the smallest changes with which the request would pass.
 
-    Example: tokenbox enforce --model gpt-4o -t o200k_base --max-tokens 1000 rules.md notes.md
+    Example: tokenbox enforce --model gpt-4o -t o200k_base rules.md notes.md
     """
     with proving(proof=proof, texts=proof_texts, folder=proof_dir) as prover:
         if max_tokens is not None and reserve_out is not None:

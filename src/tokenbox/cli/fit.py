@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.cli import terminal
-from tokenbox.cli.count import by_settings, chat_in, note_misspelt
+from tokenbox.cli.count import by_settings, chat_in, note_misspelt, why_no_chat
 from tokenbox.cli.options import argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, proving
@@ -20,6 +21,7 @@ from tokenbox.cli.streams import (
     write_text,
 )
 from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS
+from tokenbox.errors import ContextCriticalOverflow
 
 if TYPE_CHECKING:
     from tokenbox.cli.proving import Prover
@@ -111,12 +113,16 @@ fit = FitCommand
 
 
 def _read(file: str) -> Chat:
-    value = chat_in(read_text(file))
+    text = read_text(file)
+    value = chat_in(text)
     key = next((key for key in _INPUTS if isinstance(value, dict) and isinstance(value.get(key), list)), None)
     if key is None and not isinstance(value, list):
+        if Path(file).suffix in {".toml", ".yaml", ".yml"}:
+            raise UsageProblem(f"{file} is not a chat. For a layout document: tokenbox layout {file}")
+        problem = why_no_chat(text) if file.endswith(".json") else None
         raise UsageProblem(
-            f"{shown_name(file)} has no chat messages. Give a JSON list of messages, or a request such as "
-            '{"messages": [{"role": "user", "content": "hi"}]}.'
+            f"{shown_name(file)} {problem or 'has no chat messages.'} Give a JSON list of messages, or a "
+            'request such as {"messages": [{"role": "user", "content": "hi"}]}.'
         )
     return Chat(value, key)
 
@@ -152,7 +158,12 @@ def _fitted(chat: Chat, options: FitCommand, prover: Prover | None) -> tuple[Fit
 
     left = budget
     while True:
-        fitted = fitted_into(left)
+        try:
+            fitted = fitted_into(left)
+        except ContextCriticalOverflow:
+            if model is None and tokenizer is None:
+                write_error("note: without --model NAME, the frame of the request is a high estimate.\n")
+            raise
         kept = _without_head(fitted, len(chat.messages))
         count = api.count(chat.holding(kept), model, tokenizer=tokenizer)
         if count.total <= budget:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tokenbox.cli import clock, terminal
+from tokenbox.cli.command import DocumentedCommand
 from tokenbox.cli.options import AS_JSON, argument, option
 from tokenbox.cli.outcome import Exit, UsageProblem, reported
 from tokenbox.cli.serve import gateway_extra
@@ -28,14 +29,14 @@ def build_app() -> typer.Typer:
         no_args_is_help=True,
     )
     keys = typer.Typer(help="Create, list and revoke gateway keys.", no_args_is_help=True)
-    keys.command("create")(reported(create))
-    keys.command("list")(reported(list_keys))
-    keys.command("revoke")(reported(revoke))
+    keys.command("create", cls=DocumentedCommand)(reported(create))
+    keys.command("list", cls=DocumentedCommand)(reported(list_keys))
+    keys.command("revoke", cls=DocumentedCommand)(reported(revoke))
     app.add_typer(keys, name="keys")
     for kind in ("user", "team"):
         app.add_typer(_owners_app(kind), name=f"{kind}s")
-    app.command()(reported(status))
-    app.command()(reported(check))
+    app.command(cls=DocumentedCommand)(reported(status))
+    app.command(cls=DocumentedCommand)(reported(check))
     return app
 
 
@@ -54,7 +55,7 @@ def create(
 ) -> None:
     """Create a key. It is shown once; only its hash is stored.
 
-    Example: tokenbox gateway keys create alice --model 'gpt-*' --quota '100000 tokens/day'
+    Example: tokenbox gateway keys create alice --quota 9000tokens/day
     """
     from tokenbox.gateway.settings import Mode
     from tokenbox.ledger.quota import Quota
@@ -185,13 +186,14 @@ def _owners_app(kind: str) -> typer.Typer:
         (
             put,
             f"Create a {kind}, or change its quotas. All keys of the {kind} share them.",
-            "set research --quota '1000000 tokens/day'",
+            "set research --quota 90000tokens/day",
         ),
         (show, f"List the {kind}s.", "list"),
         (remove, f"Remove a {kind} that has no keys.", "remove research"),
     ):
         name = example.split()[0]
-        app.command(name, help=f"{about}\n\nExample: tokenbox gateway {kind}s {example}")(reported(command))
+        text = f"{about}\n\nExample: tokenbox gateway {kind}s {example}"
+        app.command(name, cls=DocumentedCommand, help=text)(reported(command))
     return app
 
 
@@ -223,7 +225,11 @@ def status(
                 ) from None
             found = json.loads(error.read() or b"{}")
     except (URLError, OSError, ValueError) as error:
-        raise UsageProblem(f"no gateway answers at {url}: {getattr(error, 'reason', error)}.") from None
+        reason = getattr(error, "reason", error)
+        raise UsageProblem(
+            f"no gateway answers at {url}: {getattr(reason, 'strerror', None) or reason}. "
+            "Start one: tokenbox serve --upstream http://127.0.0.1:8080"
+        ) from None
     if as_json:
         write_record("gateway.status", found)
     else:

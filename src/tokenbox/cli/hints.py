@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.cli.listing import COMMANDS
+from tokenbox.integers import written_figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -114,6 +115,7 @@ OPTION_MEANT: Final[Mapping[str, Sequence[str]]] = {
     "--budget": ("--max-ctx",),
     "--html": ("--output page.html",),
     "--what-if": ("--whatif",),
+    "--json": ("--format json",),
     "--listen": ("--port",),
     "--bind": ("--host",),
     "--address": ("--host",),
@@ -137,8 +139,6 @@ _POSSIBLE = re.compile(r"\(Possible options: (?P<names>[^)]*)\)")
 _EXTRA = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((?P<word>[^ )]+)")
 _NEEDS_VALUE = re.compile(r"Option '(?P<word>[^']*)' requires an argument\.")
 _MISSING = re.compile(r"Missing (?:argument|option|parameter):? '(?P<word>[^']*)'\.?")
-_FIGURE = re.compile(r"(?P<whole>\d[\d,_ ]*(?:\.\d+)?)(?P<unit>[km]?) ?(?:tokens?)?")
-_ZEROS: Final = {"": 0, "k": 3, "m": 6}
 _CHOICE_MEANT: Final = {
     "md": "markdown",
     "txt": "minimal",
@@ -248,7 +248,7 @@ def _option(wrong: Wrong) -> Hint:
             changed.append(value)
     if meant == "--budget":
         at = changed.index(meant) + 1
-        changed[at : at + 1] = [str(_tokens(figure) or figure) for figure in changed[at : at + 1]]
+        changed[at : at + 1] = [str(written_figure(figure) or figure) for figure in changed[at : at + 1]]
     return f"tokenbox {command} has no option {name}.", _line(changed)
 
 
@@ -266,7 +266,7 @@ def _before_the_command(wrong: Wrong) -> Hint:
 
 def _number(wrong: Wrong) -> Hint:
     message = _NOT_A_NUMBER.sub(f"'{wrong.word}' is not a whole number.", wrong.message)
-    tokens = _tokens(wrong.word)
+    tokens = written_figure(wrong.word)
     if tokens is None:
         return message, None
     corrected = [
@@ -278,19 +278,13 @@ def _number(wrong: Wrong) -> Hint:
     return f"{message} Write {tokens}.", _line(corrected)
 
 
-def _tokens(word: str) -> int | None:
-    """Return ``50k``, ``50,000`` or ``1.5M`` as a whole number, or None for any other word."""
-    figure = _FIGURE.fullmatch(word.strip().lower())
-    if figure is None:
-        return None
-    before, _, after = re.sub(r"[,_ ]", "", figure["whole"]).partition(".")
-    zeros = _ZEROS[figure["unit"]]
-    return None if len(after) > zeros else int(before + after.ljust(zeros, "0"))
-
-
 def _extra(wrong: Wrong) -> Hint:
     message = f"tokenbox {wrong.arguments[0]} does not take the argument '{wrong.word}'."
     option = next((o for o in ("--upstream", "--endpoint") if o in wrong.known.options), None)
+    if "--budget" in wrong.known.options and written_figure(wrong.word) is not None:
+        figure = str(written_figure(wrong.word))
+        moved = [each for each in wrong.arguments if each != wrong.word]
+        return message, _line([*moved, "--budget", figure])
     if option is None or not wrong.word.startswith(_SCHEMES):
         return message, _line(wrong.arguments[:1]) if len(wrong.arguments) == 2 else None  # noqa: PLR2004
     at = wrong.arguments.index(wrong.word)
@@ -311,7 +305,7 @@ def _value(wrong: Wrong) -> Hint:
 
 
 def _missing(wrong: Wrong) -> Hint:
-    return f"{wrong.word} is missing.", _EXAMPLES.get(wrong.arguments[0])
+    return f"{wrong.word.removesuffix('...')} is missing.", _EXAMPLES.get(wrong.arguments[0])
 
 
 def _line(arguments: Sequence[str]) -> str:

@@ -31,7 +31,7 @@ _LHAR, _LHAR_JSON = ".lhar", ".lhar.json"
 
 def inspect(
     files: list[str] = argument(
-        "FILE",
+        "FILE...",
         "A layout document, a record of --json, a pack (.bcp or a folder), a proof bundle, chat "
         "messages, or a log of Claude Code, Codex, OpenAI, Anthropic or context-lens (LHAR).",
     ),
@@ -40,13 +40,13 @@ def inspect(
     ),
     open_it: bool = flag("--open", "Open the page in your browser."),
     serve: bool = flag("--serve", "Serve the page on 127.0.0.1 until you press Ctrl-C."),
-    port: int = option("--port", "Port of --serve; 0 takes any free port.", 0, min=0, max=65535),
+    port: int = option("--port PORT", "Port of --serve; 0 takes any free port.", 0, min=0, max=65535),
     budget: int | None = option(
         "--budget -b TOKENS", "Budget of packs and chats; overrides that of documents."
     ),
     tokenizer: str | None = OWN_TOKENIZER,
     model: str | None = MODEL,
-    query: str | None = option("--query -q TEXT", "The query to pack a folder for."),
+    query: str | None = option("--query -q TEXT", "The query for which to pack a folder."),
     stops: int | None = option(
         "--stops N",
         "Number of other budgets to lay out for the view What if. Default: as many as take a few seconds.",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenbox.cli import terminal
-from tokenbox.cli.count import by_settings
+from tokenbox.cli.count import by_settings, note_misspelt
 from tokenbox.cli.options import ALLOW_OUTSIDE, OUTPUT, OWN_TOKENIZER, RECLAIM, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, asks_for_proof, proving
@@ -199,7 +199,9 @@ def _counter(choices: LayoutCommand, document: LayoutDocument) -> Tokenizer | Re
         return None
     from tokenbox.counters import section_counter
 
-    return section_counter(document.sections, *by_settings(choices.model, choices.tokenizer))
+    model, tokenizer = by_settings(choices.model, choices.tokenizer)
+    note_misspelt(model, tokenizer)
+    return section_counter(document.sections, model, tokenizer)
 
 
 def _compare(choices: LayoutCommand, budgets: list[int]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tokenbox.cli import terminal
+from tokenbox.cli.command import DocumentedCommand
 from tokenbox.cli.count import DEFAULT_TOKENIZER
 from tokenbox.cli.options import AS_JSON, OUTPUT, argument, flag, option
 from tokenbox.cli.outcome import UsageProblem, reported
@@ -48,7 +49,7 @@ def build_app() -> typer.Typer:
         no_args_is_help=True,
     )
     for command in (inspect, validate, encode, decode, render, stats):
-        app.command()(reported(command))
+        app.command(cls=DocumentedCommand)(reported(command))
     return app
 
 

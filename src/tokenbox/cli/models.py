@@ -34,7 +34,7 @@ class UnknownModel(TokenboxError):
 
 
 def models(
-    query: list[str] | None = argument("[QUERY]", "A model id, or words of one.", None),
+    query: list[str] | None = argument("QUERY...", "A model id, or words of one.", None),
     everyone: bool = flag("--all", "Show all matches, and providers that resell models of others."),
     on: str | None = option("--on DAY", "The date of the prices. Default: today."),
     live: bool = flag("--live", "First ask the servers of [models.NAME] for their limits."),

@@ -8,12 +8,14 @@ from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenbox import folder as packing
 from tokenbox.__about__ import DISTRIBUTION
 from tokenbox.cli import terminal
-from tokenbox.cli.count import ENGINE_OPTION, Engine, by_settings, named_tokenizer
+from tokenbox.cli.count import ENGINE_OPTION, Engine, by_settings, named_tokenizer, note_misspelt
 from tokenbox.cli.disk_usage import show_usage, usage_of
 from tokenbox.cli.options import OUTPUT, TOKENIZER, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
@@ -66,7 +68,7 @@ class PackCommand:
     that is referenced most. .gitignore and .tokenboxignore are respected. Skipped and changed files are
     reported on standard error.
 
-    Example: tokenbox pack . --budget 8000 --query "redirects lose the fragment" -o prompt.xml
+    Example: tokenbox pack . -b 8000 -q "Why does login fail?" -o prompt.xml
     """
 
     paths: list[str] | None = argument("PATH...", "Files and folders.", None, show_default=False)
@@ -125,6 +127,9 @@ class PackCommand:
             if prover is not None and self.budget is not None:
                 prover.budget_source = "--budget"
             given = self._settings()
+            if self.scorer is not None and self.query is None and self.query_file is None:
+                raise UsageProblem("--scorer ranks by a query: add --query TEXT or --query-file FILE.")
+            note_misspelt(*by_settings(self.model, self.tokenizer))
             named = _paths(self.paths or [], stdin0=self.stdin0)
             if packing.is_url(named[0]):
                 named = [_cloned(named, given, self.purpose, ended)]
@@ -205,6 +210,9 @@ pack = PackCommand
 def with_revision(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with the default value of ``--diff``, which typer does not support."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
+    for given, after in pairwise(arguments[:end]):
+        if given == "--diff" and not after.startswith("-") and not Path(after).exists():
+            raise UsageProblem(f"no file is called {after}. For a revision, write --diff={after}")
     options = [f"--diff={HEAD}" if argument == "--diff" else argument for argument in arguments[:end]]
     return [*options, *arguments[end:]]
 

@@ -48,7 +48,7 @@ def plan(
 
     Shows which chunks are kept, cut and dropped, and which summaries, of what size, would bring some back.
 
-    Example: tokenbox plan --model gpt-4o -t o200k_base --reserve-out 1000 rules.md notes.md
+    Example: tokenbox plan --model gpt-4o -t o200k_base rules.md notes.md
     """
     with proving(proof=proof, texts=proof_texts, folder=proof_dir) as prover:
         if as_json and output == STDIN:

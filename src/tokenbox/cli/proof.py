@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import typer
 
 from tokenbox.cli import proof_signing, terminal
+from tokenbox.cli.command import DocumentedCommand
 from tokenbox.cli.options import AS_JSON, EXIT_CODE, OUTPUT, OWN_TOKENIZER, option
 from tokenbox.cli.outcome import Exit, UsageProblem, reported
 from tokenbox.cli.proving import DIR, NAME, find_bundle, report_no_bundles, store_in, trusted_keys
@@ -47,7 +48,7 @@ def build_app() -> typer.Typer:
         ("inclusion", proof_signing.inclusion),
         ("checkpoint", proof_signing.checkpoint),
     ):
-        app.command(name)(reported(command))
+        app.command(name, cls=DocumentedCommand)(reported(command))
     return app
 
 

@@ -1,9 +1,9 @@
 """The JSON Schemas of what commands print with ``--json``, built from one table in a short notation.
 
 A note is a type of ``TYPES``, a list with the note of its items, or a table of fields, in which blanks
-separate names with the same note. ``?`` after a type means that the value may be null, after a field that it
-may be missing. ``*`` allows other fields. A later version may add fields; those in a schema keep their
-meaning (docs/stability.md).
+separate names with the same note. After a type, ``?`` means that the value may be null; after a field,
+that the field may be missing. ``*`` allows other fields. A later version may add fields; those in a schema
+keep their meaning (docs/stability.md).
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from tokenbox.cli.options import argument, option
 from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.streams import STDIN, read_bytes, read_text, shown_name, write_warnings
 from tokenbox.errors import DocumentError
+from tokenbox.integers import meant_figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from tokenbox.config import Config
     from tokenbox.policy import Chunks
 
-FILES = argument("FILE", "Text files, one chunk each; - is standard input.", None)
+FILES = argument("FILE...", "Text files, one chunk each; - is standard input.", None)
 MODEL = option("--model -m NAME", "Default: the setting `model`.")
 TOKENIZER = option("--tokenizer -t NAME", "Overrides the model's tokenizer.")
 MESSAGES = option("--messages FILE", "Chat messages as JSON, or a whole request.")
@@ -122,7 +123,7 @@ def tokens_in(text: str | None, option: str, default: object) -> Any:  # noqa: A
     if text is None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 17):  # noqa: PLR2004  # RFC 8785
-        raise UsageProblem(f"{option} is a whole number of tokens, not {text[:60]!r}.")
+        raise UsageProblem(f"{option} is a whole number of tokens, not {text[:60]!r}.{meant_figure(text)}")
     return int(text)
 
 

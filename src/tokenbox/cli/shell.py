@@ -29,7 +29,7 @@ SYSTEM = option("--system TEXT", "The system prompt.")
 
 
 def shell(
-    name: str | None = argument("[NAME]", "The name of the session.", None),
+    name: str | None = argument("NAME", "The name of the session.", None),
     model: str | None = MODEL,
     endpoint: str | None = ENDPOINT,
     budget: int | None = BUDGET,

@@ -63,5 +63,7 @@ def _tools(file: str) -> tuple[list[dict[str, Any]], str | None, list[Any]]:
     given = body.get("tools") if isinstance(body, dict) else None
     if not isinstance(given, list) or not all(isinstance(tool, dict) for tool in given):
         raise UsageProblem(f'{file} contains no tools. Give a request with "tools", or a list of tools.')
+    if any("role" in tool for tool in given):
+        raise UsageProblem(f'{file} contains chat messages. Give a request with "tools", or a list of tools.')
     model, messages = body.get("model"), body.get("messages") or body.get("input")
     return given, str(model) if model else None, messages if isinstance(messages, list) else []

@@ -37,8 +37,8 @@ def exact_whole(
 def checked_total(whole: Parts, pieces: Sequence[str]) -> int:
     """Return the count of the emitted whole for a check.
 
-    A long whole is summed from parts and seams if the vocabulary's own pattern proves the cuts, since then
-    the sum is the count. Any other whole is counted again.
+    If the vocabulary's pattern proves the cuts, a long text is summed from parts and seams: the sum then
+    equals the count. Any other text is counted again.
     """
     if sum(map(len, pieces)) > RECOUNTED and getattr(whole.counter.tokenizer, "cuts_proven", False):
         return whole.total_of(range(len(whole.sections)))

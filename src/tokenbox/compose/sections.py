@@ -360,7 +360,10 @@ def checked_sections(sections: object) -> list[Section]:
     if isinstance(sections, _Checked):
         return sections
     if not isinstance(sections, Iterable) or isinstance(sections, str | bytes | Mapping):
-        raise InvalidSection(f"sections is a list of sections, not {type(sections).__name__}.")
+        raise InvalidSection(
+            f"sections is a list of sections, not {type(sections).__name__}. "
+            'Give [{"id": "question", "content": "Why?"}], or read a file: tokenbox.documents.read_document.'
+        )
     given = list(sections)
     mixed = set(map(type, given)) != {Section}
     checked = _Checked(PARSED.sections(given, Section.of) if mixed else given)  # type: ignore[arg-type]

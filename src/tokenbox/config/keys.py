@@ -13,6 +13,8 @@ from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING
 
+from tokenbox.integers import meant_figure
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -21,6 +23,7 @@ KeyName = tuple[str, ...]
 
 ANY = "*"
 ENVIRONMENT_PREFIX = "TOKENBOX_"
+_PERCENT = re.compile(r"(\d{1,2}(?:\.\d{1,9})?) ?%")
 # Variables that are not keys, but paths of files.
 OTHER_VARIABLES = frozenset(
     (
@@ -105,6 +108,13 @@ class SettingKey:
             return f"a list of {', '.join(self.choices)}"
         return str(self.kind.value)
 
+    def correction(self, value: object) -> str:
+        """Return the end of a message: how to write ``value``, such as ``8k`` or ``5%``."""
+        if self.kind in (ValueKind.TOKENS, ValueKind.WINDOW, ValueKind.COUNT):
+            return meant_figure(value)
+        percent = _PERCENT.fullmatch(str(value)) if self.kind is ValueKind.HEADROOM else None
+        return "" if percent is None else f" Write {Decimal(percent[1]) / 100}."
+
 
 SERVER_KINDS = (
     "auto",
@@ -134,7 +144,7 @@ KEYS: tuple[SettingKey, ...] = (
     ),
     # Limits of requests, for every model or (in [models.NAME]) for one.
     SettingKey(
-        "policy.max_ctx", WINDOW, "Most tokens of input and output together; else the model's window."
+        "policy.max_ctx", WINDOW, "The most tokens of input and output together. Default: the model's window."
     ),
     SettingKey("policy.reserve_out", TOKENS, "Tokens kept free for the answer."),
     SettingKey("policy.headroom", HEADROOM, "Share of the window kept free for safety.", Decimal(0)),

@@ -153,7 +153,8 @@ class _Reader:
         checked = from_toml(row, value)
         if checked is None:
             code = ConfigCode.WRONG_TYPE if _is_other_type(row, value) else ConfigCode.BAD_VALUE
-            raise self.error(name, code, f"{text} must be {row.expected}{_instead_of(row, value)}.")
+            message = f"{text} must be {row.expected}{_instead_of(row, value)}.{row.correction(value)}"
+            raise self.error(name, code, message)
         if row.kind is ValueKind.TOKENIZER:
             checked = tokenizer_name(str(checked), self._base)
         return Setting(name, checked, self._place(name))
@@ -269,7 +270,7 @@ def given_value(row: SettingKey, name: KeyName, value: object, where: str | None
     may_be_secret = row.kind in (ValueKind.VARIABLE, ValueKind.ENDPOINT)
     instead = "" if may_be_secret else f", not {str(value)[:60]!r}"
     raise ConfigError(
-        f"{key_text(name)} must be {row.expected}{instead}.",
+        f"{key_text(name)} must be {row.expected}{instead}.{row.correction(value)}",
         code=ConfigCode.BAD_VALUE,
         where=where,
         key=key_text(name),

@@ -58,7 +58,7 @@ def init(folder: Path, *, force: bool = False) -> list[Path]:
     try:
         if (config.exists() or config.is_symlink()) and not force:
             raise ConfigError(
-                f"{config} is there already. To replace it by a new one: tokenbox init --force",
+                f"{config} already exists. To replace it: tokenbox init --force",
                 code=ConfigCode.EXISTS,
             )
         config.parent.mkdir(exist_ok=True)

@@ -235,7 +235,8 @@ def check_messages(values: Iterable[object]) -> list[Message]:
 def read_each(values: object, read: Callable[[object], T], expected: str) -> list[T]:
     """Read every value of a list of messages. Raises :class:`InvalidMessage`, which names the position."""
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-        raise InvalidMessage(f"messages are a list of {expected}, not {type(values).__name__}.")
+        example = 'Give [{"role": "user", "content": "hi"}].'
+        raise InvalidMessage(f"messages are a list of {expected}, not {type(values).__name__}. {example}")
     found = []
     for index, value in enumerate(values):
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from tokenbox.content.weight import exact_weight
@@ -39,8 +40,11 @@ def limits(
             f'low_water: {error}. Give a share of the budget, or "auto".', low_water=repr(low_water)
         ) from None
     if fraction > 1:
+        percent = Decimal(int(fraction)) / 100
+        hint = f" For {low_water} %, write {percent}." if fraction == int(fraction) and percent <= 1 else ""
         raise InvalidBudget(
-            f"low_water is a fraction of the budget, from 0 to 1, not {low_water}.", low_water=repr(low_water)
+            f"low_water is a fraction of the budget, from 0 to 1, not {low_water}.{hint}",
+            low_water=repr(low_water),
         )
     mark = 0 if tokens is None else int(tokens * fraction)
     return WindowLimits(turns, tokens, mark, None, allowed, kept)

@@ -42,7 +42,8 @@ class NamedFiles:
         if not self._allow_outside and not Path(resolved).is_relative_to(self._root):
             raise FileProblemError(
                 DocumentCode.FILE_OUTSIDE,
-                f"{shorten(name)} is outside the document's folder. Move it there, or allow files outside.",
+                f"{shorten(name)} is outside the document's folder. Move it there, or allow files outside: "
+                "--allow-outside, in Python allow_outside=True.",
             )
         return resolved
 
@@ -74,7 +75,9 @@ def read_bytes(path: str | Path, name: str, most: int, bound: str) -> bytes:
             if len(data) > status.st_size:  # a growing file, or one of unknown size, as in /proc
                 data += file.read(max(most + 1 - len(data), 0)) or b""
     except (FileNotFoundError, NotADirectoryError):
-        raise FileProblemError(DocumentCode.FILE_MISSING, f"there is no file {shorten(name)}.") from None
+        hint = " Write the path in full: ~ has no meaning here." if name.startswith("~") else ""
+        message = f"there is no file {shorten(name)}.{hint}"
+        raise FileProblemError(DocumentCode.FILE_MISSING, message) from None
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise FileProblemError(

@@ -76,9 +76,9 @@ def read_document(path: str | Path, *, allow_outside: bool = False) -> LayoutDoc
     """
     path = Path(path)
     name = str(path)
-    if path.suffix.lower() not in FORMATS:
+    if path.suffix.lower() not in FORMATS and not path.is_dir():
         raise _unknown_format(path.suffix, name)
-    _, most = FORMATS[path.suffix.lower()]
+    _, most = FORMATS.get(path.suffix.lower(), (None, 0))
     try:
         data = read_bytes(path, path.name, most, "are what a document of this format may have")
         text = decode(data, path.name)

@@ -76,7 +76,8 @@ def parse_yaml(text: str, name: str | None, first_line: int = 1) -> DocumentSour
 
 
 def _syntax_error(what: str, name: str | None, line: int, column: int) -> DocumentError:
-    message = f"this is not valid YAML at column {column}: {what}."
+    hint = " Indent with spaces instead of tabs." if r"'\t'" in what else ""
+    message = f"this is not valid YAML at column {column}: {what}.{hint}"
     return DocumentError(message, file=name, line=line, code=DocumentCode.SYNTAX.value, column=column)
 
 

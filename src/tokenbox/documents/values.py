@@ -15,12 +15,14 @@ from tokenbox.content.section import meant_field
 from tokenbox.content.weight import exact_weight
 from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, shorten
 from tokenbox.documents.syntax_yaml import Odd
-from tokenbox.integers import MAX_INTEGER
+from tokenbox.integers import MAX_INTEGER, meant_figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Word = TypeVar("Word", bound=StrEnum)
+# Keys that a document does not have, because the call has them.
+_GIVEN_BESIDE = {"model": "Name the model with --model, in Python with model=."}
 # The limits of numbers, because converting longer ones is slow.
 _MAX_DIGITS = 1000
 _MAX_BITS = 3320
@@ -47,6 +49,7 @@ def table(
         if key not in keys:
             near = meant_field(key, keys)
             hint = f"The keys here are: {', '.join(keys)}." if near is None else f"Did you mean {near!r}?"
+            hint = _GIVEN_BESIDE.get(key, hint) if not path else hint
             message = f"there is no key {shorten(key)}. {hint}"
             raise source.error(DocumentCode.UNKNOWN_KEY, (*path, key), message, key=key)
     return value
@@ -55,7 +58,9 @@ def table(
 def array(source: DocumentSource, path: KeyPath, value: object) -> list[object] | tuple[object, ...]:
     """Return a list."""
     if not isinstance(value, list | tuple):
-        _wrong_type(source, path, value, "a list")
+        is_toml = str(source.name).endswith(".toml")
+        hint = f" In TOML: [[{path[-1]}]]." if is_toml and path and isinstance(value, Mapping) else ""
+        _wrong_type(source, path, value, "a list", hint)
     return value
 
 
@@ -209,7 +214,8 @@ def plain(value: object) -> str:
 def _whole_number(source: DocumentSource, path: KeyPath, value: object, least: int) -> int:
     """Return an integer of at least ``least``. 8000.0 is an integer too, as in JSON Schema."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        _wrong_type(source, path, value, "a whole number")
+        written = value.written if isinstance(value, Odd) else value
+        _wrong_type(source, path, value, "a whole number", meant_figure(written))
     exact = Decimal(repr(value)) if isinstance(value, float) else value
     if isinstance(exact, Decimal) and exact.is_finite() and exact != exact.to_integral_value():
         _wrong_type(source, path, value, "a whole number")

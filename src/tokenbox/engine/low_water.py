@@ -36,7 +36,7 @@ def to_free(room: int, held: int, requests: int, eagerness: Fraction) -> int:
 
 
 def halvings(wanted: int, budget: int) -> int:
-    """Return how often to halve ``budget`` for the step nearest, by ratio, to ``wanted`` tokens."""
+    """Return the number of halvings of ``budget`` that come nearest, by ratio, to ``wanted`` tokens."""
     times = 0
     while times < FINEST and 2 * (wanted << times) ** 2 < budget * budget:
         times += 1

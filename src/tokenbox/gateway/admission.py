@@ -194,7 +194,7 @@ def with_output_limit(
     """Set an output limit for a key with a quota, because nothing else bounds its usage.
 
     ``heeded`` are the fields that the server heeds as an output limit, the preferred one first. Other fields
-    that say there is no limit are replaced.
+    that lift the limit are replaced.
     """
     if not call.protocol.output_keys:
         return call, admission

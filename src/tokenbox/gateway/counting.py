@@ -176,7 +176,7 @@ class RequestCounting:
     async def _count_upstream(
         self, call: ApiCall, upstream: Upstream, use: ModelUse
     ) -> tuple[Counted, RequestCount] | ProbeOutcome:
-        """Ask the upstream for its count. Returns the reason if it has none."""
+        """Ask the upstream for its count. Returns the reason if it does not count."""
         if call.protocol.takes_prompts:
             return await self._count_prompts_upstream(call, upstream, use)
         reply = await self._ask(call, upstream, call.body)

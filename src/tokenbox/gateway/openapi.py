@@ -85,7 +85,7 @@ def _counted(body: dict[str, Any]) -> dict[str, Any]:
 _EMBEDDING = _object(("model", "input"), model=_MODEL, input=_PROMPT)
 _TOKENIZER = {
     "type": ["string", "null"],
-    "description": f"One of {', '.join(one.name for one in available())}, or one that the operator allowed.",
+    "description": f"{', '.join(one.name for one in available())}, or a name that the operator allowed.",
 }
 _LIMITS = {
     "max_ctx": _COUNT,

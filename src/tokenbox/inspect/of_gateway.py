@@ -64,7 +64,7 @@ def gateway_items(
     """Return the items of a bundle with the texts of its bodies, or None for any other bundle.
 
     ``evicted`` and ``cut``: the numbers of the given items that were not sent, or only in part. ``totals``:
-    of the request as it was given and as it was sent.
+    the tokens of the request as received and as sent.
     """
     keys = {place[1] for record in inputs if (place := _PLACE.fullmatch(str(record["id"])))}
     digest = next((record["digest"] for record in recorded.inputs if record["kind"] == BODY), None)

@@ -223,7 +223,7 @@ class UnresolvedReference(DecodeError):
 
     code = "lcp_unresolved_reference"
     says = (
-        "the content store has nothing for the digest {digest}. Use the store that the pack was written with."
+        "the content store has no content with the digest {digest}. Use the store the pack was written with."
     )
     digest: bytes
 

@@ -19,7 +19,7 @@ Number = TypeVar("Number", bound=int | Decimal)
 
 @dataclass(frozen=True, slots=True)
 class Sum(Generic[Number]):
-    """A sum of at least ``known``, with ``unknown`` parts missing; exactly ``known`` if none is missing.
+    """The sum of the known parts, and the number of unknown parts. If that is 0, the sum is complete.
 
     ``estimated`` is the number of known parts that are estimates.
     """

@@ -83,7 +83,7 @@ class Roots:
         return tuple(dict.fromkeys([*inner, *(root for root in self.started if _inside(root, self.given))]))
 
     def holds(self, path: str) -> bool:
-        """Return True if an absolute path with links resolved may be read."""
+        """Return True if the path, absolute and with its links resolved, may be read."""
         if self.given is None:
             return _inside(path, self.started)
         return _inside(path, self.given) and (not self.started or _inside(path, self.started))

@@ -76,8 +76,9 @@ def public_key(pem: bytes, name: str) -> PublicKey:
     try:
         key = load_pem_public_key(pem)
     except (ValueError, TypeError) as error:
-        hint = ". Use the file that ends in .pub" if b"PRIVATE" in pem else ""
-        raise KeyInvalid.of(name, f"is not a public key in PEM: {error}{hint}") from None
+        if b"PRIVATE" in pem:
+            raise KeyInvalid.of(name, "is a private key. Use the file that ends in .pub") from None
+        raise KeyInvalid.of(name, f"is not a public key in PEM: {error}") from None
     if not isinstance(key, Ed25519PublicKey):
         raise KeyInvalid.of(name, "is not an Ed25519 key")
     return cast("PublicKey", signing.SSlibKey.from_crypto(key))

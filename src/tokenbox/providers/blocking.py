@@ -114,8 +114,8 @@ class BlockingStream:
 class BlockingProvider:
     """A :class:`Provider` with synchronous methods. ``target`` may be changed at any time.
 
-    ``token_count`` can be passed as a counting function, which follows the target. Connections are kept until
-    ``close``, garbage collection or the end of the process.
+    You can pass ``token_count`` as a counting function: it always asks the current target. Connections are
+    kept until ``close``, garbage collection or the end of the process.
     """
 
     def __init__(

@@ -265,7 +265,9 @@ def _no_connection(error: BrokenAnswer, root: str) -> ServerUnreachable | Server
             )
         case OSError() as cause if _refused(cause):
             return ConnectionRefused(f"{root} refuses connections. Check that the server runs on this port.")
-    return ServerUnreachable(f"no connection to {root}: {' '.join(str(error.cause).split())[:200]}.")
+    reason = " ".join(str(error.cause).split())[:200] or "it was closed"
+    hint = " Check that the server speaks https." if root.startswith("https:") else ""
+    return ServerUnreachable(f"no connection to {root}: {reason}.{hint}")
 
 
 def _refused(error: OSError) -> bool:

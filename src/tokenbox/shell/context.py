@@ -163,7 +163,7 @@ class Context:
         return TokenCount(used.input_tokens + used.output_tokens + offered, exact=False, source="usage")
 
     def without(self, numbers: Collection[int]) -> TokenCount:
-        """Return what :meth:`total`, with the offered outputs, would be without these messages."""
+        """Return the :meth:`total`, offered outputs included, without these messages."""
         system = self.conversation.system_prompt
         messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
         window = self.conversation.window

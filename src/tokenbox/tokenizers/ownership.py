@@ -218,8 +218,8 @@ def _no_tokenizer(model: str, family: Family | None, baseline: str | None) -> No
             heuristic,
         ]
         why = (
-            f"its family {baseline} is in the package, but off until you enable it, as ADR 007 demands "
-            "(only `tokenbox count` counts without)"
+            f"its family {baseline} is in the package, but a policy uses only tokenizers that you enable "
+            "(`tokenbox count` needs no setting)"
         )
     else:
         # The path of its vocabulary file is unknown, so there is no command for it that could be run as is.

@@ -38,6 +38,8 @@ _SUMMARIES = {
     "code-aware": "UTF-8 bytes // 3 for indented text, else // 4 (SPEC_08)",
 }
 
+# How the names of vocabulary files end.
+_VOCABULARY_FILES = (".json", ".model", ".tiktoken", ".gguf")
 _DEFAULT_VOCABULARY = {"gpt-bpe": "o200k_base"}
 """The vocabulary of a family with several, if no model decides."""
 
@@ -81,6 +83,9 @@ def get(name: str, engine: Engine = "auto") -> Tokenizer:
         imported = _import(name)
         if imported is not None:
             return imported
+        if name.endswith(_VOCABULARY_FILES):
+            hint = f"For a vocabulary file, write {FILE_PREFIX}{shown(name)[1:-1]}."
+            raise UnknownTokenizer(f"no tokenizer is called {shown(name)}. {hint}", name=name)
         near = difflib.get_close_matches(name, _SUMMARIES, 1)
         hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(_SUMMARIES)}."
         raise UnknownTokenizer(

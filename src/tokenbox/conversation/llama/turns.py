@@ -45,7 +45,7 @@ ANY: Final = Within(-math.inf, math.inf)
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A number that was set to a place in the loop, as its distance from the first of these turns."""
+    """A number that is a place in the loop, stored as its distance from the first of these turns."""
 
     behind: int
 

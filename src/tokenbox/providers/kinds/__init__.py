@@ -43,7 +43,7 @@ def kind_names() -> tuple[str, ...]:
 
 
 def find_kind(name: str) -> ServerKind:
-    """Return the kind of that name. Raises :class:`InvalidTarget`, also if it cannot be loaded."""
+    """Return the kind of that name. Raises :class:`InvalidTarget` if it is unknown or cannot be loaded."""
     kind = _own().get(name) or KINDS.get(name)
     if kind is not None:
         return kind

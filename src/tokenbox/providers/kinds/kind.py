@@ -44,8 +44,8 @@ class StreamReader(Protocol):
 class Dialect:
     """The format of a chat API: how to write a request, and how to read a complete or streamed answer.
 
-    ``body`` takes the request and the kind's name for the output limit. ``asks_window``: a request states the
-    context window (Ollama).
+    ``body`` takes the request and the kind's name for the output limit. ``asks_window``: whether a
+    request sets the context window (Ollama).
     """
 
     api: Api | None
