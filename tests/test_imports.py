@@ -176,3 +176,21 @@ def test_a_wrong_import_is_found(tmp_path: Path, line: str) -> None:
     run = lint_imports(tmp_path)
     assert run.returncode == 1, run.stdout + run.stderr
     assert "BROKEN" in run.stdout
+
+
+def test_counting_a_text_loads_neither_layouts_nor_chat_formats() -> None:
+    run = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from tokenbox.cli import main; main(['count', sys.argv[1]]); print(*sys.modules)",
+            str(ROOT / "README.md"),
+        ],
+        env={"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = set(run.stdout.split())
+    assert "tokenbox.counters" in loaded
+    assert not {"tokenbox.api", "tokenbox.compose.sections", "tokenbox.conversation"} & loaded

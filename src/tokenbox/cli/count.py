@@ -122,7 +122,7 @@ def named_tokenizer(model: str | None, tokenizer: str | None, engine: Engine) ->
 
 
 def _count_file(file: str, counter: Tokenizer, model: str | None, tokenizer: str | None) -> FileCount:
-    from tokenbox import api
+    from tokenbox import counters
 
     try:
         text = read_text(file)
@@ -130,7 +130,9 @@ def _count_file(file: str, counter: Tokenizer, model: str | None, tokenizer: str
         if model is not None and chat is None and file.endswith(".json") and why_no_chat(text):
             write_error(f"note: {shown_name(file)} {why_no_chat(text)} It is counted as text.\n")
         if chat is None:
-            return FileCount(file, api.count(text, tokenizer=counter))
+            return FileCount(file, counters.count_text(text, counters.text_counter(None, counter)))
+        from tokenbox import api
+
         return FileCount(file, api.count(chat, model, tokenizer=tokenizer), is_chat=True)
     except TokenboxError as error:
         if isinstance(error, UnreadableInput) and not Path(file).exists():
