@@ -131,6 +131,7 @@ class Conversation:
         self.steps, self.keep_results, self.query = steps, keep_results, query
         self.summarize, self.keep = summarize, keep
         self.media_tokens, self.markers, self._handles = media_tokens, markers, handles
+        self._found: tuple[tuple[object, ...], RequestCounter] | None = None
         self._limits = WindowLimits(None, None, 0)
         self._limits_of: object = None
         self._bounds()
@@ -280,7 +281,7 @@ class Conversation:
 
     def recount(self) -> None:
         """Count everything again on the next use, because the rules of ``count`` have changed."""
-        self._counted_by = None
+        self._counted_by = self._found = None
 
     def request_count(self) -> Count:
         """Return the count of the next request: system prompt, summary, tools and window.
@@ -473,7 +474,12 @@ class Conversation:
         return None, why
 
     def _counter(self) -> RequestCounter:
-        return counter_of(self.count, markers=self.markers, media_tokens=self.media_tokens)
+        """Return the counter of ``count``, found once for each value of it."""
+        given = self.count, self.markers, self.media_tokens
+        if self._found is None or any(new is not old for new, old in zip(given, self._found[0], strict=True)):
+            found = counter_of(self.count, markers=self.markers, media_tokens=self.media_tokens)
+            self._found = given, found
+        return self._found[1]
 
     def _counter_key(self, counter: RequestCounter) -> object:
         """Return a key that changes with the counter; for a bare function, one of its counts stands in."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.message import Message, Object, Role, thaw
@@ -83,27 +83,35 @@ class _MessageList:
         self.media += times * entry.media
         self.changed += times * (not entry.item.verbatim)
 
-    def with_changes(self, changes: Mapping[int, tuple[_SessionItem, _SessionItem | None]]) -> _MessageList:
-        """Return a copy with these items replaced or removed. Unchanged stretches are copied as slices."""
-        made = _MessageList()
-        made.media, made.changed = self.media, self.changed
-        at = 0
+    def change(self, changes: Mapping[int, tuple[_SessionItem | None, _SessionItem | None]]) -> None:
+        """Replace, remove or insert items, as before and after, in place: a copy of a long list costs."""
+        stretches: list[tuple[slice, list[int], list[_MessageVersions]]] = []
         for number in sorted(changes):
             before, after = changes[number]
-            first = bisect_left(self.owners, number, at)
-            made.take(self, at, first)
-            at = first + len(before.versions)
-            made.count(before, -1)
-            if after is not None:
-                made.add(number, after)
-        made.take(self, at, len(self.owners))
-        return made
+            first = bisect_left(self.owners, number)
+            end = first + (0 if before is None else len(before.versions))
+            versions = [] if after is None else after.versions
+            owners = [number] * len(versions)
+            if stretches and stretches[-1][0].stop == first:  # one stretch, moved once
+                at, earlier, others = stretches.pop()
+                stretches.append((slice(at.start, end), earlier + owners, others + versions))
+            else:
+                stretches.append((slice(first, end), owners, list(versions)))
+            for entry, times in ((before, -1), (after, 1)):
+                if entry is not None:
+                    self.count(entry, times)
+        for at, owners, versions in reversed(stretches):
+            self.owners[at] = owners
+            self.versions[at] = versions
+            self.messages[at] = [one.final for one in versions]
 
-    def take(self, other: _MessageList, first: int, end: int) -> None:
-        if first < end:
-            self.owners += other.owners[first:end]
-            self.versions += other.versions[first:end]
-            self.messages += other.messages[first:end]
+
+class _Foreseen(NamedTuple):
+    """The total of the messages without the ``removed`` items on a day, and whether it is certain."""
+
+    removed: frozenset[int]
+    day: dt.date
+    total: tuple[int, bool]
 
 
 class LlamaSession:
@@ -133,6 +141,7 @@ class LlamaSession:
         self._tools: tuple[Object, ...] = ()
         self._fields = Object()
         self._count: Count | None = None
+        self._foreseen: _Foreseen | None = None
         family = self._template.family
         self.is_incremental = family is None or family.one_by_one
         self._asked = counting.asked((), (), {})
@@ -156,17 +165,20 @@ class LlamaSession:
         self._known_bound, self._without_bound = 0, [*entry, *others.values()]
         self._rebuild()
 
+    def _changed(self) -> None:
+        """Forget the totals of the messages before a change."""
+        self._count = self._foreseen = None
+
     def _rebuild(self) -> None:
         """Rebuild the message list and renumber all messages."""
         self._message_list, self._numbers = _MessageList(), {}
         at = -sum(len(entry.versions) for entry in self._head)
         head = enumerate(self._head, -len(self._head))
         for number, entry in (*head, *self._entries.items()):
-            entry.at = at
-            at += len(entry.versions)
+            entry.at, at = at, at + len(entry.versions)
             self._message_list.add(number, entry)
             self._number(entry)
-        self._count = None
+        self._changed()
 
     def add(self, number: int, item: Item) -> None:
         last = next(reversed(self._entries.values()), None)
@@ -175,25 +187,26 @@ class LlamaSession:
         self._without_bound.append(entry)
         self._message_list.add(number, entry)
         self._number(entry)
-        self._count = None
+        self._changed()
 
     def replace(self, number: int, item: Item) -> None:
         before = self._entries[number]
         entry = self._entries[number] = self._entry(item, before.at)
         self._without_bound.append(entry)
-        self._message_list = self._message_list.with_changes({number: (before, entry)})
+        self._message_list.change({number: (before, entry)})
         self._discard(before)
         self._number(entry)
-        self._count = None
+        self._changed()
 
     def remove(self, numbers: Collection[int]) -> None:
         removed = {number: self._entries.pop(number) for number in numbers}
-        self._message_list = self._message_list.with_changes(
-            {number: (entry, None) for number, entry in removed.items()}
-        )
+        self._message_list.change({number: (entry, None) for number, entry in removed.items()})
         for entry in removed.values():
             self._discard(entry)
-        self._count = None
+        foreseen = self._foreseen
+        self._changed()
+        if foreseen is not None and foreseen.removed == removed.keys():
+            self._foreseen = _Foreseen(frozenset(), foreseen.day, foreseen.total)
         if self._entries:
             first, last = next(iter(self._entries.values())), next(reversed(self._entries.values()))
             if last.at + len(last.versions) - first.at > 2 * len(self._message_list.versions) + _GAPS:
@@ -207,7 +220,7 @@ class LlamaSession:
     def count(self) -> Count:
         if self._count is None and self.is_incremental:
             try:
-                self._count = self._count_incrementally(self._message_list)
+                self._count = self._count_incrementally()
             except NotLocal:
                 self.is_incremental = False
         if self._count is None:
@@ -219,18 +232,20 @@ class LlamaSession:
             return self.count().total
         present = self._entries
         others = {n: self._entry(item, present[n].at) for n, item in changes.items() if item is not None}
-        message_list = self._message_list.with_changes(
-            {number: (present[number], others.get(number)) for number in changes}
-        )
+        message_list = self._message_list
+        message_list.change({number: (present[number], others.get(number)) for number in changes})
         for entry in others.values():
             self._number(entry)
         try:
             if self.is_incremental:
                 now = self._format.now() or SOME_DAY
-                return self._total(message_list, self._asked, now)[0] + message_list.media * MEDIA
+                total = self._total(message_list, self._asked, now)
+                self._foreseen = None if others else _Foreseen(frozenset(changes), now.date(), total)
+                return total[0] + message_list.media * MEDIA
         except NotLocal:
             self.is_incremental = False
         finally:
+            message_list.change({number: (others.get(number), present[number]) for number in changes})
             for entry in others.values():
                 self._discard(entry)
         return self._format.count_request(self._request(changes)).total
@@ -293,16 +308,15 @@ class LlamaSession:
         present = [item for item in shown if item is not None]
         return request_of([*(entry.item for entry in self._head), *present], self._tools, self._fields)
 
-    def _count_incrementally(self, message_list: _MessageList) -> Count:
-        now = self._format.now()
-        total, certain = self._total(message_list, self._asked, now or SOME_DAY)
-        proven = (
-            certain
-            and self._format.exact
-            and self._costless
-            and not message_list.changed
-            and not message_list.media
-        )
+    def _count_incrementally(self) -> Count:
+        message_list, now = self._message_list, self._format.now()
+        foreseen, day = self._foreseen, (now or SOME_DAY).date()
+        if foreseen is not None and not foreseen.removed and foreseen.day == day:
+            total, certain = foreseen.total
+        else:
+            total, certain = self._total(message_list, self._asked, now or SOME_DAY)
+        proven = certain and self._format.exact and self._costless
+        proven = proven and not message_list.changed and not message_list.media
         exact = proven and can_be_sent([versions.given for versions in message_list.versions[-2:]])
         if exact:
             others = self._format.others(self._asked, now)
@@ -332,9 +346,8 @@ class LlamaSession:
         last = message_list.versions[-1] if message_list.versions else None
         continued, opened = continuation([last.read] if last else [], asked)
         prefill = None if continued is None or last is None else prefill_of(last.read, continued)
-        shown = self._messages(
-            message_list, len(message_list.versions) - (continued is not None and last is not None)
-        )
+        continues = continued is not None and last is not None
+        shown = self._messages(message_list, len(message_list.versions) - continues)
         pieces, run = self._pieces(prepared, shown, now, memories, opened=opened)
         segment = self._finished(self._without_start(pieces), opened=opened)
         if prefill is not None:
@@ -384,7 +397,8 @@ class LlamaSession:
             merged = self._pairs[key][2]
             self._numbers[id(merged)] = -1
             return [merged, *message_list.messages[2:size]]
-        return message_list.messages[:size]
+        messages = message_list.messages
+        return messages if size == len(messages) else messages[:size]
 
     def _without_start(self, pieces: Sequence[str | Segment]) -> list[str | Segment]:
         """Remove the start token that the tokenizer adds itself."""
