@@ -460,6 +460,9 @@ def test_what_matches_a_query_is_kept() -> None:
     shown = sum("left out" not in line for line in less.splitlines())
     assert shown <= 6
     assert shown + sum(map(int, re.findall(r"\.\.\. (\d+) lines? left out", less))) == 60
+    log = [f"request {i} done\n" for i in range(150)]
+    log[30] = log[99] = "the database is locked\n"
+    assert seen('select("database locked", lines=8)', "".join(log)).count("the database is locked") == 2
 
 
 HUGE = 200_000

@@ -16,15 +16,17 @@ if TYPE_CHECKING:
 
     from tokenbox.worth.query import Query
 
-# A part is a run of lines without an empty line, with at most this many lines.
+# A part is a run of lines without an empty line, with at most this many lines, and at most this share of the
+# selected lines: otherwise the part with the best line may not fit.
 LONGEST_PART = 12
+_SHARE = 4
 _LEFT_OUT = re.compile(r"\[\.\.\. [0-9]{1,15} lines? left out \.\.\.\]\s*")
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)\n?")
 _FENCE = re.compile(r" {0,3}(?:```|~~~)")
 
 
 @lens(
-    "1",
+    "2",
     "the parts of a text that match a query best, in order, with a count of the other lines",
     Parameter("query", str),
     Parameter("lines", int, default=60),
@@ -35,7 +37,7 @@ def select(text: str, query: str, lines: int) -> str:
     every = split_lines(text)
     if sum(not _LEFT_OUT.fullmatch(line) for line in every) <= lines:
         return text
-    parts = list(_parts(every))
+    parts = list(_parts(every, max(1, min(LONGEST_PART, lines // _SHARE))))
     chosen: set[int] = set()
     room = lines
     for i in _by_worth(parts, query):
@@ -46,11 +48,11 @@ def select(text: str, query: str, lines: int) -> str:
     return "".join(_shown(parts, chosen))
 
 
-def _parts(lines: Sequence[str]) -> Iterator[list[str]]:
+def _parts(lines: Sequence[str], longest: int) -> Iterator[list[str]]:
     part: list[str] = []
     for line in lines:
         alone = _LEFT_OUT.fullmatch(line) is not None
-        if part and (alone or len(part) >= LONGEST_PART or (part[-1].isspace() and not line.isspace())):
+        if part and (alone or len(part) >= longest or (part[-1].isspace() and not line.isspace())):
             yield part
             part = []
         part.append(line)
