@@ -558,3 +558,35 @@ def test_a_name_longer_than_names_may_be(tokenbox: CommandLine, command: str) ->
     result = tokenbox(*command.split(), "n" * 5_000)
     assert result.status == 2
     assert "Traceback" not in result.err
+
+
+def test_on_a_terminal_a_message_begins_on_its_own_line(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("hello")
+    ours, theirs = pty.openpty()
+    subprocess.run(
+        [*COMMAND, "pack", "a.txt", "-f", "minimal"],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        check=True,
+    )
+    os.close(theirs)
+    assert b"hello\r\n2" in os.read(ours, 10_000)
+    os.close(ours)
+
+
+def test_ctrl_c_ends_the_mcp_server_while_its_client_is_silent(tmp_path: Path) -> None:
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    with subprocess.Popen(
+        [*COMMAND, "mcp"], cwd=tmp_path, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(json.dumps(request).encode() + b"\n")
+        server.stdin.flush()
+        assert b"serverInfo" in server.stdout.readline()
+        server.send_signal(signal.SIGINT)
+        assert server.wait(30) == 130

@@ -113,11 +113,22 @@ def write_bytes(data: bytes | Iterable[bytes], *, flush: bool = False) -> None:
     """Write ``data``, one value or pieces, to standard output unchanged."""
     try:
         sys.stdout.flush()
-        sys.stdout.buffer.writelines([data] if isinstance(data, bytes) else data)
+        pieces = [data] if isinstance(data, bytes) else data
+        sys.stdout.buffer.writelines(pieces if not sys.stdout.isatty() else map(_seen, pieces))
         if flush:
             sys.stdout.buffer.flush()
     except OSError as error:
         _output_failed(error)
+
+
+# The last byte on a terminal: a message begins on a line of its own, also after a text without a newline.
+_last = b"\n"
+
+
+def _seen(piece: bytes) -> bytes:
+    global _last  # noqa: PLW0603  # the terminal is global, too
+    _last = piece[-1:] or _last
+    return piece
 
 
 def deliver(data: bytes | Iterable[bytes], output: str | None) -> None:
@@ -138,6 +149,9 @@ def write_error(text: str) -> None:
     with suppress(OSError, ValueError):
         sys.stdout.flush()  # on a terminal, the result comes before the messages about it
     with suppress(OSError, ValueError):
+        if _last != b"\n" and sys.stderr.isatty():
+            sys.stderr.write("\n")
+        _seen(b"\n")
         encoding = sys.stderr.encoding or "utf-8"
         sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stderr.flush()

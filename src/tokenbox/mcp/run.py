@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import os
+import signal
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -24,6 +27,8 @@ PATH: Final = "/mcp"
 _LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 # A session whose client does not return is closed after this time.
 _IDLE_SECONDS: Final = 3600.0
+# The exit status of an interrupted command.
+_INTERRUPTED: Final = 130
 
 
 def is_loopback(host: str) -> bool:
@@ -37,12 +42,15 @@ def is_loopback(host: str) -> bool:
 
 
 def serve_stdio(server: Server[Any]) -> None:
-    """Serve one client over standard input and output, until it disconnects."""
+    """Serve one client over standard input and output, until it disconnects, or Ctrl-C ends the process."""
 
     async def serve() -> None:
         async with stdio_server() as (read, write):
             await server.run(read, write, server.create_initialization_options())
 
+    # A thread of the SDK waits for a line, so an orderly end would wait too. There is nothing to save.
+    with suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))
     anyio.run(serve)
 
 
