@@ -564,7 +564,7 @@ def test_on_a_terminal_a_message_begins_on_its_own_line(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello")
     ours, theirs = pty.openpty()
     subprocess.run(
-        [*COMMAND, "pack", "a.txt", "-f", "minimal"],
+        [*COMMAND, "pack", "a.txt"],
         cwd=tmp_path,
         env=ENVIRONMENT,
         stdin=theirs,
@@ -573,7 +573,7 @@ def test_on_a_terminal_a_message_begins_on_its_own_line(tmp_path: Path) -> None:
         check=True,
     )
     os.close(theirs)
-    assert b"hello\r\n2" in os.read(ours, 10_000)
+    assert b"</context>\r\n" in os.read(ours, 10_000)
     os.close(ours)
 
 
