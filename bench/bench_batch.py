@@ -303,7 +303,7 @@ def table(results: dict[str, Any]) -> str:
             f"Rows of 60 to 460 words, 1.8 KB on average. Every engine has {WORKERS} workers. *Start* is the "
             f"processor time of a run with {EMPTY} rows; from *us/row* on, it is left out. A process that "
             "has 50 MB or more to read also loads the fast engine of its tokenizer: 1.6 s of one core, which "
-            "is part of us/row, and 80 MB more at its peak, once. Memory is the sum over all processes, and "
+            "is part of us/row, and about 100 MB, once. Memory is the sum over all processes, and "
             "shared pages are counted in each."
         ),
         "",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -225,3 +227,28 @@ def test_an_input_that_is_not_there_is_one_message(tmp_path: Path) -> None:
         with pytest.raises(InvalidAddress):
             batch.run(tmp_path / name, tmp_path / "out.jsonl", task="count")
     assert RowFormat("jsonl") is RowFormat.JSONL
+
+
+_PEAK = """
+import resource, sys
+from tokenbox import batch, named_code
+named_code.allow("tests.batch.rows:words")
+plan = {"task": "count", "tokenizer": "tests.batch.rows:words", "engine": "inline"}
+for source in sys.argv[1:]:
+    batch.run(source, source + ".out.jsonl", **plan)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
+    """A run of 40 MB after one of 2 MB takes no more than 8 MB more."""
+    sources = []
+    for rows in (2_000, 40_000):
+        path = tmp_path / f"{rows}.jsonl"
+        with path.open("w") as file:
+            file.writelines(f'{{"id": {n}, "text": "{"word " * 200}{n}"}}\n' for n in range(rows))
+        sources.append(str(path))
+    done = subprocess.run([sys.executable, "-c", _PEAK, *sources], capture_output=True, text=True, check=True)
+    small, large = map(int, done.stdout.split())
+    assert large - small < 8_000
