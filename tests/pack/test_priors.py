@@ -32,7 +32,16 @@ PRIORS = Priors()
         ("vendor/lib/a.go", "vendored"),
         ("examples/app.py", "example"),
         (".github/workflows/ci.yml", "automation"),
+        ("dist/browser/app.cjs", "generated"),
+        ("lib/Guides/Routing.pod", "docs"),
+        ("App.xcodeproj/schemes/App.xcscheme", "settings"),
+        ("bricks/hooks/basic", "unknown"),
+        ("configure", "source"),
     ],
 )
 def test_the_kind_of_a_path(path: str, kind: str) -> None:
     assert PRIORS.of(path, b"text\n").name == kind
+
+
+def test_a_script_needs_no_extension() -> None:
+    assert PRIORS.of("bin/run", b"#!/usr/bin/env perl\n").name == "source"

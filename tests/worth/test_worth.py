@@ -56,6 +56,16 @@ def test_words_of_one_family_have_one_stem(family: tuple[str, ...]) -> None:
     assert len({stem(word) for word in family}) == 1
 
 
+def test_headings_of_a_template_are_no_words() -> None:
+    query = read_query(
+        "Sessions leak\n\n### Steps to reproduce:\nopen one\n**Expected behavior**\nclosed\n"
+        "## `Pool.drain` hangs\n"
+    )
+    texts = {word.text for word in query.words}
+    assert {"open", "clos", "pool", "drain"} <= texts
+    assert texts.isdisjoint({stem("steps"), stem("reproduce"), stem("expected"), stem("behavior")})
+
+
 def test_a_traceback_is_about_its_last_line() -> None:
     query = read_query(
         "Traceback (most recent call last):\n"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tokenbox.content.block_kinds import Priority
 from tokenbox.folder.generated import is_generated
+from tokenbox.folder.languages import CODE, kind_of
 from tokenbox.folder.priorities import matcher
 
 
@@ -44,6 +45,8 @@ _PRIORITIES = {
     "settings": Priority.LOW,
 }
 SOURCE = Prior("source", 100, 100)
+# A file whose name has no extension, unless it begins with ``#!``.
+UNKNOWN = Prior("unknown", 40, 15)
 # Matched by content as well as by name: see ``is_generated``.
 GENERATED = Prior("generated", 8, 4)
 PRIORS = (
@@ -73,7 +76,8 @@ PRIORS = (
         "generated",
         8,
         3,
-        "docs/**/*.html docs/**/*.js docs/**/*.css docs/**/*.json *.docset/ site-packages/",
+        "docs/**/*.html docs/**/*.js docs/**/*.css docs/**/*.json *.docset/ site-packages/ dist/ "
+        "gradlew gradlew.bat mvnw mvnw.cmd api/*.api",
     ),
     Prior(
         "changelog",
@@ -134,14 +138,15 @@ PRIORS = (
         "examples/ example/ samples/ sample/ demo/ demos/ benchmarks/ benchmark/ bench/ benches/ "
         "playground/ sandbox/ website/ www/ site/",
     ),
-    Prior("docs", 30, 20, "docs/ doc/ documentation/ *.md *.mdx *.rst *.txt *.adoc *.org *.1 man/"),
+    Prior("docs", 30, 20, "docs/ doc/ documentation/ *.md *.mdx *.rst *.txt *.adoc *.org *.pod *.1 man/"),
     Prior("data", 25, 8, "*.json *.yaml *.yml *.xml *.ipynb *.html *.htm *.lock"),
     Prior(
         "settings",
         40,
         15,
         "*.toml *.ini *.cfg *.conf *.config *.properties *.gradle *.cmake *.sln *.slnx *.props "
-        "*.targets *.globalconfig *.ruleset *.plist *.pbxproj *.bat *.cmd",
+        "*.targets *.globalconfig *.ruleset *.plist *.pbxproj *.xcscheme *.dotsettings *.nuspec *.resx "
+        "*.podspec *.rockspec *.bat *.cmd",
     ),
 )
 
@@ -170,7 +175,8 @@ class Priors:
                 return prior
             if prior is GENERATED and is_generated(path, content):
                 return prior
-        return SOURCE
+        is_known = b"." in name or content.startswith(b"#!") or kind_of(path, b"") is not CODE
+        return SOURCE if is_known else UNKNOWN
 
 
 def _matchers(globs: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:

@@ -39,6 +39,11 @@ _NOISE = re2.compile(
     r"|^(?:[A-Z][a-z]+(?:-[a-z]+)*-by|Change-Id|Reviewed-on|PiperOrigin-RevId|git-svn-id):.*$"
     r"|^(?:Fixes|Closes|Resolves|Refs?):? *(?:GH-|#)?\d*\.?$|<!--(?s:.*?)-->|\b[0-9a-f]{12,64}\b"
 )
+# Headings of templates of issues and pull requests, such as ``### Steps to reproduce`` and ``**Expected**``.
+_HEADING = re2.compile(
+    r"(?m)^(?:#{1,6} *|\*\*|__)[A-Z]?[a-z']+(?:[ /-]+[A-Z]?[a-z']+){0,6}[?:]?(?:\*\*|__)?:?"
+    r"(?: *:\w+:)?[ \t\r]*$"
+)
 _KIND = re.compile(
     r"(?:feat|fix|chore|refactor|test|tests|perf|build|ci|docs|style|bug|feature|revert)"
     r"(?:\((?P<scope>[^)]*)\))?!?: *"
@@ -90,6 +95,7 @@ def read_query(text: str) -> Query:
     title, _, body = read.strip().partition("\n")
     if _TRACEBACK.match(title):
         title = next((line for line in reversed(body.splitlines()) if re.match(r"\S", line)), title)
+    body = _HEADING.sub("", body)
     title, scope = _without_kind(title)
     weights: dict[str, int] = {}
     symbols: dict[str, int] = {}
