@@ -37,7 +37,7 @@ def run(*, quick: bool) -> dict[str, Any]:
         "quick": quick,
     }
     with tempfile.TemporaryDirectory(prefix="tokenbox-bench-") as name:
-        bench = _Bench(Path(name), results)
+        bench = PackBench(Path(name), results)
         results["input"] = bench.corpus()
         for program in packers.PROGRAMS:
             results["programs"][program.name] = program.version()
@@ -46,7 +46,7 @@ def run(*, quick: bool) -> dict[str, Any]:
     return results
 
 
-class _Bench:
+class PackBench:
     """A folder with the corpus, and for each program its own copy and an initially empty home."""
 
     def __init__(self, folder: Path, results: dict[str, Any]) -> None:
@@ -91,7 +91,7 @@ class _Bench:
         small = self.folder / "small"
         small.mkdir()
         (small / "a.py").write_text("x = 1\n", encoding="utf-8")
-        self._once(packers.BY_NAME["tokenbox"], small, None)  # writes the bytecode, as an installation does
+        self.once(packers.BY_NAME["tokenbox"], small, None)  # writes the bytecode, as an installation does
         for repeat in range(2 if quick else REPEATS):
             for cell in cells:
                 spent = sum(cell["seconds"])
@@ -104,9 +104,9 @@ class _Bench:
             say(f"{cell['program']:20} {into:>8} {cell['cache']} {shown} s {cell.get('problem', '')}")
         for program in packers.PROGRAMS:
             if program.name in ("tokenbox", "repomix"):
-                self.results["programs"][program.name]["memory_of_nothing"] = self._once(
-                    program, small, None
-                )["memory"]
+                self.results["programs"][program.name]["memory_of_nothing"] = self.once(program, small, None)[
+                    "memory"
+                ]
 
     def _run(self, cell: dict[str, Any], program: packers.Program, *, first: bool) -> None:
         home = self.folder / "homes" / program.name
@@ -117,9 +117,9 @@ class _Bench:
                 for arguments in (["init", "-q"], ["add", "-A"], packers.COMMIT):
                     subprocess.run(["git", *arguments], cwd=home / "corpus", check=True, capture_output=True)
         elif first:
-            self._once(program, home / "corpus", cell["budget"])  # fills its cache
+            self.once(program, home / "corpus", cell["budget"])  # fills its cache
         try:
-            given = self._once(program, home / "corpus", cell["budget"])
+            given = self.once(program, home / "corpus", cell["budget"])
         except packers.Failed as error:
             cell["problem"] = str(error)[:200]
             return
@@ -128,10 +128,10 @@ class _Bench:
         if first:
             cell["status"] = given["status"]
             cell["bytes"] = len(given["output"])
-            cell["tokens"] = self._count(given["output"])
+            cell["tokens"] = self.count(given["output"])
             cell["said"] = program.last_message(given["messages"])
 
-    def _once(self, program: packers.Program, corpus: Path, budget: int | None) -> dict[str, Any]:
+    def once(self, program: packers.Program, corpus: Path, budget: int | None) -> dict[str, Any]:
         """Run a program once; return seconds, peak memory in bytes, and its output."""
         home = corpus.parent
         for part in ("cache", "tmp"):
@@ -179,7 +179,7 @@ class _Bench:
             "messages": messages,
         }
 
-    def _count(self, output: bytes) -> int:
+    def count(self, output: bytes) -> int:
         """Return o200k tokens by tiktoken with its own ranks, in another process, independent of tokenbox."""
         digest = hashlib.sha256(output).hexdigest()
         if digest not in self.tokens:
