@@ -33,6 +33,7 @@ _FORM = {"type": "json_schema", "json_schema": {"name": "f", "schema": _SCHEMA, 
 
 _HELLO = {"role": "user", "content": "hi", "name": "bob"}
 _SUNNY = {"type": "text", "text": "sunny"}
+_INPUT_TEXT = {"type": "input_text", "text": "sunny"}
 _TEXT = {"type": "text", "media_type": "text/plain", "data": "d"}
 _DOCUMENT = {"type": "document", "source": _TEXT, "title": "t", "context": "c"}
 
@@ -66,6 +67,34 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
             "chat_template_kwargs": {"enable_thinking": False},
             "metadata": {"a": "b"},
         },
+        {
+            "messages": [
+                {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
+                {"role": "user", "content": "hi"},
+                {
+                    "role": "assistant",
+                    "content": [{"type": "refusal", "refusal": "no"}],
+                    "tool_calls": [{"id": "c1", "type": "custom", "custom": {"name": "sql", "input": "x"}}],
+                    "reasoning_details": [{"type": "reasoning.text", "text": "so"}],
+                    "annotations": [{"type": "url_citation", "url_citation": {"url": "u", "title": "t"}}],
+                },
+                {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "1"}]},
+            ],
+            "tools": [
+                {
+                    "type": "custom",
+                    "custom": {
+                        "name": "sql",
+                        "description": "d",
+                        "format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": "x"}},
+                    },
+                }
+            ],
+            "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [_TOOL]}},
+            "structured_outputs": {"grammar": "x", "choice": ["a"]},
+            "documents": [{"title": "t", "text": "x"}],
+            "verbosity": "low",
+        },
     ],
     MESSAGES: [
         {"system": "Be brief.", "messages": [{"role": "user", "content": "hi"}]},
@@ -94,6 +123,52 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
             "tools": [{"name": "look", "description": "looks", "input_schema": _SCHEMA}],
             "tool_choice": {"type": "auto"},
         },
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        {
+                            "type": "search_result",
+                            "source": "https://a.example",
+                            "title": "t",
+                            "content": [_SUNNY],
+                            "citations": {"enabled": True},
+                        },
+                        {"type": "document", "source": {"type": "content", "content": [_SUNNY]}},
+                    ],
+                },
+                {
+                    "role": "assistant",
+                    "content": [
+                        {"type": "redacted_thinking", "data": "d"},
+                        {"type": "mcp_tool_use", "id": "c1", "name": "f", "server_name": "s", "input": {}},
+                        {"type": "mcp_tool_result", "tool_use_id": "c1", "content": [_SUNNY]},
+                        {
+                            "type": "server_tool_use",
+                            "id": "c2",
+                            "name": "web_search",
+                            "input": {"query": "q"},
+                        },
+                        {
+                            "type": "web_search_tool_result",
+                            "tool_use_id": "c2",
+                            "content": [
+                                {
+                                    "type": "web_search_result",
+                                    "url": "u",
+                                    "title": "t",
+                                    "encrypted_content": "e",
+                                }
+                            ],
+                        },
+                    ],
+                },
+                {"role": "user", "content": "hi"},
+            ],
+            "output_config": {"effort": "low", "format": _FORM},
+            "context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]},
+        },
     ],
     RESPONSES: [
         {"instructions": "Be brief.", "input": "hi"},
@@ -108,6 +183,51 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
             "text": {"format": {"type": "json_schema", "name": "f", "schema": _SCHEMA}},
             "prompt": {"id": "p", "variables": {"a": "b"}},
         },
+        {
+            "input": [
+                {"type": "message", "role": "developer", "content": "Be brief."},
+                {
+                    "type": "message",
+                    "role": "assistant",
+                    "id": "m",
+                    "status": "completed",
+                    "content": [{"type": "output_text", "text": "hi", "annotations": [], "logprobs": []}],
+                },
+                {"type": "custom_tool_call", "call_id": "c1", "name": "sql", "input": "x"},
+                {
+                    "type": "custom_tool_call_output",
+                    "call_id": "c1",
+                    "output": [{**_SUNNY, "type": "input_text"}],
+                },
+                {"type": "shell_call", "call_id": "c2", "action": {"commands": ["ls"]}},
+                {
+                    "type": "shell_call_output",
+                    "call_id": "c2",
+                    "output": [{"stdout": "a", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}],
+                },
+                {
+                    "type": "apply_patch_call",
+                    "call_id": "c3",
+                    "operation": {"type": "delete_file", "path": "p"},
+                },
+                {"type": "apply_patch_call_output", "call_id": "c3", "status": "failed", "output": "x"},
+                {
+                    "type": "mcp_call",
+                    "id": "i",
+                    "name": "f",
+                    "server_label": "s",
+                    "arguments": "{}",
+                    "output": "x",
+                },
+            ],
+            "tools": [
+                {"type": "custom", "name": "sql", "description": "d", "format": {"type": "text"}},
+                {"type": "apply_patch"},
+            ],
+            "text": {"format": {"type": "text"}, "verbosity": "low"},
+            "reasoning": {"effort": "low", "summary": "auto"},
+            "include": ["reasoning.encrypted_content"],
+        },
     ],
     COMPLETIONS: [{"prompt": [1, 2, 3]}, {"prompt": "hi"}, {"prompt": ["hi", "you"], "suffix": "end"}],
     EMBEDDINGS: [{"input": "hi"}, {"input": ["hi", "you"]}],
@@ -119,7 +239,9 @@ KEYS = (
     "tool_plan", "thinking", "prefix", "citations", "context", "title", "description", "examples",
     "documents", "suffix", "system", "instructions", "chat_template", "template", "grammar", "json_schema",
     "guided_json", "structured_outputs", "input_extra", "tools", "functions", "messages", "prompt", "input",
-    "response_format", "raw", "images", "x_unknown",
+    "response_format", "raw", "images", "x_unknown", "input_prefix", "input_suffix", "guided_choice",
+    "guided_regex", "prompt_embeds", "mm_processor_kwargs", "custom_tools", "date_string", "lora",
+    "output_config", "custom", "definition", "stdout", "encrypted_content",
 )  # fmt: skip
 
 

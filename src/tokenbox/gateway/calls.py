@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -54,6 +55,15 @@ _OTHER_LIMITS = (
     ("parameters", "max_new_tokens"),
     ("generation_config", "max_output_tokens"),
     ("generationConfig", "maxOutputTokens"),
+    ("generation_config", "max_new_tokens"),
+    ("parameters", "max_tokens"),
+    ("options", "max_tokens"),
+    ("maxTokens",),
+    ("maxOutputTokens",),
+    ("maxCompletionTokens",),
+    ("maxNewTokens",),
+    ("max_gen_len",),
+    ("max_length",),
 )
 # Budgets for reasoning beside the answer. They only raise a limit.
 _REASONING_BUDGETS = (("thinking", "budget_tokens"), ("thinking_budget",), ("reasoning", "max_tokens"))
@@ -73,8 +83,19 @@ _OPERATOR_FIELDS = frozenset(
         "model_list",
         "user_config",
         "litellm_params",
+        "organization",
+        "deployment_id",
+        "azure_ad_token",
+        "vertex_credentials",
+        "aws_bedrock_runtime_endpoint",
+        "aws_sts_endpoint",
+        "router_settings_override",
+        "kv_transfer_params",
+        "bootstrap_host",
+        "bootstrap_room",
     }
 )
+_INNER_NAME = re.compile(r"[\[.]")
 _ROUTING_FIELDS = _OPERATOR_FIELDS.union(_FALLBACKS)
 # Values that cost no more than the listed price: flex and batch cost half of it at OpenAI and Anthropic.
 PRICED = {
@@ -173,7 +194,8 @@ def read_call(protocol: Protocol, data: bytes, limits: RequestLimits, client_aut
         raise invalid_request("model is missing: it names the model that is to answer.", "model")
     if not _is_name(model):
         raise invalid_request(
-            f"model is a name of at most {_LONGEST_NAME} printable characters, without spaces around it.",
+            f"model is a name of at most {_LONGEST_NAME} printable characters, without commas and without "
+            "spaces around it.",
             "model",
         )
     fallbacks = _fallbacks(body)
@@ -220,11 +242,15 @@ def _fallbacks(body: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _is_name(value: object) -> bool:
-    """Whether it may name a model: printable, as it is logged, without outer spaces, as servers differ."""
+    """Whether it may name a model: printable, as it is logged, without outer spaces, as servers differ.
+
+    LiteLLM's proxy takes names with commas between for several models, and asks them all.
+    """
     return (
         isinstance(value, str)
         and 0 < len(value) <= _LONGEST_NAME
         and value.isprintable()
+        and "," not in value
         and value == value.strip()
     )
 
@@ -242,8 +268,12 @@ def check_query(query: bytes) -> None:
             "query_too_long",
             f"The query has {len(query):,} bytes; at most {_LONGEST_QUERY:,} are taken. Send it in the body.",
         )
-    for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
-        if (known := BY_FOLDED_NAME.get(name.partition("[")[0].casefold())) is not None:
+    # Servers separate fields by ";", too, and find objects by "a[b]" and "a.b".
+    fields = query.decode("latin-1").replace(";", "&")
+    for name, _ in parse_qsl(fields, keep_blank_values=True):
+        outer = _INNER_NAME.split(name.strip(), 1)[0].casefold()
+        known = BY_FOLDED_NAME.get(outer, outer if outer in _OPERATOR_FIELDS else None)
+        if known is not None:
             raise invalid_request(f"{known} is in the query. Send it in the body.", known)
 
 

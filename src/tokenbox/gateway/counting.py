@@ -24,6 +24,7 @@ from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.conversation.pieces import MEDIA
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admission import Counted
+from tokenbox.gateway.calls import parse_body
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.unseen import may_have_media, unseen_input
 from tokenbox.integers import MAX_INTEGER
@@ -31,6 +32,7 @@ from tokenbox.providers.memory import ProbeOutcome
 from tokenbox.providers.server import count_request
 from tokenbox.providers.shapes import at
 from tokenbox.tokenizers.registry import get
+from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,6 +55,9 @@ _COUNTERS = ThreadPoolExecutor(max(2, os.cpu_count() or 2), thread_name_prefix="
 
 # Bytes of a body that is counted in the event loop; larger ones are counted in a thread.
 INLINE = 32_768
+# The most bytes per token of an estimate. Each vocabulary has tokens for runs of characters, such as 80
+# spaces or 32 dashes, that others lack; languages and code have about 4 bytes per token.
+_BYTES_PER_TOKEN = 8
 # Concurrent counts at an upstream for one request of several prompts.
 BATCH = 32
 # Fields that a server's count of the whole body covers. Large texts in other fields may be read by a server
@@ -86,7 +91,7 @@ class RequestCounting:
             counted, way = await self._count(call, upstream, use)
         except TokenboxError as error:
             raise Refusal(400, error.code, error.message) from None
-        unseen = _unseen(call, way)
+        unseen = await parse_body(call.data, lambda: _unseen(call, way))
         if unseen is None:
             return counted
         count = replace(counted.count, exact=False, at_most=MAX_INTEGER)
@@ -289,7 +294,10 @@ def _unseen(call: ApiCall, way: RequestCount | None) -> str | None:
     """Return the input that was not counted, in words; None if everything was."""
     if way is None:
         return unseen_input(call)
-    return unseen_input(call, _covered_fields(call, way), media=way.is_whole or way.has_media)
+    covered = _covered_fields(call, way)
+    if way.is_whole:  # such a server counts what it will render
+        covered |= {"chat_template"}
+    return unseen_input(call, covered, media=way.is_whole or way.has_media)
 
 
 def _request(call: ApiCall) -> Request:
@@ -299,18 +307,27 @@ def _request(call: ApiCall) -> Request:
 
 def count_locally(call: ApiCall, use: ModelUse) -> Count:
     """Count in this process. An estimate is at least the tokens of the request's own texts."""
-    count = _count(call, use)
+    request = _request(call)
+    count = _count(request, use)
     if count.exact:
         return count
     least = lower_bound(costly(call.body), text_tokenizer(use))
+    if use.tokenizer is None or not use.tokenizer.identity.exact:
+        least = max(least, _bytes_in(request) // _BYTES_PER_TOKEN)
     total, largest = max(count.total, least), count.largest
     if largest is not None and total > count.total:
         largest += total - count.total
     return replace(count, total=total, at_most=max(count.at_most, total), largest=largest)
 
 
-def _count(call: ApiCall, use: ModelUse) -> Count:
-    request = _request(call)
+def _bytes_in(request: Request) -> int:
+    """Return the UTF-8 bytes of its texts, without images and files."""
+    texts = [message.counted_text for message in request.messages]
+    texts += replace(request, messages=(), raw=()).texts()
+    return sum(len(utf8(text)) for text in texts)
+
+
+def _count(request: Request, use: ModelUse) -> Count:
     try:
         return use.counter.count_request(request)
     except InvalidMessage:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _OK = 200
 _FIRST_ERROR = 400
 _KEY_STATUSES = (401, 403)
+# After these the request may have run, or may still run, so what was reserved for it is charged.
+_MAY_HAVE_RUN = (500, 504)
 # The largest whole answer, in bytes: 4,096 embeddings of 4,096 numbers are 200 MB.
 _MAX_ANSWER = 256 << 20
 # The upstream's request id, which its operators need, beside the gateway's.
@@ -107,7 +109,7 @@ class Relay:
         except AnswerTooLarge:
             failure = self.upstream.failed(Failure.GARBLED)
         finally:  # also if the client has left
-            self.outcome.usage = tap.usage
+            self.outcome.usage = tap.reported
         if failure is not None:
             if not self.outcome.begun:
                 raise failure
@@ -119,7 +121,7 @@ class Relay:
     async def error(self) -> None:
         """Relay the upstream's error if it has the API's shape and reveals no secret; else raise another."""
         status = self.answer.status
-        self.outcome.used_nothing = True
+        self.outcome.used_nothing = status not in _MAY_HAVE_RUN
         if status in _KEY_STATUSES and self.upstream.settings.key is not None:
             # The upstream's error may quote the operator's key.
             raise Refusal(

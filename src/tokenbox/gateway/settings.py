@@ -101,6 +101,11 @@ class ModelSettings:
     overflow: tuple[str, ...] = ()
 
 
+def short_name(name: str) -> str:
+    """Return a model's name without what Ollama adds to it if it is missing."""
+    return name.removeprefix("registry.ollama.ai/").removeprefix("library/").removesuffix(":latest")
+
+
 @dataclass(frozen=True, slots=True)
 class GatewaySettings:
     """All settings of the gateway. ``modes`` are by route, such as ``/v1/embeddings``."""
@@ -135,10 +140,17 @@ class GatewaySettings:
     def own_model(self, name: str) -> ModelSettings:
         """Return the settings of a model, by its name or a pattern."""
         own = self.models.get(name)
-        if own is None:
-            folded = name.casefold()  # Ollama and others ignore the case of a name
+        if own is None and self.models:
+            # Ollama and others ignore the case of a name.
+            folded = name.casefold()
+            names = (folded, short_name(folded))
             own = next(
-                (found for pattern, found in self.models.items() if fnmatchcase(folded, pattern.casefold())),
+                (
+                    found
+                    for pattern, found in self.models.items()
+                    if any(fnmatchcase(one, pattern.casefold()) for one in names)
+                    or short_name(pattern.casefold()) == names[1]
+                ),
                 None,
             )
         return _UNSET if own is None else own

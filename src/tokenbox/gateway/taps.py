@@ -90,6 +90,13 @@ class Tap:
         """Whether the stream reached its end, or reported an error itself."""
         return self.error is not None or any(end in self._last for end in self._protocol.ends)
 
+    @property
+    def reported(self) -> Usage | None:
+        """The usage; before the end of the stream the output is unknown, whatever was reported until then."""
+        if self.usage is None or any(end in self._last for end in self._protocol.ends):
+            return self.usage
+        return Usage(None, None) if not self.usage.input_tokens else Usage(self.usage.input_tokens, None)
+
     def _pass(self, frame: bytes) -> bytes:
         if not frame.startswith((b":", b"\n", b"\r")) or data_of(frame) is not None:  # not just a comment
             self.events += 1

@@ -11,10 +11,15 @@ disguise, and is refused.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_to_bytes
 
+from tokenbox.content import library_objects
 from tokenbox.content.message import PartKind, media_kind
+from tokenbox.content.request import FREE_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -26,16 +31,44 @@ STORED = frozenset(
     (
         *("previous_response_id", "previous_interaction_id", "conversation", "conversation_id", "prompt_id"),
         *("thread_id", "assistant_id", "preset", "container", "cached_content", "cachedContent", "cache_id"),
-        *("context_id", "file_ids", "attachments"),
+        *("context_id", "file_ids", "attachments", "session_params", "agent_id", "bot_id", "workflow_id"),
     )
 )
 # Fields that make the server search or call tools, and add the results to the input.
 FETCHED = frozenset(
     (
         *("mcp_servers", "web_search_options", "search_parameters", "plugins", "data_sources", "retrieval"),
-        *("tool_resources", "server_tools", "vector_store_ids", "connectors"),
+        *("tool_resources", "server_tools", "vector_store_ids", "connectors", "enable_search", "web_search"),
+        *("enable_web_search", "search_options", "venice_parameters", "knowledge_base_ids", "dataSources"),
     )
 )
+# Fields with vectors or media that are unpacked, and with the size to which images and videos are scaled: a
+# tensor of one number can stand for any number of tokens.
+_UNPACKED = frozenset(
+    (
+        *("prompt_embeds", "input_embeds", "inputs_embeds", "image_embeds", "audio_embeds", "pixel_values"),
+        *("multi_modal_data", "mm_data", "image_data", "video_data", "audio_data"),
+        *("mm_processor_kwargs", "media_io_kwargs", "processor_kwargs"),
+    )
+)
+_UNPACKED_PARTS = frozenset(("image_embeds", "audio_embeds", "video_embeds", "prompt_embeds"))
+# Templates, which may repeat a text in a loop, and their variables, which a template may show per message.
+_TEMPLATES = frozenset(("chat_template", "template", "prompt_template"))
+_VARIABLES = "chat_template_kwargs"
+# Names by which OpenRouter adds the results of a search, or a stored prompt.
+_SEARCHING_NAME = ":online"
+_STORED_NAME = "@preset/"
+# Each of these fields, with what it does, and whether a server's own count may cover it.
+_FIELDS = {
+    field: (words, may_be_seen)
+    for fields, words, may_be_seen in (
+        (STORED, "names input that the server keeps", True),
+        (FETCHED, "has the server add input by itself", False),
+        (_UNPACKED, "is unpacked or scaled by the server", False),
+        (_TEMPLATES, "may repeat a text in a loop", True),
+    )
+    for field in fields
+}
 # Tools that the client runs, by their type or its prefix (Anthropic's types end with a date). The results of
 # other tools, such as a search, enter the input unseen.
 _CLIENT_TOOLS = frozenset(("function", "custom", "local_shell", "apply_patch"))
@@ -61,6 +94,11 @@ _CONTENT_FIELDS = (
     "action",
 )
 _FILE_REFERENCES = ("file_id", "file_url", "url", "uri")
+# A reasoning item's summary is not what the model reads: that is behind its id.
+_REASONING_FIELDS = ("content", "encrypted_content")
+# The least samples per second of a recording: a server resamples it, so that fewer cost more tokens per byte.
+_MIN_SAMPLES = 8_000
+_MAX_BEFORE_PDF = 1_024
 # The first characters of images in base64: PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and HEIC.
 _IMAGES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "Qk", "SUkq", "TU0A", "AAAA")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_=\s-]*")
@@ -84,9 +122,13 @@ def unseen_input(call: ApiCall, seen: Collection[str] = (), *, media: bool = Fal
     ``seen`` are the fields that the server's own count covers; ``media`` tells that it counts images and
     files, too.
     """
-    reason = _unseen_field(call, seen)
+    reason = _unseen_model(call) or _unseen_field(call, seen)
     if reason is not None or call.protocol.takes_prompts:
         return reason
+    if isinstance(call.input, list) and not (media and call.protocol.input_key in seen):
+        for item in call.input:
+            if isinstance(item, dict) and _is_reference(item):
+                return "an item is only an id of input that the server keeps"
     for key in (call.protocol.input_key, "system", "instructions", "prompt"):
         for part in _parts_in(call.body.get(key)):
             reason = _unseen_part(part, counted=media and key in seen)
@@ -97,12 +139,12 @@ def unseen_input(call: ApiCall, seen: Collection[str] = (), *, media: bool = Fal
 
 def _unseen_field(call: ApiCall, seen: Collection[str]) -> str | None:
     body = call.body
-    if not STORED.isdisjoint(body) or not FETCHED.isdisjoint(body):
-        for key, value in body.items():
-            if key in STORED and key not in seen and value:
-                return f"{key} names input that the server keeps"
-            if key in FETCHED and value:
-                return f"{key} has the server add input by itself"
+    for key in sorted(body.keys() & _FIELDS.keys()):
+        words, may_be_seen = _FIELDS[key]
+        if body[key] and not (may_be_seen and key in seen):
+            return f"{key} {words}"
+    if _VARIABLES in body and _VARIABLES not in seen and _is_repeated(body[_VARIABLES], len(call.parts)):
+        return f"{_VARIABLES} has texts that a template may repeat for each message"
     tools = body.get("tools")
     for tool in tools if isinstance(tools, list) else ():
         if isinstance(tool, dict) and not _is_client_tool(kind := tool.get("type")):
@@ -111,6 +153,31 @@ def _unseen_field(call: ApiCall, seen: Collection[str]) -> str | None:
     if isinstance(prompt, dict) and not call.protocol.takes_prompts and "prompt" not in seen:
         return "prompt names a text that the server keeps"
     return None
+
+
+def _unseen_model(call: ApiCall) -> str | None:
+    for name in call.models:
+        if _SEARCHING_NAME in name.casefold():
+            return f"the model {name[:60]!r} adds the results of a search"
+        if _STORED_NAME in name.casefold():
+            return f"the model {name[:60]!r} adds a prompt that the server keeps"
+    return None
+
+
+def _is_repeated(variables: object, messages: int) -> bool:
+    """Whether the texts of a template's variables are large, if each is shown for each message."""
+    return (
+        bool(variables)
+        and sum(map(len, library_objects.texts_in(variables))) * (messages + 1) > FREE_CHARACTERS
+    )
+
+
+def _is_reference(item: Mapping[str, Any]) -> bool:
+    """Whether an item has no content but an id, or refers to an earlier recording."""
+    if item.get("id") and not item.get("type") and "role" not in item:
+        return True
+    audio = item.get("audio")
+    return isinstance(audio, dict) and bool(audio.get("id"))
 
 
 def _is_client_tool(kind: object) -> bool:
@@ -134,9 +201,12 @@ def _parts_in(value: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401  # JSO
 
 def _unseen_part(part: Mapping[str, Any], *, counted: bool) -> str | None:
     name = part["type"]
-    is_by_id = name in _ITEMS_BY_ID and part.get("id") and not any(map(part.get, _CONTENT_FIELDS))
+    fields = _REASONING_FIELDS if name == "reasoning" else _CONTENT_FIELDS
+    is_by_id = name in _ITEMS_BY_ID and part.get("id") and not any(map(part.get, fields))
     if name in _REFERENCE_PARTS or is_by_id:
         return None if counted else f"a part of type {name!r} names input that the server keeps"
+    if name in _UNPACKED_PARTS:
+        return f"a part of type {name!r} has vectors, which the server unpacks"
     kind = media_kind(name)
     if kind is PartKind.IMAGE:
         if all(map(_is_image, _payloads(part))):
@@ -154,7 +224,26 @@ def _unseen_file(part: Mapping[str, Any], kind: PartKind) -> str | None:
         return f"a part of type {name!r} names a file that the server keeps or fetches"
     if kind is PartKind.FILE and any(map(_has_binary_file, holders)):
         return f"a part of type {name!r} holds a file in base64, which may be larger than it looks"
+    if kind is PartKind.AUDIO and not all(map(_is_recording, map(_sound_of, holders))):
+        return f"a part of type {name!r} holds a recording that is neither WAV nor MP3, so it may be long"
     return None
+
+
+def _sound_of(holder: Mapping[str, Any]) -> object:
+    return holder.get("data")
+
+
+def _is_recording(data: object) -> bool:
+    """Whether it is WAV or MP3, which have a least size per second. Others take no room for silence."""
+    if not isinstance(data, str) or len(data) <= _TINY:
+        return True
+    try:
+        head = base64.b64decode(data[:_TINY])
+    except (binascii.Error, ValueError):
+        return False
+    if head[:4] == b"RIFF" and head[8:16] == b"WAVEfmt ":
+        return int.from_bytes(head[24:28], "little") >= _MIN_SAMPLES
+    return head[:3] == b"ID3" or (head[:1] == b"\xff" and head[1] & 0xE0 == 0xE0)  # noqa: PLR2004
 
 
 def _payloads(part: Mapping[str, Any]) -> Iterator[object]:
@@ -185,5 +274,19 @@ def _has_binary_file(holder: Mapping[str, Any]) -> bool:
     for key in ("file_data", "data"):
         data = holder.get(key)
         if isinstance(data, str) and holder.get("type") != "text" and len(data) > _TINY:
-            return not data[:64].lower().startswith(("data:text/plain", "data:text/markdown"))
+            return not _is_text_address(data)
     return False
+
+
+def _is_text_address(data: str) -> bool:
+    """Whether it is a ``data:`` address of a text, which is one: servers look at what a file begins with."""
+    head, _, payload = data.partition(",")
+    head = head.lower()
+    if not head.startswith(("data:text/plain", "data:text/markdown")):
+        return False
+    try:
+        raw = base64.b64decode(payload, validate=True) if ";base64" in head else unquote_to_bytes(payload)
+        raw.decode()
+    except (binascii.Error, ValueError):
+        return False
+    return b"%PDF-" not in raw[:_MAX_BEFORE_PDF] and b"\0" not in raw

@@ -50,6 +50,12 @@ NOT_FORWARDED = frozenset(
         b"via",
         b"x-api-key",
         b"x-request-id",
+        # Headers by which frameworks read another method or path.
+        b"x-http-method",
+        b"x-http-method-override",
+        b"x-method-override",
+        b"x-original-url",
+        b"x-rewrite-url",
     }
 )
 NOT_RETURNED = frozenset(
@@ -70,6 +76,9 @@ NOT_RETURNED = frozenset(
 )
 # Headers that select the account to bill. With the operator's key, clients may not set them.
 ACCOUNT_HEADERS = frozenset({b"openai-organization", b"openai-project"})
+# Headers by which proxies choose the server, the model or the account: with the operator's key, the
+# operator's to set (Portkey, Helicone, Cloudflare, LiteLLM, Bifrost).
+ROUTING_PREFIXES = (b"x-portkey-", b"helicone-", b"cf-aig-", b"x-litellm-", b"x-bf-")
 OWN_PREFIX = b"x-tokenbox-"
 WITHHELD = b"[key withheld]"
 # The most bytes of an answer to one of the gateway's own requests.
@@ -77,8 +86,8 @@ _MAX_REPLY = 64 << 20
 _BAD_GATEWAY = 502
 _OK = 200
 # Statuses of a server, or a proxy in front of it, that has not run the request; and the seconds for which
-# other replicas are preferred then.
-_NOT_TAKEN = (502, 503, 504)
+# other replicas are preferred then. After 504 it may still run.
+_NOT_TAKEN = (502, 503)
 _DOWN_SECONDS = 5.0
 # The pauses before a refused connection is retried.
 _RETRY_SECONDS = (0.05, 0.25)
@@ -298,13 +307,19 @@ class Upstream:
         if b"connection" in headers:  # it names headers of that connection (RFC 9110, 7.6.1)
             dropped = dropped | {name.strip().lower() for name in headers[b"connection"].split(b",")}
         key = self.settings.key
+        prefixes: tuple[bytes, ...] = (OWN_PREFIX,)
         if key is not None:
             dropped = dropped | ACCOUNT_HEADERS
+            prefixes += ROUTING_PREFIXES
         out = {
             name: value
             for name, value in headers.items()
-            if name not in dropped and not name.startswith(OWN_PREFIX)
+            if name not in dropped and not name.startswith(prefixes)
         }
+        for underscored in [name for name in out if b"_" in name]:  # some servers read it as "-"
+            same = underscored.replace(b"_", b"-")
+            if same in dropped or same.startswith(prefixes) or same == b"content-type":
+                del out[underscored]
         if key is None:
             out.update(client_auth)
         else:

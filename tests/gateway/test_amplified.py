@@ -1,0 +1,314 @@
+"""Small requests that would become large behind the gateway, and other ways around its figures.
+
+Each was found by reading the gateway's source as an attacker, and reached an upstream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.gateway.attacks import CHAT, COMPLETIONS, MESSAGES, RESPONSES, WINDOW
+from tokenbox.catalog import Figure
+from tokenbox.gateway.admission import Counted, judge
+from tokenbox.gateway.calls import check_query, read_call
+from tokenbox.gateway.counting import count_locally
+from tokenbox.gateway.protocols import PROTOCOLS
+from tokenbox.gateway.protocols import RESPONSES as RESPONSES_API
+from tokenbox.gateway.refusals import Refusal
+from tokenbox.gateway.relay import CallOutcome, Relay
+from tokenbox.gateway.settings import (
+    GatewaySettings,
+    Mode,
+    ModelSettings,
+    RequestLimits,
+    UpstreamSettings,
+)
+from tokenbox.gateway.taps import Tap
+from tokenbox.gateway.unseen import unseen_input
+from tokenbox.gateway.upstream import Upstream
+from tokenbox.models import Stated, resolve
+
+if TYPE_CHECKING:
+    from tokenbox.gateway.calls import ApiCall
+
+HELLO = {"role": "user", "content": "hi"}
+FULL_COUNT = frozenset(("messages", "input", "tools", "model", "chat_template", "chat_template_kwargs"))
+
+
+def read(path: str = CHAT, /, **more: object) -> ApiCall:
+    first = {COMPLETIONS: {"prompt": "hi"}, RESPONSES: {"input": "hi"}}.get(path, {"messages": [HELLO]})
+    return read_call(
+        PROTOCOLS[path],
+        json.dumps({"model": "m", "max_tokens": 5, **first, **more}).encode(),
+        RequestLimits(),
+    )
+
+
+def said(part: object) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": [part]}]}
+
+
+def sound(data: str) -> dict[str, Any]:
+    return said({"type": "input_audio", "input_audio": {"data": data, "format": "wav"}})
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def wav(samples_per_second: int) -> str:
+    form = (1).to_bytes(2, "little") * 2 + samples_per_second.to_bytes(4, "little") * 2
+    head = b"RIFF" + bytes(4) + b"WAVEfmt " + (16).to_bytes(4, "little") + form
+    return encoded(head + bytes(400))
+
+
+PDF = b"%PDF-1.7\n" + zlib.compress(b"word " * 100_000)
+TEXT = b"A plain text, which is counted as what it is. " * 5
+
+AMPLIFIED: list[tuple[str, dict[str, Any]]] = [
+    # A tensor that torch expands: one number for a hundred thousand vectors.
+    (COMPLETIONS, {"prompt": [], "prompt_embeds": encoded(bytes(900))}),
+    (COMPLETIONS, {"prompt_embeds": [encoded(bytes(900))]}),
+    (CHAT, said({"type": "image_embeds", "image_embeds": encoded(bytes(900))})),
+    (CHAT, said({"type": "audio_embeds", "audio_embeds": encoded(bytes(900))})),
+    (CHAT, {"multi_modal_data": {"image": "x"}}),
+    # An image that is scaled up, a video of which more is read.
+    (CHAT, {"mm_processor_kwargs": {"min_pixels": 50_000_000}}),
+    (CHAT, {"media_io_kwargs": {"video": {"num_frames": 100_000}}}),
+    # A template that repeats a word, and a template's variable that is shown for each message.
+    (CHAT, {"chat_template": "{% for i in range(100000) %}word {% endfor %}"}),
+    (
+        CHAT,
+        {"messages": [HELLO] * 200, "chat_template_kwargs": {"eos_token": "word " * 20}},
+    ),
+    # Stored state: a session of SGLang, a recording by its id, items that are only an id.
+    (CHAT, {"session_params": {"id": "s1"}}),
+    (CHAT, {"messages": [HELLO, {"role": "assistant", "audio": {"id": "audio_1"}}, HELLO]}),
+    (RESPONSES, {"input": [{"id": "msg_1"}]}),
+    (RESPONSES, {"input": [{"id": "msg_1", "type": None}]}),
+    (
+        RESPONSES,
+        {"input": [{"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "x"}]}]},
+    ),
+    # A name that adds a search, or a stored prompt (OpenRouter); fields that do (DashScope, Venice).
+    (CHAT, {"model": "openai/gpt-4o:online"}),
+    (CHAT, {"model": "m", "models": ["openai/gpt-4o:Online"]}),
+    (CHAT, {"model": "@preset/long"}),
+    (CHAT, {"enable_search": True}),
+    (CHAT, {"venice_parameters": {"enable_web_search": "on"}}),
+    # A PDF that says it is a text: servers look at how a file begins.
+    (
+        CHAT,
+        said({"type": "file", "file": {"file_data": f"data:text/plain;base64,{encoded(PDF)}"}}),
+    ),
+    (CHAT, said({"type": "file", "file": {"file_data": f"data:text/plain,{'%25PDF-1.7 ' * 20}"}})),
+    (CHAT, said({"type": "file", "file": {"file_data": "data:text/plain,%25PDF-1.7" + "a" * 90}})),
+    # Recordings whose length does not follow from their size.
+    (
+        CHAT,
+        sound(encoded(b"fLaC" + bytes(99))),
+    ),
+    (
+        CHAT,
+        sound(encoded(b"OggS" + bytes(99))),
+    ),
+    (CHAT, sound(wav(1))),
+]
+
+
+@pytest.mark.parametrize(("path", "body"), AMPLIFIED)
+def test_what_would_become_larger_behind_the_gateway_is_not_counted_as_what_it_is(
+    path: str, body: dict[str, Any]
+) -> None:
+    assert unseen_input(read(path, **body)) is not None
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (CHAT, {"chat_template_kwargs": {"enable_thinking": False, "reasoning_effort": "high"}}),
+        (CHAT, {"chat_template_kwargs": {"model_identity": "You are a helpful assistant of Acme."}}),
+        (CHAT, {"enable_search": False, "mm_processor_kwargs": None, "chat_template": None}),
+        (CHAT, said({"type": "file", "file": {"file_data": f"data:text/plain;base64,{encoded(TEXT)}"}})),
+        (CHAT, sound(wav(16_000))),
+        (
+            CHAT,
+            said(
+                {"type": "input_audio", "input_audio": {"data": encoded(b"ID3" + bytes(99)), "format": "mp3"}}
+            ),
+        ),
+        (RESPONSES, {"input": [{"type": "message", "id": "msg_1", "role": "assistant", "content": "hi"}]}),
+        (
+            RESPONSES,
+            {"input": [{"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "abc"}]},
+        ),
+    ],
+)
+def test_what_stays_as_large_as_it_is_passes(path: str, body: dict[str, Any]) -> None:
+    assert unseen_input(read(path, **body)) is None
+
+
+def test_a_server_that_renders_the_template_counts_it() -> None:
+    body = {"chat_template": "{{ messages }}", "chat_template_kwargs": {"eos_token": "word " * 9_000}}
+    assert unseen_input(read(CHAT, **body), FULL_COUNT) is None
+    assert unseen_input(read(CHAT, **body), FULL_COUNT - {"chat_template"}) is not None
+    assert unseen_input(read(CHAT, prompt_embeds="x", **body), FULL_COUNT) is not None
+
+
+@pytest.mark.parametrize("run", [" " * 80, "\n" * 16, "-" * 64, "=" * 64, "\u2500" * 16, "\t" * 16])
+def test_runs_that_two_vocabularies_have_tokens_for_count_by_their_bytes(run: str) -> None:
+    """A third vocabulary may have no token for them, and at worst one for each byte."""
+    text = run * (10 * WINDOW * 8 // len(run.encode()))
+    call = read(messages=[{"role": "user", "content": text}])
+    use = resolve("m", settings=Stated(context_window=Figure(WINDOW, "configured")))
+    count = count_locally(call, use)
+    assert count.total * 8 >= len(text.encode())
+    assert not judge(call, Counted(count, "here"), use, Mode.ENFORCE).fits
+
+
+@pytest.mark.parametrize("more", [{"model": "gpt-4o,dear"}, {"models": ["gpt-4o,dear"]}])
+def test_a_name_is_of_one_model(more: dict[str, Any]) -> None:
+    """LiteLLM's proxy asks each of them, and a pattern such as gpt-* would match them all."""
+    with pytest.raises(Refusal, match="name"):
+        read(**more)
+
+
+@pytest.mark.parametrize("key", ["maxTokens", "maxOutputTokens", "max_length", "max_gen_len", "maxNewTokens"])
+def test_output_limits_of_other_spellings_are_reserved(key: str) -> None:
+    assert read(**{key: 9_000}).max_output == 9_000
+
+
+@pytest.mark.parametrize(
+    "key", ["organization", "vertex_credentials", "aws_bedrock_runtime_endpoint", "kv_transfer_params"]
+)
+def test_a_request_does_not_say_who_pays_or_where_it_runs(key: str) -> None:
+    with pytest.raises(Refusal, match="operator"):
+        read(**{key: "x"})
+
+
+@pytest.mark.parametrize(
+    "query",
+    [b"a=1;model=dear", b"%20model=dear", b"messages.0.content=x", b"custom_llm_provider=x", b"extra_body=x"],
+)
+def test_a_query_holds_nothing_of_a_body_in_any_notation(query: bytes) -> None:
+    with pytest.raises(Refusal):
+        check_query(query)
+
+
+def test_a_window_holds_by_every_name_that_a_server_takes_for_the_model() -> None:
+    small, large = ModelSettings(max_ctx=50), ModelSettings(max_ctx=60)
+    settings = GatewaySettings((), models={"small": small, "mine:latest": large})
+    for name in ("small", "Small:latest", "library/small", "registry.ollama.ai/library/small:latest"):
+        assert settings.own_model(name) is small, name
+    for name in ("mine", "mine:latest", "library/mine"):
+        assert settings.own_model(name) is large, name
+    for name in ("small:7b", "other/small", "smaller"):
+        assert settings.own_model(name).max_ctx is None, name
+
+
+def forwarded(headers: dict[bytes, bytes], key: str | None) -> dict[bytes, bytes]:
+    async def made() -> dict[bytes, bytes]:
+        upstream = Upstream(UpstreamSettings("it", "http://127.0.0.1:9", key=key), RequestLimits())
+        return dict(upstream.forwarded(headers, ()))
+
+    return asyncio.run(made())
+
+
+def test_headers_that_reroute_do_not_travel_with_the_operators_key() -> None:
+    routing = {
+        b"x-portkey-custom-host": b"http://evil.example",
+        b"helicone-target-url": b"http://evil.example",
+        b"cf-aig-authorization": b"x",
+        b"x-litellm-tags": b"other",
+        b"openai_organization": b"org-other",
+    }
+    assert not routing.keys() & forwarded(routing, "sk-own").keys()
+    assert forwarded({b"x-litellm-tags": b"mine", b"session_id": b"1"}, None).keys() >= {
+        b"x-litellm-tags",
+        b"session_id",
+    }
+
+
+def test_headers_that_change_path_method_or_body_do_not_travel_at_all() -> None:
+    headers = {
+        b"x-http-method-override": b"DELETE",
+        b"x-original-url": b"/admin",
+        b"x-rewrite-url": b"/admin",
+        b"content_type": b"text/plain",
+        b"content_length": b"1",
+        b"transfer_encoding": b"chunked",
+        b"x_api_key": b"x",
+        b"x_tokenbox_mode": b"observe",
+    }
+    assert not headers.keys() & forwarded(headers, None).keys()
+
+
+def test_the_usage_of_a_stream_that_did_not_end_is_not_final() -> None:
+    """A server may report zeros first, and a client may leave after that."""
+    zeros = {"type": "response.created", "response": {"usage": {"input_tokens": 0, "output_tokens": 0}}}
+    end = {"type": "response.completed", "response": {"usage": {"input_tokens": 70, "output_tokens": 9}}}
+    tap = Tap(RESPONSES_API, b"null", hide_usage=False)
+    tap.feed(b"event: response.created\ndata: " + json.dumps(zeros).encode() + b"\n\n")
+    assert tap.reported is not None
+    assert (tap.reported.input_tokens, tap.reported.output_tokens) == (None, None)
+    tap.feed(b"event: response.completed\ndata: " + json.dumps(end).encode() + b"\n\n")
+    assert tap.reported is not None
+    assert (tap.reported.input_tokens, tap.reported.output_tokens) == (70, 9)
+
+
+class Failed:
+    """An upstream's answer with an error."""
+
+    raw_headers = ((b"content-type", b"application/json"),)
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+
+    def header(self, name: bytes) -> bytes | None:
+        return dict(self.raw_headers).get(name)
+
+    async def read(self, limit: int) -> bytes:
+        return b'{"error":{"message":"x"}}'[:limit]
+
+
+@pytest.mark.parametrize(
+    ("status", "used_nothing"),
+    [(400, True), (429, True), (502, True), (503, True), (500, False), (504, False)],
+)
+def test_a_request_that_may_have_run_is_charged(status: int, *, used_nothing: bool) -> None:
+    """A proxy in front of a slow model answers 504, and the model runs on."""
+
+    async def outcome() -> CallOutcome:
+        upstream = Upstream(UpstreamSettings("it", "http://127.0.0.1:9"), RequestLimits())
+        found = CallOutcome()
+
+        async def send(message: object) -> None:
+            assert message
+
+        relay = Relay(
+            call=read(),
+            upstream=upstream,
+            answer=Failed(status),  # type: ignore[arg-type]  # what an error needs of it
+            send=send,
+            request_id="r",
+            headers=[],
+            note=b"null",
+            started=b"",
+            hide_usage=False,
+            outcome=found,
+        )
+        await relay.run()
+        return found
+
+    assert asyncio.run(outcome()).used_nothing is used_nothing
+
+
+def test_vectors_among_the_parts_of_messages_are_found_at_any_depth() -> None:
+    inner = {"type": "tool_result", "content": [{"type": "image_embeds", "image_embeds": "x"}]}
+    assert unseen_input(read(MESSAGES, **said(inner))) is not None
