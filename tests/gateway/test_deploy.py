@@ -9,13 +9,22 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
+from urllib.parse import urlsplit
 
 import pytest
 from typer.main import get_command
 
 from tokenbox.cli.app import build_app
 from tokenbox.config.keys import KEYS
+from tokenbox.gateway.app import Application
+from tokenbox.gateway.routes import Routes
+from tokenbox.gateway.settings import GatewaySettings
+
+if TYPE_CHECKING:
+    from tokenbox.gateway.services import GatewayServices
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
@@ -78,3 +87,59 @@ def test_the_image_has_what_it_copies() -> None:
         words = line.split()
         if words[:1] == ["COPY"] and not words[1].startswith("--"):
             assert all((root / name).exists() for name in words[1:-1]), line
+
+
+def dockerfile() -> str:
+    return (DEPLOY / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+
+
+def test_the_image_asks_for_its_health_where_it_listens() -> None:
+    text = dockerfile()
+    asked = urlsplit(re.findall(r"HEALTHCHECK.*'(http://[^']+)'", text)[0])
+    environment = dict(re.findall(r"(TOKENBOX_[A-Z_]+)=(\S+)", text))
+    host, port = environment["TOKENBOX_GATEWAY_ADMIN_HOST"], environment["TOKENBOX_GATEWAY_ADMIN_PORT"]
+    assert (asked.hostname, str(asked.port)) == (host, port)
+    operating = Application(cast("GatewayServices", None))  # no route is asked
+    Routes(operating.services).add_operating_to(operating)
+    assert ("GET", asked.path) in operating.routes
+    assert re.findall(r"EXPOSE (\d+)", text) == [str(GatewaySettings(()).port)]
+
+
+def test_the_image_writes_only_to_its_volume_and_installs_extras_that_there_are() -> None:
+    text = dockerfile()
+    (volume,) = re.findall(r"VOLUME (\S+)", text)
+    for variable in ("TOKENBOX_GATEWAY_DATABASE", "TOKENBOX_GATEWAY_STATE"):
+        assert re.findall(rf"{variable}=(\S+)", text)[0].startswith(f"{volume}/")
+    extras = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    assert set(re.findall(r"'\.\[([a-z,]+)\]'", text)[0].split(",")) <= extras.keys()
+
+
+def test_the_compose_file_names_its_own_services_ports_and_volumes() -> None:
+    yaml = pytest.importorskip("yaml", reason="PyYAML reads the compose file")
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+    services, gateway = compose["services"], compose["services"]["gateway"]
+    command = gateway["command"]
+    model = services["model"]["command"]
+    assert urlsplit(command[command.index("--upstream") + 1]).port == int(model[model.index("--port") + 1])
+    stores = [gateway["environment"][f"TOKENBOX_GATEWAY_{name}"] for name in ("DATABASE", "REDIS")]
+    assert {urlsplit(re.sub(r"\$\{[^}]*\}", "x", store)).hostname for store in stores} <= services.keys()
+    named = [volume.partition(":")[::2] for one in services.values() for volume in one.get("volumes", ())]
+    assert {name for name, _ in named if name.isidentifier()} == compose["volumes"].keys()
+    (state,) = re.findall(r"VOLUME (\S+)", dockerfile())
+    assert ("state", state) in named
+    built = DEPLOY / gateway["build"]["context"] / gateway["build"]["dockerfile"]
+    assert built.resolve() == DEPLOY / "Dockerfile"
+    limits = GatewaySettings(()).limits
+    seconds = limits.drain_seconds + limits.grace_seconds
+    assert int(gateway["stop_grace_period"].removesuffix("s")) > seconds
+
+
+def test_the_unit_has_the_folders_and_the_time_that_it_needs() -> None:
+    text = (DEPLOY / "tokenbox-gateway.service").read_text(encoding="utf-8")
+    (state,) = re.findall(r"StateDirectory=(\S+)", text)
+    for name in ("DATABASE", "STATE"):
+        assert re.findall(rf"TOKENBOX_GATEWAY_{name}=(\S+)", text)[0].startswith(f"/var/lib/{state}/")
+    limits = GatewaySettings(()).limits
+    assert int(re.findall(r"TimeoutStopSec=(\d+)", text)[0]) > limits.drain_seconds + limits.grace_seconds
