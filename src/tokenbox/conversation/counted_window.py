@@ -17,7 +17,7 @@ from tokenbox.content.exchanges import Grouping
 from tokenbox.content.lenses.lines import ends_tokens
 from tokenbox.content.message import InvalidMessage
 from tokenbox.content.results import cuttable_texts, result_texts, with_texts
-from tokenbox.engine.reduction import common_cap, plan, plan_minimum
+from tokenbox.engine.reduction import common_cap, plan, plan_minimum, plan_restored
 from tokenbox.engine.window import (
     LEAST_CUT,
     EvictionPlan,
@@ -163,7 +163,15 @@ class CountedWindow:
             else:
                 self._spread_over(total, budget)
                 self.window.base += total - self.window.total
-        made = self._plan_that_fits(limits)
+        return self._commit(self._plan_that_fits(limits))
+
+    def restore(self, limits: WindowLimits) -> list[WindowStep]:
+        """Restore shortened results as far as the budget has room. Return the steps."""
+        made = plan_restored(self.window, limits, self)
+        fits = limits.budget is None or self._total_with(made) <= limits.budget
+        return self._commit(made) if made.steps and fits else []
+
+    def _commit(self, made: EvictionPlan) -> list[WindowStep]:
         for number, (action, size) in made.sizes.items():
             form = self._form_of(number, action, size)
             self.shown[number] = form

@@ -92,6 +92,7 @@ def fit(  # noqa: PLR0913  # each is an option of its own
     if question is None and _leaves_room(window, steps_taken, items, limits):
         # Whole steps end at other places than a plain reduction, so a lower mark may have kept more.
         other, other_steps = run(replace(limits, mark=limits.mark - 1))
+        other_steps += other.restore(limits)
         if window.window.total < other.window.total <= limits.mark:
             window, steps_taken = other, other_steps
     counted = window.session.count()

@@ -62,6 +62,11 @@ def plan_minimum(window: Window, limits: WindowLimits, measure: Measure | None =
     return _Planning(window, limits, NoShorterForms() if measure is None else measure, 0).run_to_minimum()
 
 
+def plan_restored(window: Window, limits: WindowLimits, measure: Measure) -> EvictionPlan:
+    """Plan to restore shortened results as far as the budget has room."""
+    return _Planning(window, limits, measure, 0).run_restored()
+
+
 def enforce(window: Window, limits: WindowLimits, measure: Measure | None = None) -> list[WindowStep]:
     """Plan the changes, commit them, and return the steps."""
     made = plan(window, limits, measure)
@@ -114,6 +119,11 @@ class _Planning:
             if cut:
                 self._shorten_to(cut, WindowAction.CUT, WindowReason.OPEN_ROUND, 0, 0)
         self._reduce(-1 - self._plan.total, WindowReason.OVER)
+        return self._plan
+
+    def run_restored(self) -> EvictionPlan:
+        if self._limits.budget is not None:
+            self._restore(self._limits.budget)
         return self._plan
 
     # The steps --------------------------------------------------------------------------------------------
