@@ -350,5 +350,7 @@ _SHOWN = frozenset(
     (
         *("prompt", "messages", "input", "instructions", "system", "tools", "tool_choice", "functions"),
         *("response_format", "text", "chat_template", "chat_template_kwargs", "thinking", "reasoning"),
+        # Anthropic reads them when it counts, and refuses unknown keys in them.
+        *("output_config", "context_management"),
     )
 )
