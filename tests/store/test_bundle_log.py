@@ -44,6 +44,12 @@ def problems(store: Bundles, *keys: PublicKey, kept: bytes | None = None) -> lis
     return [f"{error.file}: {error.field}" for error in found]
 
 
+def test_a_public_key_signs_nothing(tmp_path: Path) -> None:
+    write_key(tmp_path / "key")
+    with pytest.raises(KeyInvalid, match="is a public key. To sign, use key$"):
+        read_signer(tmp_path / "key.pub")
+
+
 def test_every_bundle_is_entered_once_in_order(store: Bundles, keys: tuple[SigningKey, PublicKey]) -> None:
     assert sorted(store.log.ids()) == store.ids()
     assert [one.size for one, _ in store.log.checkpoints()] == [1, 2, 3, 4, 5]

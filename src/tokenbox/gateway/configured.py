@@ -55,7 +55,7 @@ def settings_from(
     env = os.environ if env is None else env
     config = load(folder, env, flags)
     warn(config.problems)
-    servers = [_upstream_of_flag(text) for text in upstreams] or [
+    servers = _upstreams_of_flags(upstreams) or [
         _upstream(config, name, env) for name in config.names("upstreams")
     ]
     host = _text(config, "gateway.host") or "127.0.0.1"
@@ -135,6 +135,20 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _upstreams_of_flags(texts: Sequence[str]) -> list[UpstreamSettings]:
+    found: dict[str, UpstreamSettings] = {}
+    for upstream in map(_upstream_of_flag, texts):
+        first = found.setdefault(upstream.name, upstream)
+        if first is not upstream:
+            raise ConfigError(
+                f"two upstreams are called {upstream.name}: {first.url} and {upstream.url}. Give each a name of "
+                "its own: --upstream NAME=URL",
+                code=ConfigCode.AMBIGUOUS,
+                key="upstreams",
+            )
+    return list(found.values())
 
 
 def _upstream_of_flag(text: str) -> UpstreamSettings:

@@ -47,6 +47,8 @@ def write_key(path: Path) -> PublicKey:
 def read_signer(path: Path) -> SigningKey:
     """Read the private key in a file that only its owner may read. Raises :class:`KeyInvalid`."""
     data, status = _read(path)
+    if b"PUBLIC KEY" in data:
+        raise KeyInvalid.of(str(path), f"is a public key. To sign, use {path.name.removesuffix(PUBLIC)}")
     if sys.platform != "win32":
         if status.st_mode & _OTHERS:
             rights = f"{stat.S_IMODE(status.st_mode):o}"
