@@ -88,6 +88,6 @@ def test_the_users_key_signs_what_the_gateway_proves(tmp_path: Path) -> None:
 
 def test_two_upstreams_of_a_command_have_names_of_their_own(tmp_path: Path) -> None:
     with pytest.raises(
-        ConfigError, match="two upstreams are called a: http://127.0.0.1:1 and http://127.0.0.1:2"
+        ConfigError, match=r"two upstreams are called a: http://127\.0\.0\.1:1 and http://127\.0\.0\.1:2"
     ):
         settings_from(str(tmp_path), {}, ["a=http://127.0.0.1:1", "a=http://127.0.0.1:2"], env={})

@@ -143,8 +143,8 @@ def _upstreams_of_flags(texts: Sequence[str]) -> list[UpstreamSettings]:
         first = found.setdefault(upstream.name, upstream)
         if first is not upstream:
             raise ConfigError(
-                f"two upstreams are called {upstream.name}: {first.url} and {upstream.url}. Give each a name of "
-                "its own: --upstream NAME=URL",
+                f"two upstreams are called {upstream.name}: {first.url} and {upstream.url}. Give each a "
+                "name of its own: --upstream NAME=URL",
                 code=ConfigCode.AMBIGUOUS,
                 key="upstreams",
             )
