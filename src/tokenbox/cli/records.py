@@ -88,7 +88,7 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
             "counted failed total": "count",
         },
     ),
-    "window/2": (
+    "window/3": (
         "tokenbox fit",
         {
             "budget max_turns low_water": "count?",

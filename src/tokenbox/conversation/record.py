@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tokenbox.errors import ContextCriticalOverflow
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
-SCHEMA = "tokenbox.window/2"
-ALGORITHM = "window/2"
+SCHEMA = "tokenbox.window/3"
+ALGORITHM = "window/3"
 _SHOWN = 48
 _STEPS_SHOWN = 8
 T = TypeVar("T")
