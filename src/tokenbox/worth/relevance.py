@@ -49,9 +49,9 @@ OF_TEST, OF_TESTED, _NAMESAKES = 30, 25, 2
 _TEST_NAME = re.compile(r"^[Tt]est_?|[_-]?(?:[Tt]ests?|[Ss]pec)$")
 # A document whose path the query names has at least this prior.
 NAMED_PRIOR = 60
-# The document with the best history gets this share of the best match. The document changed last gets RECENT;
-# after _HALF_LIFE changes, half of that.
-HISTORY, RECENT, _HALF_LIFE = 80, 10, 20
+# The document with the best history gets this share of the best match. The match of the document changed last
+# is raised by RECENT; after _HALF_LIFE changes, by half of that.
+HISTORY, RECENT, _HALF_LIFE = 40, 50, 20
 # The number of past changes that count, and the maximum number of files of such a change.
 _MESSAGES, _MAX_PATHS = 100, 12
 # The number of path components that count: the file name and the folders around it.
@@ -99,8 +99,8 @@ def recency(messages: Sequence[tuple[bytes, Sequence[str]]], documents: Sequence
 class Relevance:
     """The worth of documents and of their pieces to a query.
 
-    From the history: ``extra[i]`` and ``fresh[i]`` are added to the match of document ``i``. With
-    ``standing``, references by other documents count a little.
+    From the history: ``extra[i]`` is added to the match of document ``i``, and ``fresh[i]`` raises it by up
+    to half. With ``standing``, references by other documents count a little.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Relevance:
         for i, value in (extra or {}).items():
             self._scores[i] = self._scores.get(i, 0) + self._best * value * HISTORY // (100 * (most or 1))
         for i, percent in (fresh or {}).items():
-            self._scores[i] = self._scores.get(i, 0) + self._best * RECENT * percent // 10_000
+            self._scores[i] = self._scores.get(i, 0) * (10_000 + RECENT * percent) // 10_000
         self._folders = self._folder_scores()
 
     def _read(self, bodies: list[Counter[int]]) -> Iterator[Counter[bytes]]:
