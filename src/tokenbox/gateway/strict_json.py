@@ -59,8 +59,8 @@ def _read_fast(data: bytes, depth: int) -> dict[str, Any] | None:
     """Return the object if a cheap check proves that it has only one reading, else None.
 
     orjson keeps the last of two equal keys, turns large integers into floats, and has its own depth limit. So
-    the keys in the result are compared with the ends of keys in ``data``, of which there are at least as many
-    as keys: if the numbers agree, no key was there twice.
+    the keys in the result are compared with the ends of keys in ``data``. There are at least as many ends as
+    keys; if the numbers agree, no key was there twice.
     """
     try:
         value = orjson.loads(data)
