@@ -19,6 +19,8 @@ name = "taker"
 version = "1.0"
 [project.entry-points."tokenbox.endpoints"]
 taker = "{module}:routes"
+[tool.setuptools]
+py-modules = ["{module}"]
 """
 MODULES = {
     "takes_ours": "async def own(i, r): ...\ndef routes(s): return [('GET', '/healthz', own)]\n",

@@ -26,6 +26,8 @@ acme-exit = "acme_exit:words"
 acme-last = "acme_code:last"
 acme-bad = "acme_code:bad"
 acme-endless = "acme_code:endless"
+[tool.setuptools]
+py-modules = ["acme_code", "acme_exit"]
 """
 CODE = """
 import itertools, pathlib

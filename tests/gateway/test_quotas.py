@@ -218,10 +218,11 @@ def test_what_was_reserved_and_not_used_is_given_back(start_gateway: Gateways, u
         used += answer.json["usage"]["total_tokens"]
     else:
         pytest.fail("the quota was never used up")
-    # Nothing is charged for what the upstream refused; all that was reserved, for an answer that broke off.
+    # Nothing is charged for what the upstream refused; all that was reserved, for an answer that broke off or
+    # an error within the server.
     for fault, charged in (
         ("rate_limited", 0),
-        ("server_error", 0),
+        ("server_error", EACH),
         ("redirect", 0),
         ("reset_before", EACH),
         ("half_a_chunk", EACH),

@@ -201,7 +201,8 @@ class _Pump:
         self._open = set(sinks)
 
     def run(self) -> None:
-        with selectors.DefaultSelector() as selector:
+        # Unlike epoll, select asks the terminal itself, which then hands over what a command wrote last.
+        with selectors.SelectSelector() as selector:
             for descriptor in self._sinks:
                 os.set_blocking(descriptor, False)
                 selector.register(descriptor, selectors.EVENT_READ)
