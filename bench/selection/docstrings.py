@@ -16,13 +16,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from peers_of_selection import SELECTORS
-from score import interval, lines_of, recall
+from measuring import Recalls
+from score import lines_of
 from trees import source_of
-
-from tests.compose.independent import encoding
-from tokenbox.tokenizers import registry
-from tokenbox.tokenizers.cache import CountCache
 
 SHORTEST, LONGEST = 6, 60
 LEAST_WORDS = 5
@@ -67,8 +63,7 @@ def main() -> None:
     parser.add_argument("--selectors", default="tokenbox,bm25 chunks")
     parser.add_argument("--budgets", default="2000,8000,32000")
     options = parser.parse_args()
-    budgets = [int(budget) for budget in options.budgets.split(",")]
-    counter, cache, judge = registry.get("o200k_base"), CountCache(), encoding("o200k_base")
+    recalls = Recalls([int(budget) for budget in options.budgets.split(",")])
     files = library()
     tasks = functions(files)
     random.Random(0).shuffle(tasks)
@@ -85,18 +80,8 @@ def main() -> None:
                 )
             )
             source = source_of({**files, path: "\n".join(kept).encode()})
-            row = []
-            for budget in budgets:
-                text = SELECTORS[name](source, query, budget, counter, cache)
-                if len(judge.encode_ordinary(text)) > budget:
-                    raise SystemExit(f"{name} is over {budget} for {query!r}")
-                row.append(recall(text, [gold]))
-            rows.append(row)
-        print(f"{name}: {len(rows)} functions of {len(tasks)}")
-        for at, budget in enumerate(budgets):
-            values = [row[at] for row in rows]
-            low, high = interval(values)
-            print(f"  {budget:>6}  {sum(values) / len(values):.3f}  ({low:.3f}-{high:.3f})")
+            rows.append(recalls.of(name, source, query, [gold]))
+        recalls.show(f"{name}: {len(rows)} functions of {len(tasks)}", rows)
 
 
 if __name__ == "__main__":

@@ -18,13 +18,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from docstrings import library
-from peers_of_selection import SELECTORS
-from score import hunks, interval, recall
+from measuring import Recalls
+from score import hunks
 from trees import source_of
-
-from tests.compose.independent import encoding
-from tokenbox.tokenizers import registry
-from tokenbox.tokenizers.cache import CountCache
 
 ROOT = Path(sysconfig.get_path("stdlib"))
 # Each raises an error inside of a module that is written in Python.
@@ -117,28 +113,14 @@ def main() -> None:
     parser.add_argument("--selectors", default="tokenbox,bm25 chunks")
     parser.add_argument("--budgets", default="2000,8000,32000")
     options = parser.parse_args()
-    budgets = [int(budget) for budget in options.budgets.split(",")]
-    counter, cache, judge = registry.get("o200k_base"), CountCache(), encoding("o200k_base")
+    recalls = Recalls([int(budget) for budget in options.budgets.split(",")])
     files = library()
     source = source_of(files)
     known = [task for task in tasks() if task[2] in files]
     for name in options.selectors.split(","):
         for at, what in enumerate(("the traceback", "its message")):
-            rows = []
-            for task in known:
-                gold = hunks(files, [[*task[2:]]])
-                row = []
-                for budget in budgets:
-                    text = SELECTORS[name](source, task[at], budget, counter, cache)
-                    if len(judge.encode_ordinary(text)) > budget:
-                        raise SystemExit(f"{name} is over {budget} for {task[at]!r}")
-                    row.append(recall(text, gold))
-                rows.append(row)
-            print(f"{name}, {what}: {len(rows)} errors")
-            for column, budget in enumerate(budgets):
-                values = [row[column] for row in rows]
-                low, high = interval(values)
-                print(f"  {budget:>6}  {sum(values) / len(values):.3f}  ({low:.3f}-{high:.3f})", flush=True)
+            rows = [recalls.of(name, source, task[at], hunks(files, [[*task[2:]]])) for task in known]
+            recalls.show(f"{name}, {what}: {len(rows)} errors", rows)
 
 
 if __name__ == "__main__":

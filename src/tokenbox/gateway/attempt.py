@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def new_key() -> str:
     """Return a random id of 32 hexadecimal digits: unique, and no secret."""
-    return f"{random.getrandbits(128):032x}"  # Python seeds it anew in each worker
+    return f"{random.getrandbits(128):032x}"  # Python seeds it again in each worker
 
 
 @dataclass(slots=True, eq=False)
