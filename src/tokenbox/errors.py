@@ -74,6 +74,11 @@ class TokenboxError(Exception):
 
     code: ClassVar[str] = "tokenbox_error"
 
+    def __init_subclass__(cls, *, code: str | None = None) -> None:
+        super().__init_subclass__()
+        if code is not None:
+            cls.code = code
+
     def __init__(self, message: str, **details: object) -> None:
         super().__init__(message)
         self.message = message
@@ -96,16 +101,12 @@ def _unpickle(kind: type[TokenboxError], args: tuple[object, ...], state: dict[s
     return error
 
 
-class TokenizerError(TokenboxError):
+class TokenizerError(TokenboxError, code="tokenizer_error"):
     """A text could not be counted, encoded or decoded."""
 
-    code = "tokenizer_error"
 
-
-class InvalidText(TokenizerError):
+class InvalidText(TokenizerError, code="invalid_text"):
     """The text contains lone surrogates, so it cannot be encoded as UTF-8 and sent to a model."""
-
-    code = "invalid_text"
 
     @classmethod
     def at(cls, text: str) -> InvalidText:
@@ -118,46 +119,32 @@ class InvalidText(TokenizerError):
         )
 
 
-class UnknownTokenizer(TokenizerError):
+class UnknownTokenizer(TokenizerError, code="unknown_tokenizer"):
     """No tokenizer has that name."""
 
-    code = "unknown_tokenizer"
 
-
-class DuplicateTokenizer(TokenizerError):
+class DuplicateTokenizer(TokenizerError, code="duplicate_tokenizer"):
     """A tokenizer of that name is registered already."""
 
-    code = "duplicate_tokenizer"
 
-
-class NoTokenizer(TokenizerError):
+class NoTokenizer(TokenizerError, code="no_tokenizer"):
     """The tokenizer of a model is unknown. ``details["remedies"]`` are commands that set it."""
 
-    code = "no_tokenizer"
 
-
-class InvalidTokenizer(TokenizerError):
+class InvalidTokenizer(TokenizerError, code="invalid_tokenizer"):
     """A user's tokenizer failed its trial: a wrong, changing or missing count."""
 
-    code = "invalid_tokenizer"
 
-
-class VocabularyError(TokenizerError):
+class VocabularyError(TokenizerError, code="vocabulary_invalid"):
     """A vocabulary cannot be read, is not what it claims to be, or fails its checksum."""
 
-    code = "vocabulary_invalid"
 
-
-class UnsupportedOperation(TokenizerError):
+class UnsupportedOperation(TokenizerError, code="unsupported_operation"):
     """The tokenizer lacks this operation: an estimate has no tokens to decode."""
 
-    code = "unsupported_operation"
 
-
-class CodeNotAllowed(TokenboxError):
+class CodeNotAllowed(TokenboxError, code="code_not_allowed"):
     """A file, a bundle or a call names code (``module:function``) that is not allowed to run here."""
-
-    code = "code_not_allowed"
 
     @classmethod
     def of(cls, name: str) -> CodeNotAllowed:
@@ -170,10 +157,8 @@ class CodeNotAllowed(TokenboxError):
         )
 
 
-class MissingExtra(TokenboxError):
+class MissingExtra(TokenboxError, code="missing_extra"):
     """An optional package is not installed. The message has the command that installs it."""
-
-    code = "missing_extra"
 
     @classmethod
     def of(cls, what: str, extra: str) -> MissingExtra:
@@ -182,56 +167,40 @@ class MissingExtra(TokenboxError):
         return cls(f"{what} needs an optional package. Run: {remedy}", extra=extra, remedies=[remedy])
 
 
-class LensError(TokenboxError):
+class LensError(TokenboxError, code="lens_error"):
     """A lens (compression strategy) could not be built or applied."""
 
-    code = "lens_error"
 
-
-class LensSyntaxError(LensError):
+class LensSyntaxError(LensError, code="lens_syntax"):
     """A pipeline does not parse. ``details`` has ``position`` (characters from 0) and ``pipeline``."""
 
-    code = "lens_syntax"
 
-
-class UnknownLens(LensError):
+class UnknownLens(LensError, code="unknown_lens"):
     """No lens has that name. The message suggests the nearest."""
 
-    code = "unknown_lens"
 
-
-class DuplicateLens(LensError):
+class DuplicateLens(LensError, code="duplicate_lens"):
     """A lens of that name is registered already."""
 
-    code = "duplicate_lens"
 
-
-class LayoutError(TokenboxError):
+class LayoutError(TokenboxError, code="layout_error"):
     """The input of a layout is invalid, or does not fit."""
 
-    code = "layout_error"
 
-
-class InvalidSection(LayoutError):
+class InvalidSection(LayoutError, code="invalid_section"):
     """A section has a field of the wrong type or range, or a duplicate id."""
 
-    code = "invalid_section"
 
-
-class InvalidBudget(LayoutError):
+class InvalidBudget(LayoutError, code="invalid_budget"):
     """The budget is not a non-negative integer number of tokens."""
 
-    code = "invalid_budget"
 
-
-class ContextCriticalOverflow(LayoutError):
+class ContextCriticalOverflow(LayoutError, code="context_critical_overflow"):
     """The critical sections do not fit into the budget (Token Box Model, step 1).
 
     ``fixed_load``, ``budget`` and ``deficit`` are tokens. ``critical`` lists every critical section as
     ``(id, size)`` in declared order. ``smallest_change`` is the smallest single change that makes it fit.
     """
-
-    code = "context_critical_overflow"
 
     def __init__(
         self,
@@ -266,32 +235,24 @@ class ContextCriticalOverflow(LayoutError):
         )
 
 
-class RenderError(TokenboxError):
+class RenderError(TokenboxError, code="render_error"):
     """Blocks cannot be rendered."""
 
-    code = "render_error"
 
-
-class EmptyInput(RenderError):
+class EmptyInput(RenderError, code="empty_input"):
     """There is no block to render: no block was given, has a requested type, or fits into the budget."""
 
-    code = "empty_input"
 
-
-class InvalidContent(RenderError):
+class InvalidContent(RenderError, code="invalid_content"):
     """The content of a block to show in full is not UTF-8. ``details["index"]`` is the block's position."""
 
-    code = "invalid_content"
 
-
-class DocumentError(TokenboxError):
+class DocumentError(TokenboxError, code="document_invalid"):
     """A layout document cannot be used.
 
     ``file``, ``line`` (from 1, where known) and ``path`` (a key such as ``sections[2].content_file``)
     locate the error; ``code`` classifies it.
     """
-
-    code = "document_invalid"
 
     def __init__(
         self,

@@ -8,67 +8,45 @@ from __future__ import annotations
 from tokenbox.errors import TokenboxError
 
 
-class BatchError(TokenboxError):
+class BatchError(TokenboxError, code="batch_error"):
     """A run cannot start or continue."""
 
-    code = "batch_error"
 
-
-class InvalidPlan(BatchError):
+class InvalidPlan(BatchError, code="batch_invalid_plan"):
     """An option has an invalid value, or options contradict each other."""
 
-    code = "batch_invalid_plan"
 
-
-class InvalidAddress(BatchError):
+class InvalidAddress(BatchError, code="batch_address"):
     """The input cannot be read, or the output cannot be written. ``details["address"]`` has its address."""
 
-    code = "batch_address"
 
-
-class RunDiffers(BatchError):
+class RunDiffers(BatchError, code="batch_run_differs"):
     """The output holds another run, with other options or another input. Nothing was changed."""
 
-    code = "batch_run_differs"
 
-
-class WorkersFailed(BatchError):
+class WorkersFailed(BatchError, code="batch_workers_failed"):
     """Worker processes end before doing any work."""
 
-    code = "batch_workers_failed"
 
-
-class RowsFailed(BatchError):
+class RowsFailed(BatchError, code="batch_rows_failed"):
     """A row failed in a run with ``--fail-fast``. ``details["error"]`` is the error of that row."""
 
-    code = "batch_rows_failed"
 
-
-class RowError(TokenboxError):
+class RowError(TokenboxError, code="row_invalid"):
     """A row cannot be compiled: it lacks a column, or is too large, for instance."""
 
-    code = "row_invalid"
 
-
-class RowUnreadable(RowError):
+class RowUnreadable(RowError, code="row_unreadable"):
     """A line is not JSON, or not UTF-8."""
 
-    code = "row_unreadable"
 
-
-class RowTooLarge(RowError):
+class RowTooLarge(RowError, code="row_too_large"):
     """A row exceeds the size limit. ``details`` has ``bytes`` and ``limit``."""
 
-    code = "row_too_large"
 
-
-class RowKillsWorkers(RowError):
+class RowKillsWorkers(RowError, code="row_kills_workers"):
     """A row was skipped because every worker process that compiled it was killed."""
 
-    code = "row_kills_workers"
 
-
-class RowFailed(RowError):
+class RowFailed(RowError, code="row_internal_error"):
     """A bug in tokenbox made one row fail; the others are compiled."""
-
-    code = "row_internal_error"

@@ -39,10 +39,8 @@ _READ_SHARE: Final = Decimal("0.1")
 """The price of a read, as a share of the input price, if no price is known: Anthropic's and OpenAI's rule."""
 
 
-class InvalidCachePlan(TokenboxError):
+class InvalidCachePlan(TokenboxError, code="invalid_cache_plan"):
     """An invalid number of requests or seconds."""
-
-    code = "invalid_cache_plan"
 
 
 @dataclass(frozen=True, slots=True)

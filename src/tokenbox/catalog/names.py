@@ -69,10 +69,8 @@ def first_party(name: str) -> str | None:
     return next((provider for pattern, provider in FIRST_PARTIES if pattern.match(name.lower())), None)
 
 
-class InvalidModelName(TokenboxError):
+class InvalidModelName(TokenboxError, code="invalid_model_name"):
     """A model's name is not text."""
-
-    code = "invalid_model_name"
 
 
 def checked_name(value: object) -> str:

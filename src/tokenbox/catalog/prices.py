@@ -97,10 +97,8 @@ def _rates_text(rates: Price | PriceTier) -> dict[str, object]:
     return {field: None if amount is None else format(amount, "f") for field, amount in amounts.items()}
 
 
-class InvalidDay(TokenboxError):
+class InvalidDay(TokenboxError, code="invalid_day"):
     """The day of a price is not a date."""
-
-    code = "invalid_day"
 
 
 def price(model_id: str, on: date, *, configured: Mapping[str, Price] | None = None) -> Price | None:

@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 FORMAT = 1
 
 
-class CatalogError(TokenboxError):
+class CatalogError(TokenboxError, code="catalog_invalid"):
     """A table of the catalog cannot be read."""
-
-    code = "catalog_invalid"
 
 
 class PublishedModel(NamedTuple):

@@ -35,10 +35,8 @@ _OF_A_HOOK = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX
 _UNCOUNTABLE = (InvalidMessage, UndeclaredCost)
 
 
-class NoBudgets(TokenboxError):
+class NoBudgets(TokenboxError, code="no_budgets"):
     """No check is declared, or its pattern matches no file."""
-
-    code = "no_budgets"
 
 
 class CheckOutcome(StrEnum):

@@ -27,10 +27,8 @@ MAX_SHOWN = 20
 HEADS = ("model", "window", "max input", "max output", "tokenizer", "$ in", "cached", "out", "price from")
 
 
-class UnknownModel(TokenboxError):
+class UnknownModel(TokenboxError, code="unknown_model"):
     """The catalog has no model that matches."""
-
-    code = "unknown_model"
 
 
 def models(

@@ -31,10 +31,8 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-class UsageProblem(TokenboxError):
+class UsageProblem(TokenboxError, code="usage"):
     """Options that exclude each other, or an invalid value."""
-
-    code = "usage"
 
 
 def status_of(error: TokenboxError) -> Exit:

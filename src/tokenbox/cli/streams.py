@@ -27,16 +27,12 @@ class ReaderGoneError(Exception):
     """The reader of standard output has closed it."""
 
 
-class UnreadableInput(TokenboxError):
+class UnreadableInput(TokenboxError, code="input_unreadable"):
     """A file or standard input that is not readable text. ``details``: ``file``, and ``byte`` (from 0)."""
 
-    code = "input_unreadable"
 
-
-class OutputFailed(TokenboxError):
+class OutputFailed(TokenboxError, code="output_failed"):
     """A result that cannot be written: the disk is full, or the file is read-only."""
-
-    code = "output_failed"
 
 
 def check_streams() -> None:

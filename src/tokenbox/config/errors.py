@@ -25,10 +25,8 @@ class ConfigCode(StrEnum):
     NOT_WRITTEN = "config_not_written"
 
 
-class ConfigError(TokenboxError):
+class ConfigError(TokenboxError, code="config_invalid"):
     """A setting is invalid. ``details``: ``file``, ``line`` (from 1) and ``key``; None if unknown."""
-
-    code = "config_invalid"
 
     def __init__(
         self,

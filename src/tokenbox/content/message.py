@@ -20,16 +20,12 @@ MAX_DEPTH: Final = 32
 _MAX_BITS: Final = 14_000
 
 
-class InvalidMessage(TokenboxError):
+class InvalidMessage(TokenboxError, code="invalid_message"):
     """A server would reject the message. ``details["index"]`` is its position in the list."""
 
-    code = "invalid_message"
 
-
-class UndeclaredCost(TokenboxError):
+class UndeclaredCost(TokenboxError, code="undeclared_cost"):
     """The token count of an image or a file is unknown, so the total is unknown too."""
-
-    code = "undeclared_cost"
 
 
 class Role(StrEnum):

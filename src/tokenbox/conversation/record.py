@@ -32,10 +32,8 @@ _STEPS_SHOWN = 8
 T = TypeVar("T")
 
 
-class UnknownHandle(TokenboxError):
+class UnknownHandle(TokenboxError, code="unknown_handle"):
     """No text was left out under this handle, or more than one."""
-
-    code = "unknown_handle"
 
 
 class WindowDecision(StrEnum):

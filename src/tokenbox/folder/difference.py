@@ -62,10 +62,8 @@ _ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
 _ESCAPED = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
 
 
-class GitProblem(TokenboxError):
+class GitProblem(TokenboxError, code="git_failed"):
     """Git is not installed, or failed. The message includes git's own."""
-
-    code = "git_failed"
 
 
 def git_diff(root: str, revision: str, paths: Sequence[str]) -> list[DiffBlock]:

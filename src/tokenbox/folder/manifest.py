@@ -58,10 +58,8 @@ _BYTES = {"content", "value", "data", "body", "lines", "vector_id", "source_hash
 _ENTRY_OPTIONS = ("priority", "compress", "address")
 
 
-class ManifestProblem(TokenboxError):
+class ManifestProblem(TokenboxError, code="manifest_invalid"):
     """A manifest is invalid. ``details`` has the path of the error in it."""
-
-    code = "manifest_invalid"
 
     def __init__(self, where: str, what: str) -> None:
         super().__init__(f"{where}: {what}", path=where)

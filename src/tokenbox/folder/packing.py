@@ -50,16 +50,12 @@ _LEFTOVER = 24
 _MAX_ROUNDS = 12
 
 
-class LevelProblem(TokenboxError):
+class LevelProblem(TokenboxError, code="level_invalid"):
     """A ``--level`` rule is invalid."""
 
-    code = "level_invalid"
 
-
-class SplitProblem(TokenboxError):
+class SplitProblem(TokenboxError, code="split_too_small"):
     """One file of a pack is larger than the limit of a part."""
-
-    code = "split_too_small"
 
 
 @dataclass(frozen=True, slots=True)

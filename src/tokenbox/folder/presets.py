@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=StrEnum)
 
 
-class SettingProblem(TokenboxError):
+class SettingProblem(TokenboxError, code="pack_setting_invalid"):
     """A setting of a pack has an invalid value."""
-
-    code = "pack_setting_invalid"
 
 
 @dataclass(frozen=True, slots=True)

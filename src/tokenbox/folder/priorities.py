@@ -15,10 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class PriorityProblem(TokenboxError):
+class PriorityProblem(TokenboxError, code="priority_invalid"):
     """A priority rule is invalid."""
-
-    code = "priority_invalid"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,8 @@ _FILE = "pyproject.toml"
 _WHERE = f"[tool.tokenbox.pack] in {_FILE}"
 
 
-class ProjectProblem(TokenboxError):
+class ProjectProblem(TokenboxError, code="project_settings_invalid"):
     """The table is invalid."""
-
-    code = "project_settings_invalid"
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,16 +38,12 @@ MAX_TOTAL_BYTES = 512 << 20
 _INVALID_IN_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
-class PackTooLarge(TokenboxError):
+class PackTooLarge(TokenboxError, code="pack_too_large"):
     """The files exceed the size that can be packed at once."""
 
-    code = "pack_too_large"
 
-
-class NothingToPack(TokenboxError):
+class NothingToPack(TokenboxError, code="nothing_to_pack"):
     """There is no file that can be packed."""
-
-    code = "nothing_to_pack"
 
 
 @dataclass(frozen=True, slots=True)

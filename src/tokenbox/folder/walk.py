@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 MAX_DEPTH = 128
 
 
-class PathProblem(TokenboxError):
+class PathProblem(TokenboxError, code="path_unusable"):
     """A named path cannot be packed."""
-
-    code = "path_unusable"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from tokenbox.worth.scorers import Worth
 
 
-class FocusProblem(TokenboxError):
+class FocusProblem(TokenboxError, code="focus_not_found"):
     """A ``--focus`` names a file or symbol that is not in the pack."""
-
-    code = "focus_not_found"
 
 
 def weigh(source: Source, options: PackOptions, memory: CountCache | None = None) -> Worth:

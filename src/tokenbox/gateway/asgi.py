@@ -28,22 +28,16 @@ class ClientGone(Exception):
     """The client closed the connection, so no answer is sent."""
 
 
-class BodyTooLarge(TokenboxError):
+class BodyTooLarge(TokenboxError, code="body_too_large"):
     """The request's body has more bytes than the gateway takes."""
 
-    code = "body_too_large"
 
-
-class BodyTimeout(TokenboxError):
+class BodyTimeout(TokenboxError, code="body_timeout"):
     """The client did not send its body in time."""
 
-    code = "body_timeout"
 
-
-class BodyEncoded(TokenboxError):
+class BodyEncoded(TokenboxError, code="body_encoded"):
     """The body is compressed or not UTF-8. The gateway passes bytes on as they are, without decoding."""
-
-    code = "body_encoded"
 
 
 BODY_PROBLEMS = (BodyTooLarge, BodyTimeout, BodyEncoded)

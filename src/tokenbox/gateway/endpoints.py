@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 GROUP: Final = "tokenbox.endpoints"
 
 
-class EndpointProblem(TokenboxError):
+class EndpointProblem(TokenboxError, code="gateway_endpoint"):
     """An endpoint of another package cannot be added, so the gateway does not start."""
-
-    code = "gateway_endpoint"
 
 
 def add_plugin_endpoints(gateway: Gateway, services: GatewayServices) -> None:

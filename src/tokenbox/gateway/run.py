@@ -40,10 +40,8 @@ _MALLOC = ((-3, 128 << 10), (-8, 2))
 _GC_THRESHOLDS = (10_000, 20, 20)
 
 
-class GatewayProblem(TokenboxError):
+class GatewayProblem(TokenboxError, code="gateway"):
     """The gateway cannot be started as asked."""
-
-    code = "gateway"
 
 
 def run(

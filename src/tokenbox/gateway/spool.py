@@ -27,10 +27,8 @@ _BAD = ".bad"
 BATCH = 500
 
 
-class SpoolError(TokenboxError):
+class SpoolError(TokenboxError, code="spool_unusable"):
     """The spool's folder cannot be written, so that a record could be lost."""
-
-    code = "spool_unusable"
 
 
 class Spool:

@@ -30,16 +30,12 @@ TextRef = int | list["int | list[int]"] | None
 """A text in JSON: its number, its pieces (a number, or number, start and end in UTF-16 units), or unknown."""
 
 
-class PageTooLarge(TokenboxError):
+class PageTooLarge(TokenboxError, code="inspect_too_large"):
     """The content exceeds the limits of a page. ``details`` has the number and the limit."""
 
-    code = "inspect_too_large"
 
-
-class NothingToInspect(TokenboxError):
+class NothingToInspect(TokenboxError, code="inspect_unknown_input"):
     """A page cannot show this file."""
-
-    code = "inspect_unknown_input"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,8 @@ _MAX_ATTEMPTS = 4
 _RESERVES = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
 
-class OverWindow(TokenboxError):
+class OverWindow(TokenboxError, code="over_window"):
     """A request does not fit and was not sent. ``verdict`` has the figures."""
-
-    code = "over_window"
 
     def __init__(self, verdict: Verdict) -> None:
         limit = verdict.limits.input_limit

@@ -43,14 +43,13 @@ from typing import Any, ClassVar
 from tokenbox.errors import TokenboxError
 
 
-class LcpError(TokenboxError):
+class LcpError(TokenboxError, code="lcp_error"):
     """A pack cannot be read or written. ``offset`` and ``block`` are None if they do not apply.
 
     ``says``: the message of a class, with its figures, which are attributes and details; bytes are shown in
     hexadecimal.
     """
 
-    code = "lcp_error"
     says: ClassVar[str] = ""
 
     def __init__(self, message: str | None = None, *, offset: int | None = None, **figures: Any) -> None:  # noqa: ANN401
@@ -86,32 +85,25 @@ class LcpError(TokenboxError):
         }
 
 
-class WireError(LcpError):
+class WireError(LcpError, code="lcp_wire"):
     """The bytes are not a pack."""
 
-    code = "lcp_wire"
 
-
-class UnexpectedEof(WireError):
+class UnexpectedEof(WireError, code="lcp_unexpected_eof"):
     """The bytes end too early, at ``offset``."""
-
-    code = "lcp_unexpected_eof"
 
     def __init__(self, offset: int, missing: str) -> None:
         super().__init__(f"the bytes end in {missing}. The pack is cut off or damaged.", offset=offset)
 
 
-class VarintTooLong(WireError):
+class VarintTooLong(WireError, code="lcp_varint_too_long"):
     """A varint has more than 10 bytes."""
 
-    code = "lcp_varint_too_long"
     says = "a number has more than 10 bytes. The pack is damaged."
 
 
-class InvalidMagic(WireError):
+class InvalidMagic(WireError, code="lcp_invalid_magic"):
     """The first four bytes are not those of a pack. ``found``: these bytes as a little-endian number."""
-
-    code = "lcp_invalid_magic"
 
     def __init__(self, found: bytes) -> None:
         self.found = int.from_bytes(found, "little")
@@ -122,116 +114,98 @@ class InvalidMagic(WireError):
         )
 
 
-class UnsupportedVersion(WireError):
+class UnsupportedVersion(WireError, code="lcp_unsupported_version"):
     """The major version is not 1."""
 
-    code = "lcp_unsupported_version"
     says = "the pack has version {major}.{minor}; only 1.x can be read. Write it again as 1.0."
     major: int
     minor: int
 
 
-class ReservedNonZero(WireError):
+class ReservedNonZero(WireError, code="lcp_reserved_non_zero"):
     """A reserved byte is not 0."""
 
-    code = "lcp_reserved_non_zero"
     says = "the reserved byte is {value}, not 0."
     value: int
 
 
-class InvalidBlockType(WireError):
+class InvalidBlockType(WireError, code="lcp_invalid_block_type"):
     """A block type is above 255."""
 
-    code = "lcp_invalid_block_type"
     says = "block type {raw:,} is above 255. The pack is damaged."
     raw: int
 
 
-class FieldError(LcpError):
+class FieldError(LcpError, code="lcp_field"):
     """The body of a block is not valid for its type."""
 
-    code = "lcp_field"
 
-
-class MissingRequiredField(FieldError):
+class MissingRequiredField(FieldError, code="lcp_missing_required_field"):
     """A required field is missing. ``offset``: the end of the body or nested part."""
 
-    code = "lcp_missing_required_field"
     says = "the required field {name!r} is missing."
     name: str
 
 
-class UnknownFieldWireType(FieldError):
+class UnknownFieldWireType(FieldError, code="lcp_unknown_field_wire_type"):
     """A field is neither a number, bytes nor nested, so its end is unknown."""
 
-    code = "lcp_unknown_field_wire_type"
     says = "wire type {value:,} is not 0, 1 or 2."
     value: int
 
 
-class InvalidEnumValue(FieldError):
+class InvalidEnumValue(FieldError, code="lcp_invalid_enum_value"):
     """A number is not a value of its enumeration."""
 
-    code = "lcp_invalid_enum_value"
     says = "{enum} has no value {value:,}."
     enum: str
     value: int
 
 
-class DecodeError(LcpError):
+class DecodeError(LcpError, code="lcp_decode"):
     """The frames are valid, but the pack is not."""
 
-    code = "lcp_decode"
 
-
-class InvalidHeader(DecodeError):
+class InvalidHeader(DecodeError, code="lcp_invalid_header"):
     """The header is invalid. ``cause``: the wire error."""
-
-    code = "lcp_invalid_header"
 
     def __init__(self, cause: WireError) -> None:
         super().__init__(f"header: {cause._problem}", offset=cause.offset, cause=cause.code)  # noqa: SLF001  # same module
         self.cause = cause
 
 
-class MissingEndSentinel(DecodeError):
+class MissingEndSentinel(DecodeError, code="lcp_missing_end_sentinel"):
     """The bytes end after a block, without END."""
 
-    code = "lcp_missing_end_sentinel"
     says = "the pack ends without its END mark: it is probably truncated."
 
 
-class TrailingData(DecodeError):
+class TrailingData(DecodeError, code="lcp_trailing_data"):
     """There are bytes after END. ``extra``: their number."""
 
-    code = "lcp_trailing_data"
     says = "{extra:,} bytes follow the END mark. Remove them to read the pack."
     extra: int
 
 
-class DecompressFailed(DecodeError):
+class DecompressFailed(DecodeError, code="lcp_decompress_failed"):
     """The zstd data is damaged, empty or truncated."""
-
-    code = "lcp_decompress_failed"
 
     def __init__(self, why: str) -> None:
         super().__init__(f"the zstd data cannot be expanded: {why}.")
 
 
-class UnresolvedReference(DecodeError):
+class UnresolvedReference(DecodeError, code="lcp_unresolved_reference"):
     """The content store does not contain the digest."""
 
-    code = "lcp_unresolved_reference"
     says = (
         "the content store has no content with the digest {digest}. Use the store the pack was written with."
     )
     digest: bytes
 
 
-class DigestMismatch(DecodeError):
+class DigestMismatch(DecodeError, code="lcp_digest_mismatch"):
     """The content store returned a body with another digest."""
 
-    code = "lcp_digest_mismatch"
     says = (
         "for the digest {digest} the content store returned content with the digest {found}. "
         "The store is damaged."
@@ -240,42 +214,36 @@ class DigestMismatch(DecodeError):
     found: bytes
 
 
-class LimitError(LcpError):
+class LimitError(LcpError, code="lcp_limit"):
     """The pack exceeds a limit of the decoder; see ``Limits``."""
 
-    code = "lcp_limit"
 
-
-class DecompressionBomb(LimitError):
+class DecompressionBomb(LimitError, code="lcp_decompression_bomb"):
     """The data expands to more than ``limit`` bytes. ``actual``: the bytes when decoding stopped."""
 
-    code = "lcp_decompression_bomb"
     says = "expands to {actual:,} bytes or more, the limit is {limit:,}."
     actual: int
     limit: int
 
 
-class FrameTooLarge(LimitError):
+class FrameTooLarge(LimitError, code="lcp_frame_too_large"):
     """A block announces more than ``limit`` bytes."""
 
-    code = "lcp_frame_too_large"
     says = "a block announces {size:,} bytes, the limit is {limit:,}. For a trusted pack, raise Limits.frame."
     size: int
     limit: int
 
 
-class TreeTooDeep(LimitError):
+class TreeTooDeep(LimitError, code="lcp_tree_too_deep"):
     """Folders are nested deeper than ``limit``."""
 
-    code = "lcp_tree_too_deep"
     says = "a file tree is nested deeper than {limit} levels."
     limit: int
 
 
-class TooManyElements(LimitError):
+class TooManyElements(LimitError, code="lcp_too_many_elements"):
     """The pack has more than ``limit`` blocks, tree entries and hunks in all."""
 
-    code = "lcp_too_many_elements"
     says = (
         "the pack has more than {limit:,} blocks, tree entries and hunks. "
         "For a trusted pack, raise Limits.elements."
@@ -283,50 +251,41 @@ class TooManyElements(LimitError):
     limit: int
 
 
-class EncodeError(LcpError):
+class EncodeError(LcpError, code="lcp_encode"):
     """A pack cannot be written."""
 
-    code = "lcp_encode"
 
-
-class EmptyPayload(EncodeError):
+class EmptyPayload(EncodeError, code="lcp_empty_payload"):
     """There are no blocks to write."""
 
-    code = "lcp_empty_payload"
     says = "there is no block to write. Add one first."
 
 
-class BlockTooLarge(EncodeError):
+class BlockTooLarge(EncodeError, code="lcp_block_too_large"):
     """A body exceeds 16 MiB."""
 
-    code = "lcp_block_too_large"
     says = "the body has {size:,} bytes, the limit is {limit:,}. Split the content into several blocks."
     size: int
     limit: int
 
 
-class NoBlockTarget(EncodeError):
+class NoBlockTarget(EncodeError, code="lcp_no_block_target"):
     """A ``with_...`` method was called before a block was added."""
 
-    code = "lcp_no_block_target"
     says = "{method}() applies to the block added last. Add a block first."
     method: str
 
 
-class UnencodableValue(EncodeError):
+class UnencodableValue(EncodeError, code="lcp_unencodable_value"):
     """A field has a value that cannot be encoded."""
-
-    code = "lcp_unencodable_value"
 
     def __init__(self, field: str, why: str) -> None:
         self.field = field
         super().__init__(f"{field} {why}.", field=field)
 
 
-class MissingContentStore(LcpError):
+class MissingContentStore(LcpError, code="lcp_missing_content_store"):
     """A reference cannot be read or written without a content store."""
-
-    code = "lcp_missing_content_store"
 
     def __init__(self, doing: str) -> None:
         super().__init__(f"{doing} needs a content store. Pass one as store=.")

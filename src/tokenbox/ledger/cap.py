@@ -15,16 +15,12 @@ if TYPE_CHECKING:
     from tokenbox.ledger.totals import Totals
 
 
-class CostCapError(LedgerError):
+class CostCapError(LedgerError, code="cost_cap"):
     """A call is not sent, because of the cap in dollars."""
 
-    code = "cost_cap"
 
-
-class CostCapExceeded(CostCapError):
+class CostCapExceeded(CostCapError, code="cost_cap_exceeded"):
     """The highest cost of the call exceeds what is left under the cap. All figures are dollars."""
-
-    code = "cost_cap_exceeded"
 
     def __init__(self, *, cap: Decimal, spent: Decimal, held: Decimal, call: Decimal, exact: bool) -> None:
         self.cap, self.spent, self.held, self.call = cap, spent, held, call
@@ -42,10 +38,8 @@ class CostCapExceeded(CostCapError):
         )
 
 
-class CostCapUnknown(CostCapError):
+class CostCapUnknown(CostCapError, code="cost_cap_unknown"):
     """Whether the cap would hold is unknown. ``details["unknown"]`` is the missing figure."""
-
-    code = "cost_cap_unknown"
 
 
 class Unpriced(StrEnum):

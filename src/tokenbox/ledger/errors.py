@@ -17,31 +17,21 @@ from __future__ import annotations
 from tokenbox.errors import TokenboxError
 
 
-class LedgerError(TokenboxError):
+class LedgerError(TokenboxError, code="ledger_error"):
     """The usage or the cost of a call cannot be determined."""
 
-    code = "ledger_error"
 
-
-class InvalidUsage(LedgerError):
+class InvalidUsage(LedgerError, code="invalid_usage"):
     """A number of tokens is not a whole number from 0, or a part exceeds its total."""
 
-    code = "invalid_usage"
 
-
-class InvalidMoney(LedgerError):
+class InvalidMoney(LedgerError, code="invalid_money"):
     """An amount is not a finite decimal number from 0. Floats are refused, because they are not exact."""
 
-    code = "invalid_money"
 
-
-class InvalidCall(LedgerError):
+class InvalidCall(LedgerError, code="invalid_call"):
     """A record of a call lacks a field or has an invalid one. ``details["field"]`` names it."""
 
-    code = "invalid_call"
 
-
-class InvalidTime(LedgerError):
+class InvalidTime(LedgerError, code="invalid_time"):
     """A time such as 2026-11-01, 7d or today does not parse."""
-
-    code = "invalid_time"

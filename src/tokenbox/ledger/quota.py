@@ -23,10 +23,8 @@ _QUOTA = re.compile(
 )
 
 
-class InvalidQuota(LedgerError):
+class InvalidQuota(LedgerError, code="invalid_quota"):
     """A quota such as ``100000 tokens/day`` or ``$5/month`` does not parse."""
-
-    code = "invalid_quota"
 
 
 class QuotaUnit(StrEnum):

@@ -14,10 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class InvalidArguments(TokenboxError):
+class InvalidArguments(TokenboxError, code="invalid_arguments"):
     """The arguments of a call are invalid."""
-
-    code = "invalid_arguments"
 
 
 def _is_text(value: object) -> bool:

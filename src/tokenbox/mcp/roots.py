@@ -17,16 +17,12 @@ if TYPE_CHECKING:
 MAX_ROOTS: Final = 100
 
 
-class NoRoots(TokenboxError):
+class NoRoots(TokenboxError, code="no_roots"):
     """No file may be read: neither the client nor ``--root`` names a folder."""
 
-    code = "no_roots"
 
-
-class OutsideRoots(TokenboxError):
+class OutsideRoots(TokenboxError, code="outside_roots"):
     """A path outside all roots. The message does not reveal whether it exists."""
-
-    code = "outside_roots"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,40 +16,28 @@ from tokenbox.errors import TokenboxError
 from tokenbox.tokenizers.ownership import key_of_model
 
 
-class PolicyError(TokenboxError):
+class PolicyError(TokenboxError, code="policy_error"):
     """The policy cannot decide."""
 
-    code = "policy_error"
 
-
-class InvalidPolicy(PolicyError):
+class InvalidPolicy(PolicyError, code="invalid_policy"):
     """A window, reserve, headroom or mode is not valid. ``details["field"]`` names it."""
 
-    code = "invalid_policy"
 
-
-class InvalidChunks(PolicyError):
+class InvalidChunks(PolicyError, code="invalid_chunks"):
     """Chunks are of an unknown kind, or of kinds that do not go together."""
 
-    code = "invalid_chunks"
 
-
-class UnknownWindow(PolicyError):
+class UnknownWindow(PolicyError, code="unknown_window"):
     """The context window of a model is unknown. ``details["remedies"]`` are commands that set it."""
 
-    code = "unknown_window"
 
-
-class UnknownStrategy(PolicyError):
+class UnknownStrategy(PolicyError, code="unknown_strategy"):
     """No strategy has that name, or it is not for chunks of this kind."""
 
-    code = "unknown_strategy"
 
-
-class StrategyFailed(PolicyError):
+class StrategyFailed(PolicyError, code="strategy_failed"):
     """A user's strategy raised (its error is the cause), is not deterministic, or broke its contract."""
-
-    code = "strategy_failed"
 
 
 def unknown_window(model: str | None) -> PolicyError:

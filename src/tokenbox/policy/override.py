@@ -27,10 +27,8 @@ class Override:
         return {"allow_over_context": True, "reason": self.reason}
 
 
-class InvalidOverride(TokenboxError):
+class InvalidOverride(TokenboxError, code="invalid_override"):
     """The reason of an override is not a text of at most 1,000 characters."""
-
-    code = "invalid_override"
 
 
 def allow_over_context(reason: str | None = None) -> Override:

@@ -18,10 +18,8 @@ _encode = json.JSONEncoder(
 ).encode
 
 
-class NotCanonical(TokenboxError):
+class NotCanonical(TokenboxError, code="not_canonical"):
     """A value has no canonical JSON, or bytes are not canonical JSON."""
-
-    code = "not_canonical"
 
 
 def canonical(value: object) -> bytes:

@@ -19,25 +19,19 @@ from __future__ import annotations
 from tokenbox.errors import TokenboxError
 
 
-class ProofError(TokenboxError):
+class ProofError(TokenboxError, code="proof_error"):
     """The base class of proof errors."""
 
-    code = "proof_error"
 
-
-class ProofTooLarge(ProofError):
+class ProofTooLarge(ProofError, code="proof_too_large"):
     """A bundle would exceed the size that is read."""
 
-    code = "proof_too_large"
 
-
-class BundleInvalid(ProofError):
+class BundleInvalid(ProofError, code="bundle_invalid"):
     """A bundle is damaged or invalid.
 
     ``file`` and ``field``: the first place that differs; ``expected`` and ``found``: the values, if known.
     """
-
-    code = "bundle_invalid"
 
     def __init__(
         self,
@@ -53,29 +47,21 @@ class BundleInvalid(ProofError):
         self.file, self.field, self.expected, self.found = file, field, expected, found
 
 
-class SignatureInvalid(BundleInvalid):
+class SignatureInvalid(BundleInvalid, code="signature_invalid"):
     """A bundle or a checkpoint has no valid signature of the given keys."""
 
-    code = "signature_invalid"
 
-
-class LogInvalid(BundleInvalid):
+class LogInvalid(BundleInvalid, code="log_invalid"):
     """The log of a store does not match its signed checkpoints or its bundles."""
 
-    code = "log_invalid"
 
-
-class KeyInvalid(ProofError):
+class KeyInvalid(ProofError, code="key_invalid"):
     """A key cannot be read, has another type, or is readable by other users."""
-
-    code = "key_invalid"
 
     @classmethod
     def of(cls, name: str, what: str) -> KeyInvalid:
         return cls(f"{name} {what}.", file=name)
 
 
-class ReplayImpossible(ProofError):
+class ReplayImpossible(ProofError, code="replay_impossible"):
     """A bundle cannot be replayed because a text or the tokenizer is missing."""
-
-    code = "replay_impossible"

@@ -32,10 +32,9 @@ if TYPE_CHECKING:
     from tokenbox.providers.events import ChatAnswer
 
 
-class ProviderError(TokenboxError):
+class ProviderError(TokenboxError, code="provider_error"):
     """A request to an LLM server failed."""
 
-    code = "provider_error"
     transient: ClassVar[bool] = False
 
     def __init__(self, message: str, **details: object) -> None:
@@ -43,51 +42,40 @@ class ProviderError(TokenboxError):
         self.partial: ChatAnswer | None = None
 
 
-class InvalidTarget(ProviderError):
+class InvalidTarget(ProviderError, code="invalid_target"):
     """The endpoint, key or model is invalid. Nothing was sent."""
 
-    code = "invalid_target"
 
-
-class InvalidRequest(ProviderError):
+class InvalidRequest(ProviderError, code="invalid_request"):
     """Messages, tools or options cannot be sent. Nothing was sent."""
 
-    code = "invalid_request"
 
-
-class ServerUnreachable(ProviderError):
+class ServerUnreachable(ProviderError, code="server_unreachable"):
     """No connection: the host has no address, there is no route to it, or TLS failed."""
 
-    code = "server_unreachable"
     transient = True
 
 
-class ConnectionRefused(ServerUnreachable):
+class ConnectionRefused(ServerUnreachable, code="connection_refused"):
     """Nothing listens at the endpoint."""
 
-    code = "connection_refused"
 
-
-class ConnectionLost(ServerUnreachable):
+class ConnectionLost(ServerUnreachable, code="connection_lost"):
     """The connection was lost before the answer was complete."""
 
-    code = "connection_lost"
 
-
-class ServerTimeout(ProviderError):
+class ServerTimeout(ProviderError, code="server_timeout"):
     """The server took too long. ``details["seconds"]``: the limit."""
 
-    code = "server_timeout"
     transient = True
 
 
-class ServerFailed(ProviderError):
+class ServerFailed(ProviderError, code="server_failed"):
     """The server reports an error of its own (5xx, or an error inside a stream).
 
     ``retry_after``: the seconds to wait before a retry; None if the server does not say.
     """
 
-    code = "server_failed"
     transient = True
 
     def __init__(self, message: str, *, retry_after: int | None = None, **details: object) -> None:
@@ -95,10 +83,9 @@ class ServerFailed(ProviderError):
         self.retry_after = retry_after
 
 
-class RateLimited(ProviderError):
+class RateLimited(ProviderError, code="rate_limited"):
     """Too many requests. ``retry_after``: the seconds to wait; None if the server does not say."""
 
-    code = "rate_limited"
     transient = True
 
     def __init__(self, message: str, *, retry_after: int | None = None, **details: object) -> None:
@@ -106,31 +93,23 @@ class RateLimited(ProviderError):
         self.retry_after = retry_after
 
 
-class AuthenticationFailed(ProviderError):
+class AuthenticationFailed(ProviderError, code="authentication_failed"):
     """The key is missing, invalid, or not permitted to make the request."""
 
-    code = "authentication_failed"
 
-
-class RequestRejected(ProviderError):
+class RequestRejected(ProviderError, code="request_rejected"):
     """The server rejected the request. ``details`` has ``status``."""
 
-    code = "request_rejected"
 
-
-class ModelNotFound(RequestRejected):
+class ModelNotFound(RequestRejected, code="model_not_found"):
     """The server has no such model."""
 
-    code = "model_not_found"
 
-
-class ContextExceeded(RequestRejected):
+class ContextExceeded(RequestRejected, code="context_exceeded"):
     """The request does not fit the context window. Figures are tokens; None if the server does not say.
 
     ``input_tokens``: of the prompt. ``output_tokens``: the requested output limit.
     """
-
-    code = "context_exceeded"
 
     def __init__(
         self,
@@ -153,20 +132,15 @@ class ContextExceeded(RequestRejected):
         self.context_window = context_window
 
 
-class BadAnswer(ProviderError):
+class BadAnswer(ProviderError, code="bad_answer"):
     """The answer is not JSON, or has another shape than this kind of server documents."""
 
-    code = "bad_answer"
 
-
-class AnswerTooLarge(BadAnswer):
+class AnswerTooLarge(BadAnswer, code="answer_too_large"):
     """The answer exceeds the limit. ``details["limit"]``: bytes."""
 
-    code = "answer_too_large"
 
-
-class StreamCut(ProviderError):
+class StreamCut(ProviderError, code="stream_cut"):
     """A streamed answer is incomplete. ``partial``: the answer so far."""
 
-    code = "stream_cut"
     transient = True

@@ -25,40 +25,28 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class ShellError(TokenboxError):
+class ShellError(TokenboxError, code="shell_error"):
     """A line that the shell cannot execute. The conversation is unchanged."""
 
-    code = "shell_error"
 
-
-class InvalidPrompt(ShellError):
+class InvalidPrompt(ShellError, code="invalid_prompt"):
     """A prompt template has an unknown field, which is in ``details["field"]``."""
 
-    code = "invalid_prompt"
 
-
-class UnknownMeta(ShellError):
+class UnknownMeta(ShellError, code="unknown_meta"):
     """No ``:`` command has that name. The message suggests the nearest one."""
 
-    code = "unknown_meta"
 
-
-class BadArguments(ShellError):
+class BadArguments(ShellError, code="bad_arguments"):
     """A ``:`` command does not accept these arguments. The message lists those it accepts."""
 
-    code = "bad_arguments"
 
-
-class ModelNotConfigured(ShellError):
+class ModelNotConfigured(ShellError, code="model_not_configured"):
     """No model of that name is configured. The message suggests the nearest one."""
 
-    code = "model_not_configured"
 
-
-class NoModel(ShellError):
+class NoModel(ShellError, code="no_model"):
     """No model is chosen, or it has no endpoint. The message shows how to configure one."""
-
-    code = "no_model"
 
     @classmethod
     def of(cls, names: Sequence[str], file: object = None) -> NoModel:
@@ -74,31 +62,21 @@ class NoModel(ShellError):
         )
 
 
-class NoSummary(ShellError):
+class NoSummary(ShellError, code="no_summary"):
     """The model did not write a summary. The messages are unchanged."""
 
-    code = "no_summary"
 
-
-class KeyNotSent(ShellError):
+class KeyNotSent(ShellError, code="key_not_sent"):
     """A key cannot be read, or a project's settings would send it to a server of their choice."""
 
-    code = "key_not_sent"
 
-
-class NoSuchItem(ShellError):
+class NoSuchItem(ShellError, code="no_such_item"):
     """An item, file or handle that does not exist."""
 
-    code = "no_such_item"
 
-
-class McpFailed(ShellError):
+class McpFailed(ShellError, code="mcp_failed"):
     """A tool server cannot be started or reached, or violates the protocol."""
 
-    code = "mcp_failed"
 
-
-class SessionFailed(ShellError):
+class SessionFailed(ShellError, code="session_failed"):
     """A session cannot be saved or loaded."""
-
-    code = "session_failed"

@@ -61,16 +61,12 @@ _PACKAGES = ("fastokens", "google-re2", "regex", "sentencepiece", "tiktoken", "t
 _MODULES = {"google-re2": "re2", "tree-sitter": "tree_sitter"}
 
 
-class ProofNotWritten(ProofError):
+class ProofNotWritten(ProofError, code="proof_not_written"):
     """A bundle cannot be written: the disk is full, the folder is read-only, ..."""
 
-    code = "proof_not_written"
 
-
-class BundleNotFound(ProofError):
+class BundleNotFound(ProofError, code="bundle_not_found"):
     """No bundle has that id, or several begin with it."""
-
-    code = "bundle_not_found"
 
 
 @dataclass(frozen=True, slots=True)

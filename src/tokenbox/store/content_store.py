@@ -11,10 +11,8 @@ from tokenbox.files import OWN, replace
 from tokenbox.lcp.pack import MAX_BODY
 
 
-class ContentStoreError(TokenboxError):
+class ContentStoreError(TokenboxError, code="content_store_error"):
     """The directory of a content store cannot be used."""
-
-    code = "content_store_error"
 
 
 class DirectoryStore:

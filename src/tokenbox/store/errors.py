@@ -23,85 +23,57 @@ from __future__ import annotations
 from tokenbox.errors import TokenboxError
 
 
-class StoreError(TokenboxError):
+class StoreError(TokenboxError, code="store_error"):
     """The store cannot be read or written."""
 
-    code = "store_error"
 
-
-class StoreUnavailable(StoreError):
+class StoreUnavailable(StoreError, code="store_unavailable"):
     """The database is missing, cannot be reached, or its connection was lost."""
 
-    code = "store_unavailable"
 
-
-class StoreBusy(StoreError):
+class StoreBusy(StoreError, code="store_busy"):
     """Other processes locked the database for too long. A retry is safe."""
 
-    code = "store_busy"
 
-
-class StoreFull(StoreError):
+class StoreFull(StoreError, code="store_full"):
     """There is no space left. Nothing was written."""
 
-    code = "store_full"
 
-
-class StoreReadOnly(StoreError):
+class StoreReadOnly(StoreError, code="store_read_only"):
     """The database may only be read."""
 
-    code = "store_read_only"
 
-
-class StoreDamaged(StoreError):
+class StoreDamaged(StoreError, code="store_damaged"):
     """The file is not a database, or is damaged. It was not changed."""
 
-    code = "store_damaged"
 
-
-class NotAStore(StoreError):
+class NotAStore(StoreError, code="not_a_store"):
     """The file is the database of another program. It was not changed."""
 
-    code = "not_a_store"
 
-
-class StoreTooNew(StoreError):
+class StoreTooNew(StoreError, code="store_too_new"):
     """A newer tokenbox has changed the schema. ``details``: ``version`` and ``known``."""
 
-    code = "store_too_new"
 
-
-class SessionError(StoreError):
+class SessionError(StoreError, code="session_error"):
     """A session cannot be used as asked."""
 
-    code = "session_error"
 
-
-class InvalidSession(SessionError):
+class InvalidSession(SessionError, code="invalid_session"):
     """The name of a session, a turn or a saved session is not valid."""
 
-    code = "invalid_session"
 
-
-class UnknownSession(SessionError):
+class UnknownSession(SessionError, code="unknown_session"):
     """No session has that name or id, nor begins with it."""
 
-    code = "unknown_session"
 
-
-class AmbiguousSession(SessionError):
+class AmbiguousSession(SessionError, code="ambiguous_session"):
     """Several sessions have names that begin with the given text. ``details["names"]`` lists them."""
 
-    code = "ambiguous_session"
 
-
-class DuplicateSession(SessionError):
+class DuplicateSession(SessionError, code="duplicate_session"):
     """A session of that name exists already."""
 
-    code = "duplicate_session"
 
-
-class SessionChanged(SessionError):
+class SessionChanged(SessionError, code="session_changed"):
     """Another process wrote to the session. Open it again to read its current turns."""
-
-    code = "session_changed"

@@ -27,10 +27,8 @@ _ID_LENGTH = 10
 _COLUMNS = "id, name, digest, models, modes, quotas, created, expires, revoked, user_name, team"
 
 
-class KeyProblem(StoreError):
+class KeyProblem(StoreError, code="gateway_key"):
     """A gateway key cannot be created or does not exist."""
-
-    code = "gateway_key"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,8 @@ _NAME = re.compile(r"[\w@.+-][\w@.+ -]{0,99}")
 _COLUMNS = "kind, name, models, quotas, created"
 
 
-class OwnerProblem(StoreError):
+class OwnerProblem(StoreError, code="gateway_owner"):
     """A user or a team cannot be created, does not exist, or still has keys."""
-
-    code = "gateway_owner"
 
 
 class OwnerKind(StrEnum):

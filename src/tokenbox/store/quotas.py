@@ -41,16 +41,12 @@ _HOLD = """
 _USED = "SELECT used FROM tokenbox_quota_levels WHERE bucket = :bucket"
 
 
-class QuotaStoreError(StoreError):
+class QuotaStoreError(StoreError, code="quota_store_unavailable"):
     """The store of quotas does not answer, so that no quota can be checked."""
 
-    code = "quota_store_unavailable"
 
-
-class QuotaExceeded(StoreError):
+class QuotaExceeded(StoreError, code="quota_exceeded"):
     """A bucket has too little left for a request. Nothing was taken of any bucket."""
-
-    code = "quota_exceeded"
 
     def __init__(self, level: QuotaLevel, amount: int) -> None:
         self.level, self.amount = level, amount

@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 GROUP = "tokenbox.scorers"
 
 
-class ScorerProblem(TokenboxError):
+class ScorerProblem(TokenboxError, code="scorer_failed"):
     """A scorer cannot be found, raised an error (its cause), or did not return a number for each text."""
-
-    code = "scorer_failed"
 
 
 class Scorer(Protocol):

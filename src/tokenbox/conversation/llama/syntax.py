@@ -11,10 +11,8 @@ MAX_SOURCE: Final = 1024 * 1024
 MAX_NESTING: Final = 120
 
 
-class TemplateError(TokenboxError):
+class TemplateError(TokenboxError, code="chat_template_error"):
     """A chat template cannot be used, or it refuses these messages: then with the template's own message."""
-
-    code = "chat_template_error"
 
 
 @dataclass(frozen=True, slots=True)
