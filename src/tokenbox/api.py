@@ -5,7 +5,7 @@ Each takes ``model=`` or a tokenizer. With a model, tokenbox chooses the counter
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, TypeVar
 
@@ -29,8 +29,6 @@ from tokenbox.integers import token_budget
 from tokenbox.proof.proven import layout as proven_layout
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
     from tokenbox.compose.block_whole import Summarize
     from tokenbox.compose.blocks import BlockLayout, Verbosity
     from tokenbox.compose.breakpoints import Breakpoint

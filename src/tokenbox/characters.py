@@ -10,12 +10,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
+from collections.abc import Callable
 from functools import cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Final, Literal
 
 # Lengths in hexadecimal of alternating runs of assigned and unassigned characters, from U+0000.
 # Printed by tools/unassigned_ranges.py.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tokenbox.compose.bound import Bound
@@ -13,8 +13,6 @@ from tokenbox.tokenizers.protocol import Tokenizer
 from tokenbox.tokenizers.registry import FILE_PREFIX, UNKNOWN, as_tokenizer, get, is_builtin
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tokenbox.content.section import Section
     from tokenbox.conversation.pieces import MediaTokens
     from tokenbox.models import Counters

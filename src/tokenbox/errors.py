@@ -61,12 +61,10 @@ and ``details``: the figures behind the message, as plain data.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from tokenbox.__about__ import DISTRIBUTION
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 class TokenboxError(Exception):

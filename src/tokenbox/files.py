@@ -8,12 +8,10 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from typing import Final
 
 OWN: Final = 0o600
 """The mode of a file that only its owner can read."""

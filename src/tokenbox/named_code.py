@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable, Mapping
 from functools import cache, reduce
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 from tokenbox.errors import CodeNotAllowed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from importlib.metadata import EntryPoint
 
     from tokenbox.errors import TokenboxError

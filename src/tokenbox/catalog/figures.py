@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -9,8 +10,6 @@ from typing import TYPE_CHECKING
 from tokenbox.records import AsRecord, to_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tokenbox.catalog.families import TokenizerFamily
 
 

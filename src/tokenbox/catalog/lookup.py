@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from tokenbox.catalog.families import tokenizer_family
 from tokenbox.catalog.figures import Figure, Limit, ModelInfo, ModelLimits, settle, with_input
@@ -12,9 +12,6 @@ from tokenbox.catalog.names import checked_name, provider_of, spellings, undated
 from tokenbox.catalog.offers import offered_window
 from tokenbox.catalog.open_weights import card_of
 from tokenbox.catalog.published import is_first_party, published
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 # The maximum length of an id.
 MAX_ID = 300

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from tokenbox.errors import TokenboxError, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # The maximum length of a name.
 MAX_NAME = 300

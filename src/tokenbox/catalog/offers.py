@@ -7,6 +7,7 @@ else a match among the makers whose models the provider also offers (Azure offer
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,8 +16,6 @@ from tokenbox.catalog.names import first_party, provider_of, spellings, undated
 from tokenbox.catalog.published import Edition, published, read_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from tokenbox.catalog.figures import Figure
 
 # The provider names of genai-prices that differ from ours.

@@ -7,17 +7,15 @@ without a price is unpriced: None, and never 0.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenbox.catalog.names import checked_name, spellings
 from tokenbox.catalog.offers import offered, offered_as, offers
 from tokenbox.errors import TokenboxError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 # The rates and their names in genai-prices, in the order of the table.
 RATES = {

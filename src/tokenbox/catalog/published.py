@@ -7,17 +7,15 @@ The table has the rows of litellm and models.dev from ctxlen, and the context wi
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from tokenbox.catalog.figures import Figure, ModelLimits
 from tokenbox.catalog.names import first_party
 from tokenbox.errors import TokenboxError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # The supported format version of the tables.
 FORMAT = 1

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 INTERRUPTED = 130  # as in `outcome.Exit`, which is not loaded yet
 

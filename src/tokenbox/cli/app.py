@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -27,9 +27,6 @@ from tokenbox.cli.streams import (
 )
 from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 # Commands that are not defined in the module of their own name.
 MODULES = {"init": "config"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,6 @@ from tokenbox.engine.result import Policy
 from tokenbox.render.lines import Span, Style, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tokenbox.batch.shards import Sharded
     from tokenbox.batch.summary import BatchSummary
     from tokenbox.batch.work import Event, Mark

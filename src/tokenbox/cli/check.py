@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from enum import StrEnum
@@ -23,8 +24,6 @@ from tokenbox.records import to_record
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from tokenbox.compose.requests import Count
     from tokenbox.config import Config
 

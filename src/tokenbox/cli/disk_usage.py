@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,6 @@ from tokenbox.folder.listing import branches
 from tokenbox.render.lines import Span, Style
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tokenbox.folder import Source
     from tokenbox.folder.listing import Branch
     from tokenbox.render.lines import Line

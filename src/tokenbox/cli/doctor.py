@@ -5,10 +5,10 @@ from __future__ import annotations
 import platform
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tokenbox.__about__ import DISTRIBUTION, __version__
 from tokenbox.cli import terminal
@@ -18,10 +18,6 @@ from tokenbox.cli.outcome import Exit
 from tokenbox.cli.streams import write_record
 from tokenbox.errors import TokenboxError
 from tokenbox.records import to_record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 # The purpose of each extra.
 EXTRAS = {

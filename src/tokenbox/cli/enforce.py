@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -16,8 +17,6 @@ from tokenbox.policy.records import CutChunks, LargerWindow, LowerMaxTokens
 from tokenbox.render.lines import Span, Style, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from tokenbox.policy import Enforcement
     from tokenbox.policy.records import Remedy
     from tokenbox.render.lines import Line

@@ -8,15 +8,13 @@ from __future__ import annotations
 import difflib
 import re
 import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tokenbox.cli.listing import COMMANDS
 from tokenbox.integers import written_figure
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
 
 COMMAND_MEANT: Final[Mapping[str, str]] = {
     "token": "count",

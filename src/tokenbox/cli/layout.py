@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -29,8 +30,6 @@ from tokenbox.errors import ContextCriticalOverflow, DocumentError, TokenboxErro
 from tokenbox.render.lines import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from tokenbox.cli.proving import Prover
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.documents import LayoutDocument

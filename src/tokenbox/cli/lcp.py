@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +31,6 @@ from tokenbox.compose.blocks import Verbosity
 from tokenbox.render.registry import renderer_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tokenbox.compose.blocks import BlockLayout
     from tokenbox.content.blocks import Block
     from tokenbox.lcp import BlockEvent, ContentStore, Event, Header, Pack

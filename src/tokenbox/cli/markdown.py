@@ -8,12 +8,10 @@ everything else is plain text.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 from tokenbox.render.lines import GAP, cells, column_widths, in_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _BOLD, _FAINT, _CODE, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[0m"
 _STYLES: Final = {"**": _BOLD, "__": _BOLD, "*": "\x1b[3m"}

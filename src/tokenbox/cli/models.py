@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING
@@ -15,7 +16,6 @@ from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import Span, Style, cells, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from decimal import Decimal
 
     from tokenbox.catalog import Disagreement, Figure, ModelInfo, ModelLimits, Price

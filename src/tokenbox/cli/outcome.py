@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from functools import update_wrapper
 from inspect import signature
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import Any, get_type_hints
 
 import typer
 
 from tokenbox.cli.streams import write_error, write_record
 from tokenbox.errors import ContextCriticalOverflow, TokenboxError
 from tokenbox.render.lines import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 class Exit(IntEnum):

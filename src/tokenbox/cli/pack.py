@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -34,7 +35,6 @@ from tokenbox.folder.option_values import FileOrder, Purpose, Strip
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
     from contextlib import AbstractContextManager
 
     from tokenbox.cli.proving import Prover

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 import typer
@@ -16,8 +17,6 @@ from tokenbox.cli.streams import deliver, write_record, write_text
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from tokenbox.batch.evidence import Replayed
     from tokenbox.proof.contents import Contents
     from tokenbox.proof.evidence import Record

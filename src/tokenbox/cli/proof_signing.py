@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from tokenbox.cli.streams import deliver, json_bytes, read_bytes, write_error, w
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from tokenbox.proof.errors import BundleInvalid
     from tokenbox.proof.signing import PublicKey
     from tokenbox.store.bundle_log import Inclusion

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +17,6 @@ from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from tokenbox.config import Config
     from tokenbox.proof import Evidence
     from tokenbox.proof.signing import PublicKey, SigningKey

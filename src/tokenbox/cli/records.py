@@ -8,10 +8,8 @@ keep their meaning (docs/stability.md).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
+from typing import Any, Final
 
 TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
     "any": {},

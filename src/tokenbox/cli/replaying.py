@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +17,6 @@ from tokenbox.proof.evidence import EvidenceKind
 from tokenbox.proof.recorded import Texts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tokenbox.content.blocks import Block
     from tokenbox.folder import Source
     from tokenbox.proof.contents import Contents

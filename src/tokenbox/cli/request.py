@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,6 @@ from tokenbox.errors import DocumentError
 from tokenbox.integers import meant_figure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tokenbox.config import Config
     from tokenbox.policy import Chunks
 

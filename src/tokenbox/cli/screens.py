@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.cli import terminal
@@ -21,8 +22,6 @@ from tokenbox.shell.running import Keyboard, hide_keys
 from tokenbox.shell.screen import Approval
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from tokenbox.errors import TokenboxError
     from tokenbox.render.lines import Line
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,6 @@ from tokenbox.cli.streams import write_bytes, write_error, write_warnings
 from tokenbox.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tokenbox.gateway.settings import GatewaySettings
 
 

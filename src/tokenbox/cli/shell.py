@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,6 @@ from tokenbox.cli.streams import same_file
 from tokenbox.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tokenbox.config import Config
     from tokenbox.shell.build import Environment
     from tokenbox.shell.session import Session

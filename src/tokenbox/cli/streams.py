@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import sys
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,6 @@ from tokenbox.files import replace
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
     from typing import BinaryIO
 
 STDIN = "-"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,6 @@ from tokenbox.render.lines import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
     from typing import TextIO
 
     from rich.progress import Progress, TaskID

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING
 
 from tokenbox.integers import meant_figure
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # The parts of a key: models, gpt-5, max_ctx.
 KeyName = tuple[str, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,8 +31,6 @@ from tokenbox.config.trust import allow_code
 from tokenbox.config.values import from_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tokenbox.config.places import Project
 
 # The minimum similarity of a suggestion: all variables have the same prefix.

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tokenbox.config.reading import mentions_us
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FOLDER = ".tokenbox"
 FILE = "config.toml"

@@ -7,6 +7,7 @@ atomic and serialized by a lock.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,6 @@ from tokenbox.errors import shown
 from tokenbox.files import OWN, replace, turn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 FILE = "state.json"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import urlsplit
@@ -11,8 +12,6 @@ from tokenbox.config.setting import Level
 from tokenbox.named_code import allow, is_code
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from tokenbox.config.keys import KeyName
     from tokenbox.config.setting import Setting
 

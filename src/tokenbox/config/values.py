@@ -6,14 +6,11 @@ A reader returns the converted value, or None for an invalid one. Numbers are ex
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import date
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING
 
 from tokenbox.config.keys import SettingKey, ValueKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # Limits against mistakes and attacks. ``MAX_DIGITS`` also limits exponents.
 MAX_DIGITS = 60

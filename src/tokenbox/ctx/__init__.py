@@ -13,6 +13,7 @@ servers, and counting if ``tokenize.use_endpoint`` is on.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -66,7 +67,6 @@ from tokenbox.proof.calls import proven
 from tokenbox.proof.of_policy import ENFORCE, ESTIMATE, PLAN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
     from decimal import Decimal
     from fractions import Fraction
 

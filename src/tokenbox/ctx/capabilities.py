@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,6 @@ from tokenbox.policy import (
 from tokenbox.records import to_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
     from decimal import Decimal
     from fractions import Fraction
 

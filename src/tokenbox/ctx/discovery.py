@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,6 @@ from tokenbox.models import (
 from tokenbox.records import to_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
     from decimal import Decimal
     from fractions import Fraction
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,6 @@ from tokenbox.proof.proven import layout
 from tokenbox.tokenizers.registry import as_tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from tokenbox.compose.breakpoints import Breakpoint
     from tokenbox.compose.layout import Layout
     from tokenbox.compose.requests import RequestCounter

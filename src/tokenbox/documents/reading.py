@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -22,8 +22,6 @@ from tokenbox.errors import DocumentError, InvalidSection, LensError
 from tokenbox.tokenizers.registry import FILE_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tokenbox.content.lenses import Pipeline
 
 MEBIBYTE = 1024 * 1024

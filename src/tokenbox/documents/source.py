@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from tokenbox.errors import DocumentError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 # The path of a value, such as ("sections", 2, "content_file").
 KeyPath = tuple[str | int, ...]

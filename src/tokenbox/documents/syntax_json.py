@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from functools import cache
-from typing import TYPE_CHECKING
 
 from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, path_text, shorten
 from tokenbox.errors import DocumentError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\]:,]|[^\s{}\[\]:,"]++', re.DOTALL)
 # Python limits the digits of an int. A longer number is out of range for every key.

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from functools import cache
-from typing import TYPE_CHECKING
 
 from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath
 from tokenbox.errors import DocumentError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 MAX_DEPTH = 16
 

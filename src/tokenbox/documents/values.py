@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, time
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from tokenbox.content.section import meant_field
 from tokenbox.content.weight import exact_weight
 from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, shorten
 from tokenbox.documents.syntax_yaml import Odd
 from tokenbox.integers import MAX_INTEGER, meant_figure
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Word = TypeVar("Word", bound=StrEnum)
 # Keys that a document does not have, because the call has them.

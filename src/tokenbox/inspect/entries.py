@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenbox.compose.blocks import BlockLayout
 from tokenbox.compose.layout import Layout
@@ -14,9 +15,6 @@ from tokenbox.inspect.of_messages import conversation_entry, fitted_entry
 from tokenbox.inspect.of_policy import enforcement_entry, plan_entry
 from tokenbox.inspect.record import NothingToInspect, PageEntry
 from tokenbox.policy.records import Enforcement, PackPlan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 def entry_of(value: object, title: str | None = None, *, small: bool = False) -> PageEntry:

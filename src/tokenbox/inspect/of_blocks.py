@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from tokenbox.inspect.record import PageEntry, PageFrame, PageItem, PageState, P
 from tokenbox.render.templates import block_body
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tokenbox.compose.blocks import BlockLayout, BlockResult
     from tokenbox.content.blocks import Block
     from tokenbox.folder import PackedFolder

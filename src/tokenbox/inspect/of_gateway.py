@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -20,8 +21,6 @@ from tokenbox.inspect.of_messages import FRAME, opening, text_of
 from tokenbox.inspect.record import PageItem, PageState, check_items
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.proof.evidence import Record
     from tokenbox.proof.recorded import Recorded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tokenbox.content.section import Keep, Section, Text
@@ -21,8 +22,6 @@ from tokenbox.inspect.record import (
 from tokenbox.inspect.slider import slider_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tokenbox.compose.counting import Counter
     from tokenbox.compose.layout import Layout
     from tokenbox.engine.result import Step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,6 @@ from tokenbox.policy.chunks import ChunkKind
 from tokenbox.policy.records import CutChunks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tokenbox.policy.chunks import Chunks
     from tokenbox.policy.guard import GuardLimits
     from tokenbox.policy.records import Enforcement, PackPlan

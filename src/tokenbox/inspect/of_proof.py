@@ -6,6 +6,7 @@ The bundle has been verified. Only pure functions that are known here are called
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -32,8 +33,6 @@ from tokenbox.proof.of_sections import LAYOUT
 from tokenbox.proof.recorded import Recorded, Texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from tokenbox.proof.contents import Contents
     from tokenbox.proof.evidence import Record
 

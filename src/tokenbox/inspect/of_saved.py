@@ -5,9 +5,9 @@ A record has the decisions, but not the original texts. It is a file, so its con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tokenbox.compose.blocks import SCHEMA as BLOCKS
 from tokenbox.compose.diff import SCHEMA as LAYOUT
@@ -24,9 +24,6 @@ from tokenbox.inspect.record import (
     check_items,
 )
 from tokenbox.policy.records import SCHEMA_ENFORCEMENT, SCHEMA_ESTIMATE, SCHEMA_PLAN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 Data = Mapping[str, Any]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
@@ -16,8 +17,6 @@ from tokenbox.inspect.record import record_of, safe_json
 from tokenbox.inspect.static import static
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tokenbox.inspect.record import PageEntry
 
 SCRIPT: Final = "inspector.js"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,8 +20,6 @@ from tokenbox.inspect.record import NothingToInspect, PageEntry, PageFrame, chec
 from tokenbox.inspect.slider import slider_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tokenbox.inspect.record import PageSlider
     from tokenbox.tokenizers.protocol import Tokenizer
 

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tokenbox.__about__ import __version__
 from tokenbox.errors import TokenboxError
 from tokenbox.records import AsRecord, to_record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 SCHEMA: Final = "tokenbox.inspect/1"
 # The limits of a page that a browser scrolls without effort.

@@ -8,6 +8,7 @@ or a form changes, which finds the breakpoints, then the widest gaps. The result
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -15,8 +16,6 @@ from typing import TYPE_CHECKING, Final
 from tokenbox.inspect.record import PageSlider, differing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tokenbox.inspect.record import PageFrame, PageState
 
 GRID: Final = 32

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,6 @@ from tokenbox.content.blocks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from enum import IntEnum
 
 

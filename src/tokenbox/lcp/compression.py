@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
 from typing import TYPE_CHECKING
@@ -10,8 +11,6 @@ from tokenbox.errors import MissingExtra
 from tokenbox.lcp.errors import DecompressFailed, DecompressionBomb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import zstandard
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tokenbox.content.blocks import Block, UnknownBlock
@@ -34,8 +35,6 @@ from tokenbox.lcp.frames import (
 from tokenbox.lcp.pack import BlockEvent, EndEvent, Event, HeaderEvent, Limits, Pack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tokenbox.lcp.addressing import ContentStore
     from tokenbox.lcp.frames import Bytes, Header
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -47,7 +48,6 @@ from tokenbox.lcp.frames import (
 from tokenbox.lcp.pack import MAX_BODY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Self
 
     from tokenbox.content.block_kinds import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tokenbox.lcp.bodies import BodyFields, Field, FieldKind, Need
@@ -17,8 +18,6 @@ from tokenbox.lcp.frames import MAX_VARINT, read_varint, write_varint
 from tokenbox.lcp.pack import MAX_TREE_DEPTH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tokenbox.content.blocks import Block
 
 VARINT, BYTES, NESTED = 0, 1, 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -14,7 +15,6 @@ from tokenbox.ledger.usage import UNKNOWN_USAGE, Usage, is_count
 from tokenbox.records import to_record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from decimal import Decimal
 
     from tokenbox.catalog import Price

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tokenbox.ledger.money import dollars
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tokenbox.ledger.totals import Sum, Totals
 
 HEADS = ("calls", "input", "cached", "output", "cost")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
@@ -10,8 +11,6 @@ from tokenbox.ledger.call import Outcome
 from tokenbox.ledger.money import EXACT, ZERO, money_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tokenbox.ledger.call import Call
 
 Number = TypeVar("Number", bound=int | Decimal)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.errors import InvalidBudget
 from tokenbox.tokenizers.truncation import truncate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tokenbox.mcp.shelf import Kept, Shelf
     from tokenbox.tokenizers.protocol import Tokenizer
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tokenbox.errors import TokenboxError
 from tokenbox.folder.names import shown
 from tokenbox.integers import MAX_INTEGER, whole
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class InvalidArguments(TokenboxError, code="invalid_arguments"):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.counting import DEFAULT_CACHE
 from tokenbox.tokenizers.cache import CountCache
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tokenbox.tokenizers.protocol import Tokenizer
 
 # Texts that are counted between two checks for cancellation.

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from tokenbox.errors import TokenboxError
 from tokenbox.folder.names import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 MAX_ROOTS: Final = 100
 

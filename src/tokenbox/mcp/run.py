@@ -7,6 +7,7 @@ import ipaddress
 import os
 import signal
 import socket
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,8 +19,6 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from mcp.server import Server
     from starlette.types import ASGIApp, Receive, Scope, Send
 

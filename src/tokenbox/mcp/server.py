@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -24,8 +25,6 @@ from tokenbox.mcp.tools import TOOLS, Desk, ToolRun
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from mcp.server.context import ServerRequestContext
 
     Context = ServerRequestContext[Any, Any]

@@ -5,13 +5,11 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tokenbox.conversation.record import UnknownHandle
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # The total size of all texts in bytes. The least recently used are evicted first.
 ROOM: Final = 256 << 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,8 +17,6 @@ from tokenbox.mcp.roots import OutsideRoots
 from tokenbox.mcp.shelf import Kept, Shelf
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from tokenbox.compose.selection import Selection
     from tokenbox.mcp.job import CallProgress
     from tokenbox.mcp.roots import Roots

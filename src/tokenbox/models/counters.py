@@ -11,6 +11,7 @@ A named vocabulary only replaces the tokenizer; a known chat format still applie
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -27,8 +28,6 @@ from tokenbox.tokenizers.ownership import BASELINES, FAMILIES
 from tokenbox.tokenizers.registry import FILE_PREFIX, get, is_builtin
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
     from tokenbox.compose.requests import Count, RequestCounter
     from tokenbox.content.request import Request
     from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity

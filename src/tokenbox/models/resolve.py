@@ -10,6 +10,7 @@ answers of servers are arguments: the resolver performs no I/O.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from fractions import Fraction
@@ -21,8 +22,6 @@ from tokenbox.catalog.figures import Disagreement
 from tokenbox.models.counters import ANYONE, Counting, counters_for
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.tokenizers.protocol import Tokenizer
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -16,8 +16,6 @@ from tokenbox.content.section import Section
 from tokenbox.policy.errors import InvalidChunks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tokenbox.content.message import Message
 
     Chunk = str | Section | Block | Message | Mapping[str, object]

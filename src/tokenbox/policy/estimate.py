@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tokenbox.compose.blocks import render_blocks
@@ -17,8 +18,6 @@ from tokenbox.policy.errors import InvalidChunks
 from tokenbox.policy.records import Estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from tokenbox.compose.blocks import BlockLayout
     from tokenbox.content.message import Message
     from tokenbox.policy.chunks import Chunks

@@ -11,6 +11,7 @@ its upper bound is within it; between the two :class:`Uncertain` decides.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -25,8 +26,6 @@ from tokenbox.policy.errors import InvalidPolicy, unknown_window
 from tokenbox.records import to_record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tokenbox.compose.requests import Count
     from tokenbox.models import ModelFigures
 

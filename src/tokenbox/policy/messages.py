@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.content.message import Message, Role
@@ -14,8 +15,6 @@ from tokenbox.policy.records import ChunkPlan, SummaryOp
 from tokenbox.policy.strategies import Candidate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tokenbox.conversation.record import Fitted
     from tokenbox.policy.chunks import Chunks
     from tokenbox.policy.estimate import Counts

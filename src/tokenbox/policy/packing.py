@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tokenbox.compose.blocks import render_blocks
@@ -24,8 +25,6 @@ from tokenbox.policy.strategies import Candidate, ChosenLayout, check_budget, ch
 from tokenbox.policy.summaries import of_blocks, of_sections
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from tokenbox.compose.blocks import BlockLayout
     from tokenbox.compose.requests import Count
     from tokenbox.policy.chunks import Chunks

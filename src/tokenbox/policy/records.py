@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,6 @@ from tokenbox.records import AsRecord, to_record
 from tokenbox.render.html import in_words, picture_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from enum import StrEnum
 
     from tokenbox.compose.blocks import BlockLayout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tokenbox.worth.documents import Document, PieceSpan
@@ -9,8 +10,6 @@ from tokenbox.worth.query import read_query
 from tokenbox.worth.relevance import Relevance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tokenbox.policy.strategies import Candidate
 
 # Tokens that a chunk may cost beside its text: the markers of a message, or a separator.

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
 from tokenbox.proof.errors import BundleInvalid
 from tokenbox.proof.verify import missing, too_large, wrong_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from tokenbox.proof.verify import BundleFiles
 
 _BLOCK = 512

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,6 @@ from tokenbox.proof.errors import ProofTooLarge
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from tokenbox.proof.evidence import Evidence, Record, Text
 
 SCHEMA = "tokenbox.proof/3"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -11,8 +12,6 @@ from tokenbox.proof.bundle import DECISIONS, INPUTS, SUMMARIES, TEXTS
 from tokenbox.proof.manifest import bracketed, leaves, read_records, read_summary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from tokenbox.proof.evidence import Record
     from tokenbox.proof.manifest import Manifest
     from tokenbox.proof.verify import BundleFiles

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -27,8 +28,6 @@ from tokenbox.proof.errors import BundleInvalid
 from tokenbox.proof.evidence import EvidenceKind, EvidenceStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from tokenbox.proof.evidence import Record
 
 HEX = re.compile("[0-9a-f]{64}")

@@ -10,11 +10,8 @@ found by its level and number, and a root needs O(log n) of them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 HASH_SIZE: Final = 32
 EMPTY_ROOT: Final = hashlib.sha256().digest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -28,8 +29,6 @@ from tokenbox.proof.recorded import missing_texts
 from tokenbox.render.placeholders import block_description, block_label
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from tokenbox.compose.blocks import BlockLayout
     from tokenbox.content.blocks import Block
     from tokenbox.errors import ContextCriticalOverflow

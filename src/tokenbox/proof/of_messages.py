@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.content.items import Item, read_items
@@ -20,8 +21,6 @@ from tokenbox.proof.recorded import ratio
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from tokenbox.conversation.record import Fitted
     from tokenbox.proof.calls import Arguments
     from tokenbox.proof.evidence import Record

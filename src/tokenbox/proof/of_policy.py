@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
@@ -19,8 +20,6 @@ from tokenbox.proof.of_sections import recorded_sections, section_input
 from tokenbox.proof.recorded import broken, ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from tokenbox.policy import Chunks, Enforcement, Estimate, PackPlan
     from tokenbox.policy.override import Override
     from tokenbox.proof.calls import Arguments

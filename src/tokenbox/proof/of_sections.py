@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,8 +19,6 @@ from tokenbox.proof.evidence import EvidenceKind, Input
 from tokenbox.tokenizers.cache import text_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tokenbox.compose.layout import Layout
     from tokenbox.proof.calls import Arguments
     from tokenbox.proof.evidence import Record

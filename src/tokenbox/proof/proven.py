@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from tokenbox.compose import sections as compose_sections
@@ -12,8 +13,6 @@ from tokenbox.engine.result import Policy
 from tokenbox.tokenizers.registry import as_tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from tokenbox.compose.layout import Layout
     from tokenbox.compose.sections import Groups
     from tokenbox.content.section import Section

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,8 +18,6 @@ from tokenbox.proof.bundle import INPUTS, MANIFEST
 from tokenbox.proof.errors import BundleInvalid, ReplayImpossible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from tokenbox.content.blocks import Block
     from tokenbox.proof.contents import Contents
     from tokenbox.proof.evidence import Record

@@ -8,6 +8,7 @@ other than those in FUNCTIONS.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -36,8 +37,6 @@ from tokenbox.tokenizers.guarded import as_estimate
 from tokenbox.tokenizers.registry import FILE_PREFIX, get
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from tokenbox.conversation.published import OpenAIFormat
     from tokenbox.proof.calls import RecordedFunction
     from tokenbox.proof.contents import Contents, FieldDifference

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tokenbox.errors import MissingExtra
@@ -20,7 +21,6 @@ from tokenbox.proof.bundle import ENVELOPE
 from tokenbox.proof.errors import KeyInvalid, SignatureInvalid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import TypeAlias
 
     from securesystemslib.dsse import Envelope

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 from tokenbox.errors import shown
@@ -25,8 +26,6 @@ from tokenbox.proof.manifest import HEX, leaves, read_manifest
 from tokenbox.proof.signing import MAX_ENVELOPE, STATEMENT_TYPE, check_signatures, payload_of, read_envelope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from tokenbox.proof.manifest import Manifest, TreeRecord
     from tokenbox.proof.signing import PublicKey
 

@@ -7,6 +7,7 @@ position in the emitted text, on the same scale. The wall on the right is the bu
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -28,8 +29,6 @@ from tokenbox.render.lines import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from tokenbox.content.section import Section
     from tokenbox.engine.result import Step
     from tokenbox.errors import ContextCriticalOverflow

@@ -7,14 +7,12 @@ dark backgrounds, so a saved notebook shows it offline.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tokenbox.render.lines import UNICODE, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 # The maximum number of rows. The bar has all parts; adjacent parts that are too small are merged.
 MOST_ROWS: Final = 40

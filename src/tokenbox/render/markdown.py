@@ -10,15 +10,12 @@ that begins with such a fence gets one too, so the result is unambiguous.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from tokenbox.content.block_kinds import BlockType, DataFormat, TurnRole
 from tokenbox.render.markup import LINE_BREAKS, Markup
 from tokenbox.render.registry import register_renderer
 from tokenbox.render.templates import BlockTemplate
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _FENCE = "```"
 _BACKTICKS = re.compile("`+")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,8 +10,6 @@ from tokenbox.render.placeholders import placeholder
 from tokenbox.render.templates import block_body, block_names, heading_name, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from tokenbox.content.block_kinds import BlockType
     from tokenbox.content.blocks import Block
     from tokenbox.render.templates import BlockTemplate

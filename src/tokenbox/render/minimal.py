@@ -8,15 +8,12 @@ restore the contents exactly.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from tokenbox.content.block_kinds import BlockType, TurnRole
 from tokenbox.render.markup import LINE_BREAKS, Markup
 from tokenbox.render.registry import register_renderer
 from tokenbox.render.templates import BlockTemplate
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _ROLES = "|".join(role.display for role in TurnRole)
 _NO_BREAK = f"[^{LINE_BREAKS}]"

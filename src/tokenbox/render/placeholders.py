@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tokenbox.content.block_kinds import BlockType
 from tokenbox.render.templates import block_names, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from tokenbox.content.blocks import Block
 
 # The label and description of each block type, and the XML attribute for the description (lcp-wire 8.6).

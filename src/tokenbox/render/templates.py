@@ -7,6 +7,7 @@ any implementation. The summary forms follow the reference's summary of a code b
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,8 +20,6 @@ from tokenbox.content.blocks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from tokenbox.content.blocks import Block, TreeEntry
 
 

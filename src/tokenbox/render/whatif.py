@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.engine.result import Decision
@@ -11,8 +12,6 @@ from tokenbox.render.explain import MAX_ROWS, MIN_WIDTH, STYLES, LayoutShown
 from tokenbox.render.lines import UNICODE, Charset, Line, Span, Style, cells, fit_line, pad, plain, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from tokenbox.content.section import Section
 
 Outcome = LayoutShown | ContextCriticalOverflow

@@ -11,16 +11,13 @@ exactly.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING
 
 from tokenbox.content.block_kinds import BlockType
 from tokenbox.render.markup import Markup
 from tokenbox.render.registry import register_renderer
 from tokenbox.render.templates import BlockTemplate
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _ELEMENTS = {
     BlockType.CODE: "code",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -24,8 +24,6 @@ from tokenbox.tokenizers.utf8 import refusal, utf8
 from tokenbox.tokenizers.words import WordCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from tokenbox.tokenizers.vocabularies import Ranks
 
 # Longer texts (in characters) are counted in chunks of about this length, which keeps the lists of token

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,6 @@ from tokenbox.tokenizers.protocol import AdditiveTokenizer
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
     from tokenbox.tokenizers.protocol import Tokenizer
 
 Key = tuple[str, bytes]

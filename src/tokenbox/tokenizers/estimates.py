@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from tokenbox.tokenizers.protocol import BaseTokenizer
 from tokenbox.tokenizers.utf8 import ByteTokenizer, identity_of, utf8
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _BYTES_PER_TOKEN: Final = 4
 _BYTES_PER_TOKEN_OF_CODE: Final = 3

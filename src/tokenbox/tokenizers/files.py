@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +18,6 @@ from tokenbox.tokenizers.published import BASELINES, LLAMA3_SHA256, LLAMA3_SPEC,
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
 
     from tokenbox.tokenizers.protocol import BaseTokenizer, Engine
     from tokenbox.tokenizers.vocabularies import Ranks

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -20,7 +21,6 @@ from tokenbox.tokenizers.utf8 import utf8
 from tokenbox.tokenizers.vocabularies import MAX_TOKENS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
 _VERSIONS: Final = (2, 3)

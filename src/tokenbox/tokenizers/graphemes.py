@@ -9,12 +9,10 @@ text. A boundary depends on the text on its left and on one character on its rig
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from tokenbox.tokenizers.grapheme_classes import classes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Every character up to this one is a cluster of its own, except CR LF. But U+00A9 and U+00AE are pictographs,
 # which may continue a cluster that is not simple.

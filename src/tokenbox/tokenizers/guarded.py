@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from tokenbox.errors import InvalidTokenizer, TokenizerError
 from tokenbox.integers import whole
@@ -13,9 +13,6 @@ from tokenbox.tokenizers.engines import is_failure
 from tokenbox.tokenizers.protocol import BaseTokenizer, Tokenizer, TokenizerIdentity
 from tokenbox.tokenizers.registry import get
 from tokenbox.tokenizers.utf8 import utf8
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # The largest integer that RFC 8785 represents exactly; counts are written to RFC 8785 records.
 MAX_COUNT: Final = 2**53 - 1

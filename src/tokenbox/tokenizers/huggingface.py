@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.errors import MissingExtra, TokenizerError, VocabularyError
@@ -14,8 +15,6 @@ from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity, json_
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import tokenizers
 
 # The parts of a tokenizer.json that decide the tokens of a text without special tokens around it.

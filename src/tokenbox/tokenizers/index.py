@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -20,8 +21,6 @@ from tokenbox.tokenizers.protocol import AdditiveTokenizer
 from tokenbox.tokenizers.truncation import checked_size, longest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tokenbox.tokenizers.protocol import Tokenizer
 
 CHUNK: Final = 1_024

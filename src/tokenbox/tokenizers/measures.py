@@ -6,14 +6,13 @@ A measure returns the count of a cut and a floor: no longer cut has fewer tokens
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tokenbox.errors import UnsupportedOperation
 from tokenbox.tokenizers.graphemes import floor_boundary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tokenbox.tokenizers.cuts import CutRules
     from tokenbox.tokenizers.protocol import AdditiveTokenizer, Tokenizer
 

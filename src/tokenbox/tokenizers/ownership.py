@@ -10,6 +10,7 @@ import json
 import re
 import shlex
 import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tokenbox import lookups
@@ -18,8 +19,6 @@ from tokenbox.tokenizers.guarded import as_estimate, guarded
 from tokenbox.tokenizers.registry import FILE_PREFIX, as_tokenizer, get, is_builtin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from tokenbox.tokenizers.protocol import Tokenizer
 
 BASELINES: Final[Mapping[str, Sequence[str]]] = {

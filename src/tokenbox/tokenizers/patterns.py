@@ -7,13 +7,11 @@ where the pattern always ends one piece and starts the next is a safe cut (:mod:
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tokenbox.tokenizers.cuts import GPT, LETTER, UNIVERSAL, CutRules
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 GPT2_CUTS: Final = CutRules("gpt2", re.compile(rf"{LETTER}(?=[\x00-&(-/:-@\[-`{{-\x7f])"))
 r"""After any letter or digit before an ASCII character other than a letter, a digit or an apostrophe: ``GPT``

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
@@ -11,8 +12,6 @@ from tokenbox.errors import TokenizerError, UnsupportedOperation
 from tokenbox.records import AsRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tokenbox.tokenizers.cuts import CutRules
 
 Engine = Literal["auto", "tiktoken", "fast"]

@@ -6,18 +6,15 @@ import difflib
 import hashlib
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from tokenbox import named_code
 from tokenbox.errors import InvalidTokenizer, TokenboxError, TokenizerError, UnknownTokenizer, shown
 from tokenbox.integers import whole
 from tokenbox.tokenizers.protocol import BaseTokenizer, Engine, Tokenizer, TokenizerIdentity
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FILE_PREFIX = "file:"
 ENTRY_POINTS = "tokenbox.tokenizers"

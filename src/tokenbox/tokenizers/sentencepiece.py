@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tokenbox.errors import MissingExtra, TokenizerError, VocabularyError
@@ -12,8 +13,6 @@ from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import sentencepiece
 
 

@@ -9,18 +9,15 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenbox.errors import VocabularyError
 from tokenbox.tokenizers.cache import CountCache
 from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 # Cached counts of pieces: each turn counts the prompt again, one message longer.
 PIECES = 50_000

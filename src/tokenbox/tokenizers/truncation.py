@@ -17,6 +17,7 @@ How exact is "longest"?
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tokenbox.errors import TokenizerError, shown
@@ -26,8 +27,6 @@ from tokenbox.tokenizers.measures import ByCounting, ByCuts, ByWeight, cut_text
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from tokenbox.tokenizers.cuts import CutRules
     from tokenbox.tokenizers.measures import CutMeasure, Spans
     from tokenbox.tokenizers.protocol import Tokenizer

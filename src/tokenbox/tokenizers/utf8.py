@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from tokenbox.characters import normalize
 from tokenbox.errors import InvalidText, TokenizerError
 from tokenbox.tokenizers.cuts import NFC
 from tokenbox.tokenizers.protocol import AdditiveTokenizer, BaseTokenizer, TokenizerIdentity
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def utf8(text: str) -> bytes:

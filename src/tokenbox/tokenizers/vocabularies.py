@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import binascii
 import hashlib
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tokenbox.errors import VocabularyError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 Ranks = dict[bytes, int]
 

@@ -8,11 +8,9 @@ not in the cache are counted together as one text.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, cycle, repeat
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 # The maximum number of cached words and of characters per word: 3 MB, 12 MB if all are that long.
 _MAX_WORDS: Final = 32_768

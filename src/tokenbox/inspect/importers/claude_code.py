@@ -7,6 +7,7 @@ Lines of other agents (``isSidechain``) are separate conversations and are skipp
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.inspect.importers.transcript import (
@@ -21,8 +22,6 @@ from tokenbox.inspect.importers.transcript import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tokenbox.inspect.importers.transcript import Record
 
 NAME: Final = "a transcript of Claude Code"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.__about__ import __version__
@@ -23,8 +24,6 @@ from tokenbox.inspect.importers.transcript import (
 from tokenbox.ledger.usage import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from tokenbox.inspect.importers.transcript import Record
     from tokenbox.inspect.record import PageEntry, PageFrame, PageState
 

@@ -5,6 +5,7 @@ An object is the body of a request, or contains the body and the response. A bat
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.inspect.importers.transcript import (
@@ -20,8 +21,6 @@ from tokenbox.inspect.importers.transcript import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tokenbox.inspect.importers.transcript import Record
 
 NAME: Final = "a log of requests to OpenAI or Anthropic"
