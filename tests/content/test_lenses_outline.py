@@ -10,6 +10,7 @@ import socket
 import pytest
 
 from tokenbox.content.lenses import definitions, outline, parse_pipeline
+from tokenbox.content.lenses.definitions import syntax_tree
 from tokenbox.content.lenses.languages import BY_NAME
 from tokenbox.errors import LensSyntaxError, MissingExtra
 from tokenbox.tokenizers.utf8 import Utf8Bytes
@@ -261,6 +262,19 @@ def test_an_error_leaves_out_its_node_and_nothing_else() -> None:
     result = seen("outline('python')", source)
     assert "def good(a):" in result
     assert len(result) < len(source)
+
+
+@pytest.mark.parametrize(
+    ("language", "unit"),
+    [("python", b"|---"), ("kotlin", b"/*"), ("scala", b"case a:")],
+)
+def test_source_on_which_the_parser_takes_quadratic_time_has_no_definitions(
+    language: str, unit: bytes
+) -> None:
+    known = BY_NAME[language]
+    assert syntax_tree(unit * 2_000, known) is None
+    text = (unit * 2_000).decode()
+    assert parse_pipeline(f'outline("{language}")').apply(text, BYTES) == text
 
 
 def test_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:

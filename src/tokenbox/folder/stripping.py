@@ -10,7 +10,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from tokenbox.content.lenses.definitions import grammar, works
+from tokenbox.content.lenses.definitions import syntax_tree, works
 from tokenbox.content.lenses.languages import BY_NAME
 from tokenbox.folder.option_values import Strip
 
@@ -51,12 +51,12 @@ def _without_outputs(data: bytes) -> bytes:
 
 
 def _without_comments(data: bytes, language: str) -> bytes:
-    import tree_sitter  # noqa: PLC0415  # an extra
-
-    tree = tree_sitter.Parser(grammar(BY_NAME[language])).parse(data)
+    root = syntax_tree(data, BY_NAME[language])
+    if root is None:
+        return data
     kept: list[bytes] = []
     done = 0
-    for start, end in _comments(tree.root_node):
+    for start, end in _comments(root):
         if start < done or (start == 0 and data.startswith(b"#!")):
             continue
         line = max(data.rfind(b"\n", 0, start) + 1, done)

@@ -119,6 +119,14 @@ _COMMENT_MARKS = re.compile(r"^[\s/*#!;-]+|(?<![\s*/-])[\s*/-]+$")
 # Tags of XML and Javadoc comments.
 _COMMENT_TAGS = re.compile(r"</?(?:summary|remarks|para|p)/?>")
 _MAX_DEPTH = 12
+# The steps of tree-sitter's parser. Real source takes at most 3 per byte, source with many errors up to 5.
+_STEPS_PER_BYTE = 10
+_STEPS_OF_ANY_FILE = 5_000
+_STEPS_PER_CALL = 100  # of the progress callback, a constant of tree-sitter
+_CHUNK = 1 << 12  # bytes
+# How often each chunk may be read on average; real source has been seen at 245. Some scanners read a comment
+# without an end to the end of the file at each try.
+_READINGS = 300
 _MAX_NAME = 120
 # A call with a function as argument (``describe(...)``, ``define(...)``) is read if it has this many lines.
 _LONG_CALL = 30
@@ -139,11 +147,43 @@ def grammar(language: Language) -> Grammar:
     return tree_sitter.Language(getattr(import_module(language.module), language.factory)())
 
 
-def definitions(source: bytes, language: Language) -> tuple[Definition, ...]:
-    """Return the definitions in ``source``, in order, members inside their containers."""
+def syntax_tree(source: bytes, language: Language) -> Node | None:
+    """Return the root of the syntax tree, or None if that takes too many steps, or reads of the source.
+
+    Recovering from errors takes quadratic time on some input: without a limit, 8 KB can take 10 s. The limits
+    count steps and chunks and not seconds, so that the result is the same on every machine.
+    """
     import tree_sitter  # noqa: PLC0415  # an extra
 
-    root = tree_sitter.Parser(grammar(language)).parse(source).root_node
+    calls_left = (_STEPS_PER_BYTE * len(source) + _STEPS_OF_ANY_FILE) // _STEPS_PER_CALL
+    chunks_left = _READINGS * (len(source) // _CHUNK + 4)
+
+    def read(start: int, _: object) -> bytes:
+        nonlocal chunks_left
+        chunks_left -= 1
+        return source[start : start + _CHUNK] if chunks_left >= 0 else b""
+
+    def is_over(_start: int, _has_error: bool) -> bool:  # noqa: FBT001  # tree-sitter's signature
+        nonlocal calls_left
+        calls_left -= 1
+        return calls_left < 0 or chunks_left < 0
+
+    # tree-sitter ignores the callback if it gets the bytes themselves.
+    try:
+        tree = tree_sitter.Parser(grammar(language)).parse(read, progress_callback=is_over)
+    except ValueError:
+        return None
+    return tree.root_node if chunks_left >= 0 else None
+
+
+def definitions(source: bytes, language: Language) -> tuple[Definition, ...]:
+    """Return the definitions in ``source``, in order, members inside their containers.
+
+    Source that :func:`syntax_tree` gives up on has none.
+    """
+    root = syntax_tree(source, language)
+    if root is None:
+        return ()
     reader = _Reader(source, docstrings=language.docstrings)
     return tuple(reader.read(root.children, within=False, depth=0))
 
