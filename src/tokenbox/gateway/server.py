@@ -25,8 +25,10 @@ _TOO_LARGE = (
 )
 _BAD = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n"
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\nconnection: close\r\n"
+_VERSIONS = ("1.1", "1.0")
 # A request that offers an upgrade, as Java's client does (h2c), is answered without it (RFC 9110, 7.8).
-# httptools would ignore its body, so the header is replaced by one that has no effect here.
+# httptools would ignore its body, so the header is replaced by one that has no effect here. An offer that is
+# written otherwise, or cut in two, is refused.
 _UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 _IGNORED = b"\r\ntrailer:"
 
@@ -51,6 +53,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _head = 0
     _in_head = False
     _pending = 0
+    _has_progress = False
     _head_due: float | None = None
     _body_due: float | None = None
     _write_due: float | None = None
@@ -91,23 +94,43 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._ignores_input:
-            self._add_to_head(len(name) + len(value))
+            self._add_to_head(len(name) + len(value) + 4)  # ": " and the end of the line
             if self._in_head:  # trailers are ignored
                 super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._in_head, self._head_due = False, None
-        if not (self._ignores_input or self.transport.is_closing()):
+        fault = None if self._ignores_input else self._fault()
+        if fault is not None:
+            self._refuse(_BAD, "invalid_http", fault)
+        elif not (self._ignores_input or self.transport.is_closing()):
             self._body_due = self._deadline(self.limits.body_seconds)
             super().on_headers_complete()
             if not self.cycle.keep_alive:
                 self.cycle.transport = LingeringTransport(self)  # type: ignore[assignment]  # it has the methods that a cycle uses
 
+    def _fault(self) -> str | None:
+        """Return why another server could read this request as a different one; None if it could not."""
+        version = self.parser.get_http_version()
+        hosts = [value for name, value in self.headers if name == b"host"]
+        codings = [value for name, value in self.headers if name == b"transfer-encoding"]
+        if version not in _VERSIONS:
+            return f"HTTP/{version} is not spoken here, only HTTP/1.1 and HTTP/1.0"
+        if self.parser.should_upgrade():
+            return "this is neither a tunnel nor is there another protocol to upgrade to"
+        if len(hosts) != 1 and (hosts or version == "1.1"):
+            return f"a request has one Host header, not {len(hosts)}"
+        if codings and [coding.strip().lower() for coding in codings] != [b"chunked"]:
+            return "the only Transfer-Encoding is chunked"
+        return None
+
     def on_body(self, body: bytes) -> None:
+        self._has_progress = True
         if not self._ignores_input:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        self._has_progress = True
         if not self._ignores_input:
             self._body_due = None
             super().on_message_complete()
@@ -128,9 +151,10 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         if self._body_due is None and (b"pgrade:" in data or b"PGRADE:" in data):
             data = _UPGRADE.sub(_IGNORED, data)
+        self._has_progress = False
         super().data_received(data)
-        # The parser does not report an unfinished header, so the bytes of the head are bounded here.
-        self._pending = self._pending + len(data) if self._in_head else 0
+        # The parser does not report an unfinished line, so the bytes that are no body are bounded here.
+        self._pending = 0 if self._has_progress else self._pending + len(data)
         if self._pending > self.limits.headers:
             self._add_to_head(self._pending)
         if self._head_due is None and self.timeout_keep_alive_task is None and not self._is_answering:
@@ -217,6 +241,7 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         error = {"message": f"{message}.", "type": "invalid_request_error", "param": None, "code": code}
         body = json_bytes({"error": error})
+        self._ignores_input = True
         self.transport.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)
         self.transport.close()
 
