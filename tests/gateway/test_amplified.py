@@ -109,6 +109,28 @@ AMPLIFIED: list[tuple[str, dict[str, Any]]] = [
     ),
     (CHAT, said({"type": "file", "file": {"file_data": f"data:text/plain,{'%25PDF-1.7 ' * 20}"}})),
     (CHAT, said({"type": "file", "file": {"file_data": "data:text/plain,%25PDF-1.7" + "a" * 90}})),
+    # Parts that servers recognize by their keys, whatever their type says or if they have none (vLLM).
+    (CHAT, said({"video_url": {"url": "https://example.org/a.mp4"}})),
+    (CHAT, said({"image_url": {"url": "https://example.org/a.png"}})),
+    (CHAT, said({"image_url": "https://example.org/a.png", "type": None})),
+    (CHAT, said({"type": "text", "text": "hi", "uuid": "u", "video_url": "https://example.org/a.mp4"})),
+    (
+        CHAT,
+        said({"type": "image_url", "image_url": None, "uuid": "u", "audio_url": {"url": "https://a.org/a"}}),
+    ),
+    (CHAT, said({"image_embeds": encoded(bytes(900))})),
+    (CHAT, {"messages": [HELLO, {"role": "user", "content": "hi", "images": ["https://example.org/a.png"]}]}),
+    # Parts of other servers' types, which name what is fetched (Mistral, DashScope, Assistants, Gemini).
+    (CHAT, said({"type": "document_url", "document_url": "https://example.org/a.pdf"})),
+    (CHAT, said({"type": "video", "video": ["https://example.org/1.jpg"]})),
+    (CHAT, said({"type": "audio", "audio": "https://example.org/a.flac"})),
+    (CHAT, said({"type": "image_file", "image_file": {"file_id": "file-1"}})),
+    (CHAT, said({"type": "media", "fileData": {"fileUri": "gs://a/b"}})),
+    # Tools without a type that the server runs (Gemini's, through LiteLLM).
+    (CHAT, {"tools": [{"googleSearch": {}}]}),
+    (CHAT, {"tools": [{"google_search": {}, "type": None}]}),
+    (CHAT, {"tools": [{"urlContext": {}}]}),
+    (CHAT, {"tools": [{"type": "", "web_search": {}}]}),
     # Recordings whose length does not follow from their size.
     (
         CHAT,
@@ -137,6 +159,49 @@ def test_what_would_become_larger_behind_the_gateway_is_not_counted_as_what_it_i
         (CHAT, {"enable_search": False, "mm_processor_kwargs": None, "chat_template": None}),
         (CHAT, said({"type": "file", "file": {"file_data": f"data:text/plain;base64,{encoded(TEXT)}"}})),
         (CHAT, sound(wav(16_000))),
+        (CHAT, said({"type": "image_url", "image_url": {"url": "https://example.org/a.png"}, "uuid": "u"})),
+        (CHAT, {"tools": [{"function": {"name": "f"}}]}),
+        # What a tool is called with and what it has found are texts, whatever their keys.
+        (
+            MESSAGES,
+            {
+                "messages": [
+                    HELLO,
+                    {
+                        "role": "assistant",
+                        "content": [
+                            {
+                                "type": "tool_use",
+                                "id": "c",
+                                "name": "f",
+                                "input": {"video_url": "u", "type": "file"},
+                            }
+                        ],
+                    },
+                ]
+            },
+        ),
+        (
+            CHAT,
+            said(
+                {
+                    "type": "text",
+                    "text": "hi",
+                    "annotations": [{"type": "url_citation", "url_citation": {"url": "u"}}],
+                }
+            ),
+        ),
+        (
+            MESSAGES,
+            said(
+                {
+                    "type": "search_result",
+                    "source": "https://a.org",
+                    "title": "t",
+                    "content": [{"type": "text", "text": "x"}],
+                }
+            ),
+        ),
         (
             CHAT,
             said(

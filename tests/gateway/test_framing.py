@@ -17,7 +17,9 @@ CHUNKS = b"2\r\nab\r\n0\r\n\r\n"
 SECOND = b"GET /second HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
-def post(*headers: bytes, body: bytes = b"ab", line: bytes = b"POST /first HTTP/1.1", host: bytes = HOST) -> bytes:
+def post(
+    *headers: bytes, body: bytes = b"ab", line: bytes = b"POST /first HTTP/1.1", host: bytes = HOST
+) -> bytes:
     return b"%b\r\n%b%b\r\n%b" % (line, host, b"".join(headers), body)
 
 

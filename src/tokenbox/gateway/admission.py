@@ -96,9 +96,9 @@ class Admission:
     def is_missing_count(self) -> bool:
         """Whether it is refused only because the server that counts did not answer."""
         verdict = self.verdict
-        if self.counted.missing is None or verdict is None or verdict.ok:
+        if self.counted.missing is None or self.counted.unseen is not None:
             return False
-        return verdict.basis is not Basis.TOTAL and self.counted.unseen is None
+        return verdict is None or not (verdict.ok or verdict.basis is Basis.TOTAL)
 
     @property
     def is_unseen(self) -> bool:
@@ -221,7 +221,7 @@ def refusal_of(call: ApiCall, admission: Admission) -> Refusal:
     is missing.
     """
     model, count = admission.model, admission.counted.count
-    if admission.budget is None:
+    if admission.budget is None and not admission.is_missing_count:
         return Refusal(
             400,
             "context_window_unknown",
@@ -241,10 +241,15 @@ def refusal_of(call: ApiCall, admission: Admission) -> Refusal:
             admission.figures(),
         )
     if admission.is_missing_count:
+        fits = (
+            "how many fit is unknown, too"
+            if admission.budget is None
+            else f"{max(0, admission.budget)} would fit"
+        )
         refusal = unavailable(
             "count_unavailable",
             f"The request could not be counted: {admission.counted.missing}. It may be as large as "
-            f"{count.at_most} tokens, and {max(0, admission.budget)} would fit. Try again shortly.",
+            f"{count.at_most} tokens, and {fits}. Try again shortly.",
             1,
         )
         return replace(refusal, tokenbox=admission.figures())

@@ -104,6 +104,9 @@ class RequestCounting:
         kind = upstream.kind
         if _is_ids_only(call):
             return await self._count_ids(call, upstream, use), None
+        if upstream.is_silent and not use.exact:
+            missing = f"the upstream {upstream.name!r} does not answer, so whether it counts is unknown"
+            return await self._bounded(call, upstream, use, missing), None
         if use.exact or kind is None or call.protocol.api not in kind.counts:
             return await self._calibrated(
                 call, upstream, use, await self._count_locally(call, upstream, use)
@@ -112,12 +115,17 @@ class RequestCounting:
         if not isinstance(found, ProbeOutcome):
             counted, way = found
             return await self._calibrated(call, upstream, use, counted), way
-        local = await self._count_locally(call, upstream, use)
         if found is ProbeOutcome.UNSUPPORTED:
+            local = await self._count_locally(call, upstream, use)
             return await self._calibrated(call, upstream, use, local), None
         missing = f"the upstream {upstream.name!r} counts for {call.model[:100]!r}, and {_MISSING[found]}"
+        return await self._bounded(call, upstream, use, missing), None
+
+    async def _bounded(self, call: ApiCall, upstream: Upstream, use: ModelUse, missing: str) -> Counted:
+        """Count locally in place of a server that did not. The upper bound decides then."""
+        local = await self._count_locally(call, upstream, use)
         bound = await self._upper_bound(call, use, local.count.total)
-        return replace(local, count=replace(local.count, exact=False, at_most=bound), missing=missing), None
+        return replace(local, count=replace(local.count, exact=False, at_most=bound), missing=missing)
 
     async def parts(self, call: ApiCall, use: ModelUse) -> tuple[int, ...]:
         """Return the approximate size of each message or prompt alone."""

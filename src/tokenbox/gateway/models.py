@@ -21,9 +21,10 @@ from tokenbox.models import (
     resolve,
     resolve_figures,
 )
-from tokenbox.providers import ApiKey, Provider, ServerKind, Target
-from tokenbox.providers.kinds import AUTO
-from tokenbox.providers.memory import EndpointMemory
+from tokenbox.providers import ApiKey, Provider, Target
+from tokenbox.providers.kinds import AUTO, UNKNOWN, find_kind
+from tokenbox.providers.memory import EndpointMemory, ProbeOutcome
+from tokenbox.providers.server import Server, detect
 from tokenbox.providers.transport import Transport
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ class UpstreamModels:
         known = await self._capabilities(upstream, model)
         if known.use is None or known.use[0] is not known.found:
             own, default = self.settings.own_model(model), self.settings.default_model
-            known.use = known.found, use_of(model, own, default, upstream.kind, known.found)
+            is_public = not upstream.is_silent if upstream.kind is None else upstream.kind.in_catalog
+            known.use = known.found, use_of(model, own, default, known.found, is_public=is_public)
         return known.use[1]
 
     async def listed(self, upstream: Upstream) -> tuple[str, ...]:
@@ -142,28 +144,28 @@ class UpstreamModels:
     async def with_kind(self, upstream: Upstream) -> Upstream:
         """Return the upstream after its kind was detected, if it can be."""
         if upstream.kind is None:
-            try:
-                memory = EndpointMemory()
-                provider = self._provider(upstream, "", memory)
-                await provider.kind()
-                known = memory.fact(provider.target.root, "kind")
-                # A guess, made because the server is unavailable, is not kept.
-                upstream.kind = known if isinstance(known, ServerKind) else None
-            except TokenboxError:
-                pass
+            server = Server(_target(upstream, ""), self._transport, EndpointMemory())
+            unknown = find_kind(UNKNOWN)
+            found = await detect(server.target.root, lambda path: server.probe(unknown, path))
+            # A guess, made because the server is unavailable, is not kept.
+            upstream.kind = found.value if found.outcome is ProbeOutcome.ANSWERED else None
+            upstream.is_silent = found.outcome in (ProbeOutcome.NOT_NOW, ProbeOutcome.TIMED_OUT)
         return upstream
 
-    def _provider(self, upstream: Upstream, model: str, memory: EndpointMemory | None = None) -> Provider:
-        settings = upstream.settings
-        target = Target(
-            settings.url,
-            model,
-            kind=AUTO if upstream.kind is None else upstream.kind.name,
-            key=None if settings.key is None else ApiKey(settings.key),
-            use_tokenize_endpoint=True,
-        )
+    def _provider(self, upstream: Upstream, model: str) -> Provider:
         # A new memory, because a shared one would never forget what a server said.
-        return Provider(target, memory=memory or EndpointMemory(), transport=self._transport)
+        return Provider(_target(upstream, model), memory=EndpointMemory(), transport=self._transport)
+
+
+def _target(upstream: Upstream, model: str) -> Target:
+    settings = upstream.settings
+    return Target(
+        settings.url,
+        model,
+        kind=AUTO if upstream.kind is None else upstream.kind.name,
+        key=None if settings.key is None else ApiKey(settings.key),
+        use_tokenize_endpoint=True,
+    )
 
 
 def not_served(model: str) -> Refusal:
@@ -180,14 +182,14 @@ def use_of(
     model: str,
     settings: ModelSettings,
     default: ModelSettings,
-    kind: ServerKind | None,
     found: Capabilities | None,
+    *,
+    is_public: bool,
 ) -> ModelUse:
-    """Resolve a model: by the settings, then its server, then the catalog if its models are public.
+    """Resolve a model: by the settings, then its server, then the catalog if the server's models are public.
 
     Raises :class:`Refusal` (503) if the tokenizer that the settings name cannot be used.
     """
-    public = kind is None or kind.in_catalog
     stated = Stated(
         context_window=_figure(settings.max_ctx),
         max_input=_figure(settings.max_input),
@@ -208,7 +210,7 @@ def use_of(
         raise Refusal(
             503, error.code, f"The model {model[:100]!r} cannot be counted: {error.message}"
         ) from None
-    if public:
+    if is_public:
         return use
     # A private server may run a model under a public name with a smaller window.
     private = resolve_figures(_NO_PUBLIC_NAME, settings=stated, server=server)

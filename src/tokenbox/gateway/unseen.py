@@ -73,6 +73,21 @@ _FIELDS = {
 # other tools, such as a search, enter the input unseen.
 _CLIENT_TOOLS = frozenset(("function", "custom", "local_shell", "apply_patch"))
 _CLIENT_TOOL_PREFIXES = ("bash_", "text_editor_", "computer", "memory_")
+# Keys by which servers recognize media and files, whatever the part's type says (vLLM, if it has none).
+_MEDIA_KEYS = {
+    key: kind
+    for kind, keys in (
+        (PartKind.IMAGE, ("image_url", "image", "images", "image_pil")),
+        (PartKind.AUDIO, ("input_audio", "audio_url", "audio")),
+        (PartKind.VIDEO, ("video_url", "input_video", "video", "videos")),
+        (PartKind.FILE, ("file", "file_url", "image_file", "document", "document_url")),
+        (PartKind.FILE, ("inline_data", "inlineData", "fileData")),
+    )
+    for key in keys
+}
+_KEYS_BEYOND_TEXT = _UNPACKED_PARTS.union(_MEDIA_KEYS)
+# What a tool is called with is text, whatever its keys.
+_ARGUMENTS = frozenset(("input", "arguments"))
 # Parts and items that refer to something on the server.
 _REFERENCE_PARTS = frozenset(("item_reference", "container_upload", "compaction_reference"))
 # Items that the server fills in by their id, if they have none of the fields in ``_CONTENT_FIELDS``.
@@ -147,8 +162,9 @@ def _unseen_field(call: ApiCall, seen: Collection[str]) -> str | None:
         return f"{_VARIABLES} has texts that a template may repeat for each message"
     tools = body.get("tools")
     for tool in tools if isinstance(tools, list) else ():
-        if isinstance(tool, dict) and not _is_client_tool(kind := tool.get("type")):
-            return f"a tool of the type {str(kind)[:60]!r}, which the server runs, adds input by itself"
+        if isinstance(tool, dict) and not _is_client_tool(tool):
+            kind = str(tool.get("type"))[:60]
+            return f"a tool of the type {kind!r}, which the server runs, adds input by itself"
     prompt = body.get("prompt")
     if isinstance(prompt, dict) and not call.protocol.takes_prompts and "prompt" not in seen:
         return "prompt names a text that the server keeps"
@@ -180,27 +196,43 @@ def _is_reference(item: Mapping[str, Any]) -> bool:
     return isinstance(audio, dict) and bool(audio.get("id"))
 
 
-def _is_client_tool(kind: object) -> bool:
-    """Whether the client runs tools of that type."""
-    return not isinstance(kind, str) or kind in _CLIENT_TOOLS or kind.startswith(_CLIENT_TOOL_PREFIXES)
+def _is_client_tool(tool: Mapping[str, Any]) -> bool:
+    """Whether the client runs this tool. Without a type it has a name, here or in its function."""
+    kind = tool.get("type")
+    if kind is None:
+        return isinstance(tool.get("name"), str) or isinstance(tool.get("function"), dict)
+    return isinstance(kind, str) and (kind in _CLIENT_TOOLS or kind.startswith(_CLIENT_TOOL_PREFIXES))
 
 
 def _parts_in(value: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401  # JSON
-    """Yield every object in ``value`` that has a ``type``."""
+    """Yield every object in ``value``, except those that tools are called with."""
     stack = [value]
     while stack:
         inner = stack.pop()
         if isinstance(inner, dict):
-            if "type" in inner and isinstance(inner["type"], str):
-                yield inner
-            inner = inner.values()
+            yield inner
+            inner = inner.values() if _ARGUMENTS.isdisjoint(inner) else _without_arguments(inner)
         elif not isinstance(inner, list):
             continue
         stack += [item for item in inner if isinstance(item, (dict, list))]
 
 
+def _without_arguments(item: Mapping[str, Any]) -> Iterator[Any]:
+    is_call = "arguments" in item or str(item.get("type")).endswith("tool_use")
+    return (value for key, value in item.items() if not (is_call and key in _ARGUMENTS))
+
+
 def _unseen_part(part: Mapping[str, Any], *, counted: bool) -> str | None:
-    name = part["type"]
+    name = part.get("type")
+    for key in () if _KEYS_BEYOND_TEXT.isdisjoint(part) else _KEYS_BEYOND_TEXT & part.keys():
+        if key in _UNPACKED_PARTS:
+            return f"a part of type {name!r} has vectors, which the server unpacks"
+        if part[key] and not counted and _MEDIA_KEYS[key] is not media_kind(name):
+            return f"a part of type {name!r} has {key!r}, which some servers read as more than text"
+    return _unseen_by_type(part, name, counted=counted) if isinstance(name, str) else None
+
+
+def _unseen_by_type(part: Mapping[str, Any], name: str, *, counted: bool) -> str | None:
     fields = _REASONING_FIELDS if name == "reasoning" else _CONTENT_FIELDS
     is_by_id = name in _ITEMS_BY_ID and part.get("id") and not any(map(part.get, fields))
     if name in _REFERENCE_PARTS or is_by_id:

@@ -117,6 +117,8 @@ class Upstream:
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._probe_slots = asyncio.Semaphore(settings.concurrency)
         self.kind: ServerKind | None = None if settings.kind == AUTO else find_kind(settings.kind)
+        # Whether the kind is unknown only because the server did not answer.
+        self.is_silent = False
         self._memory = EndpointMemory()
         self.waiting = 0
         self.running = 0

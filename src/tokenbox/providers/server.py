@@ -189,7 +189,7 @@ async def detect(root: str, get: Callable[[str], Awaitable[Answered]]) -> ProbeR
 
     Known hosts need no request. Otherwise ``/v1/models`` may name the owner of its models; if not, the paths
     of the kinds' own APIs are tried. A server without any sign is OpenAI-compatible. If a question fails for
-    now, the kind is too, and the outcome is not ANSWERED.
+    now, the outcome is not ANSWERED; it is NOT_THIS if the server tells nothing without a key.
     """
     host = urlsplit(root).hostname or ""
     unknown = find_kind(UNKNOWN)
@@ -202,18 +202,18 @@ async def detect(root: str, get: Callable[[str], Awaitable[Answered]]) -> ProbeR
         return ProbeReply(ProbeOutcome.TIMED_OUT, unknown)
     except ProviderError as error:
         return ProbeReply(ProbeOutcome.NOT_NOW if error.transient else ProbeOutcome.ANSWERED, unknown)
-    if kind is None:
-        return ProbeReply(ProbeOutcome.NOT_NOW, unknown)
+    if isinstance(kind, ProbeOutcome):
+        return ProbeReply(kind, unknown)
     return ProbeReply(ProbeOutcome.ANSWERED, kind)
 
 
-async def _detect_by_answers(get: Callable[[str], Awaitable[Answered]]) -> ServerKind | None:
-    """Return the kind by the server's answers; None if it does not answer now."""
+async def _detect_by_answers(get: Callable[[str], Awaitable[Answered]]) -> ServerKind | ProbeOutcome:
+    """Return the kind by the server's answers, or why it does not answer."""
     models = await get("/v1/models")
-    if models.status in _NOT_NOW | _NO_KEY or (
-        models.status >= _SERVER_ERROR and models.status not in _MISSING_ROUTE
-    ):
-        return None
+    if models.status in _NO_KEY:
+        return ProbeOutcome.NOT_THIS
+    if models.status in _NOT_NOW or (models.status >= _SERVER_ERROR and models.status not in _MISSING_ROUTE):
+        return ProbeOutcome.NOT_NOW
     server = models.headers.get("server", "").lower()
     owner = text_at(models.body, "data.0.owned_by")
     shown = _by_sign(lambda sign: sign.server == server and bool(server)) or _by_sign(

@@ -1,0 +1,95 @@
+"""A server whose kind cannot be found out, because it does not answer, may be one that counts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from aiohttp import web
+
+from tokenbox.catalog import Figure
+from tokenbox.conversation.calibration import Calibration
+from tokenbox.gateway.admission import Admission, judge
+from tokenbox.gateway.calls import read_call
+from tokenbox.gateway.counting import RequestCounting
+from tokenbox.gateway.models import UpstreamModels
+from tokenbox.gateway.protocols import CHAT, COMPLETIONS, MESSAGES, Protocol
+from tokenbox.gateway.settings import GatewaySettings, Mode, RequestLimits, UpstreamSettings
+from tokenbox.gateway.upstream import Upstream
+from tokenbox.models import Stated, resolve
+
+USE = resolve("m", settings=Stated(context_window=Figure(2_900, "configured")))
+# About 600 tokens; by their bytes more than the window.
+TEXT = "word " * 600
+BODIES: dict[Protocol, dict[str, object]] = {
+    CHAT: {"messages": [{"role": "user", "content": TEXT}]},
+    MESSAGES: {"messages": [{"role": "user", "content": TEXT}]},
+    COMPLETIONS: {"prompt": TEXT},
+}
+
+
+async def judged(protocol: Protocol, *statuses: int) -> list[Admission]:
+    """Judge a request as often as there are answers to the question for the models."""
+    left = list(statuses)
+
+    async def models(_: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": "m", "owned_by": "somebody"}]}, status=left.pop(0))
+
+    app = web.Application()
+    app.router.add_get("/v1/models", models)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    limits = RequestLimits()
+    settings = UpstreamSettings("it", f"http://127.0.0.1:{runner.addresses[0][1]}")
+    upstream = Upstream(settings, limits)
+    known = UpstreamModels(GatewaySettings(upstreams=(settings,)), [upstream])
+    await known.open()
+    call = read_call(
+        protocol, json.dumps({"model": "m", "max_tokens": 5, **BODIES[protocol]}).encode(), limits
+    )
+    found = []
+    try:
+        for _ in statuses:
+            await known.with_kind(upstream)
+            counted = await RequestCounting(limits, Calibration()).count(call, upstream, USE)
+            found.append(judge(call, counted, USE, Mode.ENFORCE))
+    finally:
+        await known.close()
+        upstream.close()
+        await runner.cleanup()
+    return found
+
+
+@pytest.mark.parametrize("protocol", BODIES, ids=lambda protocol: protocol.name)
+def test_while_it_is_silent_only_the_upper_bound_passes(protocol: Protocol) -> None:
+    silent, answered = asyncio.run(judged(protocol, 503, 200))
+    assert (silent.fits, silent.is_missing_count) == (False, True)
+    assert (answered.fits, answered.counted.missing) == (True, None)
+
+
+def test_while_it_is_silent_the_catalog_does_not_tell_its_windows() -> None:
+    """A local server may run a public model with a smaller window."""
+
+    async def found() -> tuple[int | None, int | None]:
+        settings = UpstreamSettings("it", "http://127.0.0.1:9")
+        upstream = Upstream(settings, RequestLimits())
+        known = UpstreamModels(GatewaySettings(upstreams=(settings,)), [upstream])
+        await known.open()
+        try:
+            await known.with_kind(upstream)
+            silent = (await known.use(upstream, "gpt-4o")).context_window
+            return silent, resolve("gpt-4o").context_window
+        finally:
+            await known.close()
+
+    silent, public = asyncio.run(found())
+    assert silent is None
+    assert public is not None
+
+
+def test_a_server_that_wants_a_key_is_not_silent() -> None:
+    """The clients have the keys, so the gateway never learns more."""
+    (found,) = asyncio.run(judged(CHAT, 401))
+    assert (found.fits, found.counted.missing) == (True, None)
