@@ -82,7 +82,11 @@ def nearest(model_id: str, limit: int = 3) -> list[str]:
     wanted = checked_name(model_id).lower()[:MAX_ID]
     rows = published().raw
     own = {key.rpartition("/")[2].lower(): key for key in rows if is_first_party(key)}
-    near = difflib.get_close_matches(wanted.rpartition("/")[2], own, limit)
+    name = wanted.rpartition("/")[2]
+    provider, colon, rest = name.partition(":")
+    if colon and provider_of(provider) is not None:  # openai:gpt-4o, as some frameworks write it
+        name = rest
+    near = difflib.get_close_matches(name, own, limit)
     return [own[name] for name in near]
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tokenbox.config import Config
 
 _READ_WORDS = ("get", "show", "list", "read", "print")  # not needed: the key alone reads it
+_UNDO_WORDS = ("unset", "remove", "delete")
 
 
 def config(
@@ -50,6 +51,10 @@ def config(
     if words and words[0] == "forget":
         _forget(words[1:])
         return
+    if words == ["list"] or (words and words[0] in _UNDO_WORDS):
+        meant = "tokenbox config" if words == ["list"] else "delete its line in .tokenbox/config.toml"
+        what = "to list all settings" if words == ["list"] else "to undo a setting"
+        raise UsageProblem(f"{what}: {meant}")
     if words and len(words) > 1:
         key = words[1] if words[0] in _READ_WORDS else "KEY"
         setting = "KEY VALUE" if key != "KEY" else shlex.join(words)

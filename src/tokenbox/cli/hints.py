@@ -21,6 +21,7 @@ COMMAND_MEANT: Final[Mapping[str, str]] = {
     "tokens": "count",
     "tokenize": "count",
     "wc": "count",
+    "encode": "count",
     "trim": "fit",
     "truncate": "fit",
     "shorten": "fit",
@@ -40,6 +41,9 @@ COMMAND_MEANT: Final[Mapping[str, str]] = {
     "chat": "shell",
     "repl": "shell",
     "talk": "shell",
+    "prompt": "ask",
+    "query": "ask",
+    "complete": "ask",
     "proxy": "serve",
     "server": "serve",
     "start": "serve",
@@ -50,6 +54,7 @@ COMMAND_MEANT: Final[Mapping[str, str]] = {
     "spend": "cost",
     "ledger": "cost",
     "set": "config set",
+    "keys": "gateway keys",
     "settings": "config",
     "info": "doctor",
     "status": "doctor",
@@ -77,6 +82,7 @@ OPTION_MEANT: Final[Mapping[str, Sequence[str]]] = {
     "--max_tokens": ("--budget", "--max-ctx"),
     "--token-budget": ("--budget",),
     "--tokens": ("--budget",),
+    "--map-tokens": ("--budget",),
     "--token-limit": ("--budget", "--max-ctx"),
     "--limit": ("--budget",),
     "--max": ("--budget",),
@@ -85,10 +91,14 @@ OPTION_MEANT: Final[Mapping[str, Sequence[str]]] = {
     "--context": ("--max-ctx", "--budget"),
     "--context-window": ("--max-ctx",),
     "--max-context": ("--max-ctx",),
+    "--num-ctx": ("--max-ctx", "--budget"),
+    "--ctx-size": ("--max-ctx", "--budget"),
     "--reserve": ("--reserve-out",),
+    "--reserve-output": ("--reserve-out",),
     "--max-output-tokens": ("--reserve-out",),
     "--encoding": ("--tokenizer",),
     "--encoder": ("--tokenizer",),
+    "--token-count-encoding": ("--tokenizer",),
     "--vocab": ("--tokenizer",),
     "--url": ("--upstream", "--endpoint"),
     "--server": ("--upstream", "--endpoint"),
@@ -107,6 +117,17 @@ OPTION_MEANT: Final[Mapping[str, Sequence[str]]] = {
     "--question": ("--query",),
     "--issue": ("--query-file",),
     "--ignore": ("--exclude",),
+    "--include-pattern": ("--include",),
+    "--exclude-pattern": ("--exclude",),
+    "--remove-comments": ("--strip comments",),
+    "--truncate-base64": ("--strip base64",),
+    "--output-show-line-numbers": ("--line-numbers",),
+    "--token-count-tree": ("--tree",),
+    "--include-diffs": ("--diff",),
+    "--include-logs": ("--log 20",),
+    "--split-output": ("--split",),
+    "--instruction-file-path": ("--instructions",),
+    "--clipboard": ("--copy",),
     "--verbose": ("--explain",),
     "--why": ("--explain",),
     "--dry-run": ("--check", "--explain"),
@@ -120,20 +141,57 @@ OPTION_MEANT: Final[Mapping[str, Sequence[str]]] = {
 }
 """Options of other tools with ours, the likeliest first. One is offered only if the command has it."""
 
-OPTION_EXPLAINED: Final[Mapping[tuple[str, str], str]] = {
-    ("pack", "--compress"): (
-        "tokenbox pack has no option --compress: with a --budget it shows outlines of files that do not fit."
+OPTION_EXPLAINED: Final[Mapping[tuple[str, str], tuple[str, str | None]]] = {
+    ("pack", "--compress"): ("with a --budget it shows outlines of files that do not fit", None),
+    ("pack", "--remote"): (
+        "give the address in place of a folder",
+        "tokenbox pack https://github.com/owner/name",
     ),
-    ("count", "--text"): "tokenbox count has no option --text: it reads files and standard input.",
-    ("models", "--prices"): "tokenbox models has no option --prices: it shows the prices without one.",
+    ("pack", "--path"): ("give the folder without an option", "tokenbox pack ."),
+    ("pack", "--template"): ("choose one of its formats", "tokenbox pack . --format markdown"),
+    ("pack", "--no-gitignore"): ("rules such as !dist/ in .tokenboxignore bring files back", None),
+    ("count", "--text"): ("it reads files and standard input", "printf 'some text' | tokenbox count -"),
+    ("models", "--prices"): ("it shows the prices without one", None),
+    ("fit", "--reserve-output"): (
+        "the output reserve is a setting",
+        "tokenbox config set policy.reserve_out 1000",
+    ),
+    ("fit", "--max-output-tokens"): (
+        "the output reserve is a setting",
+        "tokenbox config set policy.reserve_out 1000",
+    ),
+    ("check", "--budget"): ("budgets are settings", "tokenbox config set check.prompts.budget 8000"),
+    ("serve", "--config"): (
+        "it reads .tokenbox/config.toml and your user file",
+        "tokenbox init",
+    ),
+    ("serve", "--model"): (
+        "a request names its model",
+        "tokenbox serve --upstream http://127.0.0.1:8080",
+    ),
+    ("config", "--list"): ("it shows all settings without one", "tokenbox config"),
 }
-"""Options that are not needed, with the reason."""
+"""By command and option: why the command does not have the option, and a command line that works."""
+
+OPTION_OF: Final[Mapping[str, str]] = {
+    "-m": "ask",
+    "--model": "ask",
+    "--message": "ask",
+    "--prompt": "ask",
+    "--map-tokens": "pack",
+    "--style": "pack",
+    "--include": "pack",
+    "--config": "config",
+}
+"""Options that other tools take without a command, with our command for the purpose."""
 
 _NO_COMMAND = re.compile(r"No such command '(?P<word>[^']*)'\.")
 _NO_OPTION = re.compile(r"No such option: (?P<word>\S+)")
 _NOT_A_NUMBER = re.compile(r"'(?P<word>[^']*)' is not a valid int(?:eger)?(?: range)?\.?")
+_OUT_OF_RANGE = re.compile(
+    r"(?P<word>\S+) is not in the range (?P<low>\d+)?(?:<=x|x>=)(?:<=)?(?P<other>\d+)\."
+)
 _NOT_A_CHOICE = re.compile(r"'(?P<word>[^']*)' is not one of ")
-_POSSIBLE = re.compile(r"\(Possible options: (?P<names>[^)]*)\)")
 _EXTRA = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((?P<word>[^ )]+)")
 _NEEDS_VALUE = re.compile(r"Option '(?P<word>[^']*)' requires an argument\.")
 _MISSING = re.compile(r"Missing (?:argument|option|parameter):? '(?P<word>[^']*)'\.?")
@@ -144,6 +202,8 @@ _CHOICE_MEANT: Final = {
     "plain": "minimal",
     "lcp": "bcp",
 }
+_SIMILAR = 0.75
+"""How alike an option must be to be suggested: --reserve is not taken for --server."""
 _SCHEMES = ("http://", "https://")
 _VALUES: Final[Mapping[str, str]] = {
     "--model": "gpt-4o",
@@ -160,6 +220,7 @@ _EXAMPLES: Final[Mapping[str, str]] = {
     "fit": "tokenbox fit chat.json --budget 8000",
     "ask": "tokenbox ask 'What is a token?' --endpoint http://127.0.0.1:8080",
     "diff": "tokenbox diff old.json new.json",
+    "pack": "tokenbox pack . --budget 8000",
     "inspect": "tokenbox inspect prompt.toml --open",
     "batch": "tokenbox batch rows.jsonl -o out --task count",
     "proof": "tokenbox proof list",
@@ -226,14 +287,18 @@ def _option(wrong: Wrong) -> Hint:
     if command.startswith("-"):
         return _before_the_command(wrong)
     if (command, name) in OPTION_EXPLAINED:
-        example = "printf 'some text' | tokenbox count -" if name == "--text" else None
-        return OPTION_EXPLAINED[command, name], example
+        reason, example = OPTION_EXPLAINED[command, name]
+        return f"tokenbox {command} has no option {name}: {reason}.", example
     meant = next((o for o in OPTION_MEANT.get(name, ()) if o.split()[0] in wrong.known.options), None)
-    if meant is None and command == "count" and "--budget" in OPTION_MEANT.get(name, (name,)):
+    if (
+        meant is None
+        and command == "count"
+        and (name == "--budget" or "--budget" in OPTION_MEANT.get(name, ()))
+    ):
         return "tokenbox count has no budget: it counts all of a text.", _EXAMPLES["fit"]
     if meant is None:
-        near = _POSSIBLE.search(wrong.message)
-        hint = "" if near is None else f" Did you mean {near['names']}?"
+        near = difflib.get_close_matches(name, wrong.known.options, 2, _SIMILAR)
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
         return f"tokenbox {command} has no option {name}.{hint}", None
     changed: list[str] = []
     for argument in wrong.arguments:
@@ -246,7 +311,8 @@ def _option(wrong: Wrong) -> Hint:
             changed.append(value)
     if meant == "--budget":
         at = changed.index(meant) + 1
-        changed[at : at + 1] = [str(written_figure(figure) or figure) for figure in changed[at : at + 1]]
+        figures = changed[at : at + 1] or [_VALUES[meant]]
+        changed[at : at + 1] = [str(written_figure(figure) or figure) for figure in figures]
     return f"tokenbox {command} has no option {name}.", _line(changed)
 
 
@@ -255,6 +321,9 @@ def _before_the_command(wrong: Wrong) -> Hint:
     message = f"tokenbox has no option {wrong.word}."
     if wrong.word in ("-v", "-V"):
         return message, "tokenbox --version"
+    if wrong.word in OPTION_OF and not any(argument in COMMANDS for argument in wrong.arguments):
+        command = OPTION_OF[wrong.word]
+        return message, _EXAMPLES.get(command, f"tokenbox {command}")
     at = next((i for i, argument in enumerate(wrong.arguments) if argument in COMMANDS), None)
     if at is None:
         return message, None
@@ -266,7 +335,7 @@ def _number(wrong: Wrong) -> Hint:
     message = _NOT_A_NUMBER.sub(f"'{wrong.word}' is not a whole number.", wrong.message)
     tokens = written_figure(wrong.word)
     if tokens is None:
-        return message, None
+        return (f"{message} A budget is in tokens, as in 8000." if "'--budget'" in message else message), None
     corrected = [
         argument.removesuffix(wrong.word) + str(tokens)
         if argument.rpartition("=")[2] == wrong.word
@@ -274,6 +343,14 @@ def _number(wrong: Wrong) -> Hint:
         for argument in wrong.arguments
     ]
     return f"{message} Write {tokens}.", _line(corrected)
+
+
+def _range(wrong: Wrong) -> Hint:
+    found = _OUT_OF_RANGE.search(wrong.message)
+    assert found is not None  # noqa: S101  # the rule matched
+    low, other = found["low"], found["other"]
+    meant = f"{other} or more" if low is None else f"from {low} to {other}"
+    return _OUT_OF_RANGE.sub(f"{wrong.word} is not allowed. Give a number {meant}.", wrong.message), None
 
 
 def _extra(wrong: Wrong) -> Hint:
@@ -314,6 +391,7 @@ _RULES: Final = (
     (_NO_COMMAND, _command),
     (_NO_OPTION, _option),
     (_NOT_A_NUMBER, _number),
+    (_OUT_OF_RANGE, _range),
     (_NOT_A_CHOICE, _choice),
     (_EXTRA, _extra),
     (_NEEDS_VALUE, _value),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tokenbox.cli import terminal
 from tokenbox.cli.options import argument, flag
 from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.records import RECORDS, TYPES
 from tokenbox.cli.streams import json_bytes, write_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 PREFIX = "tokenbox."
 
@@ -32,15 +35,19 @@ def schema(
         terminal.show(terminal.table(("name", "what prints it"), rows))
         return
     made = of_files.get(name) or also.get(name)
-    if made is not None:
-        found = made()
-    else:
-        short = name.removeprefix(PREFIX)
-        known = short if short in RECORDS else next((one for one in RECORDS if one[:-2] == short), None)
-        if known is None:
-            raise UsageProblem(f"there is no schema '{name}'. `tokenbox schema --list` names them all.")
-        found = schema_of(known)
+    found = made() if made is not None else schema_of(_known(name, also))
     write_bytes(json_bytes(found))
+
+
+def _known(name: str, also: Iterable[str]) -> str:
+    """Return the name of a record, as in ``RECORDS``; the prefix and the version may be missing."""
+    short = name.removeprefix(PREFIX)
+    known = short if short in RECORDS else next((one for one in RECORDS if one[:-2] == short), None)
+    if known is None:
+        full = next((one for one in also if one[:-2] == name), None)
+        hint = f"Did you mean {full}? " if full else ""
+        raise UsageProblem(f"there is no schema '{name}'. {hint}`tokenbox schema --list` names them all.")
+    return known
 
 
 def schema_of(name: str, *, strict: bool = False) -> dict[str, Any]:

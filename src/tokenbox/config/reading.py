@@ -222,6 +222,21 @@ _MEANT: Mapping[str, str] = {
 }
 
 
+# The last part of a key as other tools call it, with ours, the likeliest first.
+_MEANT_LAST: Mapping[str, tuple[str, ...]] = {
+    "window": ("max_ctx",),
+    "context_window": ("max_ctx",),
+    "context_length": ("max_ctx",),
+    "num_ctx": ("max_ctx",),
+    "max_tokens": ("max_ctx",),
+    "max_input_tokens": ("max_ctx",),
+    "max_output_tokens": ("reserve_out",),
+    "url": ("endpoint",),
+    "base_url": ("endpoint", "url"),
+    "api_base": ("endpoint", "url"),
+}
+
+
 def unknown_key(name: KeyName) -> str:
     """Return the error message for an unknown key, with the nearest known one."""
     if len(name) > 3 and key_of((name[0], name[1], name[-1])) is not None:  # noqa: PLR2004
@@ -230,7 +245,10 @@ def unknown_key(name: KeyName) -> str:
     known = names_near(name)
     if key_text(name) in _MEANT:
         return f"there is no key {key_text(name)}. Did you mean {_MEANT[key_text(name)]}?"
-    near = [key_text((*name[:-1], word)) for word in difflib.get_close_matches(name[-1][:100], known, 1)]
+    meant = [word for word in _MEANT_LAST.get(name[-1], ()) if word in known]
+    near = [
+        key_text((*name[:-1], word)) for word in meant or difflib.get_close_matches(name[-1][:100], known, 1)
+    ]
     if not known:
         near = difflib.get_close_matches(
             key_text(name)[:100], [key.name.replace(ANY, "NAME") for key in KEYS], 1

@@ -325,7 +325,7 @@ def _counter_and_limits(
     try:
         counter = _counter(request, model, tokenizer, config)
     except NoTokenizer as error:
-        if figures.context_window is not None:
+        if model is None or figures.context_window is not None:
             raise
         window = unknown_window(figures.model)
         remedies = _combined_remedies(error, window)

@@ -18,7 +18,7 @@ from tokenbox.folder.listing import FileShown, Listing, file_tree, folders, fold
 from tokenbox.folder.option_values import FileOrder
 from tokenbox.folder.priorities import matcher
 from tokenbox.folder.summaries import summary_of
-from tokenbox.folder.weighing import weigh
+from tokenbox.folder.weighing import in_focus, weigh
 from tokenbox.render.registry import find_renderer
 from tokenbox.render.templates import block_body
 from tokenbox.tokenizers.registry import as_tokenizer
@@ -191,14 +191,16 @@ def pack_source(
 
     ``worth``: the result of :func:`~tokenbox.folder.weighing.weigh`, if the caller has it already. Raises
     ``ContextCriticalOverflow`` if the changes, the instructions and the critical files alone do not fit, and
-    ``EmptyInput`` if not even the tree fits.
+    ``EmptyInput`` if not even the tree fits, and ``FocusProblem`` if a focus is not in the pack.
     """
+    options = options or PackOptions()
+    in_focus(source, options.focus)  # a misspelt name is an error even if everything fits
     packer = _Packer(
         source,
         Counter(as_tokenizer(tokenizer), cache),
         budget,
         find_renderer(mode).name,
-        options or PackOptions(),
+        options,
         cache,
         proof,
         worth,

@@ -63,8 +63,8 @@ def weigh(source: Source, options: PackOptions, memory: CountCache | None = None
     return Scored(worth, scorer_of(options.scorer), options.query or "", documents)
 
 
-def _near(source: Source, focus: tuple[str, ...]) -> tuple[list[bytes], list[NamedPath]]:
-    """Return the texts that are in focus or were changed, and their places."""
+def in_focus(source: Source, focus: tuple[str, ...]) -> tuple[list[bytes], list[NamedPath]]:
+    """Return the texts in focus and their places. Raises :class:`FocusProblem` if one is missing."""
     texts: list[bytes] = []
     places: list[NamedPath] = []
     for named in focus:
@@ -76,6 +76,12 @@ def _near(source: Source, focus: tuple[str, ...]) -> tuple[list[bytes], list[Nam
         text, lines = _part_of(file, symbol) if symbol else (file.data, ())
         texts.append(text)
         places.append(NamedPath(file.name, lines))
+    return texts, places
+
+
+def _near(source: Source, focus: tuple[str, ...]) -> tuple[list[bytes], list[NamedPath]]:
+    """Return the texts that are in focus or were changed, and their places."""
+    texts, places = in_focus(source, focus)
     for change in source.changes:
         touched: list[int] = []
         for hunk in change.hunks:

@@ -97,6 +97,8 @@ def counters_for(model: str | None, counting: Counting = ANYONE) -> Counters:
     """Return the counters for a model. Raises :class:`NoTokenizer`, or the error of the named counter."""
     if not isinstance(model, str | None):
         raise NoTokenizer(f"a model is a name such as 'gpt-4o', not {type(model).__name__}.", remedies=[])
+    if model is not None and not model.strip():
+        raise NoTokenizer("the model's name is empty. Is a variable unset?", remedies=[])
     named = counting.named
     if callable(getattr(named, "count_request", None)):
         counter = cast("RequestCounter", named)
@@ -122,7 +124,8 @@ def _tokenizer(model: str | None, counting: Counting) -> Tokenizer:
         return FAMILIES.named(counting.named, model)
     if model is None:
         raise NoTokenizer(
-            "neither a model nor a tokenizer is named. Give one: model='gpt-4o', or tokenizer='o200k_base'.",
+            "neither a model nor a tokenizer is named. Name one: --model gpt-4o or --tokenizer o200k_base, "
+            "in Python model='gpt-4o' or tokenizer='o200k_base'.",
             remedies=[],
         )
     owned = counting.baselines is not None

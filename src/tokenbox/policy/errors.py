@@ -47,9 +47,9 @@ def unknown_window(model: str | None) -> PolicyError:
     key = key_of_model(model, "max_ctx")
     remedies = [f"tokenbox config set {key} 8192", "tokenbox config set policy.max_ctx 8192"]
     near = nearest(model)
-    meant = f" Did you mean {' or '.join(near)}?" if near else ""
+    meant = f" Did you mean {near[0]}? If not, set" if near else " Set"
     return UnknownWindow(
-        f"the context window of the model {model!r} is unknown.{meant} Set it to its server's, such as "
+        f"the context window of the model {model!r} is unknown.{meant} it to its server's, such as "
         f"8192, or give the call max_ctx or a budget.\nRun: {remedies[0]}",
         model=model,
         nearest=near,

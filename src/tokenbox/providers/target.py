@@ -53,6 +53,9 @@ class ApiKey:
         raise TypeError("a key cannot be pickled: use the name of its variable or keyring entry")
 
 
+_WITHOUT_SCHEME = re.compile(r"[a-z0-9.-]+:[0-9]{1,5}(/[a-z0-9/]*)?", re.IGNORECASE)
+
+
 def root_of(endpoint: str) -> str:
     """Return the server's root, without a trailing slash or ``/v1``. Raises :class:`InvalidTarget`.
 
@@ -68,8 +71,10 @@ def root_of(endpoint: str) -> str:
         host, port, parts = None, None, urlsplit("")
     if parts.scheme not in {"http", "https"} or not host or re.search(r"[\s\x00-\x1f]", endpoint.strip()):
         # The text is not shown, because it may be a misplaced key.
+        address = endpoint.strip()
+        hint = f" Write http://{address}" if _WITHOUT_SCHEME.fullmatch(address) else ""
         raise InvalidTarget(
-            "the endpoint must be a URL like http://127.0.0.1:8080 or https://api.openai.com."
+            f"the endpoint must be a URL like http://127.0.0.1:8080 or https://api.openai.com.{hint}"
         )
     if parts.username is not None or parts.query or parts.fragment:
         raise InvalidTarget(

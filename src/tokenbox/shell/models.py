@@ -25,7 +25,7 @@ from tokenbox.providers.counting import CHARS4, NOTHING, TokenCount, is_unicode,
 from tokenbox.providers.memory import SESSION
 from tokenbox.providers.target import ApiKey, Bounds, Target
 from tokenbox.shell.errors import KeyNotSent, ModelNotConfigured
-from tokenbox.tokenizers.ownership import BASELINES
+from tokenbox.tokenizers.ownership import BASELINES, key_of_model
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 from tokenbox.tokenizers.registry import UNKNOWN
 
@@ -166,7 +166,7 @@ class Models:
         elif self.names:
             hint = f"Configured models: {', '.join(self.names)}."
         else:
-            hint = 'Add [models.NAME] with endpoint = "http://127.0.0.1:8080" to your settings.'
+            hint = f"Add it: tokenbox config set {key_of_model(name, 'endpoint')} http://127.0.0.1:8080"
         return ModelNotConfigured(f"no model {name!r} is configured. {hint}", name=name)
 
     def count_text(self, text: str) -> TokenCount:
