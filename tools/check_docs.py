@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from difflib import unified_diff
 from itertools import zip_longest
@@ -249,14 +250,21 @@ def documents() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
+def check_page(path: Path) -> tuple[str, list[str]]:
+    """Run the examples of a page. Return a line about it, and the problem, if there is one."""
+    name = str(path.relative_to(ROOT))
+    try:
+        return f"{name}: {check_blocks(name, path.read_text(encoding='utf-8'))} blocks run", []
+    except (DocsError, OSError, subprocess.TimeoutExpired) as error:
+        return f"{name}: failed", [str(error)]
+
+
 def main() -> int:
     problems = []
-    for path in documents():
-        name = str(path.relative_to(ROOT))
-        try:
-            print(f"{name}: {check_blocks(name, path.read_text(encoding='utf-8'))} blocks run")
-        except (DocsError, OSError, subprocess.TimeoutExpired) as error:
-            problems.append(str(error))
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for line, found in threads.map(check_page, documents()):
+            print(line)
+            problems += found
     try:
         count = check_commands(COMMANDS, (ROOT / "docs" / "cli.md").read_text(encoding="utf-8"))
         print(f"docs/cli.md: {count} commands described")

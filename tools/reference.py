@@ -134,16 +134,22 @@ def api_page() -> str:
         "## tokenbox",
         "",
     ]
+    described: dict[int, str] = {}  # by object: the name under which the page describes it
     for name in tokenbox.__all__:
         if name != "__version__":
             lines += entry(name, getattr(tokenbox, name))
+            described[id(getattr(tokenbox, name))] = name
     for module_name in MODULES:
         module = import_module(module_name)
         lines += [f"## {module_name}", "", plain(summary(module)), ""]
-        for name in sorted(getattr(module, "__all__", ())):
-            value = getattr(module, name)
-            if inspect.isclass(value) or inspect.isfunction(value):
+        public = {name: getattr(module, name) for name in sorted(getattr(module, "__all__", ()))}
+        if again := [name for name, value in public.items() if id(value) in described]:
+            links = ", ".join(f"[{name}](#{described[id(public[name])].lower()})" for name in again)
+            lines += [f"Described above: {links}.", ""]
+        for name, value in public.items():
+            if id(value) not in described and (inspect.isclass(value) or inspect.isfunction(value)):
                 lines += entry(name, value)
+                described[id(value)] = name
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -119,12 +119,22 @@ def _invoke(arguments: list[str]) -> int:
         raise
     except OSError as error:
         if error.filename is None:
-            return _failed(error, arguments)
+            return report(_FOLDER_GONE) if not _folder_exists() else _failed(error, arguments)
         name = str(error.filename)[:200]  # such as a name longer than the file system allows
         return report(UnreadableInput(f"{name} cannot be read: {error.strerror}.", file=name))
     except Exception as error:  # noqa: BLE001  # the last line of defence
         status = _failed(error, arguments)
     return int(status or 0)
+
+
+_FOLDER_GONE = UnreadableInput("the current folder was deleted. Go to one that exists: cd ~", file=".")
+
+
+def _folder_exists() -> bool:
+    try:
+        return bool(os.getcwd())  # noqa: PTH109  # one call, which fails
+    except FileNotFoundError:
+        return False
 
 
 def _needed(arguments: Sequence[str]) -> Sequence[str]:

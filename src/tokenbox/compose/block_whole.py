@@ -347,7 +347,7 @@ class BlockWhole:
 class PricedBlockWhole(BlockWhole):
     """The conservative pricing for other tokenizers: it counts the whole at each reset, and estimates joins.
 
-    ``reserve``: the number of tokens by which the emitted whole exceeded the budget so far. It is added to
+    ``reserve``: the number of tokens by which the emitted text exceeded the budget so far. It is added to
     every total.
     """
 

@@ -245,9 +245,9 @@ def unknown_key(name: KeyName) -> str:
     known = names_near(name)
     if key_text(name) in _MEANT:
         return f"there is no key {key_text(name)}. Did you mean {_MEANT[key_text(name)]}?"
-    meant = [word for word in _MEANT_LAST.get(name[-1], ()) if word in known]
+    alike = [word for word in _MEANT_LAST.get(name[-1], ()) if word in known]
     near = [
-        key_text((*name[:-1], word)) for word in meant or difflib.get_close_matches(name[-1][:100], known, 1)
+        key_text((*name[:-1], word)) for word in alike or difflib.get_close_matches(name[-1][:100], known, 1)
     ]
     if not known:
         near = difflib.get_close_matches(

@@ -59,7 +59,7 @@ def read_state(root: Path) -> State:
 def remember(root: Path, key: str, value: object) -> None:
     """Remember a choice for the project in ``root`` until it is forgotten.
 
-    Other choices stay, including concurrent ones. Raises :class:`ConfigError`.
+    Other choices stay, also those that another process makes meanwhile. Raises :class:`ConfigError`.
     """
     name = parse_key(key)
     row = None if name is None else key_of(name)

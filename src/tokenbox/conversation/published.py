@@ -168,7 +168,7 @@ def _line(name: object, about: dict[str, Frozen]) -> str:
 
 
 def _fields(value: Frozen) -> dict[str, Frozen]:
-    """The JSON object, empty if it is none."""
+    """Return the fields of a JSON object; no fields for any other value."""
     return dict(value) if isinstance(value, Object) else {}
 
 

@@ -65,7 +65,7 @@ def common_folder(named: Sequence[str]) -> str:
 def project_folder(root: str, within: str | None = None) -> str:
     """Return the nearest folder at or above ``root`` that contains ``.git``; ``root`` if no folder does.
 
-    ``within``: the last folder to search.
+    ``within``: do not search above this folder.
     """
     folder = root
     while not os.path.lexists(os.path.join(folder, ".git")):  # noqa: PTH118
