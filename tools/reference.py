@@ -129,13 +129,13 @@ def api_page() -> str:
         HEAD,
         "# Python API",
         "",
-        "The names of `tokenbox`, then those of its parts. Sizes are tokens unless a name says otherwise.",
+        "The functions and classes of `tokenbox`, then its parts. Sizes are tokens unless noted otherwise.",
         "",
         "## tokenbox",
         "",
     ]
     described: dict[int, str] = {}  # by object: the name under which the page describes it
-    for name in tokenbox.__all__:
+    for name in sorted(tokenbox.__all__, key=lambda name: inspect.isclass(getattr(tokenbox, name))):
         if name != "__version__":
             lines += entry(name, getattr(tokenbox, name))
             described[id(getattr(tokenbox, name))] = name
