@@ -288,6 +288,88 @@ SEEDED: list[tuple[str, Callable[[], Body], Callable[[Body], object], Break, str
         Break.SERVER_CLEARS,
         "context_management",
     ),
+    (
+        "a counter",
+        openai,
+        lambda b: b["messages"][1].update(content="Question 9: when does the train to city 0 leave?"),
+        Break.NUMBER,
+        "messages[1]",
+    ),
+    (
+        "JSON written otherwise",
+        openai,
+        lambda b: b["messages"][2]["tool_calls"][0]["function"].update(
+            arguments='{"city":"city 0","day":"friday"}'
+        ),
+        Break.JSON_SPELLING,
+        "messages[2]",
+    ),
+    (
+        "a tool's own keys turned",
+        anthropic,
+        lambda b: b["tools"].__setitem__(0, dict(reversed(b["tools"][0].items()))),
+        Break.KEY_ORDER,
+        "tools[0]",
+    ),
+    (
+        "a tool renamed",
+        anthropic,
+        lambda b: b["tools"][0].update(name="find_bus"),
+        Break.TOOL_CHANGED,
+        "tools[0]",
+    ),
+    (
+        "image detail",
+        openai,
+        lambda b: b["messages"][-1]["content"][0]["image_url"].update(detail="low"),
+        Break.MEDIA_CHANGED,
+        "messages[17]",
+    ),
+    (
+        "a signature",
+        anthropic,
+        lambda b: b["messages"][1]["content"][0].pop("signature"),
+        Break.THOUGHT_DROPPED,
+        "messages[1]",
+    ),
+    (
+        "messages turned",
+        openai,
+        lambda b: b["messages"].insert(1, b["messages"].pop(4)),
+        Break.MESSAGES_REORDERED,
+        "messages[1]",
+    ),
+    (
+        "a summary",
+        openai,
+        lambda b: b["messages"].__setitem__(
+            slice(1, 9), [{"role": "user", "content": "We spoke of trains."}]
+        ),
+        Break.MESSAGES_REPLACED,
+        "messages[1]",
+    ),
+    (
+        "effort",
+        responses,
+        lambda b: b.update(reasoning={"effort": "high", "summary": "auto"}),
+        Break.EFFORT,
+        "reasoning.effort",
+    ),
+    (
+        "effort",
+        anthropic,
+        lambda b: b.update(output_config={"effort": "low"}),
+        Break.EFFORT,
+        "output_config.effort",
+    ),
+    ("speed", anthropic, lambda b: b.update(speed="fast"), Break.SPEED, "speed"),
+    (
+        "servers of tools",
+        anthropic,
+        lambda b: b.update(mcp_servers=[{"type": "url", "name": "trains", "url": "https://trains"}]),
+        Break.TOOL_CHANGED,
+        "mcp_servers",
+    ),
 ]
 
 
@@ -332,6 +414,48 @@ def test_two_spellings_of_one_request_are_one() -> None:
                 {"text": message["content"], "type": "text", "cache_control": {"type": "ephemeral"}}
             ]
     assert first_change(before, after) is None
+
+
+def test_parallel_results_in_another_order_are_named() -> None:
+    before = anthropic()
+    before["messages"][2]["content"].append(
+        {"type": "tool_result", "tool_use_id": "toolu_x", "content": "Nothing found."}
+    )
+    change = first_change(before, edited(before, lambda b: b["messages"][2]["content"].reverse()))
+    assert change is not None
+    assert (change.reason, change.message) == (Break.MESSAGES_REORDERED, 2)
+
+
+def test_an_image_that_was_left_out_is_named() -> None:
+    before = openai()
+    before["messages"].append({"role": "user", "content": "And now?"})
+    change = first_change(before, edited(before, lambda b: b["messages"][-2].update(content="[image]")))
+    assert change is not None
+    assert change.reason is Break.MEDIA_CHANGED
+
+
+def test_the_same_characters_in_another_form_are_named() -> None:
+    before, after = openai(), openai()
+    before["messages"][4]["content"], after["messages"][4]["content"] = "caf\u00e9", "cafe\u0301"
+    change = first_change(before, after)
+    assert change is not None
+    assert change.reason is Break.UNICODE
+
+
+@pytest.mark.parametrize(
+    ("content", "detail"),
+    [
+        ("It leaves at 0, I think.", "', I think' was added"),
+        ("It leaves 0.", "'at ' was left out"),
+        ("It starts at 0.", "'leave' became 'start'"),
+    ],
+)
+def test_what_differs_is_shown(content: str, detail: str) -> None:
+    before, after = openai(), openai()
+    after["messages"][4]["content"] = content
+    change = first_change(before, after)
+    assert change is not None
+    assert (change.reason, change.detail) == (Break.MESSAGE_CHANGED, detail)
 
 
 def test_a_mark_that_is_out_of_reach_is_found() -> None:

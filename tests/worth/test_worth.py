@@ -35,7 +35,8 @@ def test_a_logarithm_in_integers(numerator: int, denominator: int) -> None:
         ("lowWaterMark", ["low", "water", "mark"]),
         ("HTTPServer_v2", ["http", "server", "v", "2"]),
         ("parse_URLs", ["parse", "url", "s"]),
-        ("größe 中文", ["gr", "öß", "e", "中文"]),
+        ("größe 中文", ["größe", "中文"]),
+        ("洗衣机在哪里 École", ["洗衣", "衣机", "机在", "在哪", "哪里", "école"]),
     ],
 )
 def test_words_of_identifiers(text: str, words: list[str]) -> None:

@@ -10,7 +10,8 @@
 Everything is computed from the requests and the dated prices; nothing is sent.
 """
 
-from tokenbox.caching.changes import Break, PrefixChange, Watch, first_change
+from tokenbox.caching.breaks import Break, PrefixChange
+from tokenbox.caching.changes import Watch, first_change
 from tokenbox.caching.plan import (
     CacheBreakpoint,
     CachePlan,

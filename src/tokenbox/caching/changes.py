@@ -8,147 +8,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenbox.caching.breaks import Break, PrefixChange
 from tokenbox.caching.prompt import Layer, PromptSpan, api_of, as_text, spans
 from tokenbox.caching.rules import CacheProvider, rules_of
+from tokenbox.characters import normalize
 from tokenbox.content.request import Api
-from tokenbox.records import to_record
 
 if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
-
-
-class Break(StrEnum):
-    """The reason why a cached prefix cannot be read. The value is a stable word for programs."""
-
-    MODEL = "model"
-    TOOLS_REORDERED = "tools_reordered"
-    TOOL_ADDED = "tool_added"
-    TOOL_REMOVED = "tool_removed"
-    TOOL_CHANGED = "tool_changed"
-    KEY_ORDER = "key_order"
-    DATE = "date"
-    IDENTIFIER = "identifier"
-    WHITESPACE = "whitespace"
-    SYSTEM_CHANGED = "system_changed"
-    RESPONSE_FORMAT = "response_format"
-    TOOL_CHOICE = "tool_choice"
-    THINKING = "thinking"
-    THOUGHT_DROPPED = "thought_dropped"
-    RESULT_SHORTENED = "result_shortened"
-    MESSAGES_REMOVED = "messages_removed"
-    MESSAGES_INSERTED = "messages_inserted"
-    MESSAGE_CHANGED = "message_changed"
-    MEDIA_CHANGED = "media_changed"
-    CACHE_KEY = "cache_key"
-    MARKS_GONE = "marks_gone"
-    LOOK_BACK = "look_back"
-    SERVER_CLEARS = "server_clears"
-
-
-# The sentence for each reason, and a fix.
-_EXPLANATIONS: Final[Mapping[Break, tuple[str, str]]] = {
-    Break.MODEL: ("the model is another", "Keep one model for a session; each has a cache of its own."),
-    Break.TOOLS_REORDERED: ("the tools are the same in another order", "Send tools in a fixed order."),
-    Break.TOOL_ADDED: ("a tool was added", "Send all tools from the first request on, or add it at the end."),
-    Break.TOOL_REMOVED: ("a tool was left out", "Send all tools in every request of a session."),
-    Break.TOOL_CHANGED: ("a tool's schema changed", "Keep schemas as they were for the session."),
-    Break.KEY_ORDER: (
-        "the same JSON has its keys in another order",
-        "Serialize with one order of keys, such as sort_keys=True.",
-    ),
-    Break.DATE: (
-        "a date or time in it changed",
-        "Put the date into the last user message, or give the day without the time.",
-    ),
-    Break.IDENTIFIER: (
-        "an identifier in it changed",
-        "Leave out ids that change with each request, or put them into the last message.",
-    ),
-    Break.WHITESPACE: ("only its white space changed", "Build the text in the same way each time."),
-    Break.SYSTEM_CHANGED: ("the system prompt changed", "Put what changes into the last user message."),
-    Break.RESPONSE_FORMAT: ("the response format changed", "Keep one schema for a session."),
-    Break.TOOL_CHOICE: (
-        "tool_choice changed",
-        "Keep tool_choice for a session; tools and system stay cached.",
-    ),
-    Break.THINKING: (
-        "the thinking options changed",
-        "Keep them for a session; tools and system stay cached.",
-    ),
-    Break.THOUGHT_DROPPED: ("a thought of the model was left out", "Send thinking blocks back unchanged."),
-    Break.RESULT_SHORTENED: (
-        "an old tool result is shown shorter",
-        'Shorten many at once: low_water="auto" does it where it pays.',
-    ),
-    Break.MESSAGES_REMOVED: (
-        "old messages left",
-        'Evict more at once and less often: low_water="auto" does it where it pays.',
-    ),
-    Break.MESSAGES_INSERTED: ("messages were put before older ones", "Add messages at the end."),
-    Break.MESSAGE_CHANGED: ("an old message changed", "Send old messages as they were."),
-    Break.MEDIA_CHANGED: (
-        "an image or a file changed",
-        "Send the same bytes, or the same address, each time.",
-    ),
-    Break.CACHE_KEY: (
-        "prompt_cache_key changed, so another server may get the request",
-        "Use one key for all requests that begin the same.",
-    ),
-    Break.MARKS_GONE: ("no cache_control mark is left", "Set a breakpoint, or top-level cache_control."),
-    Break.LOOK_BACK: (
-        "the mark is more than 20 blocks behind the last one, further than the provider looks back",
-        "Set one more breakpoint in between: tokenbox.caching.plan does.",
-    ),
-    Break.SERVER_CLEARS: (
-        "the provider's own context_management changed",
-        "Keep its edits for a session; clear_at_least makes each worth its price.",
-    ),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class PrefixChange:
-    """The first change between two requests.
-
-    ``place``: its path in the later request, or in the earlier one if it was removed. ``message``: the index
-    of the message, None before the messages. ``byte``: the number of equal bytes of the prompt, as UTF-8.
-    ``kept`` and ``lost``: the approximate tokens before and after it; None without a tokenizer.
-    """
-
-    reason: Break
-    place: str
-    message: int | None
-    byte: int
-    detail: str = ""
-    kept: int | None = None
-    lost: int | None = None
-
-    @property
-    def why(self) -> str:
-        why = _EXPLANATIONS[self.reason][0]
-        return f"{why} ({self.detail})" if self.detail else why
-
-    @property
-    def fix(self) -> str:
-        return _EXPLANATIONS[self.reason][1]
-
-    def __str__(self) -> str:
-        again = "" if self.lost is None else f", so ~{self.lost:,} tokens are processed again"
-        return f"{self.place}, byte {self.byte:,}: {self.why}{again}. {self.fix}"
-
-    def to_dict(self) -> dict[str, object]:
-        return to_record(
-            self,
-            "reason place message byte why fix kept_tokens lost_tokens exact",
-            kept_tokens=self.kept,
-            lost_tokens=self.lost,
-            exact=False,
-        )
 
 
 def first_change(
@@ -213,49 +85,101 @@ def _of_spans(old: Sequence[PromptSpan], new: Sequence[PromptSpan], same: int) -
     if layer is Layer.TOOLS:
         return _of_tools(old, new, same)
     if layer is Layer.SYSTEM:
-        reason, detail = _of_text(was, now) or (Break.SYSTEM_CHANGED, "")
+        reason, detail = _of_text(was, now) or (Break.SYSTEM_CHANGED, _difference(was, now))
         return _change(reason, old, new, same, detail)
     return _of_messages(old, new, same)
 
 
 def _of_tools(old: Sequence[PromptSpan], new: Sequence[PromptSpan], same: int) -> PrefixChange:
-    before, after = _named(old), _named(new)
-    at = same if same < len(new) and new[same].layer is Layer.TOOLS else None
-    if list(before) != list(after):
-        if sorted(before) == sorted(after):
-            return _change(Break.TOOLS_REORDERED, old, new, same, f"{_name(new[same])} stands here now")
-        missing = [name for name in before if name not in after]
-        added = [name for name in after if name not in before]
-        if missing and (at is None or _name(old[same]) in missing):
-            return _change(Break.TOOL_REMOVED, old, new, same, ", ".join(missing))
-        if added:
-            return _change(Break.TOOL_ADDED, old, new, same, ", ".join(added))
-        return _change(Break.TOOL_REMOVED, old, new, same, ", ".join(missing))
-    if old[same].value == new[same].value:
-        return _change(Break.KEY_ORDER, old, new, same, _name(new[same]))
-    fields = _fields(old[same].value, new[same].value)
-    return _change(Break.TOOL_CHANGED, old, new, same, f"{_name(new[same])}: {', '.join(fields)}")
+    before, after = _names(old), _names(new)
+    was, now = old[same], new[same]
+    if before != after:
+        reason, detail = _of_names(before, after, was, now)
+    elif was.value == now.value:
+        reason, detail = _spelling(was.value, now.value), _name(now)
+    else:
+        fields = ", ".join(_fields(was.value, now.value))
+        reason, detail = Break.TOOL_CHANGED, f"{_name(now)}: {fields}"
+    return _change(reason, old, new, same, detail)
+
+
+def _of_names(
+    before: Sequence[str], after: Sequence[str], was: PromptSpan, now: PromptSpan
+) -> tuple[Break, str]:
+    """Return the reason and detail if the tools have other names; ``was`` and ``now`` differ first."""
+    if sorted(before) == sorted(after):
+        return Break.TOOLS_REORDERED, f"{_name(now)} stands here now"
+    missing = [name for name in before if name not in after]
+    added = [name for name in after if name not in before]
+    follows = now.layer is Layer.TOOLS
+    if follows and _name(was) in missing and _name(now) in added:
+        return Break.TOOL_CHANGED, f"{_name(was)} became {_name(now)}"
+    if missing and (not added or not follows or _name(was) in missing):
+        return Break.TOOL_REMOVED, ", ".join(missing)
+    return Break.TOOL_ADDED, ", ".join(added)
 
 
 def _of_messages(old: Sequence[PromptSpan], new: Sequence[PromptSpan], same: int) -> PrefixChange:
-    was, now = old[same], new[same]
-    old_texts, new_texts = [span.text for span in old[same:]], [span.text for span in new[same:]]
-    if removed := _inserted(new_texts, old_texts):
-        thoughts = {span.kind for span in old[same : same + removed]} <= _THOUGHTS
-        reason = Break.THOUGHT_DROPPED if thoughts else Break.MESSAGES_REMOVED
-        places = {span.message for span in old[same : same + removed]}
-        detail = "" if thoughts else f"{len(places)} message{'' if len(places) == 1 else 's'}"
-        return _change(reason, old, new, same, detail)
-    if _inserted(old_texts, new_texts):
-        return _change(Break.MESSAGES_INSERTED, old, new, same)
-    if was.kind in _THOUGHTS and now.kind not in _THOUGHTS:
-        return _change(Break.THOUGHT_DROPPED, old, new, same)
-    if was.kind in _MEDIA or now.kind in _MEDIA:
-        return _change(Break.MEDIA_CHANGED, old, new, same)
-    if _is_result(was) and _is_result(now) and len(now.text) < len(was.text):
-        return _change(Break.RESULT_SHORTENED, old, new, same)
-    reason, detail = _of_text(was, now) or (Break.MESSAGE_CHANGED, "")
+    reason, detail = _of_order(old[same:], new[same:]) or _of_block(old[same:], new[same:])
     return _change(reason, old, new, same, detail)
+
+
+def _of_order(old: Sequence[PromptSpan], new: Sequence[PromptSpan]) -> tuple[Break, str] | None:
+    """Return the reason and detail if the same blocks follow further on in one of the requests."""
+    old_texts, new_texts = [span.text for span in old], [span.text for span in new]
+    if _reordered(old_texts, new_texts):
+        return Break.MESSAGES_REORDERED, ""
+    if removed := _inserted(new_texts, old_texts):
+        reason = _removal({span.kind for span in old[:removed]})
+        places = {span.message for span in old[:removed]}
+        detail = f"{len(places)} message{'' if len(places) == 1 else 's'}"
+        return reason, detail if reason is Break.MESSAGES_REMOVED else ""
+    return (Break.MESSAGES_INSERTED, "") if _inserted(old_texts, new_texts) else None
+
+
+def _of_block(old: Sequence[PromptSpan], new: Sequence[PromptSpan]) -> tuple[Break, str]:
+    """Return the reason and detail if one block, or some messages, became others."""
+    was, now = old[0], new[0]
+    if was.kind in _THOUGHTS:
+        return Break.THOUGHT_DROPPED, ""
+    if was.kind in _MEDIA or now.kind in _MEDIA:
+        return Break.MEDIA_CHANGED, ""
+    if _is_result(was) and _is_result(now) and len(now.text) < len(was.text):
+        return Break.RESULT_SHORTENED, ""
+    if detail := _replaced(old, new):
+        return Break.MESSAGES_REPLACED, detail
+    return _of_text(was, now) or (Break.MESSAGE_CHANGED, _difference(was, now))
+
+
+def _removal(kinds: set[str]) -> Break:
+    if kinds <= _THOUGHTS:
+        return Break.THOUGHT_DROPPED
+    return Break.MEDIA_CHANGED if kinds <= _MEDIA else Break.MESSAGES_REMOVED
+
+
+def _reordered(before: Sequence[str], after: Sequence[str]) -> bool:
+    """Return True if the first texts of ``after`` are the first of ``before`` in another order."""
+    balance: Counter[str] = Counter()
+    for a, b in zip(before, after, strict=False):
+        for text, by in ((a, 1), (b, -1)):
+            balance[text] += by
+            if not balance[text]:
+                del balance[text]
+        if not balance:
+            return True
+    return False
+
+
+def _replaced(old: Sequence[PromptSpan], new: Sequence[PromptSpan]) -> str:
+    """Return how many messages became fewer, by up to three texts that follow; else an empty text."""
+    first = {span.text: at for at, span in reversed([*enumerate(old)])}
+    for count in range(1, len(new)):
+        at = first.get(new[count].text, 0)
+        after = [span.text for span in old[at : at + 3]]
+        if at and after == [span.text for span in new[count : count + len(after)]]:
+            were, are = ({span.message for span in spans_[:n]} for spans_, n in ((old, at), (new, count)))
+            return f"{len(were)} became {len(are)}" if len(were) > len(are) else ""
+    return ""
 
 
 def _inserted(before: Sequence[str], after: Sequence[str]) -> int:
@@ -282,26 +206,68 @@ _DATE: Final = re.compile(
 _TIME: Final = re.compile(r"\b\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?\b|\b1[6-9]\d{8}(?:\d{3})?\b")
 _UUID: Final = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE)
 _RANDOM: Final = re.compile(r"\b(?=[\w-]*\d)[\w-]{8,}\b")
+_PATTERNS: Final = (
+    (Break.DATE, _DATE),
+    (Break.IDENTIFIER, _UUID),
+    (Break.IDENTIFIER, _RANDOM),
+    (Break.NUMBER, re.compile(r"\d+(?:[.,]\d+)*")),
+)
 
 
 def _of_text(was: PromptSpan, now: PromptSpan) -> tuple[Break, str] | None:
     """Return the reason and detail if they follow from the texts alone."""
     if was.role != now.role:
         return None
-    if _parsed(was.value) == _parsed(now.value):
-        return Break.KEY_ORDER, ""
+    values = _parsed(was.value), _parsed(now.value)
     fields = _fields(was.value, now.value)
+    a, b = was.text, now.text
+    if values[0] == values[1]:
+        return _spelling(*values), ""
     if fields and _IDS.issuperset(fields):
         return Break.IDENTIFIER, ", ".join(fields)
-    a, b = was.text, now.text
-    if _BLANK.sub("", a) == _BLANK.sub("", b):
-        return Break.WHITESPACE, ""
-    for reason, pattern in ((Break.DATE, _DATE), (Break.IDENTIFIER, _UUID), (Break.IDENTIFIER, _RANDOM)):
+    for reason, same in ((Break.WHITESPACE, _without_blanks), (Break.UNICODE, _composed)):
+        if same(a) == same(b):
+            return reason, ""
+    for reason, pattern in _PATTERNS:
         if pattern.sub("", a) == pattern.sub("", b):
             pairs = zip(pattern.findall(a), pattern.findall(b), strict=False)
             shown = next(((x, y) for x, y in pairs if x != y), None)
             return reason, "" if shown is None else f"{shown[0]!r:.40} became {shown[1]!r:.40}"
     return None
+
+
+def _without_blanks(text: str) -> str:
+    return _BLANK.sub("", text)
+
+
+def _composed(text: str) -> str:
+    return normalize("NFC", text)
+
+
+def _spelling(a: object, b: object) -> Break:
+    """Return how two equal JSON values differ as texts."""
+    same_order = as_text(a) == as_text(b)
+    sorted_alike = json.dumps(a, sort_keys=True, default=repr) == json.dumps(b, sort_keys=True, default=repr)
+    return Break.KEY_ORDER if sorted_alike and not same_order else Break.JSON_SPELLING
+
+
+def _difference(was: PromptSpan, now: PromptSpan) -> str:
+    """Describe what one block has and the other does not."""
+    if was.role != now.role:
+        return f"the role {was.role} became {now.role}"
+    a, b = was.text, now.text
+    start = _alike(a, b)
+    end = _alike(a[start:][::-1], b[start:][::-1])
+    gone, come = a[start : len(a) - end], b[start : len(b) - end]
+    if not gone or not come:
+        return f"{gone or come!r:.40} was {'left out' if gone else 'added'}"
+    return f"{gone!r:.40} became {come!r:.40}"
+
+
+def _alike(a: str, b: str) -> int:
+    """Return how many characters are equal from the start."""
+    pairs = zip(a, b, strict=False)
+    return next((n for n, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))
 
 
 def _parsed(value: object) -> object:
@@ -334,8 +300,8 @@ def _fields(a: object, b: object) -> list[str]:
     return _fields(a["function"], b["function"]) if found == ["function"] else found
 
 
-def _named(of: Sequence[PromptSpan]) -> dict[str, PromptSpan]:
-    return {_name(span): span for span in of if span.layer is Layer.TOOLS}
+def _names(of: Sequence[PromptSpan]) -> list[str]:
+    return list(dict.fromkeys(_name(span) for span in of if span.layer is Layer.TOOLS))
 
 
 def _name(span: PromptSpan) -> str:
@@ -368,9 +334,14 @@ def _tokens(new: Sequence[PromptSpan], byte: int, tokenizer: Tokenizer) -> tuple
 _SETTINGS: Final = (
     ("model", Break.MODEL, Layer.TOOLS),
     ("prompt_cache_key", Break.CACHE_KEY, Layer.TOOLS),
+    ("mcp_servers", Break.TOOL_CHANGED, Layer.TOOLS),
     ("response_format", Break.RESPONSE_FORMAT, Layer.SYSTEM),
-    ("text", Break.RESPONSE_FORMAT, Layer.SYSTEM),
-    ("output_config", Break.RESPONSE_FORMAT, Layer.SYSTEM),
+    ("text.format", Break.RESPONSE_FORMAT, Layer.SYSTEM),
+    ("output_config.format", Break.RESPONSE_FORMAT, Layer.SYSTEM),
+    ("reasoning_effort", Break.EFFORT, Layer.SYSTEM),
+    ("reasoning.effort", Break.EFFORT, Layer.SYSTEM),
+    ("speed", Break.SPEED, Layer.SYSTEM),
+    ("output_config.effort", Break.EFFORT, Layer.MESSAGES),
     ("thinking", Break.THINKING, Layer.MESSAGES),
     ("tool_choice", Break.TOOL_CHOICE, Layer.MESSAGES),
     ("context_management", Break.SERVER_CLEARS, Layer.MESSAGES),
@@ -383,12 +354,21 @@ def _of_settings(
     for key, reason, layer in _SETTINGS:
         if key in {"tool_choice", "thinking"} and api is not Api.MESSAGES:
             continue
-        was, now = before.get(key), after.get(key)
+        was, now = _setting(before, key), _setting(after, key)
         if was != now and not (key == "prompt_cache_key" and was is None):
             at = next((n for n, span in enumerate(new) if span.layer >= layer), len(new))
             detail = f"{as_text(was)[:40]} became {as_text(now)[:40]}"
             return PrefixChange(reason, key, None, sum(span.size for span in new[:at]), detail)
     return None
+
+
+def _setting(body: Mapping[str, Any], key: str) -> object:
+    """Return a setting, at most one level deep; None if it is not there."""
+    outer, _, inner = key.partition(".")
+    value = body.get(outer)
+    if inner:
+        return value.get(inner) if isinstance(value, Mapping) else None
+    return value
 
 
 def _of_marks(

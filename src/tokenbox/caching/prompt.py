@@ -104,7 +104,7 @@ def _tools(body: Mapping[str, Any]) -> Iterator[PromptSpan]:
         tools = body.get(field)
         for number, tool in enumerate(tools if isinstance(tools, Sequence) else ()):
             value = _unmarked(tool)
-            yield PromptSpan(Layer.TOOLS, f"{field}[{number}]", "tool", value, as_text(_top_sorted(value)))
+            yield PromptSpan(Layer.TOOLS, f"{field}[{number}]", "tool", value, as_text(value))
 
 
 def _item(key: str, number: int, item: Mapping[str, Any]) -> Iterator[PromptSpan]:
@@ -149,7 +149,10 @@ def _unmarked(value: object) -> object:
 
 
 def _top_sorted(value: object) -> object:
-    """Sort the top-level keys of a block, which have no order to a provider; nested keys have one."""
+    """Sort the top-level keys of a block, which have no order to a provider; nested keys have one.
+
+    Those of a tool have one, too: many servers write the tool into the prompt as it is.
+    """
     return dict(sorted(value.items())) if isinstance(value, Mapping) else value
 
 

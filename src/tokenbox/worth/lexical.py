@@ -143,6 +143,8 @@ class Lexical:
                 words.append(word)
             # A match that is no word may hide one that begins inside of it: ``test`` in ByteString.
             begin = match.end() if found else match.start() + 1
+            if found and data[found[-1][1]] >= _BEYOND_ASCII:  # the next pair of letters may overlap it
+                begin = found[-1][1] + 1
         return Match(at, words)
 
     def finish(self) -> None:

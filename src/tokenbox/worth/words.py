@@ -1,13 +1,27 @@
-"""Splitting and stemming of words: split at case and underscores, in lower case, without endings."""
+"""Splitting and stemming of words: split at case and underscores, in lower case, without endings.
+
+Chinese, Japanese, Korean and Thai write words without blanks, or with particles joined to them. A run of
+these letters is split into pairs, which overlap.
+"""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import pairwise
 
 from tokenbox.characters import known, lower
 
-_WORD = re.compile(r"[A-Z]{2,}(?=s(?![a-z])|v[0-9])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
+_PAIRED = (
+    "\u0e00-\u0eff\u1100-\u11ff\u3005-\u30ff\u3130-\u318f\u3400-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_ACCENTED = "À-ÖØ-öø-ɏ"
+_WORD = re.compile(
+    rf"[A-Z]{{2,}}(?=s(?![a-z])|v[0-9])|[A-Z]?[a-z]*(?:[{_ACCENTED}]+[a-z]*)+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+"
+    rf"|[0-9]+|[{_PAIRED}]+|[^\W\d_A-Za-z{_ACCENTED}{_PAIRED}]+"
+)
+_RUN = re.compile(rf"[{_PAIRED}]{{3,}}")
 # Words that are not specific to any text.
 STOP_WORDS = frozenset(
     """
@@ -25,7 +39,12 @@ _MIN_LENGTH = 3
 
 def split(text: str) -> list[str]:
     """Split a text or an identifier into words, in lower case: ``lowWaterMark`` is low, water, mark."""
-    return [lower(word) for word in _WORD.findall(known(text))]
+    return [part for word in _WORD.findall(known(text)) for part in _parts(lower(word))]
+
+
+def _parts(word: str) -> list[str]:
+    """Split a run of letters without blanks into pairs."""
+    return [a + b for a, b in pairwise(word)] if _RUN.fullmatch(word) else [word]
 
 
 @lru_cache(maxsize=50_000)
