@@ -161,12 +161,9 @@ class Models:
 
     def _unknown(self, name: str) -> ModelNotConfigured:
         near = difflib.get_close_matches(name, self.names, 1)
-        if near:
-            hint = f"Did you mean {near[0]}?"
-        elif self.names:
-            hint = f"Configured models: {', '.join(self.names)}."
-        else:
-            hint = f"Add it: tokenbox config set {key_of_model(name, 'endpoint')} http://127.0.0.1:8080"
+        known = f"Configured models: {', '.join(self.names)}. " if self.names else ""
+        add = f"Add it: tokenbox config set {key_of_model(name, 'endpoint')} http://127.0.0.1:8080"
+        hint = f"Did you mean {near[0]}?" if near else f"{known}{add}"
         return ModelNotConfigured(f"no model {name!r} is configured. {hint}", name=name)
 
     def count_text(self, text: str) -> TokenCount:
