@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tokenbox.compose.requests import By, Count
-from tokenbox.conversation.calibration import Calibration, CountedFor
+from tokenbox.conversation.calibration import Calibration, CountedFor, unread
 
 if TYPE_CHECKING:
     import pytest
@@ -31,6 +31,15 @@ def test_the_first_difference_takes_exact_from_its_kind_alone_and_is_returned_on
     # Equal counts do not give it back.
     calibration.compare(HERE, EXACT, 100)
     assert not calibration.trusts(HERE)
+
+
+def test_a_usage_of_zero_is_no_usage() -> None:
+    calibration = Calibration()
+    assert unread(EXACT, 0) is None
+    assert unread(EXACT, 60) == 40
+    assert calibration.compare(HERE, EXACT, 0) is None
+    assert calibration.trusts(HERE)
+    assert not calibration.records()
 
 
 def test_a_checked_count_is_marked_and_bounded_above_what_was_seen() -> None:

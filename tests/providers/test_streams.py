@@ -141,6 +141,61 @@ def test_a_streamed_answer_of_everything() -> None:
 
 
 @settings(max_examples=examples(60))
+def delta(**fields: Any) -> dict[str, Any]:  # noqa: ANN401  # JSON
+    return {"choices": [{"index": 0, "delta": fields, "finish_reason": None}]}
+
+
+def piece(name: str | None = None, arguments: object = "", **fields: object) -> dict[str, Any]:
+    """Return a chunk with a piece of a tool call."""
+    return delta(tool_calls=[{**fields, "function": {"name": name, "arguments": arguments}}])
+
+
+ODD: dict[str, tuple[list[dict[str, Any]], str, list[tuple[str, str, str]]]] = {
+    "calls without numbers": (
+        [piece("go", '{"x":', id="a"), piece(None, "1}"), piece("do", "{}", id="b")],
+        "",
+        [("a", "go", '{"x":1}'), ("b", "do", "{}")],
+    ),
+    "calls of one number": (
+        [piece("go", "{}", index=0, id="a"), piece("do", "{}", index=0, id="b")],
+        "",
+        [("a", "go", "{}"), ("b", "do", "{}")],
+    ),
+    "the id and name again": (
+        [piece("go", '{"x":', index=0, id="a"), piece("go", "1}", index=0, id="a")],
+        "",
+        [("a", "go", '{"x":1}')],
+    ),
+    "a name in pieces": ([piece("g", id="a", index=0), piece("o", "{}", index=0)], "", [("a", "go", "{}")]),
+    "arguments as an object": ([piece("go", {"x": "é"}, index=0, id="a")], "", [("a", "go", '{"x":"é"}')]),
+    "the call of an older API": (
+        [delta(function_call={"name": "go", "arguments": "{"}), delta(function_call={"arguments": "}"})],
+        "",
+        [("call_0", "go", "{}")],
+    ),
+    "another answer beside it": (
+        [
+            {"choices": [{"index": 1, "delta": {"content": "n"}}, {"index": 0, "delta": {"content": "yes"}}]},
+            {"choices": [{"index": 1, "delta": {"content": "o"}}]},
+        ],
+        "yes",
+        [],
+    ),
+    "text in parts": ([delta(content=[{"type": "text", "text": "hi"}])], "hi", []),
+    "a complete message": ([{"choices": [{"index": 0, "message": {"content": "hi"}}]}], "hi", []),
+    "null everywhere": ([{"choices": None}, {"choices": [{"delta": None}]}, delta(content=None)], "", []),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_servers_are_understood(name: str) -> None:
+    events, text, calls = ODD[name]
+    with serving({CHAT: streamed(sse(*events, chunk(finish="stop")))}) as server:
+        answer = told(server)
+    assert answer.text == text
+    assert [(call.id, call.name, call.arguments) for call in answer.tool_calls] == calls
+
+
 @given(st.lists(st.integers(1, 40), min_size=1), st.booleans())
 def test_any_chunking_gives_the_same_answer(sizes: list[int], ascii_only: bool) -> None:
     stream = b"".join(

@@ -44,7 +44,7 @@ def unread(count: Count, reported: int | None) -> int | None:
     than the count. An exact count is compared directly. An estimate overcounts the text around messages, so
     at least half of it must be missing, and 1,024 tokens.
     """
-    if reported is None:
+    if not reported:  # some servers report 0 for what they do not count
         return None
     missing = count.total - reported
     is_clear = missing > 0 if count.exact else missing >= _MIN_MISSING and missing >= reported
@@ -78,9 +78,9 @@ class Calibration:
         """Record the server's figure. Return the difference if it is the first of an exact count of its kind.
 
         ``reported``: all prompt tokens of the request, including those read from a cache; None if the server
-        reported none, which is not recorded.
+        reported none, or 0, which no request has. That is not recorded.
         """
-        if reported is None:
+        if not reported:
             return None
         record = self._records.get(counted)
         if record is None:

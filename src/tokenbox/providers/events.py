@@ -120,12 +120,33 @@ class ChatAnswer:
 
 
 @dataclass(slots=True)
+class _GatheredCall:
+    """A tool call in pieces. ``index``: its number, as the server gives it."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+
+    def continues(self, delta: ToolCallDelta) -> bool:
+        """Whether ``delta``, with the same number, is of this call: some servers number all calls alike."""
+        return not delta.id or not self.id or delta.id == self.id
+
+    def add(self, delta: ToolCallDelta) -> None:
+        # Some servers repeat the id and name with each piece; others give the name in pieces.
+        self.id = self.id or delta.id or ""
+        if delta.name and delta.name != self.name and not any(self.pieces):
+            self.name += delta.name
+        self.pieces.append(delta.arguments)
+
+
+@dataclass(slots=True)
 class Gathering:
     """Accumulates events into an answer."""
 
     _text: list[str] = field(default_factory=list)
     _reasoning: list[str] = field(default_factory=list)
-    _calls: dict[int, tuple[list[str], list[str], list[str]]] = field(default_factory=dict)
+    _calls: list[_GatheredCall] = field(default_factory=list)
     finish: FinishReason | None = None
     _report: UsageReport | None = None
     _kept: list[Mapping[str, Any]] = field(default_factory=list)
@@ -136,14 +157,8 @@ class Gathering:
                 self._text.append(text)
             case ReasoningDelta(text):
                 self._reasoning.append(text)
-            case ToolCallDelta(index, call_id, name, arguments):
-                ids, names, pieces = self._calls.setdefault(index, ([], [], []))
-                # Some servers repeat the id and name with each piece.
-                if call_id and not ids:
-                    ids.append(call_id)
-                if name and not names:
-                    names.append(name)
-                pieces.append(arguments)
+            case ToolCallDelta():
+                self._call_of(event).add(event)
             case KeptBlock(block):
                 self._kept.append(block)
             case UsageReport():
@@ -151,14 +166,20 @@ class Gathering:
             case Finished(reason):
                 self.finish = reason
 
+    def _call_of(self, delta: ToolCallDelta) -> _GatheredCall:
+        last = next((call for call in reversed(self._calls) if call.index == delta.index), None)
+        if last is None or not last.continues(delta):
+            self._calls.append(last := _GatheredCall(delta.index))
+        return last
+
     def answer(self) -> ChatAnswer:
         return ChatAnswer(
             "".join(self._text),
             "".join(self._reasoning),
             tuple(
                 # Older versions of Ollama give no id, but a result must name its call.
-                ToolCall("".join(ids) or f"call_{index}", "".join(names), "".join(pieces))
-                for index, (ids, names, pieces) in sorted(self._calls.items())
+                ToolCall(call.id or f"call_{place}", call.name, "".join(call.pieces))
+                for place, call in enumerate(sorted(self._calls, key=lambda call: call.index))
             ),
             self.finish,
             None if self._report is None else self._report.usage,

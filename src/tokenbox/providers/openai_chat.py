@@ -31,7 +31,7 @@ from tokenbox.providers.request import (
     provider_blocks,
     text_of,
 )
-from tokenbox.providers.shapes import at, count_at, items_at, text_at
+from tokenbox.providers.shapes import at, count_at, items_at, text_at, written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,8 +91,10 @@ class ChatReader:
         if not isinstance(chunk, dict):
             raise BadAnswer("a chunk of the stream is not an object.")
         found: list[Event] = []
-        for choice in items_at(chunk, "choices")[:1]:
-            found += _choice_events(choice, "delta")
+        # One answer is asked for: number 0, or the first if they have no numbers.
+        for choice in [one for one in items_at(chunk, "choices") if not count_at(one, "index")][:1]:
+            # A server that does not stream sends the complete message in one event.
+            found += _choice_events(choice, "delta" if at(choice, "delta") else "message")
         self.may_end = self.may_end or any(isinstance(event, Finished) for event in found)
         return [*found, *_report(chunk)]
 
@@ -104,23 +106,26 @@ def _choice_events(choice: object, where: str) -> list[Event]:
     reasoning = text_at(choice, f"{where}.reasoning_content") or text_at(choice, f"{where}.reasoning")
     if reasoning:
         found.append(ReasoningDelta(reasoning))
-    text = text_at(choice, f"{where}.content") or text_at(choice, f"{where}.refusal")
+    text = text_of(at(choice, f"{where}.content")) or text_at(choice, f"{where}.refusal")
     if text:
         found.append(TextDelta(text))
     for number, call in enumerate(items_at(choice, f"{where}.tool_calls")):
         index = count_at(call, "index")
-        found.append(
-            ToolCallDelta(
-                number if index is None else index,
-                text_at(call, "id") or None,
-                text_at(call, "function.name") or None,
-                text_at(call, "function.arguments"),
-            )
-        )
+        place = number if index is None else index
+        found.append(_call_delta(place, text_at(call, "id"), at(call, "function")))
+    if isinstance(legacy := at(choice, f"{where}.function_call"), dict):
+        found.append(_call_delta(0, "", legacy))
     reason = text_at(choice, "finish_reason")
     if reason:
         found.append(Finished(FINISHES.get(reason, FinishReason.OTHER), reason))
     return found
+
+
+def _call_delta(index: int, call_id: str, function: object) -> ToolCallDelta:
+    arguments = at(function, "arguments")
+    # Some servers give the arguments as an object, not as its JSON text.
+    text = written(arguments).decode() if isinstance(arguments, dict) else text_at(function, "arguments")
+    return ToolCallDelta(index, call_id or None, text_at(function, "name") or None, text)
 
 
 def _report(answer: object) -> list[Event]:

@@ -196,7 +196,10 @@ class SessionRecord:
         assert self._session is not None  # noqa: S101  # SessionChanged is about an open session
         self._session = self.store.sessions.open(self._session.info.id)
         if not self._shared:
-            self.notify("[another shell uses this session too; the messages of both are stored]")
+            self.notify(
+                "[another shell uses this session too; the messages of both are stored, "
+                "and each shell sends only its own]"
+            )
         self._shared = True
 
     @property
