@@ -80,8 +80,8 @@ def table(results: dict[str, Any]) -> str:
 
 `bench/run.py evidence`, {results["when"]}.{quick} Generated dialogues of 140 turns: the share of
 facts, told in old turns and in results of tools (lines, logs, tables, JSON, diffs), that are in the request
-when they are asked for in other words. Target: at least as many as BM25 over turns keeps, which is not held to
-whole exchanges or to calls beside their results; and nothing over the budget.
+when they are asked for in other words. Target: at least as many as BM25 over turns keeps, which is not held
+to whole exchanges or to calls beside their results; and nothing over the budget.
 
 | kind | budget | questions | the newest | BM25 over turns | `query="last"` | over the budget | |
 |---|---|---|---|---|---|---|---|
