@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.content.block_kinds import Priority
 from tokenbox.content.blocks import AnnotationBlock, EmbeddingRefBlock, resolve_priorities
-from tokenbox.render.placeholders import merged_placeholder
+from tokenbox.render.markup import merged_placeholder
 from tokenbox.render.registry import find_renderer
 from tokenbox.render.templates import block_body
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.batch.compiler import RowCompiler
 
 if TYPE_CHECKING:
-    from tokenbox.batch.results import RowResult
+    from tokenbox.batch.tally import RowResult
 
 DEADLY = "\0 this text ends its process"
 

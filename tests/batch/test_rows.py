@@ -11,7 +11,7 @@ from tests.batch.rows import mixed
 from tokenbox.batch import BatchPlan
 from tokenbox.batch.compiler import RowCompiler
 from tokenbox.batch.errors import InvalidPlan, RowError
-from tokenbox.batch.results import RowOutcome, RowResult
+from tokenbox.batch.tally import RowOutcome, RowResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

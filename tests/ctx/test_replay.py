@@ -15,9 +15,9 @@ from tokenbox import Section, ctx, override, tokenizers
 from tokenbox.content.block_kinds import Lang, Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock
 from tokenbox.errors import TokenboxError
+from tokenbox.proof.calls import Texts
 from tokenbox.proof.contents import Contents
 from tokenbox.proof.errors import ReplayImpossible
-from tokenbox.proof.recorded import Texts
 from tokenbox.proof.replay import replay
 from tokenbox.tokenizers.registry import get
 

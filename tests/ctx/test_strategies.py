@@ -15,7 +15,7 @@ from tests.ctx.asking import document
 from tokenbox import ContextCriticalOverflow, Section, ctx
 from tokenbox.ctx import Candidate, CutChunks, StrategyFailed, UnknownStrategy
 from tokenbox.errors import InvalidTokenizer
-from tokenbox.policy.worth import by_worth
+from tokenbox.policy.strategies import by_worth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

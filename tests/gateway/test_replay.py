@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.gateway.running import Answer, Gateways, RunningGateway, Stub
+    from tokenbox.proof.calls import Texts
     from tokenbox.proof.contents import Contents
-    from tokenbox.proof.recorded import Texts
 
 CHAT = "/v1/chat/completions"
 CONFIG = """

@@ -21,7 +21,7 @@ from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DocumentBlock
 from tokenbox.inspect import NothingToInspect, PageEntry, entry_of, page
 from tokenbox.inspect.of_gateway import gateway_items
 from tokenbox.inspect.reading import InspectOptions, entries_in
-from tokenbox.proof.recorded import Texts
+from tokenbox.proof.calls import Texts
 
 ROLES = ("user", "assistant")
 GOLDEN = Path(__file__).parents[1] / "golden"

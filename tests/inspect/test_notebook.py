@@ -20,9 +20,8 @@ from tokenbox.content.blocks import DocumentBlock
 from tokenbox.errors import LayoutError
 from tokenbox.inspect import page, picture, record_of, slider
 from tokenbox.inspect.of_layout import layout_entry
-from tokenbox.inspect.page import asset
+from tokenbox.inspect.page import asset, static
 from tokenbox.inspect.reading import InspectOptions, entries_in
-from tokenbox.inspect.static import static
 from tokenbox.inspect.widget import SCRIPT
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.ledger.calls import HAIKU, PLAIN, counts, rates, usages
 from tokenbox.catalog import Price, PriceTier
 from tokenbox.ledger import InvalidMoney, Usage, cost_at_most, cost_of
-from tokenbox.ledger.money import dollars, money, money_text
+from tokenbox.ledger.cost import dollars, money, money_text
 
 
 def test_the_example_of_the_seed() -> None:

@@ -6,8 +6,7 @@ import pytest
 
 from tests.ledger.calls import HAIKU, NOON
 from tokenbox.ledger import Call, Totals, Usage
-from tokenbox.ledger.table import aligned, cells, notes
-from tokenbox.ledger.totals import NOTHING
+from tokenbox.ledger.totals import NOTHING, aligned, cells, notes
 
 STARTED = Call("a", NOON, "m")
 EXACT = Totals.of(STARTED.end(NOON, Usage(1_000_000, 3, 0), HAIKU))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.ledger.calls import HAIKU, NOON, calls
 from tokenbox.ledger import Call, Ledger, Outcome, Prediction, Sum, Totals, Usage
-from tokenbox.ledger.money import ZERO
+from tokenbox.ledger.cost import ZERO
 from tokenbox.ledger.totals import NOTHING, total
 
 if TYPE_CHECKING:

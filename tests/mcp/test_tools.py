@@ -10,8 +10,8 @@ import pytest
 import tokenbox
 from tests.mcp.talking import ERAS, call, failure, note, talk
 from tokenbox import proof
+from tokenbox.mcp.answers import Kept, Shelf
 from tokenbox.mcp.server import INSTRUCTIONS, make_server, tool_list
-from tokenbox.mcp.shelf import Kept, Shelf
 from tokenbox.mcp.tools import TOOLS, Desk
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from tokenbox.folder.ignore import DEFAULT_RULES
 from tokenbox.folder.listing import FileShown
 from tokenbox.folder.priorities import PriorityProblem
 from tokenbox.folder.project import ProjectProblem
-from tokenbox.render.placeholders import block_description
+from tokenbox.render.markup import block_description
 
 if TYPE_CHECKING:
     from pathlib import Path

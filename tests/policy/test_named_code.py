@@ -15,11 +15,11 @@ from tokenbox.config import load
 from tokenbox.documents import read_document
 from tokenbox.errors import CodeNotAllowed, DocumentError
 from tokenbox.proof.bundle import build
+from tokenbox.proof.calls import Texts
 from tokenbox.proof.canonical import canonical
 from tokenbox.proof.contents import read_contents
 from tokenbox.proof.errors import ReplayImpossible
 from tokenbox.proof.manifest import read_manifest
-from tokenbox.proof.recorded import Texts
 from tokenbox.proof.replay import replay
 from tokenbox.proof.verify import MemoryFiles
 

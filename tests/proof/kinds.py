@@ -27,13 +27,12 @@ from tokenbox.policy import GuardLimits, read_chunks
 from tokenbox.policy.guard import Uncertain, guard
 from tokenbox.policy.override import allow_over_context
 from tokenbox.proof.bundle import TEXTS
-from tokenbox.proof.calls import evidence_of
+from tokenbox.proof.calls import Recorded, Texts, evidence_of
 from tokenbox.proof.contents import Contents, read_contents
 from tokenbox.proof.evidence import Sourced
 from tokenbox.proof.manifest import Manifest
 from tokenbox.proof.of_messages import FIT
 from tokenbox.proof.of_policy import ENFORCE, ESTIMATE, PLAN
-from tokenbox.proof.recorded import Recorded, Texts
 from tokenbox.proof.verify import verify
 from tokenbox.shell.evidence import SHELL, ShellRequest
 from tokenbox.shell.models import bounded

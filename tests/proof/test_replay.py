@@ -22,11 +22,11 @@ from tokenbox.content.blocks import AnnotationBlock, Block, CodeBlock
 from tokenbox.content.section import Section
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget, TokenboxError
 from tokenbox.proof.bundle import MANIFEST, build
+from tokenbox.proof.calls import Texts
 from tokenbox.proof.contents import Contents, differences, read_contents
 from tokenbox.proof.errors import ReplayImpossible
 from tokenbox.proof.manifest import read_manifest
 from tokenbox.proof.of_blocks import CHOICE
-from tokenbox.proof.recorded import Texts
 from tokenbox.proof.replay import FUNCTIONS, replay
 from tokenbox.proof.verify import MemoryFiles
 

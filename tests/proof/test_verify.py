@@ -284,7 +284,7 @@ sys.addaudithook(lambda event, _: event.startswith(NETWORK) and sys.exit(f"netwo
 from pathlib import Path
 from tests.proof.examples import EXAMPLES
 from tokenbox.proof.contents import read_contents
-from tokenbox.proof.recorded import Texts
+from tokenbox.proof.calls import Texts
 from tokenbox.proof.replay import replay
 from tokenbox.proof.verify import verify
 from tokenbox.store.bundle_log import verify_log

@@ -19,9 +19,9 @@ from tokenbox.content.message import UndeclaredCost
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget, TokenboxError
 from tokenbox.proof import EvidenceKind, EvidenceStatus, Sourced
 from tokenbox.proof.bundle import build
+from tokenbox.proof.calls import Texts
 from tokenbox.proof.errors import BundleInvalid, ReplayImpossible
 from tokenbox.proof.of_messages import FIT
-from tokenbox.proof.recorded import Texts
 from tokenbox.proof.replay import replay
 from tokenbox.tokenizers.registry import as_tokenizer
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenbox.shell.lines import Command, Input, Meta, Nothing, Say, parse
+from tokenbox.shell.loop import Command, Input, Meta, Nothing, Say, parse
 
 PROGRAMS = {"ls", "cat", "git", "echo"}
 

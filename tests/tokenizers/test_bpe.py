@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from tests.tokenizers import corpora
 from tokenbox.errors import InvalidText, TokenizerError, VocabularyError
 from tokenbox.tokenizers import bpe, vocabularies
-from tokenbox.tokenizers.cuts import LETTER
 from tokenbox.tokenizers.engines import Tiktoken
-from tokenbox.tokenizers.patterns import NAMED, cutting
+from tokenbox.tokenizers.patterns import LETTER, NAMED, cutting
 from tokenbox.tokenizers.published import BASELINES, BpeSpec, fingerprint
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from tests.effort import examples
 from tokenbox.errors import InvalidText, TokenizerError
 from tokenbox.tokenizers import index
 from tokenbox.tokenizers.bpe import baseline
-from tokenbox.tokenizers.cuts import UNIVERSAL
 from tokenbox.tokenizers.index import TextIndex
+from tokenbox.tokenizers.patterns import UNIVERSAL
 from tokenbox.tokenizers.protocol import AdditiveTokenizer, BaseTokenizer
 from tokenbox.tokenizers.truncation import truncate
 

@@ -21,26 +21,72 @@ from tokenbox.batch.compiler import RowCompiler
 from tokenbox.batch.engines import EngineName, engine_of
 from tokenbox.batch.errors import InvalidAddress, InvalidPlan, RunDiffers
 from tokenbox.batch.evidence import evidence_of_run
-from tokenbox.batch.joining import join_parts
-from tokenbox.batch.shards import RowFormat, Sharded, base_of, format_of, shard_input
+from tokenbox.batch.shards import RowFormat, Sharded, base_of, format_of, pyarrow_parquet, shard_input
 from tokenbox.batch.storage import DRAFT, storage_of, unwritable
 from tokenbox.batch.summary import BatchSummary
 from tokenbox.batch.tally import Tally
 from tokenbox.batch.text import json_text
 from tokenbox.batch.work import Job, ShardRecord, file_digest, read_record
-from tokenbox.batch.writing import SUFFIX
+from tokenbox.batch.writing import SUFFIX, WRITERS
 from tokenbox.catalog import price as price_of
 from tokenbox.proof.bundle import build
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import date
+    from typing import BinaryIO
 
     from tokenbox.batch.plan import BatchPlan
     from tokenbox.batch.shards import Shard
     from tokenbox.batch.work import Event
     from tokenbox.catalog import Price
     from tokenbox.proof.evidence import Sink
+
+
+_PIECE = 1 << 20
+
+
+def join_parts(parts: Sequence[str], output: str, form: RowFormat, columns: Sequence[str]) -> str:
+    """Write the parts to ``output``, atomically, and return the SHA-256 (hex) of the file.
+
+    Without parts it has the ``columns`` and no row. Raises ``OSError``.
+    """
+    with storage_of(output).create(output, sync=True) as file:
+        if not parts:
+            WRITERS[form](file, columns, {}).finish()
+        elif form is RowFormat.PARQUET:
+            _join_columns(parts, file)
+        else:
+            for piece in _pieces(parts, has_head=form is RowFormat.CSV):
+                file.write(piece)
+    return file_digest(output) or hashlib.sha256().hexdigest()
+
+
+def _pieces(parts: Sequence[str], *, has_head: bool) -> Iterator[bytes]:
+    """Yield the bytes of the parts, with the header line of the first one only."""
+    for number, part in enumerate(parts):
+        with storage_of(part).open(part) as file:
+            if has_head and number:
+                file.readline()
+            while data := file.read(_PIECE):
+                yield data
+
+
+def _join_columns(parts: Sequence[str], file: BinaryIO) -> None:
+    parquet = pyarrow_parquet()
+    writer = None
+    try:
+        for part in parts:
+            with storage_of(part).open(part) as one:
+                source = parquet.ParquetFile(one)
+                if writer is None:
+                    writer = parquet.ParquetWriter(file, source.schema_arrow, compression="zstd")
+                for group in range(source.num_row_groups):
+                    writer.write_table(source.read_row_group(group, use_threads=False))
+    finally:
+        if writer is not None:
+            writer.close()
+
 
 SCHEMA = "tokenbox.batch.run/1"
 FOLDER = "_batch"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.ledger.money import EXACT, ZERO, money_text, per_million
+from tokenbox.ledger.cost import EXACT, ZERO, money_text, per_million
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.batch.errors import BatchError, RowKillsWorkers, RowsFailed, WorkersFailed
 from tokenbox.batch.reading import ShardReader
-from tokenbox.batch.results import RowResult
 from tokenbox.batch.shards import RowFormat
 from tokenbox.batch.storage import storage_of, unreadable, unwritable
-from tokenbox.batch.tally import Tally
+from tokenbox.batch.tally import RowResult, Tally
 from tokenbox.batch.text import json_text
 from tokenbox.batch.writing import WRITERS, ShardResults
 from tokenbox.records import to_record

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tokenbox.batch.plan import BatchPlan
-    from tokenbox.batch.results import RowResult
+    from tokenbox.batch.tally import RowResult
 
 SUFFIX = {RowFormat.JSONL: ".jsonl", RowFormat.CSV: ".csv", RowFormat.PARQUET: ".parquet"}
 # The size of a Parquet row group, far below the limit of Arrow's text columns.

@@ -21,7 +21,7 @@ from tokenbox.conversation.counters import counter_of, tokenizer_of
 from tokenbox.conversation.low_water import AUTO, AutoLowWater
 from tokenbox.errors import TokenboxError
 from tokenbox.integers import whole
-from tokenbox.ledger.money import dollars
+from tokenbox.ledger.cost import dollars
 from tokenbox.models import counters_for
 from tokenbox.records import AsRecord, to_record
 

@@ -12,8 +12,8 @@ from itertools import pairwise
 import typer
 
 from tokenbox import named_code
-from tokenbox.cli.command import DocumentedCommand
 from tokenbox.cli.listing import COMMANDS, help_text
+from tokenbox.cli.options import DocumentedCommand
 from tokenbox.cli.outcome import Exit, report, reported
 from tokenbox.cli.streams import (
     ReaderGoneError,
@@ -29,7 +29,7 @@ from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import printable
 
 # Commands that are not defined in the module of their own name.
-MODULES = {"init": "config"}
+MODULES = {"init": "config", "serve": "gateway"}
 # Groups of commands, and the groups inside them.
 GROUPS = {"lcp": (), "proof": (), "gateway": ("keys", "users", "teams")}
 # Options whose value may be `module:function`.

@@ -183,7 +183,7 @@ def _picture(found: BatchSummary) -> list[Line]:
 
 
 def _cost(found: BatchSummary, about: str) -> str:
-    from tokenbox.ledger.money import dollars
+    from tokenbox.ledger.cost import dollars
 
     amount = found.dollars
     if amount is None or found.price is None:

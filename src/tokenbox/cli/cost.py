@@ -155,8 +155,7 @@ def _record(source: LedgerSource, query: CallQuery) -> dict[str, object]:
 
 
 def _show(source: LedgerSource, query: CallQuery) -> None:
-    from tokenbox.ledger.table import HEADS, aligned, cells, notes
-    from tokenbox.ledger.totals import total
+    from tokenbox.ledger.totals import HEADS, aligned, cells, notes, total
 
     rows = source.rows(query)
     if not rows:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tokenbox.cli import terminal
-from tokenbox.cli.command import DocumentedCommand
 from tokenbox.cli.count import DEFAULT_TOKENIZER
-from tokenbox.cli.options import AS_JSON, OUTPUT, argument, flag, option
+from tokenbox.cli.options import AS_JSON, OUTPUT, DocumentedCommand, argument, flag, option
 from tokenbox.cli.outcome import UsageProblem, reported
 from tokenbox.cli.streams import (
     STDIN,

@@ -1,4 +1,4 @@
-"""How a command declares its options, and the options that several commands share.
+"""How a command declares its options, the options that several commands share, and the form of its help.
 
 A command is a function whose parameters are its options, so that typer finds their types. Each is declared
 in the notation of a manual page, as in ``budget: int | None = option("--budget -b TOKENS", "The budget.")``.
@@ -6,9 +6,24 @@ in the notation of a manual page, as in ``budget: int | None = option("--budget 
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import typer
+from typer import Context
+from typer.core import TyperCommand
+
+_SENTENCE_END = re.compile(r"\.\s|\n\n")
+
+
+class DocumentedCommand(TyperCommand):
+    def collect_usage_pieces(self, ctx: Context) -> list[str]:  # type: ignore[override]  # typer exports one Context
+        """Return the pieces of the usage line: ``FILE...``, where typer writes ``{FILE...}``."""
+        return [re.sub(r"^\{(.*)\}$", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
+
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """Return the first sentence; typer cuts it at ``limit`` characters."""
+        return " ".join(_SENTENCE_END.split(self.help or "")[0].rstrip(".").split()) + "."
 
 
 # These return Any, because each is the default of a parameter of any type.

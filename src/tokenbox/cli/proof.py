@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, cast
 import typer
 
 from tokenbox.cli import proof_signing, terminal
-from tokenbox.cli.command import DocumentedCommand
-from tokenbox.cli.options import AS_JSON, EXIT_CODE, OUTPUT, OWN_TOKENIZER, option
+from tokenbox.cli.options import AS_JSON, EXIT_CODE, OUTPUT, OWN_TOKENIZER, DocumentedCommand, option
 from tokenbox.cli.outcome import Exit, UsageProblem, reported
 from tokenbox.cli.proving import DIR, NAME, find_bundle, report_no_bundles, store_in, trusted_keys
 from tokenbox.cli.streams import deliver, write_record, write_text

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.cli.streams import read_bytes
 from tokenbox.errors import MissingExtra, TokenboxError
 from tokenbox.proof.bundle import TEXTS
+from tokenbox.proof.calls import Texts
 from tokenbox.proof.errors import ReplayImpossible
 from tokenbox.proof.evidence import EvidenceKind
-from tokenbox.proof.recorded import Texts
 
 if TYPE_CHECKING:
     from tokenbox.content.blocks import Block

@@ -16,8 +16,7 @@ from tokenbox.content.blocks import EmbeddingRefBlock, ImageBlock, PayloadBlock
 from tokenbox.content.section import Section
 from tokenbox.engine.ladder import SET_ASIDE, SLACK, Form
 from tokenbox.errors import ContextCriticalOverflow
-from tokenbox.render.markup import Framed
-from tokenbox.render.placeholders import block_description, block_label, merged_placeholder
+from tokenbox.render.markup import Framed, block_description, block_label, merged_placeholder
 from tokenbox.render.templates import block_body, is_text
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from tokenbox.compose.parts import Parts
     from tokenbox.content.blocks import Block
     from tokenbox.render.markup import Markup
-    from tokenbox.tokenizers.cuts import CutRules
+    from tokenbox.tokenizers.patterns import CutRules
 
     class Summarize(Protocol):
         """A function that summarizes a block without a summary of its own, called when one is needed."""

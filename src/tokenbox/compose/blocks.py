@@ -19,7 +19,7 @@ from tokenbox.engine.ladder import Form, LadderRun
 from tokenbox.errors import EmptyInput, InvalidContent, RenderError, TokenizerError
 from tokenbox.integers import MAX_INTEGER, token_budget
 from tokenbox.records import to_record
-from tokenbox.render.placeholders import block_description, block_label
+from tokenbox.render.markup import block_description, block_label
 from tokenbox.render.registry import find_renderer
 from tokenbox.render.templates import is_text
 from tokenbox.tokenizers.cache import text_digest

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tokenbox.compose.counting import Counter
     from tokenbox.content.section import Section
-    from tokenbox.tokenizers.cuts import CutRules
+    from tokenbox.tokenizers.patterns import CutRules
     from tokenbox.tokenizers.protocol import Tokenizer
 
 # The maximum characters of a head or tail, and solid parts of a layout: beyond these, seams are too slow.

@@ -18,8 +18,7 @@ from tokenbox.config.loading import load
 from tokenbox.config.places import find_project, user_file
 from tokenbox.config.setting import Level, Origin, Setting
 from tokenbox.config.state import forget, read_state, remember
-from tokenbox.config.template import init
-from tokenbox.config.writing import write_setting
+from tokenbox.config.writing import init, write_setting
 
 __all__ = [
     "KEYS",

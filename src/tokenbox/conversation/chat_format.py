@@ -1,22 +1,108 @@
-"""Chat formats from a model's file, a model's name, or a server."""
+"""Chat formats from a model's file, a model's name, or a server, which is asked once for each request."""
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from tokenbox.compose.bound import Bound
+from tokenbox.compose.requests import By, Count
+from tokenbox.content.items import Item
+from tokenbox.content.message import Message, thaw
+from tokenbox.conversation.counting import CountsMessages
 from tokenbox.conversation.published import OpenAIFormat, openai_format
-from tokenbox.conversation.served import ServerFormat
-from tokenbox.errors import UnsupportedOperation
+from tokenbox.errors import TokenizerError, UnsupportedOperation
+from tokenbox.integers import whole
+from tokenbox.tokenizers.protocol import TokenizerIdentity
+from tokenbox.tokenizers.registry import UNKNOWN, get
 from tokenbox.tokenizers.special import open_chat_vocabulary
 
 if TYPE_CHECKING:
     import datetime as dt
     import os
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
-    from tokenbox.conversation.served import ServerCount
+    from tokenbox.content.request import Request
     from tokenbox.conversation.template_format import TemplateFormat
+
+
+ServerCount = Callable[[dict[str, Any]], Any]
+"""A function that asks a server for the count of a chat completions body; it may return an awaitable."""
+
+MAX_CACHED: Final = 10_000
+
+
+class ServerFormat(CountsMessages):
+    """A counter that asks a server. For an async ``count``, use :meth:`acount_request`.
+
+    ``exact``: the server counts as it bills. A request translated from another API's shape is not the one
+    that will be sent, so its count is not exact.
+    """
+
+    def __init__(self, count: ServerCount, name: str, *, exact: bool = True) -> None:
+        self._ask = count
+        self._known: dict[str, int] = {}
+        fingerprint = hashlib.sha256(f"server:{name}".encode()).hexdigest()
+        self.identity = TokenizerIdentity(name, "unknown", fingerprint, exact)
+        self._sizes = get(UNKNOWN)
+        self._bound = Bound(None)
+
+    def count_request(self, request: Request) -> Count:
+        key, body = _body(request)
+        if key not in self._known:
+            answer = self._ask(body)
+            if inspect.isawaitable(answer):
+                if inspect.iscoroutine(answer):
+                    answer.close()
+                raise UnsupportedOperation("this server is asked asynchronously: await acount_request(...).")
+            self._remember(key, answer)
+        return self._count(request, self._known[key])
+
+    async def acount_request(self, request: Request) -> Count:
+        """As ``count_request``, awaiting the server's answer if necessary."""
+        key, body = _body(request)
+        if key not in self._known:
+            answer = self._ask(body)
+            self._remember(key, await answer if inspect.isawaitable(answer) else answer)
+        return self._count(request, self._known[key])
+
+    def item_size(self, item: Item) -> int:
+        """Return an estimate of an item's tokens: the server counts only complete requests."""
+        return sum(self._sizes.count_batch([message.counted_text for message in item.messages]))
+
+    def message_sizes(self, messages: Sequence[Message]) -> list[int]:
+        return [self.item_size(Item((Message.of(message),))) for message in messages]
+
+    def _count(self, request: Request, total: int) -> Count:
+        exact = self.identity.exact and request.verbatim
+        at_most = total if exact else max(total, self._bound.request(request))
+        return Count(total, exact, at_most, By.SERVER)
+
+    def _remember(self, key: str, answer: object) -> None:
+        number = whole(answer)
+        if number is None or number < 0:
+            raise TokenizerError(f"the server gave {answer!r}; a count is an integer, 0 or more.")
+        if len(self._known) >= MAX_CACHED:
+            self._known.clear()
+        self._known[key] = number
+
+
+def _body(request: Request) -> tuple[str, dict[str, Any]]:
+    """Return a cache key of the request, and the body that asks for its count."""
+    body: dict[str, Any] = {}
+    if request.prompts:
+        prompts = [thaw(prompt) for prompt in request.prompts]
+        body["prompt"] = prompts[0] if len(prompts) == 1 else prompts
+    else:
+        body["messages"] = [message.to_dict(declared=False) for message in request.messages]
+    if request.tools:
+        body["tools"] = [thaw(tool) for tool in request.tools]
+    body.update(thaw(request.fields))
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest(), body
 
 
 class ChatFormat:

@@ -23,9 +23,8 @@ from tokenbox.catalog import Figure, ModelLimits
 from tokenbox.catalog.names import undated
 from tokenbox.compose.layout import SEPARATOR
 from tokenbox.config import current, reload
-from tokenbox.conversation.served import ServerFormat
-from tokenbox.ctx.capabilities import ModelCapabilities, capabilities, model_name
-from tokenbox.ctx.discovery import Discovery, discover
+from tokenbox.conversation.chat_format import ServerFormat
+from tokenbox.ctx.capabilities import Discovery, ModelCapabilities, capabilities, discover, model_name
 from tokenbox.errors import CodeNotAllowed, NoTokenizer, TokenboxError, TokenizerError
 from tokenbox.models import (
     ModelFigures,

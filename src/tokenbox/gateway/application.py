@@ -1,23 +1,27 @@
 """The gateway as an ASGI application, for ``tokenbox serve`` and for other ASGI servers.
 
 ``uvicorn --factory tokenbox.gateway.application:application``, or the same with hypercorn or granian, reads
-the settings of the current folder. ``tokenbox serve`` adds bounds on how slow a client may be, workers with
-common metrics, the operator's listener and reloads.
+the settings of the current folder, and adds the endpoints of installed packages: entry points of the group
+``tokenbox.endpoints``, each a function that takes the services of the gateway and returns
+``(method, path, handler)``, with a handler like those of :mod:`tokenbox.gateway.routes`. ``tokenbox serve``
+adds bounds on how slow a client may be, workers with common metrics, the operator's listener and reloads.
 """
 
 from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.config import load
+from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admin import Admin
 from tokenbox.gateway.app import Application, Gateway
 from tokenbox.gateway.configured import settings_from
-from tokenbox.gateway.endpoints import add_plugin_endpoints
 from tokenbox.gateway.log import RequestLog
+from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.routes import Routes
 from tokenbox.gateway.services import GatewayServices, Stores
 
@@ -25,6 +29,35 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tokenbox.gateway.settings import GatewaySettings
+
+
+GROUP: Final = "tokenbox.endpoints"
+
+
+class EndpointProblem(TokenboxError, code="gateway_endpoint"):
+    """An endpoint of another package cannot be added, so the gateway does not start."""
+
+
+def add_plugin_endpoints(gateway: Gateway, services: GatewayServices) -> None:
+    """Add the endpoints of installed packages. Raises :class:`EndpointProblem`."""
+    for point in sorted(entry_points(group=GROUP)):
+        try:
+            for method, path, handler in point.load()(services):
+                _check_free(gateway, method, path)
+                gateway.add(method, path, handler)
+        except Exception as error:
+            raise EndpointProblem(
+                f"the endpoint {point.name!r} of {point.value} cannot be added: "
+                f"{type(error).__name__}: {error}. Update or remove the package that offers it.",
+                endpoint=point.name,
+            ) from error
+
+
+def _check_free(gateway: Gateway, method: str, path: str) -> None:
+    """Raise ``ValueError`` if the gateway itself answers there."""
+    if (method, path) in gateway.routes or (method == "POST" and path in PROTOCOLS):
+        raise ValueError(f"{method} {path} is taken")
+
 
 # Characters of the texts whose counts a worker caches: about 15,000 messages of running conversations.
 CACHED_CHARACTERS = 8_000_000

@@ -56,9 +56,8 @@ if TYPE_CHECKING:
     from tokenbox.gateway.calls import ApiCall
     from tokenbox.gateway.fitting import CountingService, FittedCall
     from tokenbox.gateway.upstream import Upstream
-    from tokenbox.proof.calls import Arguments
+    from tokenbox.proof.calls import Arguments, Recorded
     from tokenbox.proof.evidence import Evidence, Record
-    from tokenbox.proof.recorded import Recorded
 
 E = TypeVar("E", bound=StrEnum)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,6 @@ from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.refusals import Refusal, body_refusal
 from tokenbox.gateway.relay import CallOutcome, Relay
 from tokenbox.gateway.settings import Mode
-from tokenbox.gateway.stream_usage import with_usage
 from tokenbox.gateway.strict_json import most_values
 from tokenbox.gateway.upstream import Unreachable, Upstream
 from tokenbox.providers.framing import frame
@@ -50,6 +50,25 @@ if TYPE_CHECKING:
     from tokenbox.gateway.body_memory import BodyReservation
     from tokenbox.gateway.services import GatewayServices
     from tokenbox.models import ModelFigures, ModelUse
+
+
+_OPENING_BRACE = re.compile(rb"\s*\{(\s*\})?")
+_INCLUDE_USAGE = b'"stream_options":{"include_usage":true}'
+
+
+def with_usage(call: ApiCall) -> tuple[bytes, bool]:
+    """Return the body to send, and whether the client must not see the event with the usage."""
+    if not call.stream or not call.protocol.asks_for_usage or call.wants_usage:
+        return call.data, False
+    options = call.body.get("stream_options")
+    if options is not None:
+        asked = {**options, "include_usage": True} if isinstance(options, dict) else {"include_usage": True}
+        return call.with_body({**call.body, "stream_options": asked}).data, True
+    opened = _OPENING_BRACE.match(call.data)
+    if opened is None or opened.group(1) is not None:
+        return call.data, False
+    place = call.data.index(b"{") + 1
+    return call.data[:place] + _INCLUDE_USAGE + b"," + call.data[place:], True
 
 
 class GatewayRequest(Attempt):

@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING
 from tokenbox.compose.blocks import block_digest
 from tokenbox.content.block_kinds import Priority
 from tokenbox.engine.ladder import Form
-from tokenbox.inspect.boundaries import boundaries_of
 from tokenbox.inspect.of_layout import tokenizer_facts
-from tokenbox.inspect.record import PageEntry, PageFrame, PageItem, PageState, PageStep, check_items
+from tokenbox.inspect.record import (
+    PageEntry,
+    PageFrame,
+    PageItem,
+    PageState,
+    PageStep,
+    boundaries_of,
+    check_items,
+)
 from tokenbox.render.templates import block_body
 
 if TYPE_CHECKING:

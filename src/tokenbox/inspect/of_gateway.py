@@ -22,8 +22,8 @@ from tokenbox.inspect.record import PageItem, PageState, check_items
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import RequestCounter
+    from tokenbox.proof.calls import Recorded
     from tokenbox.proof.evidence import Record
-    from tokenbox.proof.recorded import Recorded
 
 # The kind of the input that is the body. The others are its items, by their positions: messages[3].
 BODY: Final = "request"

@@ -9,7 +9,6 @@ from tokenbox.content.section import Keep, Section, Text
 from tokenbox.content.weight import weight_text
 from tokenbox.engine.result import Action
 from tokenbox.errors import ContextCriticalOverflow
-from tokenbox.inspect.boundaries import boundaries_of
 from tokenbox.inspect.record import (
     PageEntry,
     PageForm,
@@ -17,6 +16,7 @@ from tokenbox.inspect.record import (
     PageItem,
     PageState,
     PageStep,
+    boundaries_of,
     check_items,
 )
 from tokenbox.inspect.slider import slider_of

@@ -27,10 +27,10 @@ from tokenbox.inspect.record import (
     PageVerdict,
     check_items,
 )
+from tokenbox.proof.calls import Recorded, Texts
 from tokenbox.proof.evidence import EvidenceKind, EvidenceStatus
 from tokenbox.proof.of_blocks import recorded_blocks
 from tokenbox.proof.of_sections import LAYOUT
-from tokenbox.proof.recorded import Recorded, Texts
 
 if TYPE_CHECKING:
     from tokenbox.proof.contents import Contents

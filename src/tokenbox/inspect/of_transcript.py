@@ -21,8 +21,7 @@ from tokenbox.inspect.record import (
     PageUsage,
     check_items,
 )
-from tokenbox.ledger.cost import cost_of
-from tokenbox.ledger.money import EXACT, money_text, per_million
+from tokenbox.ledger.cost import EXACT, cost_of, money_text, per_million
 from tokenbox.models import resolve_figures
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The page: one HTML file with its script, style and data.
+"""The page, one HTML file with its script, style and data, and the picture of an entry without scripts.
 
 Its Content Security Policy allows only this script and style, by their digests, and no loading or sending. So
 a text that looks like markup cannot run, even if a browser took it for markup.
@@ -13,11 +13,52 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
+from tokenbox.inspect.entries import entry_of
 from tokenbox.inspect.record import record_of, safe_json
-from tokenbox.inspect.static import static
+from tokenbox.render.html import FigureRow, figure
 
 if TYPE_CHECKING:
-    from tokenbox.inspect.record import PageEntry
+    from tokenbox.inspect.record import PageEntry, PageState
+
+
+# A session may have thousands of notes.
+_MOST_NOTES = 20
+
+
+def picture(value: object) -> str:
+    """Return a result of tokenbox as a small HTML picture. Raises what :func:`entry_of` raises."""
+    return static(entry_of(value, small=True))
+
+
+def static(entry: PageEntry) -> str:
+    """Return an entry as HTML without scripts: the request as it is sent, or as it was refused."""
+    states: dict[int, PageState] = {}
+    refused = entry.verdict is not None and not entry.verdict.ok
+    for frame in entry.frames[:1] if refused else entry.frames:
+        states |= {state.item: state for state in frame.changes}
+    frame = entry.frames[0 if refused else -1]
+    why: dict[int, list[str]] = {}
+    for step in frame.steps:
+        for item in step.items:
+            why.setdefault(item, []).append(step.why)
+    rows = [
+        FigureRow(entry.items[i].id, state.decision, entry.items[i].base, state.size, tuple(why.get(i, ())))
+        for i, state in sorted(states.items())
+        if state.decision != "absent"
+    ]
+    facts = dict(entry.facts)
+    named = [name for name in (facts.get("Model"), facts.get("Tokenizer")) if name not in (None, "not named")]
+    verdict = entry.verdict
+    notes = [*(() if verdict is None else (verdict.title, *verdict.lines)), *entry.notes]
+    return figure(
+        " · ".join([entry.title.capitalize() if entry.title == entry.kind else entry.title, *named[:1]]),
+        rows,
+        total=frame.total,
+        budget=frame.budget,
+        exact=frame.exact,
+        notes=notes[:_MOST_NOTES],
+    )
+
 
 SCRIPT: Final = "inspector.js"
 STYLE: Final = "inspector.css"

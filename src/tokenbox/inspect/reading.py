@@ -232,8 +232,8 @@ def _slider(
 def _bundle(path: Path) -> PageEntry:
     from tokenbox.inspect.of_proof import proof_entry  # noqa: PLC0415  # slow to import
     from tokenbox.proof.bundle import TEXTS  # noqa: PLC0415
+    from tokenbox.proof.calls import Texts  # noqa: PLC0415
     from tokenbox.proof.contents import read_contents  # noqa: PLC0415
-    from tokenbox.proof.recorded import Texts  # noqa: PLC0415
     from tokenbox.proof.verify import verify  # noqa: PLC0415
     from tokenbox.store.bundles import open_bundle  # noqa: PLC0415
 

@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.ledger.cost import UNPRICED, Cost, cost_at_most, cost_of
+from tokenbox.ledger.cost import UNPRICED, Cost, cost_at_most, cost_of, money, money_text
 from tokenbox.ledger.errors import InvalidCall
-from tokenbox.ledger.money import money, money_text
 from tokenbox.ledger.usage import UNKNOWN_USAGE, Usage, is_count
 from tokenbox.records import to_record
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from tokenbox.ledger.cost import EXACT, ZERO, money_text
 from tokenbox.ledger.errors import LedgerError
-from tokenbox.ledger.money import EXACT, ZERO, money_text
 
 if TYPE_CHECKING:
     from decimal import Decimal

@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import ROUND_CEILING, Decimal
 from enum import StrEnum
 
+from tokenbox.ledger.cost import EXACT, money, money_text
 from tokenbox.ledger.errors import LedgerError
-from tokenbox.ledger.money import EXACT, money, money_text
 
 NANODOLLARS = 9  # digits behind the point
 _MAX = 2**52  # half of what a double represents exactly, so that a reservation can be added

@@ -1,17 +1,93 @@
-"""Fits an answer into its budget, counted as clients count it."""
+"""Fits an answer into its budget, and keeps its full text, which ``expand`` returns byte for byte."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import threading
+from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from tokenbox.conversation.record import UnknownHandle
 from tokenbox.errors import InvalidBudget
 from tokenbox.tokenizers.truncation import truncate
 
 if TYPE_CHECKING:
-    from tokenbox.mcp.shelf import Kept, Shelf
     from tokenbox.tokenizers.protocol import Tokenizer
+
+
+# The total size of all texts in bytes. The least recently used are evicted first.
+ROOM: Final = 256 << 20
+HANDLE: Final = 16
+# The number of folders with identical content that are remembered.
+_MAX_FOLDERS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A text, and the data behind it.
+
+    ``parts``: full texts of what it shows in part or not at all, by name. ``about``: its explanation.
+    ``folders``: where it was read; access to one of them is enough. Empty if it was not read from files.
+    """
+
+    text: str
+    parts: Mapping[str, bytes] = field(default_factory=dict)
+    about: str = ""
+    folders: tuple[str, ...] = ()
+
+    @property
+    def handle(self) -> str:
+        """The first digits of a SHA-256 over the text and its parts."""
+        digest = hashlib.sha256(self.text.encode())
+        for name, part in self.parts.items():
+            digest.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(part).digest())
+        return digest.hexdigest()[:HANDLE]
+
+    @property
+    def size(self) -> int:
+        return len(self.text.encode()) + len(self.about) + sum(map(len, self.parts.values()))
+
+
+class Shelf:
+    """The texts by handle, in at most ``room`` bytes. Thread-safe."""
+
+    def __init__(self, room: int = ROOM) -> None:
+        self._room = room
+        self._used = 0
+        self._kept: OrderedDict[str, tuple[Kept, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def put(self, kept: Kept) -> str:
+        """Store a text and return its handle. One larger than half the room is stored without its parts."""
+        size = kept.size
+        if size > self._room // 2 and kept.parts:
+            kept = replace(kept, parts={})
+            size = kept.size
+        handle = kept.handle
+        with self._lock:
+            same, before = self._kept.pop(handle, (kept, 0))
+            folders = dict.fromkeys([*kept.folders, *same.folders][:_MAX_FOLDERS])
+            self._kept[handle] = replace(kept, folders=tuple(folders)), size
+            self._used += size - before
+            while self._used > self._room and len(self._kept) > 1:
+                self._used -= self._kept.popitem(last=False)[1][1]
+        return handle
+
+    def get(self, handle: str) -> Kept:
+        """Return the text of a handle. Raises ``UnknownHandle``."""
+        with self._lock:
+            if handle not in self._kept:
+                raise UnknownHandle(
+                    f"the handle {handle!r:.80} is unknown. Handles end with the server, and the oldest are "
+                    "evicted: call pack or select again.",
+                    handle=handle[:80],
+                )
+            self._kept.move_to_end(handle)
+            return self._kept[handle][0]
+
 
 # Common clients cut or refuse answers of more than 25,000 tokens.
 DEFAULT_TOKENS: Final = 20_000

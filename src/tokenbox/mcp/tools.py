@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenbox import api, counters, folder
 from tokenbox.compose.selection import Chunk
 from tokenbox.conversation.record import UnknownHandle
-from tokenbox.mcp.answers import AT, DEFAULT_TOKENS, NOTE_ROOM, answered, as_json
+from tokenbox.mcp.answers import AT, DEFAULT_TOKENS, NOTE_ROOM, Kept, Shelf, answered, as_json
 from tokenbox.mcp.arguments import CHUNKS, MESSAGES, TEXT, TEXTS, WHOLE, Argument, InvalidArguments
 from tokenbox.mcp.job import JobCounts
 from tokenbox.mcp.roots import OutsideRoots
-from tokenbox.mcp.shelf import Kept, Shelf
 
 if TYPE_CHECKING:
     from tokenbox.compose.selection import Selection

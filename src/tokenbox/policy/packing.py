@@ -1,8 +1,9 @@
-"""Packing: plan what of a request would be sent within its limits."""
+"""Packing: plan what of a request would be sent within its limits, and which summaries would help."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tokenbox.compose.blocks import render_blocks
@@ -14,25 +15,104 @@ from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
 from tokenbox.content.items import Item
 from tokenbox.content.message import Message
 from tokenbox.conversation.record import Fitted
+from tokenbox.engine.ladder import Form
 from tokenbox.engine.result import Decision
+from tokenbox.errors import TokenboxError
+from tokenbox.integers import MAX_INTEGER
 from tokenbox.policy import messages
 from tokenbox.policy.chunks import ChunkKind
 from tokenbox.policy.errors import InvalidPolicy, StrategyFailed, UnknownStrategy
 from tokenbox.policy.estimate import count_messages, count_text, text_counter
 from tokenbox.policy.guard import Uncertain, checked_uncertain, needed
-from tokenbox.policy.records import ChunkPlan, PackPlan
+from tokenbox.policy.records import ChunkPlan, PackPlan, SummaryOp
 from tokenbox.policy.strategies import Candidate, ChosenLayout, check_budget, choose, name_of, oldest_first
-from tokenbox.policy.summaries import of_blocks, of_sections
 
 if TYPE_CHECKING:
     from tokenbox.compose.blocks import BlockLayout
+    from tokenbox.compose.layout import Layout
     from tokenbox.compose.requests import Count
     from tokenbox.policy.chunks import Chunks
     from tokenbox.policy.estimate import Counts
     from tokenbox.policy.guard import GuardLimits
-    from tokenbox.policy.records import AnyLayout, SummaryOp
+    from tokenbox.policy.records import AnyLayout
     from tokenbox.policy.strategies import Strategy
     from tokenbox.tokenizers.protocol import Tokenizer
+
+
+# The most summaries that are proposed.
+MAX_PROPOSALS: Final = 8
+
+
+def of_sections(request: Chunks, made: Layout, tokenizer: Tokenizer) -> list[SummaryOp]:
+    """Propose summaries that would bring back the sections that were cut or dropped last.
+
+    Sections come back in reverse order of loss, so the k-th proposal brings back the last k. It summarizes
+    the largest flexible section of those that would then be there.
+    """
+    lost = [step.section for step in made.log if step.after < step.before]
+    order = [i for i in dict.fromkeys(lost) if made.sections[i].decision is not Decision.KEPT]
+    ops: list[SummaryOp] = []
+    present = {i for i, one in enumerate(made.sections) if one.decision is not Decision.DROPPED}
+    sizes = made.base_sizes
+    flexible = [i for i, section in enumerate(made.inputs) if section.shrink != 0]
+    by_size = sorted(flexible, key=lambda i: (-sizes[i], i))
+    for count in range(1, min(len(order), MAX_PROPOSALS) + 1):
+        back = order[-count:]
+        kept = present.union(back)
+        largest = next((i for i in by_size if i in kept), None)
+        if largest is None:
+            break
+        at_most = _room(request, made, kept, largest, tokenizer)
+        if not 0 < at_most < sizes[largest]:
+            break
+        names = tuple(made.inputs[i].id for i in sorted(back) if i != largest)
+        summarized = (made.inputs[largest].id,)
+        ops.append(SummaryOp(summarized, sizes[largest], at_most, names or summarized))
+    return ops
+
+
+def _room(request: Chunks, made: Layout, kept: set[int], without: int, tokenizer: Tokenizer) -> int:
+    """Return the tokens left for a text in place of ``without`` if all others of ``kept`` are whole.
+
+    How its borders merge with its neighbors is unknown, so each costs the separator and a token.
+    """
+    others = [request.texts[i] for i in sorted(kept) if i != without]
+    join = COUNTS.each(tokenizer, [request.separator])[0] + 1
+    return made.budget - COUNTS.whole(tokenizer, others, request.separator) - 2 * join
+
+
+def of_blocks(request: Chunks, made: BlockLayout, tokenizer: Tokenizer) -> list[SummaryOp]:
+    """Propose summaries for blocks that are shown as less than a summary."""
+    ops: list[SummaryOp] = []
+    if made.budget is None:
+        return ops
+    for one in made.blocks:
+        lesser = one.form in (Form.PLACEHOLDER, Form.MERGED, Form.OMITTED)
+        block = request.items[one.index]
+        if not lesser or not one.steps or block.summary is not None or one.priority.display == "background":
+            continue
+        free = made.budget - made.total + (one.size if one.form is Form.PLACEHOLDER else 0)
+        at_most = free - _markup(block, tokenizer)
+        if 0 < at_most < one.base_size:
+            name = (request.ids[one.index],)
+            ops.append(SummaryOp(name, one.base_size, at_most, name))
+        if len(ops) == MAX_PROPOSALS:
+            break
+    return ops
+
+
+def _markup(block: object, tokenizer: Tokenizer) -> int:
+    """Return the tokens of a block's summary beside its own text, with some slack for merging."""
+    summarized = replace(block, summary="x")  # type: ignore[type-var]  # every block is a dataclass
+    try:
+        alone = render_blocks([summarized], tokenizer, verbosity="summary")  # type: ignore[list-item]
+    except TokenboxError:
+        return MAX_INTEGER
+    return alone.total + SLACK
+
+
+# Tokens by which a text may count more inside its markup than alone.
+SLACK: Final = 4
 
 
 class Planned(NamedTuple):

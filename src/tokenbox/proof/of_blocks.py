@@ -21,20 +21,18 @@ from tokenbox.content.blocks import (
 from tokenbox.errors import InvalidBudget, UnknownTokenizer, shown
 from tokenbox.lcp import encode
 from tokenbox.proof.bundle import INPUTS
-from tokenbox.proof.calls import RecordedFunction
+from tokenbox.proof.calls import RecordedFunction, missing_texts
 from tokenbox.proof.errors import BundleInvalid
 from tokenbox.proof.evidence import EvidenceKind, Input, Summary
 from tokenbox.proof.manifest import bracketed
-from tokenbox.proof.recorded import missing_texts
-from tokenbox.render.placeholders import block_description, block_label
+from tokenbox.render.markup import block_description, block_label
 
 if TYPE_CHECKING:
     from tokenbox.compose.blocks import BlockLayout
     from tokenbox.content.blocks import Block
     from tokenbox.errors import ContextCriticalOverflow
-    from tokenbox.proof.calls import Arguments
+    from tokenbox.proof.calls import Arguments, Recorded
     from tokenbox.proof.evidence import Record
-    from tokenbox.proof.recorded import Recorded
 
 # The prefix of the ids for the options of a folder pack and for its files with their worth. No block has it.
 # A replay renders the blocks again, but does not choose them again, because it does not have the folder.

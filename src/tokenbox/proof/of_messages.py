@@ -14,17 +14,15 @@ from tokenbox.conversation.low_water import AutoLowWater
 from tokenbox.conversation.record import ALGORITHM, as_json
 from tokenbox.errors import InvalidBudget, UnknownTokenizer
 from tokenbox.proof.bundle import INPUTS
-from tokenbox.proof.calls import RecordedFunction
+from tokenbox.proof.calls import RecordedFunction, ratio
 from tokenbox.proof.errors import BundleInvalid
 from tokenbox.proof.evidence import EvidenceKind, Input
-from tokenbox.proof.recorded import ratio
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
     from tokenbox.conversation.record import Fitted
-    from tokenbox.proof.calls import Arguments
+    from tokenbox.proof.calls import Arguments, Recorded
     from tokenbox.proof.evidence import Record
-    from tokenbox.proof.recorded import Recorded
 
 MESSAGE: Final = "message"
 TOOLS: Final = "tools"

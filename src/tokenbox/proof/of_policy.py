@@ -11,19 +11,17 @@ from tokenbox.policy import GuardLimits, enforce, estimate, pack, read_chunks
 from tokenbox.policy.chunks import ChunkKind
 from tokenbox.policy.override import allow_over_context
 from tokenbox.proof.bundle import INPUTS
-from tokenbox.proof.calls import RecordedFunction
+from tokenbox.proof.calls import RecordedFunction, broken, ratio
 from tokenbox.proof.errors import BundleInvalid
 from tokenbox.proof.evidence import Budget, EvidenceKind, EvidenceOutcome, EvidenceStatus, Input, Sourced
 from tokenbox.proof.of_blocks import block_input, recorded_blocks
 from tokenbox.proof.of_messages import MESSAGE, TOOLS, message_input, recorded_messages, tools_input
 from tokenbox.proof.of_sections import recorded_sections, section_input
-from tokenbox.proof.recorded import broken, ratio
 
 if TYPE_CHECKING:
     from tokenbox.policy import Chunks, Enforcement, Estimate, PackPlan
     from tokenbox.policy.override import Override
-    from tokenbox.proof.calls import Arguments
-    from tokenbox.proof.recorded import Recorded
+    from tokenbox.proof.calls import Arguments, Recorded
 
 OVER_CONTEXT: Final = "over_context"
 _APART: Final = frozenset({"request", "limits", "counter", "model"})

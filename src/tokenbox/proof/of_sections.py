@@ -20,9 +20,8 @@ from tokenbox.tokenizers.cache import text_digest
 
 if TYPE_CHECKING:
     from tokenbox.compose.layout import Layout
-    from tokenbox.proof.calls import Arguments
+    from tokenbox.proof.calls import Arguments, Recorded
     from tokenbox.proof.evidence import Record
-    from tokenbox.proof.recorded import Recorded
 
 # The fields of a section that the record has unchanged.
 _PLAIN = (

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from tokenbox.conversation import ChatFormat
 from tokenbox.errors import CodeNotAllowed, InvalidTokenizer, TokenboxError, UnknownTokenizer
 from tokenbox.proof.bundle import MANIFEST, TEXTS, build
-from tokenbox.proof.calls import CODE, proven
+from tokenbox.proof.calls import CODE, Recorded, broken, proven
 from tokenbox.proof.contents import (
     decisions_of,
     differences,
@@ -31,17 +31,15 @@ from tokenbox.proof.of_blocks import CHOICE, RENDER_BLOCKS
 from tokenbox.proof.of_messages import FIT
 from tokenbox.proof.of_policy import ENFORCE, ESTIMATE, PLAN
 from tokenbox.proof.of_sections import LAYOUT
-from tokenbox.proof.recorded import Recorded, broken
 from tokenbox.proof.verify import MemoryFiles
 from tokenbox.tokenizers.guarded import as_estimate
 from tokenbox.tokenizers.registry import FILE_PREFIX, get
 
 if TYPE_CHECKING:
     from tokenbox.conversation.published import OpenAIFormat
-    from tokenbox.proof.calls import RecordedFunction
+    from tokenbox.proof.calls import RecordedFunction, Texts
     from tokenbox.proof.contents import Contents, FieldDifference
     from tokenbox.proof.evidence import Evidence, Record
-    from tokenbox.proof.recorded import Texts
     from tokenbox.tokenizers.protocol import Tokenizer
 
 FUNCTIONS: Final[Mapping[str, RecordedFunction[..., Any]]] = {

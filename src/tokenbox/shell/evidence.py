@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.content.message import Message
     from tokenbox.content.request import Request
-    from tokenbox.proof.calls import Arguments
+    from tokenbox.proof.calls import Arguments, Recorded
     from tokenbox.proof.evidence import Record
-    from tokenbox.proof.recorded import Recorded
     from tokenbox.providers.counting import TokenCount
     from tokenbox.shell.session import Session
 

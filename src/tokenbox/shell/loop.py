@@ -1,30 +1,133 @@
-"""Executes a line: a ``:`` command, a command of the user, or a message to the model."""
+r"""Executes a line: a ``:`` command, a command of the user, or a message to the model.
+
+    :name ARGUMENTS        a command of the shell; the model never sees it
+    !command               a command, run as in a shell
+    command |> question    a command, and a question about its output
+    \text                  literal text
+    text                   a message to the model
+
+Without ``!``, text around ``|>`` is a command only if its first word is a program: people write about ``|>``
+too.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from tokenbox.errors import TokenboxError
-from tokenbox.shell import commands, lines, turn
+from tokenbox.shell import commands, turn
 from tokenbox.shell.offers import has_output
 from tokenbox.shell.running import run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tokenbox.shell.session import Session
+
+
+ASK: Final = "|>"
+LITERAL: Final = "\\"
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
+_META: Final = re.compile(r":([A-Za-z?][\w-]*)(?:\s+(.*))?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """An empty line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    name: str
+    arguments: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command to run, and perhaps a question about its output."""
+
+    text: str
+    question: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """A message to the model. ``literal``: an @ in it has no meaning."""
+
+    text: str
+    literal: bool = False
+
+
+Input = Nothing | Meta | Command | Say
+
+
+def parse(line: str, is_command: Callable[[str], bool]) -> Input:
+    """Parse an input of one or more  ``is_command`` returns True for the name of a program."""
+    text = line.strip()
+    if not text:
+        return Nothing()
+    if text.startswith(LITERAL):
+        return Say(text[1:].strip(), literal=True) if text[1:].strip() else Nothing()
+    if (meta := _META.fullmatch(text)) is not None:
+        return Meta(meta[1].lower(), (meta[2] or "").strip())
+    if text.startswith("!"):
+        command, question = _split(text[1:].strip())
+        return Command(command, question) if command else Nothing()
+    command, question = _split(text)
+    if question is not None and is_command(_program(command)):
+        return Command(command, question)
+    return Say(text)
+
+
+def _split(text: str) -> tuple[str, str | None]:
+    """Split a text into command and question at the last ``|>`` outside quotes."""
+    place = _last_unquoted(text)
+    if place is None:
+        return text, None
+    return text[:place].strip(), text[place + len(ASK) :].strip()
+
+
+def _last_unquoted(text: str) -> int | None:
+    """Return the index of the last ``|>`` outside quotes. An apostrophe in the question is not a quote."""
+    quote, found = "", None
+    skip = False
+    for i, c in enumerate(text):
+        if skip:
+            skip = False
+        elif c == "\\" and quote != "'":
+            skip = True
+        elif quote:
+            quote = "" if c == quote else quote
+        elif c in "'\"":
+            # After the first |> the question may begin, and "what's" opens no quotation there.
+            quote = c if found is None or c in text[i + 1 :] else ""
+        elif text.startswith(ASK, i):
+            found = i
+    return found
+
+
+def _program(command: str) -> str:
+    """Return the name of the program, after assignments of variables."""
+    for word in command.split():
+        if not _ASSIGNMENT.match(word):
+            return word
+    return ""
 
 
 def take(session: Session, line: str) -> None:
     """Execute a line. Errors are reported on the screen, and the session continues."""
     try:
-        match lines.parse(line, session.place.has):
-            case lines.Meta(name, arguments):
+        match parse(line, session.place.has):
+            case Meta(name, arguments):
                 session.answered = None  # the command may change what is sent
                 commands.find(name).handler(session, arguments)
-            case lines.Command(text, question):
+            case Command(text, question):
                 run_command(session, text, asked=bool(question))
                 if question:
                     turn.say(session, question)
-            case lines.Say(text, literal):
+            case Say(text, literal):
                 turn.say(session, text, literal=literal)
     except TokenboxError as error:
         session.screen.problem(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-from tokenbox.ledger.money import dollars
+from tokenbox.ledger.cost import dollars
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -16,7 +16,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.ledger.money import EXACT, ZERO, money, money_text
+from tokenbox.ledger.cost import EXACT, ZERO, money, money_text
 from tokenbox.store.database import SqlDialect
 from tokenbox.store.errors import (
     NotAStore,

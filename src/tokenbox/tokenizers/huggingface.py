@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.errors import MissingExtra, TokenizerError, VocabularyError
 from tokenbox.tokenizers.bpe import CHUNK, not_tokens
-from tokenbox.tokenizers.cuts import UNIVERSAL
 from tokenbox.tokenizers.engines import is_failure
-from tokenbox.tokenizers.patterns import GPT2, Cutting, cutting
+from tokenbox.tokenizers.patterns import GPT2, UNIVERSAL, Cutting, cutting
 from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity, json_digest
 from tokenbox.tokenizers.utf8 import utf8
 

@@ -15,8 +15,8 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.errors import TokenizerError
-from tokenbox.tokenizers.cuts import CutRules
 from tokenbox.tokenizers.graphemes import floor_boundary
+from tokenbox.tokenizers.patterns import CutRules
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
 from tokenbox.tokenizers.truncation import checked_size, longest
 

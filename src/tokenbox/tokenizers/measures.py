@@ -13,7 +13,7 @@ from tokenbox.errors import UnsupportedOperation
 from tokenbox.tokenizers.graphemes import floor_boundary
 
 if TYPE_CHECKING:
-    from tokenbox.tokenizers.cuts import CutRules
+    from tokenbox.tokenizers.patterns import CutRules
     from tokenbox.tokenizers.protocol import AdditiveTokenizer, Tokenizer
 
     Spans = tuple[tuple[int, int], ...]

@@ -12,7 +12,7 @@ from tokenbox.errors import TokenizerError, UnsupportedOperation
 from tokenbox.records import AsRecord
 
 if TYPE_CHECKING:
-    from tokenbox.tokenizers.cuts import CutRules
+    from tokenbox.tokenizers.patterns import CutRules
 
 Engine = Literal["auto", "tiktoken", "fast"]
 

@@ -27,8 +27,8 @@ from tokenbox.tokenizers.measures import ByCounting, ByCuts, ByWeight, cut_text
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
 
 if TYPE_CHECKING:
-    from tokenbox.tokenizers.cuts import CutRules
     from tokenbox.tokenizers.measures import CutMeasure, Spans
+    from tokenbox.tokenizers.patterns import CutRules
     from tokenbox.tokenizers.protocol import Tokenizer
 
 KEEP: Final = ("head", "tail", "middle", "ends")

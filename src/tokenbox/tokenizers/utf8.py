@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tokenbox.characters import normalize
 from tokenbox.errors import InvalidText, TokenizerError
-from tokenbox.tokenizers.cuts import NFC
+from tokenbox.tokenizers.patterns import NFC
 from tokenbox.tokenizers.protocol import AdditiveTokenizer, BaseTokenizer, TokenizerIdentity
 
 
