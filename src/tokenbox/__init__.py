@@ -84,19 +84,19 @@ __all__ = [
 
 
 def _family_of(model: str) -> TokenizerFamily | None:
-    from tokenbox.catalog import tokenizer_family  # noqa: PLC0415
+    from tokenbox.catalog import tokenizer_family
 
     return tokenizer_family(model)
 
 
 def _counter_of_model(model: str) -> RequestCounter | None:
-    from tokenbox.counters import counter_of_model  # noqa: PLC0415
+    from tokenbox.counters import counter_of_model
 
     return counter_of_model(model)
 
 
 def _settings_of(model: str) -> tuple[str, Counting]:
-    from tokenbox.config import current  # noqa: PLC0415
+    from tokenbox.config import current
 
     settings = current()
     return settings.model_id(model), settings.counting(model)
@@ -133,7 +133,7 @@ if not TYPE_CHECKING:  # a type checker reads the imports above, and reports any
         module_name = _SUBMODULES.get(name) or _MODULE_OF.get(name)
         if module_name is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module  # noqa: PLC0415
+        from importlib import import_module
 
         module = import_module(module_name)
         value = globals()[name] = module if name in _SUBMODULES else getattr(module, name)

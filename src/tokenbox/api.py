@@ -130,8 +130,8 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
     Raises ``ContextCriticalOverflow`` if the messages that must stay do not fit, ``InvalidMessage``,
     ``InvalidBudget``, ``UndeclaredCost``, ``TemplateError``, a ``TokenizerError`` and errors of ``proof``.
     """
-    from tokenbox.proof.calls import proven  # noqa: PLC0415  # slow to import; a layout does not use it
-    from tokenbox.proof.of_messages import FIT  # noqa: PLC0415
+    from tokenbox.proof.calls import proven  # slow to import; a layout does not use it
+    from tokenbox.proof.of_messages import FIT
 
     by_model = model is not None or is_model(count)
     form = {} if response_format is None else {"response_format": response_format}
@@ -234,7 +234,7 @@ def breakpoints(  # noqa: PLR0913  # the options of `whatif`, for a range of bud
 
     Options and errors as for :func:`whatif`.
     """
-    from tokenbox.compose import breakpoints as changes  # noqa: PLC0415  # rarely used
+    from tokenbox.compose import breakpoints as changes  # rarely used
 
     checked = compose_sections.checked_sections(sections)
     counter = section_counter(checked, model, tokenizer)
@@ -263,9 +263,9 @@ def render_blocks(  # noqa: PLR0913  # the options of `compose.blocks.render_blo
     ``model`` or ``tokenizer`` counts tokens. The other options are those of
     :func:`tokenbox.compose.blocks.render_blocks`; ``proof`` and ``source`` are as for :func:`layout`.
     """
-    from tokenbox.compose.blocks import checked_blocks  # noqa: PLC0415  # a layout does not use blocks
-    from tokenbox.proof.calls import proven  # noqa: PLC0415
-    from tokenbox.proof.of_blocks import RENDER_BLOCKS  # noqa: PLC0415
+    from tokenbox.compose.blocks import checked_blocks  # a layout does not use blocks
+    from tokenbox.proof.calls import proven
+    from tokenbox.proof.of_blocks import RENDER_BLOCKS
 
     return proven(RENDER_BLOCKS, proof, source=source)(
         checked_blocks(blocks),
@@ -300,7 +300,7 @@ def select(  # noqa: PLR0913  # each is an option of its own
     the question that they should answer. The other options and the errors are those of
     :func:`tokenbox.compose.selection.select`.
     """
-    from tokenbox.compose.selection import select as selected  # noqa: PLC0415  # a layout does not use scorers
+    from tokenbox.compose.selection import select as selected  # a layout does not use scorers
 
     named_code.allow(scorer)
     counter = text_counter(model, tokenizer)
@@ -355,8 +355,8 @@ def pack(  # noqa: PLR0913  # each is an option of its own
     Raises the errors of reading folders (``PathProblem``, ``NothingToPack``, ``GitProblem`` ...),
     ``EmptyInput``, ``InvalidBudget`` and ``ContextCriticalOverflow``.
     """
-    from tokenbox import folder  # noqa: PLC0415  # only this call reads folders
-    from tokenbox.compose.selection import check_query  # noqa: PLC0415
+    from tokenbox import folder  # only this call reads folders
+    from tokenbox.compose.selection import check_query
 
     budget = None if budget is None else token_budget(budget)
     check_query(query)

@@ -31,8 +31,8 @@ def request_counter(
 ) -> RequestCounter:
     """Return the counter of requests for a model or a tokenizer. Raises a ``TokenizerError``."""
     # A text is counted without chat formats, which take as long to load as all the rest.
-    from tokenbox.conversation.markers import MarkersFormat  # noqa: PLC0415
-    from tokenbox.conversation.pieces import PieceCounter  # noqa: PLC0415
+    from tokenbox.conversation.markers import MarkersFormat
+    from tokenbox.conversation.pieces import PieceCounter
 
     if not markers:
         return MarkersFormat(text_counter(model, tokenizer), markers=False, media_tokens=media_tokens)
@@ -55,7 +55,7 @@ def text_counter(model: str | None, tokenizer: Counts | None) -> Tokenizer:
 
 
 def _counters(model: str | None, tokenizer: Counts | None) -> Counters:
-    from tokenbox.models import Counting, counters_for  # noqa: PLC0415  # the catalog is loaded on use
+    from tokenbox.models import Counting, counters_for  # the catalog is loaded on use
 
     return counters_for(model, Counting(named=tokenizer))
 
@@ -69,7 +69,7 @@ def is_model(tokenizer: object) -> bool:
     """Return whether the argument for a tokenizer is the name of a model."""
     if not isinstance(tokenizer, str) or is_builtin(tokenizer) or tokenizer.startswith(FILE_PREFIX):
         return False
-    from tokenbox.models import names_model  # noqa: PLC0415  # the catalog is loaded on use
+    from tokenbox.models import names_model  # the catalog is loaded on use
 
     return names_model(tokenizer)
 

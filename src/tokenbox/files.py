@@ -54,11 +54,11 @@ def turn(lock: Path) -> Iterator[None]:
     """Hold an exclusive lock on the file. The operating system releases it if the process dies."""
     with lock.open("ab") as file:
         if sys.platform == "win32":
-            import msvcrt  # noqa: PLC0415  # each system has only one of the two modules
+            import msvcrt  # each system has only one of the two modules
 
             msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
         else:
-            import fcntl  # noqa: PLC0415
+            import fcntl
 
             fcntl.flock(file, fcntl.LOCK_EX)
         yield

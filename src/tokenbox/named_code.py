@@ -54,7 +54,7 @@ def allowed() -> frozenset[str]:
 @cache
 def entry_points_of(group: str) -> Mapping[str, EntryPoint]:
     """Return the entry points of a group in installed packages, by name."""
-    from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, for a name that is not built in
+    from importlib.metadata import entry_points  # 20 ms, for a name that is not built in
 
     return {point.name: point for point in entry_points(group=group)}
 
@@ -70,7 +70,7 @@ def load(name: str, group: str, failed: Callable[[str], TokenboxError]) -> objec
         if is_code(name):
             module, _, path = name.partition(":")
             return reduce(getattr, path.split("."), import_module(module))
-        from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, for a name that is not built in
+        from importlib.metadata import entry_points  # 20 ms, for a name that is not built in
 
         return next((point.load() for point in entry_points(group=group, name=name)), None)
     except (Exception, SystemExit) as error:

@@ -27,7 +27,7 @@ CHAT = [{"role": "user", "content": "hello there"}]
 
 
 def table(count: int) -> pa.Table:
-    import random  # noqa: PLC0415
+    import random
 
     chance = random.Random(7)
     return pa.table(
@@ -147,7 +147,7 @@ def step() -> Compile:
 
 
 def test_compile_takes_the_batches_of_every_library(step: Compile) -> None:
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     check(step({"text": TEXTS}))
     check(step({"text": np.array(TEXTS, dtype=object)}))

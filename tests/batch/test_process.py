@@ -128,8 +128,8 @@ def test_workers_that_cannot_start_are_one_error(
 
 
 def test_an_engine_that_is_closed_leaves_nobody(rows: Path, tmp_path: Path) -> None:
-    from tokenbox.batch.runs import _jobs, _Places  # noqa: PLC0415
-    from tokenbox.batch.shards import RowFormat, shard_input  # noqa: PLC0415
+    from tokenbox.batch.runs import _jobs, _Places
+    from tokenbox.batch.shards import RowFormat, shard_input
 
     sharded = shard_input(str(rows), shard_size=8_000)
     places = _Places.of(str(tmp_path / "out"), None, RowFormat.JSONL)
@@ -178,7 +178,7 @@ def test_an_unwritable_output_is_one_error(rows: Path, tmp_path: Path) -> None:
 
 
 def test_a_plan_and_an_error_travel() -> None:
-    import pickle  # noqa: PLC0415
+    import pickle
 
     assert pickle.loads(pickle.dumps(PLAN)) == PLAN
     assert json.loads(json.dumps(PLAN.to_dict())) == PLAN.to_dict()

@@ -71,7 +71,7 @@ def test_a_replay_of_a_sample_finds_what_was_changed(source: Path, tmp_path: Pat
 
 
 def test_a_bundle_of_something_else_is_no_batch(source: Path, tmp_path: Path) -> None:
-    import tokenbox  # noqa: PLC0415
+    import tokenbox
 
     bundles = Bundles(tmp_path / "proof")
     tokenbox.layout([{"id": "a", "content": "b"}], 5, "utf8-bytes", proof=bundles)

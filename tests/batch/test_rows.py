@@ -188,7 +188,7 @@ def test_a_plan_is_checked(options: dict[str, object]) -> None:
 
 
 def test_what_is_no_batch_is_refused() -> None:
-    from tokenbox.batch import Compile  # noqa: PLC0415
+    from tokenbox.batch import Compile
 
     with pytest.raises(RowError):
         Compile("count")(5)

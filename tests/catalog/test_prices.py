@@ -121,11 +121,11 @@ def test_as_data_an_amount_is_text() -> None:
 @pytest.mark.slow
 def test_the_lookup_is_that_of_genai_prices() -> None:
     """Every model of the package, and names that only its fallbacks know, at hours of all kinds."""
-    from genai_prices import types  # noqa: PLC0415  # half a second
-    from genai_prices.data import providers  # noqa: PLC0415
+    from genai_prices import types  # half a second
+    from genai_prices.data import providers
 
-    from tokenbox.catalog.offers import offered  # noqa: PLC0415
-    from tokenbox.catalog.prices import _effective, _tiers  # noqa: PLC0415
+    from tokenbox.catalog.offers import offered
+    from tokenbox.catalog.prices import _effective, _tiers
 
     def rate(value: object, tokens: int) -> Decimal | None:
         if isinstance(value, types.TieredPrices):

@@ -342,7 +342,7 @@ def test_listing_tokenizers_loads_no_vocabulary() -> None:
 
 
 def test_every_lens_is_listed(tokenbox: CommandLine) -> None:
-    from tokenbox.content.lenses import lens_names  # noqa: PLC0415
+    from tokenbox.content.lenses import lens_names
 
     listing = tokenbox("lenses").out.decode()
     names = lens_names()
@@ -440,7 +440,7 @@ def test_a_bug_is_called_one(tokenbox: CommandLine, monkeypatch: pytest.MonkeyPa
 def test_a_pack_is_the_same_with_remembered_counts_and_loads_no_vocabulary(
     tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tokenbox.tokenizers.bpe import baseline  # noqa: PLC0415
+    from tokenbox.tokenizers.bpe import baseline
 
     (tokenbox.folder / "p").mkdir()
     for n in range(30):

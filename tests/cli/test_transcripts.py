@@ -26,7 +26,7 @@ def test_transcript(path: Path, tokenbox: CommandLine, request: pytest.FixtureRe
 
 
 def test_every_command_has_a_transcript() -> None:
-    from tokenbox.cli.app import build_app  # noqa: PLC0415
+    from tokenbox.cli.app import build_app
 
     runs = {
         part.argument.split()[0]

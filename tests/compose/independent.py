@@ -1,6 +1,6 @@
 """Token counts independent of tokenbox: tiktoken's own patterns, with the ranks in the package."""
 
-# ruff: noqa: PLC0415  # load tiktoken only for counts with a vocabulary
+# load tiktoken only for counts with a vocabulary
 from __future__ import annotations
 
 import unicodedata

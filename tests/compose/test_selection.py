@@ -90,7 +90,7 @@ def test_what_is_no_chunk_or_budget() -> None:
 
 def test_one_call_packs_a_folder(tmp_path: object) -> None:
     folder = f"{tmp_path}/p"
-    import pathlib  # noqa: PLC0415
+    import pathlib
 
     pathlib.Path(folder).mkdir()
     pathlib.Path(folder, "a.py").write_text("def f():\n    return 1\n")

@@ -124,7 +124,7 @@ def test_a_share_may_be_left_to_what_pays_best(tmp_path: Path) -> None:
 
 
 def test_every_key_has_a_doc_line_and_a_default_that_it_would_take() -> None:
-    from tokenbox.config.values import from_toml  # noqa: PLC0415
+    from tokenbox.config.values import from_toml
 
     assert len({key.name for key in KEYS}) == len(KEYS)
     for key in KEYS:

@@ -193,8 +193,8 @@ def test_with_every_template_of_the_corpus(request: pytest.FixtureRequest, model
 def test_only_what_is_new_is_rendered(
     name: str, model: models.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tokenbox.conversation.llama.fold import Fold  # noqa: PLC0415  # its turns are counted
-    from tokenbox.conversation.llama.track import Track  # noqa: PLC0415
+    from tokenbox.conversation.llama.fold import Fold  # its turns are counted
+    from tokenbox.conversation.llama.track import Track
 
     taken: list[int] = []
     take = Fold.take

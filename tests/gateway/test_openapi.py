@@ -66,9 +66,9 @@ def test_the_document_has_every_route_and_no_other(gateway: RunningGateway) -> N
         assert other.status == 405, path
         assert other.headers["allow"].lower().split(", ")[0] == next(iter(operations))
     assert gateway.get("/v1/nothing").status == 404
-    from tokenbox.gateway.app import Gateway as App  # noqa: PLC0415
-    from tokenbox.gateway.protocols import PROTOCOLS  # noqa: PLC0415
-    from tokenbox.gateway.routes import Routes  # noqa: PLC0415
+    from tokenbox.gateway.app import Gateway as App
+    from tokenbox.gateway.protocols import PROTOCOLS
+    from tokenbox.gateway.routes import Routes
 
     app = App(None)  # type: ignore[arg-type]  # only its table of routes
     Routes(None).add_to(app)  # type: ignore[arg-type]
@@ -248,7 +248,7 @@ def test_no_bytes_make_a_mistake(gateway: RunningGateway) -> None:
 
 @pytest.mark.slow
 def test_schemathesis_finds_nothing(gateway: RunningGateway) -> None:
-    import schemathesis  # noqa: PLC0415  # takes seconds
+    import schemathesis  # takes seconds
 
     schemathesis.checks.load_all_checks()
     checks = [schemathesis.checks.CHECKS.get_one(name) for name in CONFORMANCE]

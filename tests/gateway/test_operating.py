@@ -214,7 +214,7 @@ class Collector(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         data = self.rfile.read(int(self.headers["content-length"]))
         if self.headers.get("content-encoding") == "gzip":
-            import gzip  # noqa: PLC0415
+            import gzip
 
             data = gzip.decompress(data)
         self.got.append(ExportTraceServiceRequest.FromString(data))

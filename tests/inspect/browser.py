@@ -49,8 +49,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
 
 @contextmanager
 def started(program: str, driver: str, profile: Path) -> Iterator[WebDriver]:
-    from selenium import webdriver  # noqa: PLC0415  # only if there is a browser
-    from selenium.webdriver.chrome.service import Service  # noqa: PLC0415
+    from selenium import webdriver  # only if there is a browser
+    from selenium.webdriver.chrome.service import Service
 
     options = webdriver.ChromeOptions()
     options.binary_location = program

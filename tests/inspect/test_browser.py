@@ -216,7 +216,7 @@ def test_token_boundaries_are_those_of_the_tokenizer(browser: WebDriver, demo_pa
 
 
 def test_everything_works_by_keyboard(browser: WebDriver, demo_page: Path) -> None:
-    from selenium.webdriver.common.keys import Keys  # noqa: PLC0415  # where there is a browser
+    from selenium.webdriver.common.keys import Keys  # where there is a browser
 
     opened(browser, demo_page)
     focused = "return document.activeElement.id"

@@ -319,7 +319,7 @@ def test_a_summary_that_a_gateway_added_is_shown_in_its_place(key: str) -> None:
 
 
 def test_a_proof_with_texts_is_laid_out_again_and_compared(tmp_path: Path) -> None:
-    from tokenbox.store.bundles import Bundles  # noqa: PLC0415  # only here
+    from tokenbox.store.bundles import Bundles  # only here
 
     bundles = Bundles(tmp_path, texts=True)
     made = tokenbox.layout(sections(), 400, "o200k_base", policy="degrade", proof=bundles)
@@ -343,7 +343,7 @@ def test_a_folder_and_a_pack_are_shown(tmp_path: Path) -> None:
     assert entry.kind == "pack"
     assert entry.frames[0].total is not None
     assert entry.frames[0].total <= 300
-    from tokenbox.lcp import encode  # noqa: PLC0415  # only here
+    from tokenbox.lcp import encode  # only here
 
     path = tmp_path / "p.bcp"
     path.write_bytes(

@@ -269,7 +269,7 @@ def test_blocks_entries_and_hunks_are_limited_together(frames: list[bytes]) -> N
 
 
 def test_a_small_pack_cannot_hold_millions_of_blocks() -> None:
-    import zstandard  # noqa: PLC0415
+    import zstandard
 
     data = COMPRESSED_HEADER + zstandard.compress(bytes(1 << 20))  # 350,000 empty blocks in 60 bytes
     decoder = Decoder(limits=Limits(elements=1_000))

@@ -138,7 +138,7 @@ def write(folder: Path, template: str) -> Model:
 @cache
 def train() -> tuple[list[str], list[str], str]:
     """Return the tokens by id, the merges in order, and the ``tokenizer.json``."""
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers  # noqa: PLC0415  # on use
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers  # on use
 
     engine = Tokenizer(models.BPE())
     engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -165,8 +165,8 @@ def write_gguf(
     path: Path, vocabulary: list[str], merges: list[str], template: str, *, pre: str = "gpt-2"
 ) -> None:
     """Write the vocabulary, the template and random weights of a small Llama."""
-    import gguf  # noqa: PLC0415  # on use
-    import numpy as np  # noqa: PLC0415
+    import gguf  # on use
+    import numpy as np
 
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_name("tiny-random-bpe")

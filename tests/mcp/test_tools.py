@@ -158,7 +158,7 @@ def test_chunks_that_are_not_shown_are_kept() -> None:
 
 
 def test_a_proof_is_verified(project: Path) -> None:
-    from tokenbox.store.bundles import Bundles  # noqa: PLC0415
+    from tokenbox.store.bundles import Bundles
 
     folder = project / "proofs"
     store = Bundles(folder)

@@ -207,7 +207,7 @@ def test_any_chunking_gives_the_same_answer(sizes: list[int], ascii_only: bool) 
         for message in framing.feed(stream[at : at + size]):
             events += reader.read(json.loads(message.data))
         at, turn = at + size, turn + 1
-    from tokenbox.providers.events import gathered  # noqa: PLC0415
+    from tokenbox.providers.events import gathered
 
     assert gathered(events) == ANSWER
 

@@ -302,8 +302,8 @@ def test_the_heuristic_is_opt_in_and_never_exact(families: TokenizerFamilies) ->
 
 @given(text=st.text(max_size=50) | st.integers(0, 2_000).map(lambda n: "a" * n))
 def test_the_heuristic_is_a_quarter_and_15_percent_rounded_up(text: str) -> None:
-    from fractions import Fraction  # noqa: PLC0415
-    from math import ceil  # noqa: PLC0415
+    from fractions import Fraction
+    from math import ceil
 
     size = len(text.encode("utf-8", "surrogatepass"))
     assert tokenizers.get("heuristic").count(text) == ceil(Fraction(size, 4) * Fraction("1.15"))

@@ -35,11 +35,11 @@ def run(
     :class:`tokenbox.batch.runs.RunOptions` (``engine``, ``workers``, ``resume`` ...). ``proof`` receives the
     evidence of the run. Raises the errors of :func:`tokenbox.batch.runs.run`.
     """
-    from tokenbox.batch.engines import EngineName  # noqa: PLC0415  # a plan alone needs no engines
-    from tokenbox.batch.plan import one_of  # noqa: PLC0415
-    from tokenbox.batch.runs import RunOptions  # noqa: PLC0415
-    from tokenbox.batch.runs import run as run_plan  # noqa: PLC0415
-    from tokenbox.batch.shards import RowFormat  # noqa: PLC0415
+    from tokenbox.batch.engines import EngineName  # a plan alone needs no engines
+    from tokenbox.batch.plan import one_of
+    from tokenbox.batch.runs import RunOptions
+    from tokenbox.batch.runs import run as run_plan
+    from tokenbox.batch.shards import RowFormat
 
     run_options = {field.name: options.pop(field.name, None) for field in fields(RunOptions)}
     given = {name: value for name, value in run_options.items() if value is not None}
@@ -54,6 +54,6 @@ def __getattr__(name: str) -> object:
     """Import ``Compile`` on first use: a run does not need it."""
     if name != "Compile":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tokenbox.batch.udf import Compile  # noqa: PLC0415
+    from tokenbox.batch.udf import Compile
 
     return Compile

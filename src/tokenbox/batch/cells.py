@@ -79,7 +79,7 @@ class Cells:
 
     def place(self, name: str) -> str:
         """Return the path that a row names: in the folder of the input, unless others are allowed."""
-        from tokenbox.documents.files import FileProblemError, NamedFiles  # noqa: PLC0415
+        from tokenbox.documents.files import FileProblemError, NamedFiles
 
         try:
             return NamedFiles(Path(self._plan.base), allow_outside=self._plan.allow_outside).place(name)
@@ -87,7 +87,7 @@ class Cells:
             raise DocumentError(problem.message, code=problem.code.value) from None
 
     def read(self, name: str) -> bytes:
-        from tokenbox.documents.files import read_bytes  # noqa: PLC0415
+        from tokenbox.documents.files import read_bytes
 
         return read_bytes(self.place(name), name, _MAX_FILE, "are what a file of a row may have")
 

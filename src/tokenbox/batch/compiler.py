@@ -184,7 +184,7 @@ class RowCompiler:
         return self._laid_out(made, as_messages=as_messages)
 
     def _document(self, row: Row) -> Layout:
-        from tokenbox.documents import parse_document  # noqa: PLC0415  # only rows that are documents
+        from tokenbox.documents import parse_document  # only rows that are documents
 
         data = {name: value for name, value in row.items() if name not in self.plan.keep}
         if is_json(data.get("sections")):
@@ -217,7 +217,7 @@ class RowCompiler:
         return RowResult(columns, _cut(cut=cut), made.total, exact, max(0, saved))
 
     def enforce(self, row: Row) -> RowResult:
-        from tokenbox import ctx  # noqa: PLC0415  # only this task has settings
+        from tokenbox import ctx  # only this task has settings
 
         content = self.cells.content(row, Task.ENFORCE)
         found = ctx.enforce(
@@ -291,7 +291,7 @@ class RowCompiler:
         )
 
     def render(self, row: Row) -> RowResult:
-        from tokenbox.folder.manifest import read_manifest  # noqa: PLC0415  # only rows of blocks
+        from tokenbox.folder.manifest import read_manifest  # only rows of blocks
 
         blocks = read_manifest({"blocks": self.cells.content(row, Task.RENDER)}, self.cells.read)
         found = api.render_blocks(

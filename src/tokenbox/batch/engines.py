@@ -75,11 +75,11 @@ def engine_of(
     if name is EngineName.INLINE:
         return InlineEngine(), name, 1
     if name is EngineName.PROCESS:
-        from tokenbox.batch.process import ProcessEngine  # noqa: PLC0415  # inline needs no processes
+        from tokenbox.batch.process import ProcessEngine  # inline needs no processes
 
         count = max(1, min(workers or cores(), shards))
         return ProcessEngine(count), name, count
-    from tokenbox.batch.on_ray import RayEngine  # noqa: PLC0415  # an extra
+    from tokenbox.batch.on_ray import RayEngine  # an extra
 
     engine = RayEngine(workers, address)
     return engine, name, engine.workers

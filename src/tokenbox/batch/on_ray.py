@@ -53,11 +53,11 @@ def _ray() -> Any:  # noqa: ANN401  # a module
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     try:
-        import pyarrow  # noqa: F401, ICN001, PLC0415  # Ray Data needs it
-        import ray  # noqa: PLC0415  # an extra
+        import pyarrow  # noqa: F401, ICN001  # Ray Data needs it
+        import ray  # an extra
     except ImportError:
         raise MissingExtra.of("the engine ray", "ray") from None
-    import ray.data  # noqa: PLC0415
+    import ray.data
 
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     return ray
@@ -103,7 +103,7 @@ class ShardActor:
     def __init__(
         self, plan: BatchPlan, expected: int | None, watchers: Sequence[Any], code: Collection[str]
     ) -> None:
-        from tokenbox.batch.compiler import RowCompiler  # noqa: PLC0415  # only actors need it
+        from tokenbox.batch.compiler import RowCompiler  # only actors need it
 
         allow(*code)
         os.environ.update(ONE_THREAD)

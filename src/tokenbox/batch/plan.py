@@ -180,7 +180,7 @@ class BatchPlan:
         """
         if self.task is not Task.ENFORCE or self.model is None:
             return self
-        from tokenbox import config, ctx  # noqa: PLC0415  # only this task has settings
+        from tokenbox import config, ctx  # only this task has settings
 
         settings = config.load() if self.settings is None else self.settings
         probe = ctx.enforce(self.model, [""], tokenizer=self.tokenizer, config=settings)

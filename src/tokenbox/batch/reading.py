@@ -289,7 +289,7 @@ class _Zstandard(io.RawIOBase):
     def __init__(self, file: BinaryIO) -> None:
         super().__init__()
         try:
-            import zstandard  # noqa: PLC0415  # an extra
+            import zstandard  # an extra
         except ImportError:
             raise MissingExtra.of("a file that ends in .zst", "batch") from None
         self._file, self._error = file, zstandard.ZstdError

@@ -315,7 +315,7 @@ def _parquet_shards(
 
 def _common_type(one: Any, other: Any) -> Any:  # noqa: ANN401  # types of Arrow
     """Return an Arrow type that holds the values of both, or else text."""
-    import pyarrow as pa  # noqa: PLC0415  # an extra
+    import pyarrow as pa  # an extra
 
     if one.equals(other):
         return one
@@ -349,7 +349,7 @@ _PLANNERS = {
 def pyarrow_parquet() -> Any:  # noqa: ANN401  # a module without types
     """Return the module ``pyarrow.parquet``. Raises ``MissingExtra``."""
     try:
-        import pyarrow.parquet  # noqa: PLC0415  # an extra
+        import pyarrow.parquet  # an extra
     except ImportError:
         raise MissingExtra.of("Parquet", "batch") from None
     return pyarrow.parquet

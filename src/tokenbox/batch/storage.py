@@ -180,7 +180,7 @@ def storage_of(address: str) -> Storage:
 @cache
 def _remote(scheme: str, host: str) -> Storage:
     try:
-        import fsspec  # noqa: PLC0415  # an extra
+        import fsspec  # an extra
     except ImportError:
         raise MissingExtra.of(f"an address such as {scheme}://", "batch") from None
     try:
@@ -189,8 +189,8 @@ def _remote(scheme: str, host: str) -> Storage:
     except (ImportError, ValueError) as error:  # no package for it, or no such scheme
         reason = str(error).rstrip(".")
     try:
-        from fsspec.implementations.arrow import ArrowFSWrapper  # noqa: PLC0415
-        from pyarrow.fs import FileSystem  # noqa: PLC0415
+        from fsspec.implementations.arrow import ArrowFSWrapper
+        from pyarrow.fs import FileSystem
 
         system, _ = FileSystem.from_uri(f"{scheme}://{host}/")
     except (ImportError, OSError, ValueError) as error:  # Arrow's errors are OSError or ValueError

@@ -81,7 +81,7 @@ class Compile:
 
     def arrow_types(self) -> Mapping[str, Any]:
         """Return the Arrow type of each column that it adds."""
-        import pyarrow as pa  # noqa: PLC0415  # installed where tables are
+        import pyarrow as pa  # installed where tables are
 
         makers = {"int64": pa.int64, "bool": pa.bool_}
         return {
@@ -103,7 +103,7 @@ class Compile:
                 else [value or "" for value in values]
                 for name, values in results.items()
             }
-        import numpy as np  # noqa: PLC0415  # installed: the batch is made of arrays
+        import numpy as np  # installed: the batch is made of arrays
 
         arrays = {}
         for name, values in results.items():
@@ -112,7 +112,7 @@ class Compile:
         return {**{name: batch[name] for name in names}, **arrays}
 
     def _table(self, table: Any) -> Any:  # noqa: ANN401  # Arrow's
-        import pyarrow as pa  # noqa: PLC0415  # installed: the batch is a table
+        import pyarrow as pa  # installed: the batch is a table
 
         for name, values in self._results(table.to_pylist()).items():
             column = pa.array(values, self.arrow_types()[name])

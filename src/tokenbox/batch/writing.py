@@ -94,7 +94,7 @@ class _Columns:
     """Parquet. A column has the same type in every shard, so that shards can be read together."""
 
     def __init__(self, file: BinaryIO, columns: Sequence[str], kept: Mapping[str, Any]) -> None:
-        import pyarrow as pa  # noqa: PLC0415  # an extra
+        import pyarrow as pa  # an extra
 
         parquet = pyarrow_parquet()
         # Large strings have 64-bit offsets, so that a column may exceed 2 GiB.

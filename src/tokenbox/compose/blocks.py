@@ -124,7 +124,7 @@ class BlockLayout:
     @cached_property
     def digest(self) -> str:
         """The SHA-256 (hex) of the RFC 8785 JSON of all inputs of the layout and its result."""
-        import rfc8785  # noqa: PLC0415  # loaded only for a digest
+        import rfc8785  # loaded only for a digest
 
         return hashlib.sha256(rfc8785.dumps(cast("Any", self._digested()))).hexdigest()
 
@@ -152,7 +152,7 @@ class BlockLayout:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        from tokenbox.render.html import in_words  # noqa: PLC0415  # loaded only for a picture
+        from tokenbox.render.html import in_words  # loaded only for a picture
 
         forms = [block.form.value for block in self.blocks]
         return in_words(
@@ -161,7 +161,7 @@ class BlockLayout:
 
     def _repr_html_(self) -> str:
         """Return a small picture for notebooks."""
-        from tokenbox.render.html import picture_of  # noqa: PLC0415  # loaded only for a picture
+        from tokenbox.render.html import picture_of  # loaded only for a picture
 
         return picture_of(self)
 

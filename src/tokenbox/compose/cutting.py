@@ -121,7 +121,7 @@ def cut_places(section: Section, text: str) -> Sequence[int] | None:
     elif section.cut is Cut.WORD:
         found = (match.start() for match in _WORD_END.finditer(text))
     else:
-        from tokenbox.content.lenses.prose import sentence_ends  # noqa: PLC0415  # lenses are loaded on first use
+        from tokenbox.content.lenses.prose import sentence_ends  # lenses are loaded on first use
 
         found = sentence_ends(text)
     places = {0, len(text)}

@@ -225,7 +225,7 @@ class Layout:
     @cached_property
     def digest(self) -> str:
         """The SHA-256 (hex) of the RFC 8785 JSON of all inputs of the layout and its result."""
-        import rfc8785  # noqa: PLC0415  # loaded only for a digest
+        import rfc8785  # loaded only for a digest
 
         return hashlib.sha256(rfc8785.dumps(cast("Any", self._digested()))).hexdigest()
 
@@ -276,12 +276,12 @@ class Layout:
 
     def explain(self, width: int = 80) -> str:
         """Return a plain-text picture of the layout, ``width`` columns wide."""
-        from tokenbox.render.explain import explain  # noqa: PLC0415  # loaded only for a picture
+        from tokenbox.render.explain import explain  # loaded only for a picture
 
         return explain(self, width)
 
     def __repr__(self) -> str:
-        from tokenbox.render.html import in_words  # noqa: PLC0415  # as above
+        from tokenbox.render.html import in_words  # as above
 
         decisions = [section.decision.value for section in self.sections]
         return in_words(
@@ -290,7 +290,7 @@ class Layout:
 
     def _repr_html_(self) -> str:
         """Return a small picture for notebooks."""
-        from tokenbox.render.html import picture_of  # noqa: PLC0415  # loaded only for a picture
+        from tokenbox.render.html import picture_of  # loaded only for a picture
 
         return picture_of(self)
 

@@ -93,7 +93,7 @@ class SettingKey:
         """Return whether it is one of the choices."""
         if choice in self.choices or not self.offered:
             return choice in self.choices
-        from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, only for other names
+        from importlib.metadata import entry_points  # 20 ms, only for other names
 
         return any(point.name == choice for point in entry_points(group=self.offered))
 

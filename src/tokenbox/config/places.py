@@ -50,6 +50,6 @@ def user_file(env: Mapping[str, str]) -> Path | None:
     if USER_VARIABLE in env:
         named = env[USER_VARIABLE]
         return Path(named) if named else None
-    from platformdirs import user_config_path  # noqa: PLC0415  # only on use
+    from platformdirs import user_config_path  # only on use
 
     return user_config_path("tokenbox", appauthor=False) / FILE

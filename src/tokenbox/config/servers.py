@@ -70,7 +70,7 @@ def _folder() -> Path:
     given = os.environ.get(CACHE_VARIABLE)
     if given:
         return Path(given)
-    from platformdirs import user_cache_path  # noqa: PLC0415  # only on use
+    from platformdirs import user_cache_path  # only on use
 
     return user_cache_path("tokenbox", appauthor=False)
 

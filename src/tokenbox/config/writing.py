@@ -118,8 +118,8 @@ def write_setting(path: Path, key: str, text: str) -> None:
 
 def _with(text: str, name: KeyName, value: object, file: str) -> str:
     """Return ``text`` with the key set, keeping comments, order and spacing. Raises :class:`ConfigError`."""
-    import tomlkit  # noqa: PLC0415  # 20 ms, only needed for writing
-    from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
+    import tomlkit  # 20 ms, only needed for writing
+    from tomlkit.exceptions import TOMLKitError
 
     before = _settings(text, file)
     document = tomlkit.parse(text)

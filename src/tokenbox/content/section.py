@@ -373,7 +373,7 @@ class Section:
         return tuple(value)
 
     def _pipeline(self, value: object, name: str = "strategy") -> Pipeline:
-        from tokenbox.content.lenses import Pipeline, parse_pipeline  # noqa: PLC0415  # only with a strategy
+        from tokenbox.content.lenses import Pipeline, parse_pipeline  # only with a strategy
 
         if isinstance(value, Pipeline):
             return value

@@ -126,7 +126,7 @@ class ChatFormat:
 
         Raises ``VocabularyError``, or ``TemplateError`` for a template that does not parse.
         """
-        from tokenbox.conversation.template_format import FORMATS  # noqa: PLC0415  # it takes 100 ms
+        from tokenbox.conversation.template_format import FORMATS  # it takes 100 ms
 
         vocabulary = open_chat_vocabulary(path)
         source = vocabulary.template if template is None else template

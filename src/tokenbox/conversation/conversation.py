@@ -383,7 +383,7 @@ class Conversation:
 
     def __repr__(self) -> str:
         """Describe the next request. Never raises, because debuggers call it."""
-        from tokenbox.render.html import in_words  # noqa: PLC0415  # only for display
+        from tokenbox.render.html import in_words  # only for display
 
         names = [shown.item.role.value for shown in self._window.shown.values()]
         try:
@@ -395,7 +395,7 @@ class Conversation:
 
     def _repr_html_(self) -> str:
         """Return a small picture for notebooks, or the ``repr`` if counting fails."""
-        from tokenbox.render.html import picture_of  # noqa: PLC0415  # only for display
+        from tokenbox.render.html import picture_of  # only for display
 
         try:
             return picture_of(self)
@@ -422,7 +422,7 @@ class Conversation:
         """Evict the parts that match the query least. Return the steps and the evicted items."""
         if self.query is None:
             return [], {}
-        from tokenbox.conversation.relevance import asked  # noqa: PLC0415  # only for a query
+        from tokenbox.conversation.relevance import asked  # only for a query
 
         given = dict(self._window.given)
         question = asked(self.query, [shown.item for shown in given.values()], bounds)

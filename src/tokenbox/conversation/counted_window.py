@@ -191,7 +191,7 @@ class CountedWindow:
 
         Long texts keep only matching pieces (:mod:`tokenbox.conversation.relevance`). Returns the steps.
         """
-        from tokenbox.conversation.relevance import choose, ranked  # noqa: PLC0415  # only for a query
+        from tokenbox.conversation.relevance import choose, ranked  # only for a query
 
         before = self.settle().total
         if before <= budget:
@@ -216,7 +216,7 @@ class CountedWindow:
 
     def _text(self, number: int) -> ItemText:
         """Return the text of an item in pieces, with its size."""
-        from tokenbox.conversation.relevance import ItemText, pieces_of  # noqa: PLC0415
+        from tokenbox.conversation.relevance import ItemText, pieces_of
 
         item, size = self.given[number].item, self.window.size(number)
         texts = cuttable_texts(item)

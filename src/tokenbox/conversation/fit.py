@@ -154,7 +154,7 @@ def _leaves_room(
 
 
 def _question(query: str, items: Sequence[Item], limits: WindowLimits) -> str | None:
-    from tokenbox.conversation.relevance import asked  # noqa: PLC0415  # only a query needs its words
+    from tokenbox.conversation.relevance import asked  # only a query needs its words
 
     return asked(query, items, limits)
 

@@ -144,7 +144,7 @@ class Fitted(Generic[T]):
     @cached_property
     def digest(self) -> str:
         """SHA-256 (hex) over the RFC 8785 JSON of all inputs of this decision and its result."""
-        import rfc8785  # noqa: PLC0415  # loaded only if a digest is needed
+        import rfc8785  # loaded only if a digest is needed
 
         return hashlib.sha256(rfc8785.dumps(cast("Any", self._digested()))).hexdigest()
 

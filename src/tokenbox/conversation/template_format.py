@@ -221,7 +221,7 @@ class TransformersFormat(TemplateFormat):
     server = "transformers"
 
     def _open(self) -> None:
-        from tokenbox.conversation.template import ChatTemplate  # noqa: PLC0415  # Jinja2 is slow to import
+        from tokenbox.conversation.template import ChatTemplate  # Jinja2 is slow to import
 
         self._template = ChatTemplate(self.source, now=self.now())
         tokens = {"bos_token": self._vocabulary.bos, "eos_token": self._vocabulary.eos}

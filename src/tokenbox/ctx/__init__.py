@@ -359,7 +359,7 @@ def _server(model: str, config: Config) -> ServerFormat | None:
 def _server_format(connection: Connection) -> ServerFormat:
     """Return the counter of a server and model, which caches counts."""
     # An HTTP client is an extra, and takes 0.1 s to load.
-    from tokenbox.providers import BlockingProvider, Target  # noqa: PLC0415
+    from tokenbox.providers import BlockingProvider, Target
 
     target = Target(connection.endpoint, connection.model, kind=connection.kind, use_tokenize_endpoint=True)
     provider = BlockingProvider(target)

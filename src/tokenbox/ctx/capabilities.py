@@ -69,7 +69,7 @@ def _discovery(name: str, config: Config, key: Callable[[Connection], ApiKey | N
     connection = config.connection(name)
     if connection is None or connection.endpoint is None:
         return Discovery(name, config.model_id(name), None, problem="no endpoint is set")
-    from tokenbox.providers import BlockingProvider, EndpointMemory, Target  # noqa: PLC0415  # as above
+    from tokenbox.providers import BlockingProvider, EndpointMemory, Target  # as above
 
     result = Discovery(name, connection.model, connection.endpoint)
     target = Target(connection.endpoint, connection.model, kind=connection.kind)

@@ -259,7 +259,7 @@ class _Sections:
             raise self.source.error(DocumentCode.UNKNOWN_NAME, (*path, "with"), message)
 
     def _pipeline(self, text: str, path: KeyPath) -> Pipeline:
-        from tokenbox.content.lenses import parse_pipeline  # noqa: PLC0415  # only for documents with a strategy
+        from tokenbox.content.lenses import parse_pipeline  # only for documents with a strategy
 
         if text not in self.pipelines:
             try:

@@ -52,7 +52,7 @@ class Odd:
 
 def parse_yaml(text: str, name: str | None, first_line: int = 1) -> DocumentSource:
     """Parse ``text``. ``no``, dates, octals and the like become :class:`Odd`, floats Decimal."""
-    import yaml  # noqa: PLC0415  # only for YAML documents
+    import yaml  # only for YAML documents
 
     builder = None
     try:
@@ -85,7 +85,7 @@ class _Builder:
     """Builds the data of one document from its events."""
 
     def __init__(self, loader: SafeLoader, name: str | None, first_line: int) -> None:
-        from yaml import events, nodes  # noqa: PLC0415
+        from yaml import events, nodes
 
         self._events, self._scalar_node = events, nodes.ScalarNode
         self._loader, self._name, self._first_line = loader, name, first_line

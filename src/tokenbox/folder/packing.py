@@ -477,8 +477,8 @@ class _Packer:
 
     def _proven(self, proof: Sink, forms: Mapping[int, FileShown]) -> Callable[..., BlockLayout]:
         """Return ``render_blocks`` with proof; the evidence includes the options and each file's worth."""
-        from tokenbox.proof.calls import proven  # noqa: PLC0415  # a third of the start, and most need none
-        from tokenbox.proof.of_blocks import CHOICE, RENDER_BLOCKS  # noqa: PLC0415
+        from tokenbox.proof.calls import proven  # a third of the start, and most need none
+        from tokenbox.proof.of_blocks import CHOICE, RENDER_BLOCKS
 
         options, query = self._options, self._options.query
         asked = {

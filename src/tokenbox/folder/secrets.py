@@ -299,7 +299,7 @@ def _filters(*, bare: bool, environment: bool) -> tuple[tuple[re.Pattern[str], r
 
 @cache
 def _line_filter() -> re.Pattern[bytes]:
-    import re2  # noqa: PLC0415  # only packing needs it
+    import re2  # only packing needs it
 
     options = re2.Options()
     options.case_sensitive = False
@@ -309,8 +309,8 @@ def _line_filter() -> re.Pattern[bytes]:
 
 
 def _secrets_in(line: str, path: str) -> Iterator[_Finding]:
-    from detect_secrets.filters.allowlist import is_line_allowlisted  # noqa: PLC0415
-    from detect_secrets.util.code_snippet import get_code_snippet  # noqa: PLC0415
+    from detect_secrets.filters.allowlist import is_line_allowlisted
+    from detect_secrets.util.code_snippet import get_code_snippet
 
     if is_line_allowlisted(path, line, get_code_snippet([line], 1)):
         return
@@ -332,7 +332,7 @@ def _secrets_in(line: str, path: str) -> Iterator[_Finding]:
 
 @cache
 def _detectors() -> tuple[tuple[BasePlugin, re.Pattern[str]], ...]:
-    from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class  # noqa: PLC0415
+    from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
 
     classes: Mapping[str, Any] = get_mapping_from_secret_type_to_class()  # its annotation is too narrow
     known = {cls.__name__: cls for cls in classes.values()}
@@ -344,12 +344,12 @@ def _detectors() -> tuple[tuple[BasePlugin, re.Pattern[str]], ...]:
 
 
 def _found_by(plugin: BasePlugin, line: str, path: str) -> Iterator[str]:
-    from detect_secrets.plugins.keyword import (  # noqa: PLC0415
+    from detect_secrets.plugins.keyword import (
         CONFIG_DENYLIST_REGEX_TO_GROUP,
         REGEX_BY_FILETYPE,
         KeywordDetector,
     )
-    from detect_secrets.util.filetype import determine_file_type  # noqa: PLC0415
+    from detect_secrets.util.filetype import determine_file_type
 
     if not isinstance(plugin, KeywordDetector):
         yield from plugin.analyze_string(line)
@@ -436,7 +436,7 @@ _REAL_IN_TESTS: Mapping[str, Callable[[str, str], bool]] = {
 
 def _is_no_secret(value: str, line: str, path: str, plugin: BasePlugin) -> bool:
     """Return whether a finding is a placeholder, a template, a reference or an id."""
-    from detect_secrets.filters import heuristic  # noqa: PLC0415
+    from detect_secrets.filters import heuristic
 
     tests: tuple[Callable[[str], bool], ...] = (
         heuristic.is_templated_secret,

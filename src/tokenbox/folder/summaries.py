@@ -33,7 +33,7 @@ def summary_of(text: str, language: str | None) -> str | None:
 
 @cache
 def _outline_of(language: str) -> Callable[[str], str] | None:
-    from tokenbox.content.lenses.outline import build_outline  # noqa: PLC0415  # most packs need none
+    from tokenbox.content.lenses.outline import build_outline  # most packs need none
 
     try:
         build = build_outline(language=language)

@@ -234,6 +234,6 @@ def _modes(config: Config) -> dict[str, Mode]:
 
 
 def _state_folder() -> Path:
-    import platformdirs  # noqa: PLC0415  # slow to import, and needed only without a setting
+    import platformdirs  # slow to import, and needed only without a setting
 
     return Path(platformdirs.user_state_dir("tokenbox", appauthor=False)) / "gateway"

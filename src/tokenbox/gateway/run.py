@@ -263,7 +263,7 @@ def return_freed_memory() -> None:
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     try:
-        import uvloop  # noqa: PLC0415  # not on every platform
+        import uvloop  # not on every platform
     except ImportError:
         return asyncio.new_event_loop
     return uvloop.new_event_loop

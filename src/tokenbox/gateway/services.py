@@ -199,7 +199,7 @@ class GatewayServices:
         settings, bundles = self.settings, self.bundles
         if bundles is None:
             return None
-        from tokenbox.gateway.evidence import of_request  # noqa: PLC0415  # heavy, and proofs are off by default
+        from tokenbox.gateway.evidence import of_request  # heavy, and proofs are off by default
 
         try:
             written = await asyncio.to_thread(
@@ -341,8 +341,8 @@ def bundles_of(settings: GatewaySettings) -> Bundles | None:
     """
     if settings.proof is None:
         return None
-    from tokenbox.store import bundles  # noqa: PLC0415  # heavy, and proofs are off by default
-    from tokenbox.store.key_files import read_signer  # noqa: PLC0415
+    from tokenbox.store import bundles  # heavy, and proofs are off by default
+    from tokenbox.store.key_files import read_signer
 
     signers = [read_signer(Path(path)) for path in settings.proof_keys]
     return bundles.Bundles(settings.proof, texts=settings.proof_texts, signers=signers)

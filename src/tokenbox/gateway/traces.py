@@ -47,7 +47,7 @@ class Traces:
     """Spans of ``provider``."""
 
     def __init__(self, provider: TracerProvider) -> None:
-        from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415  # an extra
+        from opentelemetry.trace.propagation.tracecontext import (  # an extra
             TraceContextTextMapPropagator,
         )
 
@@ -57,14 +57,14 @@ class Traces:
 
     def begin(self, parent: str | None) -> Span:
         """Begin the span of a request. ``parent`` is the client's W3C traceparent."""
-        from opentelemetry.trace import SpanKind  # noqa: PLC0415  # an extra
+        from opentelemetry.trace import SpanKind  # an extra
 
         context = None if parent is None else self._propagator.extract({"traceparent": parent})
         return self._tracer.start_span("chat", context=context, kind=SpanKind.CLIENT)
 
     def passed_on(self, span: Any, headers: Headers) -> Headers:  # noqa: ANN401  # of a package that is an extra
         """Return the headers for the upstream, with the span as the parent of its spans."""
-        from opentelemetry.trace import set_span_in_context  # noqa: PLC0415  # an extra
+        from opentelemetry.trace import set_span_in_context  # an extra
 
         injected: dict[str, str] = {}
         self._propagator.inject(injected, set_span_in_context(span))
@@ -72,7 +72,7 @@ class Traces:
         return [*(header for header in headers if header[0] != b"traceparent"), *own]
 
     def request(self, attempt: Attempt, refusal: Refusal | None) -> None:
-        from opentelemetry.trace import Status, StatusCode  # noqa: PLC0415  # an extra
+        from opentelemetry.trace import Status, StatusCode  # an extra
 
         span: Span = attempt.span or self.begin(attempt.parent)  # type: ignore[assignment]  # made by begin
         attributes = attributes_of(attempt, refusal)
@@ -132,8 +132,8 @@ def asks_for_traces(env: Mapping[str, str]) -> bool:
     if not asked or disabled or env.get("OTEL_TRACES_EXPORTER") == "none":
         return False
     try:
-        import opentelemetry.exporter.otlp.proto.http.trace_exporter  # noqa: PLC0415  # an extra
-        import opentelemetry.sdk.trace  # noqa: F401, PLC0415
+        import opentelemetry.exporter.otlp.proto.http.trace_exporter  # an extra
+        import opentelemetry.sdk.trace  # noqa: F401
     except ImportError:
         raise MissingExtra.of("spans for OpenTelemetry", "otel") from None
     return True
@@ -143,10 +143,10 @@ def traces_from(env: Mapping[str, str]) -> Traces | NoTraces:
     """Return the spans that the environment configures. Raises :class:`MissingExtra`."""
     if not asks_for_traces(env):
         return NoTraces()
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
-    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
-    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     named = {} if "OTEL_SERVICE_NAME" in env else {"service.name": "tokenbox"}
     provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)

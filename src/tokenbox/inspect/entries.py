@@ -24,7 +24,7 @@ def entry_of(value: object, title: str | None = None, *, small: bool = False) ->
     boundaries and the texts of forms, which take time. Raises :class:`NothingToInspect` for another value,
     and ``PageTooLarge``.
     """
-    from tokenbox.folder import PackedFolder  # noqa: PLC0415  # slow to import
+    from tokenbox.folder import PackedFolder  # slow to import
 
     if isinstance(value, PageEntry):
         return value

@@ -57,7 +57,7 @@ def entries_in(name: str, data: bytes | None, asked: InspectOptions) -> list[Pag
         return [_document(path, asked)]
     if suffix == ".tar":
         return [_bundle(path)]
-    from tokenbox.lcp.frames import MAGIC  # noqa: PLC0415  # slow to import
+    from tokenbox.lcp.frames import MAGIC  # slow to import
 
     if data.startswith(MAGIC):
         return [_pack(data, path.name, asked)]
@@ -136,7 +136,7 @@ def _nothing(name: str) -> NothingToInspect:
 
 
 def _document(path: Path, asked: InspectOptions) -> PageEntry:
-    from tokenbox.documents import read_document  # noqa: PLC0415  # slow to import
+    from tokenbox.documents import read_document  # slow to import
 
     document = read_document(path, allow_outside=asked.allow_outside)
     check_items(len(document.sections))
@@ -148,7 +148,7 @@ def _document(path: Path, asked: InspectOptions) -> PageEntry:
 
 
 def _pack(data: bytes, name: str, asked: InspectOptions) -> PageEntry:
-    from tokenbox.lcp import decode  # noqa: PLC0415  # slow to import
+    from tokenbox.lcp import decode  # slow to import
 
     blocks = decode(data).blocks
     check_items(len(blocks))
@@ -230,12 +230,12 @@ def _slider(
 
 
 def _bundle(path: Path) -> PageEntry:
-    from tokenbox.inspect.of_proof import proof_entry  # noqa: PLC0415  # slow to import
-    from tokenbox.proof.bundle import TEXTS  # noqa: PLC0415
-    from tokenbox.proof.calls import Texts  # noqa: PLC0415
-    from tokenbox.proof.contents import read_contents  # noqa: PLC0415
-    from tokenbox.proof.verify import verify  # noqa: PLC0415
-    from tokenbox.store.bundles import open_bundle  # noqa: PLC0415
+    from tokenbox.inspect.of_proof import proof_entry  # slow to import
+    from tokenbox.proof.bundle import TEXTS
+    from tokenbox.proof.calls import Texts
+    from tokenbox.proof.contents import read_contents
+    from tokenbox.proof.verify import verify
+    from tokenbox.store.bundles import open_bundle
 
     files, bundle_id = open_bundle(path)
     manifest = verify(files, bundle_id)

@@ -23,8 +23,8 @@ def slider(layout: Layout, *, stops: int | None = None) -> Any:  # noqa: ANN401 
     ``MissingExtra``, and :class:`LayoutError` for a layout without its tokenizer or text.
     """
     try:
-        import anywidget  # noqa: PLC0415  # an extra
-        import traitlets  # noqa: PLC0415
+        import anywidget  # an extra
+        import traitlets
     except ImportError:
         raise MissingExtra.of("the slider in a notebook", "notebook") from None
     entry = layout_entry(layout, "layout", stops=stops)

@@ -50,7 +50,7 @@ class MemoryStore:
 def body_digest(body: Bytes) -> bytes:
     """Return the BLAKE3 digest (32 bytes) of an uncompressed body: its summary, if any, and its fields."""
     try:
-        from blake3 import blake3  # noqa: PLC0415  # only for packs with references
+        from blake3 import blake3  # only for packs with references
     except ImportError:
         raise MissingExtra.of("a pack with references", "bcp") from None
     return blake3(body).digest()

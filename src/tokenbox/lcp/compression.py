@@ -39,7 +39,7 @@ def _bcp_extra() -> Iterator[None]:
 def compressed(data: bytes) -> bytes | None:
     """Compress ``data`` to one zstd frame without content size and checksum; None if that saves nothing."""
     with _bcp_extra():
-        import zstandard  # noqa: PLC0415  # only for packs with compression
+        import zstandard  # only for packs with compression
 
     # Use a stream: compressing at once adapts the parameters to the size, which changes the bytes.
     stream = zstandard.ZstdCompressor(
@@ -57,7 +57,7 @@ class Expander:
 
     def __init__(self, limit: int) -> None:
         with _bcp_extra():
-            import zstandard  # noqa: PLC0415  # only for packs with compression
+            import zstandard  # only for packs with compression
 
         self._limit = limit
         self._size = 0

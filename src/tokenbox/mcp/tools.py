@@ -169,10 +169,10 @@ def expand(call: ToolRun) -> list[str]:
 
 def verify(call: ToolRun) -> list[str]:
     """Verify every byte of a proof bundle."""
-    from tokenbox.proof.errors import BundleInvalid  # noqa: PLC0415  # proofs are rarely needed
-    from tokenbox.proof.signing import signers_in  # noqa: PLC0415
-    from tokenbox.proof.verify import verify as verified  # noqa: PLC0415
-    from tokenbox.store.bundles import open_bundle  # noqa: PLC0415
+    from tokenbox.proof.errors import BundleInvalid  # proofs are rarely needed
+    from tokenbox.proof.signing import signers_in
+    from tokenbox.proof.verify import verify as verified
+    from tokenbox.store.bundles import open_bundle
 
     path = call.roots.resolve(call.arguments["path"])
     try:

@@ -122,7 +122,7 @@ class ChosenLayout:
     @cached_property
     def digest(self) -> str:
         """SHA-256 (hex) of the RFC 8785 JSON of the arguments and the result."""
-        import rfc8785  # noqa: PLC0415  # slow to import, and only needed for a digest
+        import rfc8785  # slow to import, and only needed for a digest
 
         record = {**self.to_dict(), "text": None, "digest": None, "emitted": text_digest(self.text).hex()}
         return hashlib.sha256(rfc8785.dumps(cast("Any", record))).hexdigest()
@@ -259,7 +259,7 @@ def strategy_of(value: object) -> str | Strategy | None:
     and :class:`StrategyFailed` (with its cause) if it cannot be imported.
     """
     if value == WORTH:
-        from tokenbox.policy.strategies import by_worth  # noqa: PLC0415  # imports re2, for this strategy only
+        from tokenbox.policy.strategies import by_worth  # imports re2, for this strategy only
 
         return by_worth
     if value is None or (isinstance(value, str) and value in STRATEGY_NAMES):
@@ -280,7 +280,7 @@ def strategy_of(value: object) -> str | Strategy | None:
 def _load(name: str) -> object:
     found = named_code.load(name, GROUP, lambda why: StrategyFailed(f"the strategy {why}", strategy=name))
     if found is None:
-        from importlib.metadata import entry_points  # noqa: PLC0415  # takes 20 ms, only for an error
+        from importlib.metadata import entry_points  # takes 20 ms, only for an error
 
         names = [*STRATEGY_NAMES, WORTH, *sorted(point.name for point in entry_points(group=GROUP))]
         near = difflib.get_close_matches(name, names, 1)

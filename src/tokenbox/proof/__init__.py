@@ -34,6 +34,6 @@ def __getattr__(name: str) -> object:
     """Import ``evidence`` on first use, so that a layout without proof does not load it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tokenbox.proof import evidence  # noqa: PLC0415
+    from tokenbox.proof import evidence
 
     return getattr(evidence, name)

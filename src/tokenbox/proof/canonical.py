@@ -93,7 +93,7 @@ def _check(value: object, depth: int) -> bool:
 
 def _with_any_keys(value: object) -> bytes:
     """Encode a value with keys beyond ASCII, which RFC 8785 sorts by UTF-16."""
-    import rfc8785  # noqa: PLC0415  # only for keys beyond ASCII
+    import rfc8785  # only for keys beyond ASCII
 
     try:
         return rfc8785.dumps(cast("Any", value))

@@ -62,8 +62,8 @@ def layout(  # noqa: PLR0913  # the options of `compose_sections.layout`, and pr
             reclaim=reclaim,
             cache=cache,
         )
-    from tokenbox.proof.calls import proven  # noqa: PLC0415  # a layout without proof loads no more
-    from tokenbox.proof.of_sections import LAYOUT  # noqa: PLC0415
+    from tokenbox.proof.calls import proven  # a layout without proof loads no more
+    from tokenbox.proof.of_sections import LAYOUT
 
     return proven(LAYOUT, proof, source=source)(
         compose_sections.checked_sections(sections),

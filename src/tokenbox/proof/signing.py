@@ -44,8 +44,8 @@ _SIGNATURE_KEYS = {"keyid", "sig"}
 def new_key() -> tuple[bytes, bytes]:
     """Generate an Ed25519 key pair, and return the private and the public key as PEM."""
     signing = _signing()
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     key = Ed25519PrivateKey.generate()
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -55,8 +55,8 @@ def new_key() -> tuple[bytes, bytes]:
 def signer_of(pem: bytes, name: str) -> SigningKey:
     """Parse the private key in ``pem``. Raises :class:`KeyInvalid`."""
     signing = _signing()
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     try:
         key = load_pem_private_key(pem, None)
@@ -70,8 +70,8 @@ def signer_of(pem: bytes, name: str) -> SigningKey:
 def public_key(pem: bytes, name: str) -> PublicKey:
     """Parse the public key in ``pem``. Raises :class:`KeyInvalid`."""
     signing = _signing()
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
     try:
         key = load_pem_public_key(pem)
@@ -86,7 +86,7 @@ def public_key(pem: bytes, name: str) -> PublicKey:
 
 def signed(payload: bytes, kind: str, signers: Sequence[SigningKey], before: bytes | None = None) -> bytes:
     """Return the envelope of ``payload``, with the signatures in ``before`` and one of each signer."""
-    from securesystemslib.dsse import Envelope  # noqa: PLC0415  # only with signatures
+    from securesystemslib.dsse import Envelope  # only with signatures
 
     envelope = Envelope(payload, kind, {})
     if before is not None:
@@ -169,8 +169,8 @@ def read_envelope(data: bytes, kind: str, file: str = ENVELOPE) -> Envelope:
     """Parse the envelope in ``data``. Raises :class:`SignatureInvalid`."""
     payload_of(data, kind, file)
     _signing()
-    from securesystemslib.dsse import Envelope  # noqa: PLC0415
-    from securesystemslib.exceptions import FormatError  # noqa: PLC0415
+    from securesystemslib.dsse import Envelope
+    from securesystemslib.exceptions import FormatError
 
     try:
         return Envelope.from_dict(json.loads(data))
@@ -182,7 +182,7 @@ def check_signatures(
     envelope: Envelope, keys: Sequence[PublicKey], threshold: int = 1, file: str = ENVELOPE
 ) -> list[str]:
     """Return the ids of the keys that signed. Raises :class:`SignatureInvalid` if under ``threshold``."""
-    from securesystemslib.exceptions import UnverifiedSignatureError  # noqa: PLC0415
+    from securesystemslib.exceptions import UnverifiedSignatureError
 
     pae, verified = envelope.pae(), []
     for key in keys:
@@ -213,8 +213,8 @@ def check_signatures(
 
 def _signing() -> Any:  # noqa: ANN401  # a module
     try:
-        import cryptography  # noqa: F401, PLC0415  # securesystemslib imports it only later
-        from securesystemslib import signer  # noqa: PLC0415  # an extra
+        import cryptography  # noqa: F401  # securesystemslib imports it only later
+        from securesystemslib import signer  # an extra
     except ImportError:
         raise MissingExtra.of("signing", "sign") from None
     return signer

@@ -109,7 +109,7 @@ def cells(text: str) -> int:
     """Return the number of terminal cells of ``text``."""
     if text.isascii():
         return len(text)
-    from rich.cells import cell_len  # noqa: PLC0415  # only for text beyond ASCII
+    from rich.cells import cell_len  # only for text beyond ASCII
 
     return cell_len(text, _WIDTHS)
 
@@ -144,7 +144,7 @@ def cut_cells(text: str, width: int) -> str:
     """Return the longest prefix of at most ``width`` cells. A wide character is not split."""
     if text.isascii():
         return text[:width]
-    from rich.cells import split_graphemes  # noqa: PLC0415
+    from rich.cells import split_graphemes
 
     used = end = 0
     for _, stop, size in split_graphemes(text, _WIDTHS)[0]:

@@ -66,7 +66,7 @@ def attach(session: Session, names: list[str], query: str | None) -> Attached:
 
 
 def _packed(session: Session, texts: list[tuple[str, str]], query: str | None) -> OutputOffer:
-    from tokenbox.api import pack  # noqa: PLC0415  # slow to import, and rarely needed
+    from tokenbox.api import pack  # slow to import, and rarely needed
 
     budget = max(1, session.attach_budget)
     names = ", ".join(f"@{name}" for name, _ in texts)

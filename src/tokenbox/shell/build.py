@@ -131,7 +131,7 @@ def begin(
 
 def check_name(session: Session, name: str) -> None:
     """Raise ``SessionError`` if no new session can have this name: now, and not after a question."""
-    from tokenbox.store.sessions import verify_name  # noqa: PLC0415  # the store is imported on first use
+    from tokenbox.store.sessions import verify_name  # the store is imported on first use
 
     verify_name(name)
     if any(info.name == name for info in session.record.sessions()):

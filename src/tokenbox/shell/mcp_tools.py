@@ -104,7 +104,7 @@ class McpTools:
 
     async def _connect(self, name: str, where: str, variables: Mapping[str, str], folder: str) -> _Connection:
         try:
-            from mcp import Client  # noqa: PLC0415  # an extra, and slow to import
+            from mcp import Client  # an extra, and slow to import
         except ImportError:
             raise MissingExtra.of("connecting tool servers", "mcp") from None
         ready: asyncio.Future[_Connection] = asyncio.get_running_loop().create_future()
@@ -145,7 +145,7 @@ class McpTools:
 def _transport(where: str, variables: Mapping[str, str], folder: str, log: TextIO) -> Any:  # noqa: ANN401
     if where.startswith(("http://", "https://")):
         return where
-    from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: PLC0415
+    from mcp.client.stdio import StdioServerParameters, stdio_client
 
     try:
         command, *arguments = shlex.split(where)

@@ -414,10 +414,10 @@ class ModelKeys:
 
 def _from_keyring(entry: str) -> str | None:
     try:
-        import keyring  # noqa: PLC0415  # an extra
+        import keyring  # an extra
     except ImportError:
         raise MissingExtra.of("reading keys from the keyring", "shell") from None
-    from keyring.errors import KeyringError  # noqa: PLC0415
+    from keyring.errors import KeyringError
 
     try:
         return keyring.get_password(KEYRING_SERVICE, entry)

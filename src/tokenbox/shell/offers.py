@@ -44,7 +44,7 @@ def offer(ran: Ran, budget: int, tokenizer: Tokenizer, hide: Callable[[str], str
     if text is None:
         size = f"[{ran.output.size:,} bytes that are not text]"
         return OutputOffer(ran.command, _transcript(hide(ran.command), size, ran.status), 0, 0, binary=True)
-    from tokenbox.content.lenses.lines import ends_tokens  # noqa: PLC0415  # not needed for the first prompt
+    from tokenbox.content.lenses.lines import ends_tokens  # not needed for the first prompt
 
     text = hide(text).strip("\n")
     whole = tokenizer.count(text)

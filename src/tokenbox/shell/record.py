@@ -81,7 +81,7 @@ class SessionRecord:
         """Write messages, by their numbers in the conversation. They are on disk when this returns."""
         if not self.kept:
             return
-        from tokenbox.store.turns import Turn  # noqa: PLC0415  # the store is imported on first use
+        from tokenbox.store.turns import Turn  # the store is imported on first use
 
         turns = []
         for message in numbered.values():
@@ -108,7 +108,7 @@ class SessionRecord:
         """Mark messages as ``evicted`` or ``dropped``. They stay in the record."""
         positions, session = self._positions(numbers), self._session
         if positions and session is not None:
-            from tokenbox.store.turns import TurnState  # noqa: PLC0415
+            from tokenbox.store.turns import TurnState
 
             self._write(lambda: session.mark(positions, TurnState(state)))
 
@@ -118,7 +118,7 @@ class SessionRecord:
         positions = [*previous, *self._positions(numbers)]
         if self._session is None or not positions:
             return
-        from tokenbox.store.turns import Turn  # noqa: PLC0415
+        from tokenbox.store.turns import Turn
 
         turn = Turn({"role": "system", "content": summary}, self.now())
 
@@ -154,7 +154,7 @@ class SessionRecord:
     def spent(self) -> Totals:
         """Return the totals of this session, including calls that another shell made in it."""
         if self._session is not None and self.kept:
-            from tokenbox.store.calls import CallSpan  # noqa: PLC0415  # the store is imported on first use
+            from tokenbox.store.calls import CallSpan  # the store is imported on first use
 
             span = CallSpan(session=self._session.info.id)
             self._write(lambda: [self.ledger.record(call) for call in self.store.calls.each(span)])  # type: ignore[func-returns-value]
@@ -164,7 +164,7 @@ class SessionRecord:
         """Return the totals of all calls of this day (UTC), in any session."""
         if not self.kept:
             return self.ledger.total
-        from tokenbox.store.calls import CallSpan  # noqa: PLC0415  # the store is imported on first use
+        from tokenbox.store.calls import CallSpan  # the store is imported on first use
 
         midnight = self.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         found: list[Totals] = []
@@ -210,7 +210,7 @@ class SessionRecord:
         return [self.positions[number] for number in numbers if number in self.positions]
 
     def _write(self, write: Callable[[], object]) -> None:
-        from tokenbox.store.errors import SessionChanged  # noqa: PLC0415  # the store is imported on first use
+        from tokenbox.store.errors import SessionChanged  # the store is imported on first use
 
         try:
             try:

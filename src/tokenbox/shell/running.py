@@ -156,7 +156,7 @@ def run(
 
 
 def _terminal() -> tuple[int, int]:
-    import pty  # noqa: PLC0415  # not on Windows
+    import pty  # not on Windows
 
     return pty.openpty()
 
@@ -264,8 +264,8 @@ def _raw(keyboard: Keyboard | None, source: int) -> Iterator[None]:
     if keyboard is None:
         yield
         return
-    import termios  # noqa: PLC0415  # not on Windows
-    import tty  # noqa: PLC0415
+    import termios  # not on Windows
+    import tty
 
     def resized(_number: int, _frame: object) -> None:
         _resize(source, keyboard)
@@ -284,7 +284,7 @@ def _raw(keyboard: Keyboard | None, source: int) -> Iterator[None]:
 def hide_keys(terminal: int) -> Callable[[], object]:
     """Stop showing typed keys on a terminal. Return the function that shows them again."""
     try:
-        import termios  # noqa: PLC0415  # not on Windows
+        import termios  # not on Windows
     except ImportError:
         return lambda: None
     try:
@@ -297,7 +297,7 @@ def hide_keys(terminal: int) -> Callable[[], object]:
 
 def _unread(terminal: int) -> bytes:
     """Return the input left unread in a terminal, including an incomplete line."""
-    import termios  # noqa: PLC0415
+    import termios
 
     with suppress(OSError, termios.error):
         modes = termios.tcgetattr(terminal)
@@ -309,9 +309,9 @@ def _unread(terminal: int) -> bytes:
 
 
 def _resize(source: int, keyboard: Keyboard) -> None:
-    import fcntl  # noqa: PLC0415
-    import struct  # noqa: PLC0415
-    import termios  # noqa: PLC0415
+    import fcntl
+    import struct
+    import termios
 
     columns, lines = keyboard.size()
     with suppress(OSError):

@@ -75,7 +75,7 @@ class Session:
 
     def cut(self, text: str) -> str:
         """Cut a text to the budget of outputs: its head and tail, and a line about the rest."""
-        from tokenbox.content.lenses.lines import ends_tokens  # noqa: PLC0415  # not needed for the first prompt
+        from tokenbox.content.lenses.lines import ends_tokens  # not needed for the first prompt
 
         return ends_tokens(text, self._output_budget, self.tokenizer)
 
@@ -88,7 +88,7 @@ class Session:
     @property
     def settings_file(self) -> str | None:
         """The path of the user's settings, existing or not; None if the environment disables them."""
-        from tokenbox.config.places import user_file  # noqa: PLC0415  # only for an error
+        from tokenbox.config.places import user_file  # only for an error
 
         path = user_file(self.place.variables)
         return None if path is None else str(path)

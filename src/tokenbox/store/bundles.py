@@ -409,7 +409,7 @@ def environment() -> dict[str, str]:
 
 @functools.cache
 def _version(package: str) -> str:
-    from importlib import metadata  # noqa: PLC0415  # slow to import
+    from importlib import metadata  # slow to import
 
     try:
         return metadata.version(package)

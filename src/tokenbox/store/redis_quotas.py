@@ -80,10 +80,10 @@ class RedisQuotas:
 
     def __init__(self, url: str, *, seconds: float = 1.0) -> None:
         try:
-            import redis.asyncio as redis  # noqa: PLC0415  # an extra
-            import redis.exceptions as errors  # noqa: PLC0415
-            from redis.asyncio.retry import Retry  # noqa: PLC0415
-            from redis.backoff import NoBackoff  # noqa: PLC0415
+            import redis.asyncio as redis  # an extra
+            import redis.exceptions as errors
+            from redis.asyncio.retry import Retry
+            from redis.backoff import NoBackoff
         except ImportError:
             raise MissingExtra.of("quotas in Redis", "gateway") from None
         try:

@@ -48,7 +48,7 @@ def default_folder() -> Path:
     given = os.environ.get(ENVIRONMENT)
     if given:
         return Path(given)
-    from platformdirs import user_cache_path  # noqa: PLC0415  # slow to import, and needed only by default
+    from platformdirs import user_cache_path  # slow to import, and needed only by default
 
     return user_cache_path("tokenbox", appauthor=False)
 
@@ -175,7 +175,7 @@ class StoredCounts(CountCache):
 
 
 def _connected(path: Path) -> sqlite3.Connection:
-    import sqlite3  # noqa: PLC0415  # a Python may be without it
+    import sqlite3  # a Python may be without it
 
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if path.exists() and not path.is_file():
@@ -191,7 +191,7 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 def _prepare(connection: sqlite3.Connection) -> None:
     """Create the tables, or check that they can be read."""
-    import sqlite3  # noqa: PLC0415  # a Python may be without it
+    import sqlite3  # a Python may be without it
 
     # A file that a crash of the machine destroys is replaced, so nothing waits for the disk.
     connection.execute("PRAGMA synchronous = OFF")
@@ -211,7 +211,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
 def _problems() -> tuple[type[Exception], ...]:
     """Return the errors that a disk, or a file on it, can cause."""
     try:
-        import sqlite3  # noqa: PLC0415  # a Python may be without it
+        import sqlite3  # a Python may be without it
     except ImportError:
         return (OSError,)
     return (OSError, sqlite3.Error)

@@ -23,7 +23,7 @@ POSTGRESQL = {"postgresql", "postgres"}
 
 def default_path() -> Path:
     """Return the database of this user: tokenbox.db in the data folder of the platform."""
-    import platformdirs  # noqa: PLC0415  # slow to import, and needed only by default
+    import platformdirs  # slow to import, and needed only by default
 
     return Path(platformdirs.user_data_dir("tokenbox", appauthor=False)) / "tokenbox.db"
 
@@ -56,11 +56,11 @@ def open_store(where: str | Path | None = None, *, patience: float = 5.0) -> Sto
     path = file_of(where)
     database: Database
     if path is not None:
-        from tokenbox.store.sqlite import SQLiteDatabase  # noqa: PLC0415  # one of the two is needed
+        from tokenbox.store.sqlite import SQLiteDatabase  # one of the two is needed
 
         database = SQLiteDatabase(path, patience=patience)
     else:
-        from tokenbox.store.postgresql import PostgreSQLDatabase  # noqa: PLC0415
+        from tokenbox.store.postgresql import PostgreSQLDatabase
 
         address = re.sub("^postgres:", "postgresql:", str(where))
         database = PostgreSQLDatabase(address, patience=patience)
@@ -88,25 +88,25 @@ class Store:
 
     @property
     def calls(self) -> Calls:
-        from tokenbox.store.calls import Calls  # noqa: PLC0415
+        from tokenbox.store.calls import Calls
 
         return Calls(self.database)
 
     @property
     def sessions(self) -> Sessions:
-        from tokenbox.store.sessions import Sessions  # noqa: PLC0415
+        from tokenbox.store.sessions import Sessions
 
         return Sessions(self.database)
 
     @property
     def keys(self) -> Keys:
-        from tokenbox.store.keys import Keys  # noqa: PLC0415
+        from tokenbox.store.keys import Keys
 
         return Keys(self.database)
 
     @property
     def owners(self) -> Owners:
-        from tokenbox.store.owners import Owners  # noqa: PLC0415
+        from tokenbox.store.owners import Owners
 
         return Owners(self.database)
 

@@ -39,7 +39,7 @@ class Tiktoken:
     """tiktoken's engine. Its core is called directly: the public method takes 30 % longer for short texts."""
 
     def __init__(self, ranks: Ranks, spec: BpeSpec) -> None:
-        import tiktoken  # noqa: PLC0415
+        import tiktoken
 
         self._cut_id = 1 + max([*ranks.values(), *spec.special_tokens.values()])
         special = {**spec.special_tokens, _CUT: self._cut_id}
@@ -111,7 +111,7 @@ class Tiktoken:
 
     def by_pieces(self, text: str) -> list[int]:
         """As ``ordinary``, but split by our own regex: slower, without a limit on the text's length."""
-        import regex  # noqa: PLC0415
+        import regex
 
         piece = self._piece
         tokens: list[int] = []
@@ -134,11 +134,11 @@ class Fast:
 
     def __init__(self, ranks: Ranks, spec: BpeSpec) -> None:
         try:
-            from fastokens._native import Tokenizer  # noqa: PLC0415
+            from fastokens._native import Tokenizer
         except ImportError:
             raise MissingExtra.of("the engine fastokens", "fast") from None
-        import tempfile  # noqa: PLC0415
-        from pathlib import Path  # noqa: PLC0415
+        import tempfile
+        from pathlib import Path
 
         tokens = sorted(ranks, key=ranks.__getitem__)
         self._first = ranks[tokens[0]]
@@ -208,7 +208,7 @@ def _processors() -> int:
 @cache
 def _pool() -> ThreadPoolExecutor:
     """Return a shared pool: tiktoken has one matcher per thread, which is slow until it has warmed up."""
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+    from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(min(_processors(), _MAX_THREADS), thread_name_prefix="tokenbox-count")
 

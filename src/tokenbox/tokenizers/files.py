@@ -52,7 +52,7 @@ def open_vocabulary(
     if pattern is not None and (head == b"GGUF" or head[:1] == b"{"):
         raise VocabularyError(f"{shown} has its own pattern. Leave `pattern` out.")
     if head == b"GGUF":
-        from tokenbox.tokenizers.gguf import open_gguf  # noqa: PLC0415
+        from tokenbox.tokenizers.gguf import open_gguf
 
         return open_gguf(file, shown)
     data = _read(file, shown, _MAX_BYTES + 1)
@@ -68,7 +68,7 @@ def open_vocabulary(
             raise VocabularyError(
                 f"{shown} is a SentencePiece model, which has no pattern. Leave `pattern` out."
             )
-        from tokenbox.tokenizers.sentencepiece import open_sentencepiece  # noqa: PLC0415
+        from tokenbox.tokenizers.sentencepiece import open_sentencepiece
 
         return open_sentencepiece(data, file.stem, shown)
     raise VocabularyError(f"{shown} is not a vocabulary in a supported format. Give {_FORMATS}.")
@@ -97,7 +97,7 @@ def _llama3_ranks(file: Path, shown: str) -> Ranks:
 
 
 def _installed_llama3() -> Path:
-    from importlib.util import find_spec  # noqa: PLC0415
+    from importlib.util import find_spec
 
     # Found without importing the package, which imports much more than this file.
     spec = find_spec("llama_models")
@@ -152,7 +152,7 @@ def _open_json(data: bytes, name: str, shown: str, engine: Engine) -> BaseTokeni
     if isinstance(document.get("config"), dict) and isinstance(document.get("vocab"), list):
         return _open_tekken(document, name, shown, engine)
     if isinstance(document.get("model"), dict):
-        from tokenbox.tokenizers.huggingface import open_tokenizer_json  # noqa: PLC0415
+        from tokenbox.tokenizers.huggingface import open_tokenizer_json
 
         return open_tokenizer_json(document, name, shown)
     raise VocabularyError(
@@ -162,7 +162,7 @@ def _open_json(data: bytes, name: str, shown: str, engine: Engine) -> BaseTokeni
 
 def _open_tekken(document: dict[str, Any], name: str, shown: str, engine: Engine) -> BpeTokenizer:
     """Open Mistral's tekken.json. Special tokens have the first ids, so ranks are shifted by their number."""
-    import base64  # noqa: PLC0415
+    import base64
 
     config = document["config"]
     try:

@@ -33,7 +33,7 @@ def open_tokenizer_json(document: dict[str, Any], name: str, shown: str) -> Json
 def build(text: str, shown: str) -> tokenizers.Tokenizer:
     """Return the engine of a ``tokenizer.json``, set to treat spellings of special tokens as text."""
     try:
-        from tokenizers import Tokenizer  # noqa: PLC0415
+        from tokenizers import Tokenizer
     except ImportError:
         raise MissingExtra.of(f"the vocabulary {shown}", "files") from None
     try:

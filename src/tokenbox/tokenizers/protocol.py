@@ -103,7 +103,7 @@ class BaseTokenizer:
 
     def truncate(self, text: str, max_tokens: int, keep: str = "head") -> str:
         """Truncate ``text``: see :func:`tokenbox.tokenizers.truncation.truncate`."""
-        from tokenbox.tokenizers.truncation import truncate  # noqa: PLC0415  # it imports this module
+        from tokenbox.tokenizers.truncation import truncate  # it imports this module
 
         return truncate(text, max_tokens, self, keep)
 

@@ -73,7 +73,7 @@ def get(name: str, engine: Engine = "auto") -> Tokenizer:
     if engine not in get_args(Engine):
         raise TokenizerError(f"no engine {engine!r}. Choose one of: {', '.join(get_args(Engine))}.")
     if name.startswith(FILE_PREFIX):
-        from tokenbox.tokenizers.files import open_vocabulary  # noqa: PLC0415  # on use
+        from tokenbox.tokenizers.files import open_vocabulary  # on use
 
         return open_vocabulary(name.removeprefix(FILE_PREFIX), engine=engine)
     if name not in _SUMMARIES:
@@ -205,7 +205,7 @@ def _from_library(value: Any) -> Tokenizer | None:  # noqa: ANN401  # any object
     name = str(getattr(value, "name_or_path", "") or "tokenizer.json")
     backend = getattr(value, "backend_tokenizer", value)
     if callable(getattr(backend, "to_str", None)):  # tokenizers, and fast tokenizers of transformers
-        from tokenbox.tokenizers.huggingface import open_tokenizer_json  # noqa: PLC0415
+        from tokenbox.tokenizers.huggingface import open_tokenizer_json
 
         return open_tokenizer_json(json.loads(backend.to_str()), name, name)
     if callable(getattr(value, "convert_tokens_to_ids", None)):  # slow tokenizers of transformers
@@ -218,21 +218,21 @@ def _from_library(value: Any) -> Tokenizer | None:  # noqa: ANN401  # any object
 def _build(name: str, engine: Engine) -> Tokenizer:
     """Build a tokenizer of the package. Imports only what it needs."""
     if name in ("o200k_base", "cl100k_base"):
-        from tokenbox.tokenizers.bpe import baseline  # noqa: PLC0415
+        from tokenbox.tokenizers.bpe import baseline
 
         return baseline(name, engine)
     if name == "llama3-bpe":
-        from tokenbox.tokenizers.files import llama3  # noqa: PLC0415
+        from tokenbox.tokenizers.files import llama3
 
         return llama3(engine=engine)
     if name in ("utf8-bytes", "facet-units"):
-        from tokenbox.tokenizers import utf8  # noqa: PLC0415
+        from tokenbox.tokenizers import utf8
 
         return utf8.Utf8Bytes() if name == "utf8-bytes" else utf8.FacetUnits()
-    from tokenbox.tokenizers import estimates  # noqa: PLC0415
+    from tokenbox.tokenizers import estimates
 
     if name == UNKNOWN:
-        from tokenbox.tokenizers.bpe import baseline  # noqa: PLC0415
+        from tokenbox.tokenizers.bpe import baseline
 
         return estimates.Larger(name, baseline("o200k_base", engine), baseline("cl100k_base", engine))
     return {

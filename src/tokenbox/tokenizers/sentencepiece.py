@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def open_sentencepiece(data: bytes, name: str, shown: str) -> SentencePieceTokenizer:
     """Return the tokenizer of a SentencePiece ``.model``. ``shown``: the path, for errors."""
     try:
-        from sentencepiece import SentencePieceProcessor  # noqa: PLC0415
+        from sentencepiece import SentencePieceProcessor
     except ImportError:
         raise MissingExtra.of(f"the SentencePiece model {shown}", "files") from None
     # sentencepiece accepts empty data as a model without pieces, which encodes every text to nothing.

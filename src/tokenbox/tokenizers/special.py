@@ -136,13 +136,13 @@ def open_chat_vocabulary(path: str | os.PathLike[str]) -> ChatVocabulary:
         raise VocabularyError(f"a vocabulary is given by its path, not {type(given).__name__}.")
     place = Path(path)
     if not os.path.isdir(place):  # noqa: PTH112  # False for a name that is too long; Path.is_dir raises
-        from tokenbox.tokenizers.gguf import open_gguf_chat  # noqa: PLC0415  # on use
+        from tokenbox.tokenizers.gguf import open_gguf_chat  # on use
 
         head = _read(place, 4)
         if head != b"GGUF":
             raise VocabularyError(f"{path} is not a GGUF file. Give one, or the folder of a tokenizer.json.")
         return open_gguf_chat(place, str(path))
-    from tokenbox.tokenizers.files import open_vocabulary  # noqa: PLC0415  # on use
+    from tokenbox.tokenizers.files import open_vocabulary  # on use
 
     file = place / "tokenizer.json"
     tokenizer = open_vocabulary(file)

@@ -71,7 +71,7 @@ def load(name: str) -> Ranks:
 
 def pack(ranks: Mapping[bytes, int]) -> bytes:
     """Pack a vocabulary whose ranks are 0, 1, 2, ... and whose tokens have 1 to 255 bytes."""
-    import lzma  # noqa: PLC0415
+    import lzma
 
     tokens = sorted(ranks, key=ranks.__getitem__)
     if [ranks[token] for token in tokens] != list(range(len(tokens))):
@@ -86,7 +86,7 @@ def pack(ranks: Mapping[bytes, int]) -> bytes:
 
 def unpack(data: bytes, name: str) -> list[bytes]:
     """Return the tokens of a packed vocabulary in rank order. Reads at most 32 MB of unpacked data."""
-    import lzma  # noqa: PLC0415
+    import lzma
 
     damaged = VocabularyError(f"the vocabulary {name} in the package is damaged. Install tokenbox again.")
     decompressor = lzma.LZMADecompressor(memlimit=128 * 1024 * 1024)

@@ -142,7 +142,7 @@ def works(language: str) -> bool:
 @cache
 def grammar(language: Language) -> Grammar:
     """Return the compiled grammar. Raises ``ImportError`` without the extra ``outline``."""
-    import tree_sitter  # noqa: PLC0415  # an extra
+    import tree_sitter  # an extra
 
     return tree_sitter.Language(getattr(import_module(language.module), language.factory)())
 
@@ -153,7 +153,7 @@ def syntax_tree(source: bytes, language: Language) -> Node | None:
     Recovering from errors takes quadratic time on some input: without a limit, 8 KB can take 10 s. The limits
     count steps and chunks and not seconds, so that the result is the same on every machine.
     """
-    import tree_sitter  # noqa: PLC0415  # an extra
+    import tree_sitter  # an extra
 
     calls_left = (_STEPS_PER_BYTE * len(source) + _STEPS_OF_ANY_FILE) // _STEPS_PER_CALL
     chunks_left = _READINGS * (len(source) // _CHUNK + 4)

@@ -51,8 +51,8 @@ def _text_of(page: str) -> str:
     """Convert a page to Markdown. Text that is not a page, or nested too deeply, is returned unchanged."""
     if not _HTML.match(page):
         return page
-    from bs4 import BeautifulSoup  # noqa: PLC0415  # an extra
-    from markdownify import MarkdownConverter  # noqa: PLC0415  # an extra
+    from bs4 import BeautifulSoup  # an extra
+    from markdownify import MarkdownConverter  # an extra
 
     soup = BeautifulSoup(_LONG_BLANK.sub(lambda run: run[0][:256], page), "html.parser")
     out = soup.find_all(_REMOVED)

@@ -141,7 +141,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 def cut_tokens(text: str, count: int, tokenizer: Tokenizer, keep: str) -> str:
     """Return the longest cut of at most ``count`` tokens. ``keep``: head, tail or middle."""
-    from tokenbox.tokenizers.truncation import truncate  # noqa: PLC0415  # only these lenses use it
+    from tokenbox.tokenizers.truncation import truncate  # only these lenses use it
 
     return truncate(_SURROGATE.sub("\ufffd", text), count, tokenizer, keep)
 

@@ -45,7 +45,7 @@ def build_replace(pattern: str, by: str) -> Callable[[str, Tokenizer], str]:
 
 
 def _compile(pattern: str) -> Any:  # noqa: ANN401  # re2 has no types
-    import re2  # noqa: PLC0415  # loads a native library
+    import re2  # loads a native library
 
     options = re2.Options()
     options.log_errors = False

@@ -65,8 +65,8 @@ def _parts(lines: Sequence[str], longest: int) -> Iterator[list[str]]:
 
 def _by_worth(parts: Sequence[Sequence[str]], query: str) -> list[int]:
     """Return the indexes of the parts, best first; parts without a match come last, in order."""
-    from tokenbox.worth.documents import Document, PieceSpan  # noqa: PLC0415
-    from tokenbox.worth.relevance import Relevance  # noqa: PLC0415  # only this lens loads re2
+    from tokenbox.worth.documents import Document, PieceSpan
+    from tokenbox.worth.relevance import Relevance  # only this lens loads re2
 
     data = ["".join(part).encode("utf-8", "surrogatepass") for part in parts]
     relevance = Relevance([Document("", b"".join(data))], _read(query))
@@ -78,7 +78,7 @@ def _by_worth(parts: Sequence[Sequence[str]], query: str) -> list[int]:
 
 @lru_cache(maxsize=16)
 def _read(query: str) -> Query:
-    from tokenbox.worth.query import read_query  # noqa: PLC0415  # with the above
+    from tokenbox.worth.query import read_query  # with the above
 
     return read_query(query)
 

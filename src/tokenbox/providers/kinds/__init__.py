@@ -88,6 +88,6 @@ def _own() -> Mapping[str, ServerKind]:
 
 @cache
 def _offered() -> Mapping[str, EntryPoint]:
-    from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, for a name that is not built in
+    from importlib.metadata import entry_points  # 20 ms, for a name that is not built in
 
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}

@@ -55,7 +55,7 @@ def load(session: Session, arguments: str) -> None:
 
 def continue_session(session: Session, stored: StoredSession) -> None:
     """Load the messages, pins, summary, model and budget of a stored session."""
-    from tokenbox.store.calls import CallSpan  # noqa: PLC0415  # the store is imported on first use
+    from tokenbox.store.calls import CallSpan  # the store is imported on first use
 
     info, conversation = stored.info, session.context.conversation
     turns = stored.turns()
@@ -152,9 +152,9 @@ def proof(session: Session, arguments: str) -> None:
     if evidence is None:
         raise NoSuchItem("no call was sent yet, so there is nothing to prove.")
     if arguments:
-        from tokenbox.config.trust import own_paths  # noqa: PLC0415  # the store is imported on first use
-        from tokenbox.store.bundles import FOLDER, Bundles  # noqa: PLC0415
-        from tokenbox.store.key_files import read_signer  # noqa: PLC0415
+        from tokenbox.config.trust import own_paths  # the store is imported on first use
+        from tokenbox.store.bundles import FOLDER, Bundles
+        from tokenbox.store.key_files import read_signer
 
         root = session.place.folder if session.config.root is None else str(session.config.root)
         signers = [read_signer(path) for path in own_paths(session.config.setting("proof.sign_with"))]
