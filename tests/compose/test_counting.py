@@ -188,6 +188,18 @@ def test_the_cache_is_bounded_and_forgets_the_least_recently_used() -> None:
         CountCache(0)
 
 
+def test_a_batch_renews_the_counts_that_it_uses() -> None:
+    meter, cache = Metered("code-aware"), CountCache(3)
+    cache.count_batch(meter, ["a", "b", "c"])
+    cache.count_batch(meter, ["a"])
+    cache.count_batch(meter, ["d"])
+    meter.seen.clear()
+    assert cache.count_batch(meter, ["a", "c", "d"]) == [1, 1, 1]
+    assert meter.seen == [], "b was used least recently"
+    cache.count_batch(meter, ["b"])
+    assert meter.seen == ["b"]
+
+
 def test_the_cache_counts_a_repeated_text_once() -> None:
     meter, cache = Metered("code-aware"), CountCache()
     assert cache.count_batch(meter, ["x", "y", "x", "x"]) == [1, 1, 1, 1]

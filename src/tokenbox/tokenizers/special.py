@@ -146,17 +146,16 @@ def open_chat_vocabulary(path: str | os.PathLike[str]) -> ChatVocabulary:
 
     file = place / "tokenizer.json"
     tokenizer = open_vocabulary(file)
-    config = _json(place / "tokenizer_config.json")
-    added = _added_tokens(_json(file), str(file))
+    document, config = _json(file), _json(place / "tokenizer_config.json")
     return ChatVocabulary(
         tokenizer=tokenizer,
-        special=added,
+        special=_added_tokens(document, str(file)),
         template=_template(place, config),
         bos=_token(config.get("bos_token")),
         eos=_token(config.get("eos_token")),
         add_bos=bool(config.get("add_bos_token", False)),
         add_eos=bool(config.get("add_eos_token", False)),
-        kind=_kind(_json(file)),
+        kind=_kind(document),
     )
 
 
