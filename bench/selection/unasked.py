@@ -7,9 +7,10 @@ is in the pack, the share of tokens that is content of files (not the tree, not 
 budget that is used.
 
 By the syntax trees, a definition is a type, a macro, or a function outside of types, if it is not private and
-exactly one source file defines it. A reference is another source file of its language that contains its name
-as an identifier, not only in a comment or a string; definitions with fewer than three references do not
-count. Members of types do not count: without type inference, any ``name`` or ``push`` would be a reference.
+exactly one source file defines it, besides files that merge all others. A reference is another source file of
+its language that contains its name as an identifier which ``resolving.py`` can lead back to it; definitions
+with fewer than three references do not count. Members of types do not count: without type inference, any
+``name`` or ``push`` would be a reference.
 In C and C++, the prototype in a header is a signature, too.
 """
 
@@ -20,34 +21,41 @@ import re
 import sys
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from mine import named_clones
+from resolving import mentions_of, scope_of
 from trees import files_of, source_of
 
 from tests.compose.independent import encoding
 from tokenbox.content.blocks import CodeBlock, DocumentBlock
-from tokenbox.content.lenses.definitions import DefinitionRole, definitions, grammar, works
+from tokenbox.content.lenses.definitions import DefinitionRole, definitions, works
 from tokenbox.content.lenses.languages import BY_NAME
 from tokenbox.folder import PackOptions, pack_source
 from tokenbox.tokenizers import registry
 from tokenbox.tokenizers.cache import CountCache
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from resolving import Mentions
 
     from tokenbox.content.lenses.definitions import Definition
     from tokenbox.folder import Source
+    from tokenbox.folder.source import File
 
 BUDGETS = 8_000, 32_000
 WANTED = 10
 _SHORTEST = 4
 # The minimum number of references: below, the order of definitions is arbitrary.
 _FEWEST = 3
-_IDENTIFIER = re.compile(r".*identifier$|name$|constant$|word$")
+# The bytes of a line, and the number of such lines, by which a merged file is recognized.
+_LONG, _MANY = 24, 300
+# Languages that mention each other's names.
+_GROUPS = {"cpp": "c", "javascript": "typescript", "tsx": "typescript"}
 _MODIFIERS = (
     r"(?:@[\w.]+(?:\([^)\n]*\))? +"
     r"|(?:export|default|declare|pub(?:\([a-z]+\))?|public|internal|open|final|unsafe|abstract) +)*"
@@ -85,51 +93,66 @@ class Wanted:
 
 def most_referenced(source: Source) -> list[Wanted]:
     """Return the definitions that most files reference, the most referenced first."""
-    mentions: dict[str, Counter[str]] = defaultdict(Counter)
+    mentions: dict[str, dict[str, list[Mentions]]] = defaultdict(lambda: defaultdict(list))
     defined: dict[str, set[tuple[str, str, str]]] = defaultdict(set)
+    scopes: dict[str, frozenset[str]] = {}
+    modules: dict[str, set[str]] = defaultdict(set)
     headers = []
-    for file in source.files:
-        language = file.kind.outline
-        if file.text is None or file.prior.name != "source" or language is None or not works(language):
+    files = [file for file in source.files if _counts(file)]
+    merged = _merged(files)
+    for file in files:
+        if file.name in merged:
             continue
-        group = "c" if language == "cpp" else language
-        mentions[group].update(_identifiers(file.text, language))
+        language = file.kind.outline or ""
+        modules[PurePosixPath(file.name).name.partition(".")[0]].add(file.name)
+        group = _GROUPS.get(language, language)
         if file.name.endswith(_HEADERS):
-            headers.append(file.text.decode())
-        for name, line in _defined(file.text, definitions(file.text, BY_NAME[language]), top=True):
+            headers.append(file.data.decode())
+        found = mentions_of(file.name, file.data, language)
+        for name in found.names:
+            mentions[group][name].append(found)
+        scopes[file.name] = scope_of(file.name, file.data)
+        for name, line in _defined(file.data, definitions(file.data, BY_NAME[language]), top=True):
             defined[name].add((group, file.name, line))
-    alone = sorted(
-        (
-            (-(mentions[group][name] - 1), name, path, line)
-            for name, [(group, path, line), *more] in _first(defined)
-            if not more
-        )
-    )[:WANTED]
+    alone = []
+    for name, [(group, path, line), *more] in _first(defined):
+        if not more and modules[name] <= {path}:
+            folder = str(PurePosixPath(path).parent)
+            files = sum(
+                one.path != path and one.refers(name, scopes[path], folder) for one in mentions[group][name]
+            )
+            alone.append((-files, name, path, line))
     return [
         Wanted(name, path, -files, (line, *_prototypes(headers, name)))
-        for files, name, path, line in alone
+        for files, name, path, line in sorted(alone)[:WANTED]
         if -files >= _FEWEST
     ]
 
 
+def _counts(file: File) -> bool:
+    """Return whether the file is source code with a grammar."""
+    language = file.kind.outline
+    return file.text is not None and file.prior.name == "source" and language is not None and works(language)
+
+
+def _merged(files: Sequence[File]) -> set[str]:
+    """Return the files that consist of others: nine tenths of their longer lines stand in several others."""
+    lines = {
+        file.name: {line for raw in file.data.split(b"\n") if len(line := raw.strip()) >= _LONG}
+        for file in files
+    }
+    sizes = Counter(line for found in lines.values() for line in found)
+    return {
+        name
+        for name, found in lines.items()
+        if len(found) >= _MANY
+        and sum(sizes[line] > 1 for line in found) * 10 >= 9 * len(found)
+        and not any(len(found & other) * 2 >= len(found) for path, other in lines.items() if path != name)
+    }
+
+
 def _first(defined: dict[str, set[tuple[str, str, str]]]) -> list[tuple[str, list[tuple[str, str, str]]]]:
     return [(name, sorted(found)) for name, found in defined.items() if len(name) >= _SHORTEST]
-
-
-def _identifiers(text: bytes, language: str) -> set[str]:
-    import tree_sitter  # an extra
-
-    at = tree_sitter.Parser(grammar(BY_NAME[language])).parse(text).walk()
-    found: set[bytes] = set()
-    while True:
-        node = at.node
-        if node is not None and node.child_count == 0 and node.is_named and _IDENTIFIER.match(node.type):
-            found.add(node.text or b"")
-        if at.goto_first_child():
-            continue
-        while not at.goto_next_sibling():
-            if not at.goto_parent():
-                return {name.decode("utf-8", "replace") for name in found}
 
 
 def _defined(text: bytes, found: Iterable[Definition], *, top: bool) -> Iterator[tuple[str, str]]:
@@ -147,7 +170,7 @@ def _defined(text: bytes, found: Iterable[Definition], *, top: bool) -> Iterator
             is_namespace
             or _EXTENSION.match(whole)
             or _PRIVATE.match(whole)
-            or not re.fullmatch(r"\w+", one.name)
+            or not re.fullmatch(r"(?:_?M[.:])?\w+", one.name)
         ):
             continue
         # After an unknown macro, the parser may mistake the type of a function for its name.
@@ -157,7 +180,7 @@ def _defined(text: bytes, found: Iterable[Definition], *, top: bool) -> Iterator
             start = whole.rfind("\n", 0, place.start()) + 1
             line = ((before if start == 0 else "") + whole[start : place.end()]).strip()
             if top or not line.startswith("}"):  # in a struct, a field after its type
-                yield one.name, line
+                yield re.split(r"[.:]", one.name)[-1], line
 
 
 def _prototypes(headers: Iterable[str], name: str) -> Iterator[str]:

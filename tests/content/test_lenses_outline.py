@@ -46,14 +46,26 @@ SOURCES = {
     "go": (
         "package p\n\n// F does.\nfunc F(a int) int {\n"
         + BODY
-        + "\n}\n\ntype T struct {\n\tA int\n}\n\nfunc (t T) M() {}\n",
-        ["// F does.", "func F(a int) int", "type T struct", "\tA int", "func (t T) M()"],
+        + "\n}\n\ntype T struct {\n\tA int\n}\n\nfunc (t T) M() {}\n"
+        "const (\n\tOne = 1\n\t// Half of it.\n\tTwo = 2\n)\n\n"
+        "type (\n\tU struct {\n\t\tB int\n\t}\n\tV = string\n)\n",
+        [
+            *("// F does.", "func F(a int) int", "type T struct", "\tA int", "func (t T) M()"),
+            *("const (", "\tOne = 1", "\t// Half of it.", "\tTwo = 2"),
+            *("type (", "\tU struct", "\t\tB int", "\tV = string"),
+        ],
     ),
     "rust": (
         "use std::fmt;\n/// Does.\n#[inline]\npub fn f(a: u8) -> u8 {\n"
         + BODY
-        + "\n}\nimpl T {\n    fn m(&self) {}\n}\n",
-        ["// Does.", "pub fn f(a: u8) -> u8", "impl T", "    fn m(&self)"],
+        + "\n}\nimpl T {\n    fn m(&self) {}\n}\npub struct Meters(pub u32, String);\n",
+        [
+            "// Does.",
+            "pub fn f(a: u8) -> u8",
+            "impl T",
+            "    fn m(&self)",
+            "pub struct Meters(pub u32, String);",
+        ],
     ),
     "java": (
         "package a.b;\npublic class A {\n  /** Does. */\n  public int f(int a) {\n" + BODY + "\n  }\n}\n",

@@ -109,3 +109,38 @@ def test_a_piece_has_the_names_that_it_defines(
         pytest.skip(f"the grammar for {language} is not installed")
     (cut,) = cut_all([(text.encode(), language)], None)
     assert tuple(name for piece in cut.pieces for name in piece.names) == names
+
+
+NOTICE = "// Copyright 2020 The Authors.\n//\n// Licensed under the Apache License.\n// See LICENSE.\n\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (NOTICE + "package main\n\nfunc main() {}\n", 5),
+        ("/*\n * Copyright\n *\n * All rights reserved.\n */\nint main() {}\n", 5),
+        ("# one\n# two\n# three\n# four: SPDX-License-Identifier: MIT\nx = 1\n", 4),
+        ("// The licensed users\n// are here\n\nfunc main() {}\n", 0),  # too short to matter
+        ("// What this does\n// is long\n// and says\n// much.\n\nfunc main() {}\n", 0),
+        (NOTICE, 0),  # nothing but the license
+    ],
+)
+def test_the_license_at_the_top_is_a_piece_of_its_own(text: str, lines: int) -> None:
+    for language in (None, "go"):
+        pieces = found_by(text.encode(), language).pieces
+        assert [piece.last for piece in pieces if piece.is_notice] == ([lines] if lines else [])
+        assert pieces[0].first == 0
+        assert [piece.first for piece in pieces[1:]] == [piece.last for piece in pieces[:-1]]
+        assert pieces[-1].end == len(text.encode())
+
+
+def test_a_pack_has_room_for_licenses_last(folder: Make, packed: Packed) -> None:
+    """The license of a file that is shown in part gives way to code; a file that fits is complete."""
+    code = "".join(f"func Total{n}(cart Cart) int {{\n\treturn {n}\n}}\n\n" for n in range(300))
+    root = folder({"cart.go": NOTICE + "package cart\n\n" + code, "small.go": NOTICE + "package small\n"})
+    source, options = packed(root), PackOptions(query="the total of a cart")
+    part = pack_source(source, "o200k_base", 1000, options=options)
+    assert "func Total" in part.text
+    assert "Copyright" not in part.text.partition('path="cart.go"')[2].partition("</code>")[0]
+    whole = pack_source(source, "o200k_base", 100_000, options=options)
+    assert whole.text.count("Copyright") == 2

@@ -235,6 +235,7 @@ def test_names_that_many_define_and_overloads_say_little() -> None:
         ("function M.open(path)", ["open"]),
         ("fun <T> List<T>.second(): T = this[1]", ["second"]),
         ("type Context struct {", ["Context"]),
+        ("type (\n\tPage struct {", ["Page"]),
         ("    let result = run()", []),  # a local variable
         ("run(1, 2)", []),
     ],
@@ -247,6 +248,50 @@ def test_members_are_defined_for_the_focus_only() -> None:
     text = b"class Cart:\n    def total(self): pass\nfunc (c *Cart) Sum() int {\n"
     assert defined_in(text) == [b"Cart"]
     assert defined_with_members(text) == {b"Cart", b"total", b"Sum"}
+
+
+def test_a_name_after_the_name_of_something_else_is_no_mention() -> None:
+    """``sync.Mutex`` and ``log.info`` say nothing about a Mutex or an ``info`` of this project."""
+    text = b"class Mutex:\n    pass\ndef info_of(): pass\n"
+    foreign = [Document(f"u{n}.py", b"sync.Mutex(); log.info_of(); x().info_of\n") for n in range(8)]
+    own = [Document(f"v{n}.py", b"locks.Mutex(); locks.info_of()\n") for n in range(8)]
+    without = worths_of([Document("locks.py", text), *foreign], "Mutex", "info_of")
+    assert without == worths_of([Document("locks.py", text)], "Mutex", "info_of")
+    assert min(worths_of([Document("locks.py", text), *own], "Mutex", "info_of")) > max(without)
+    scoped = Document("a.cpp", b"namespace locks {\nclass Mutex {\n};\n}\n")
+    users = [Document(f"u{n}.cpp", b"locks::Mutex held; range...Mutex\n") for n in range(8)]
+    assert worths_of([scoped, *users], "Mutex") > worths_of([scoped], "Mutex")
+
+
+def test_in_go_a_name_without_its_package_is_of_the_same_folder() -> None:
+    text = b"package store\n\ntype Value struct {\n}\n"
+    apart = [Document(f"web/u{n}.go", b"package web\n\nvar x = Item{Value: 1}\n") for n in range(8)]
+    near = [Document(f"store/u{n}.go", b"package store\n\nvar x Value\n") for n in range(8)]
+    using = [Document(f"web/u{n}.go", b"package web\n\nvar x store.Value\n") for n in range(8)]
+    alone, other, same, used = (
+        worths_of([Document("store/a.go", text), *more], "Value") for more in ([], apart, near, using)
+    )
+    assert alone == other
+    assert same == used > alone
+
+
+def test_a_file_that_merges_others_defines_nothing() -> None:
+    """Its names are worth as much where they come from as if the merged file did not exist."""
+    parts = [
+        Document(f"part{p}.py", b"".join(b"class Part%dName%d: pass\n" % (p, n) for n in range(20)))
+        for p in range(3)
+    ]
+    merged = Document("extras/all.py", b"".join(part.data for part in parts))
+    users = [Document(f"u{n}.py", b"Part0Name1\n") for n in range(8)]
+    with_it = Standing([*parts, merged, *users])
+    without = Standing([*parts, *users])
+    span = PieceSpan(0, 1, 400, 440, ("Part0Name1",))
+    assert with_it.pieces([(0, span)]) == without.pieces([(0, span)])
+    assert with_it.document(3) < with_it.document(0)
+    # A copy of one file is not a merged file: neither of the two is left out.
+    copy = Document("copy.py", parts[0].data * 3)
+    both = Standing([parts[0], parts[1], copy, *users])
+    assert both.pieces([(2, span)])[0] > both.pieces([(1, span)])[0]
 
 
 def worths_of(documents: list[Document], *names: str) -> list[int]:

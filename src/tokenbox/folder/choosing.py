@@ -154,10 +154,10 @@ class Board:
         found = []
         self._outlined_only = {i for i in self._candidates if allowed[i] is PieceForm.OUTLINE}
         if len(self._worths) != len(self._items):
-            cut = ((i, self._candidates[i].cut.pieces[p]) for i, p in self._items)
-            self._worths = worth.pieces(
-                [(i, PieceSpan(p.start, p.end, p.first, p.last, p.names, p.within)) for i, p in cut]
-            )
+            cut = [(i, self._candidates[i].cut.pieces[p]) for i, p in self._items]
+            spans = [(i, PieceSpan(p.start, p.end, p.first, p.last, p.names, p.within)) for i, p in cut]
+            values = zip(cut, worth.pieces(spans), strict=True)
+            self._worths = [0 if piece.is_notice else value for (_, piece), value in values]
         for i, candidate in self._candidates.items():
             worths = self._worths[self._first[i] : self._first[i] + len(candidate.cut.pieces)]
             best = max(worths, default=0)

@@ -136,7 +136,7 @@ def _decode_names(stored: bytes | None) -> list[bytes] | None:
 
 
 def _encode_cut(cut: CutFile) -> bytes:
-    spans = [[p.first, p.last, p.start, p.end, p.names, p.within] for p in cut.pieces]
+    spans = [[p.first, p.last, p.start, p.end, p.names, p.within, p.is_notice] for p in cut.pieces]
     return zlib.compress(json.dumps([spans, cut.outlines], separators=(",", ":")).encode(), 1)
 
 
@@ -148,8 +148,8 @@ def _decode_cut(stored: bytes | None) -> CutFile | None:
         found, outlines = json.loads(zlib.decompress(stored))
         return CutFile(
             tuple(
-                Piece(first, last, start, end, tuple(names), tuple(within))
-                for first, last, start, end, names, within in found
+                Piece(first, last, start, end, tuple(names), tuple(within), is_notice)
+                for first, last, start, end, names, within, is_notice in found
             ),
             tuple(outlines),
         )

@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 # The length in lines that pieces are merged and split to, and the length from which they are split.
 _TARGET_LINES, _MAX_LINES = 40, 60
 _MAX_PARSED = 2 << 20
+# A comment at the top of a file, in the languages with such marks, and how it is known as a license.
+_TOP_COMMENT = re.compile(
+    rb"\A(?:<\?php\s+|\s+)?"
+    rb"(/\*.*?\*/[ \t]*\n|<!--.*?-->[ \t]*\n|\(\*.*?\*\)[ \t]*\n|\{-.*?-\}[ \t]*\n"
+    rb"|(?:[ \t]*(?://|#|--|;|%)[^\n]*\n)+)\s*(?=\S)",
+    re.DOTALL,
+)
+_LICENSE = re.compile(rb"licen[sc]ed? |all rights reserved|SPDX-License|without warranty", re.IGNORECASE)
+_MIN_NOTICE = 4
 _FENCE = re.compile(rb" {0,3}(?:```|~~~)")
 
 
@@ -30,6 +39,7 @@ class Piece:
     """Lines ``first`` up to ``last`` (from 0, ``last`` excluded), bytes ``start`` up to ``end``.
 
     ``names``: of the definitions in it. ``within``: of the definitions around it, outermost first.
+    ``is_notice``: it is the license at the top of the file.
     """
 
     first: int
@@ -38,6 +48,7 @@ class Piece:
     end: int
     names: tuple[str, ...] = ()
     within: tuple[str, ...] = ()
+    is_notice: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +84,18 @@ def shape(data: bytes, language: str | None) -> Shape:
     if language is not None and len(data) <= _MAX_PARSED and works(language):
         found = definitions(data, BY_NAME[language])
     units = list(_units(starts, found)) if found else _paragraphs(data, starts)
-    return Shape(tuple(_pieces(data, starts, units)), found)
+    top = _notice(data)
+    if top:
+        units = [_Unit(0), *(unit._replace(first=max(unit.first, top)) for unit in units)]
+    return Shape(tuple(_pieces(data, starts, units, top)), found)
+
+
+def _notice(data: bytes) -> int:
+    """Return the number of lines of the license at the top of a file, with the blank lines after it."""
+    found = _TOP_COMMENT.match(data)
+    if found is None or _LICENSE.search(found[1]) is None or found[1].count(b"\n") < _MIN_NOTICE:
+        return 0
+    return found[0].count(b"\n")
 
 
 def _line_starts(data: bytes) -> list[int]:
@@ -167,8 +189,11 @@ def _paragraphs(data: bytes, starts: Sequence[int]) -> list[_Unit]:
     return units
 
 
-def _pieces(data: bytes, starts: Sequence[int], units: Sequence[_Unit]) -> Iterator[Piece]:
-    """Yield the units merged up to ``_TARGET_LINES``, split where they are longer than ``_MAX_LINES``."""
+def _pieces(data: bytes, starts: Sequence[int], units: Sequence[_Unit], top: int) -> Iterator[Piece]:
+    """Yield the units merged up to ``_TARGET_LINES``, split where they are longer than ``_MAX_LINES``.
+
+    The first ``top`` lines, a license, are a piece of their own.
+    """
     total = len(starts)
     if not data:
         return
@@ -179,7 +204,7 @@ def _pieces(data: bytes, starts: Sequence[int], units: Sequence[_Unit]) -> Itera
             continue
         if merged:
             first, names, within = merged[-1]
-            if last - first <= _TARGET_LINES and _are_nested(within, unit.within):
+            if first >= top and last - first <= _TARGET_LINES and _are_nested(within, unit.within):
                 names += unit.names
                 continue
         begin = unit.first
@@ -197,7 +222,8 @@ def _pieces(data: bytes, starts: Sequence[int], units: Sequence[_Unit]) -> Itera
             end = starts[b] if b < total else len(data)
             before = [name for line, name in names if line < a]
             own = tuple(name for line, name in names if a <= line < b)
-            yield Piece(a, b, starts[a], end, own, (*within, before[-1]) if before else within)
+            around = (*within, before[-1]) if before else within
+            yield Piece(a, b, starts[a], end, own, around, b <= top)
 
 
 def _are_nested(one: tuple[str, ...], other: tuple[str, ...]) -> bool:

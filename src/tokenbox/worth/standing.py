@@ -13,10 +13,10 @@ import re2
 
 from tokenbox.worth.documents import DocumentRole
 from tokenbox.worth.fixed import SCALE, log2
-from tokenbox.worth.lexical import identifiers
+from tokenbox.worth.lexical import identifiers, tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from tokenbox.worth.documents import Document, PieceSpan
 
@@ -49,6 +49,7 @@ _DEFINES = re2.compile(
             rb"^[ \t]*" + _BEFORE + b"(?:" + _TYPES + b") +(?:[A-Z][A-Z0-9]*_[A-Z0-9_]+ +)?" + _NAME + _OPENS,
             rb"^[ \t]*" + _BEFORE + b"object +" + _NAME + _OBJECT_OPENS,
             rb"^[ \t]*" + _BEFORE + b"(?:type|typealias|newtype) +" + _NAME,
+            rb"^[ \t]+([A-Z]\w+) +(?:struct|interface) ?\{",  # in Go's ``type (``
             b"^" + _BEFORE + b"(?:" + _FUNCTIONS + rb")\*? +" + _TYPE_PARAMETERS + _NAME,
             # C: functions, also with the name at the beginning of a line; macros; types.
             rb"^[A-Za-z_][\w *:<>,&]*[ *&](?:\w+::)*([A-Za-z_]\w{2,}) ?\([^;\n]*$",
@@ -71,6 +72,15 @@ _PROTOTYPE, _MEMBER, _WORD = 60, 33, 60
 _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".d.ts", ".pyi")
 _QUALIFIER = re2.compile(rb".*[.:]")
 _IS_WORD = re2.compile(rb"[a-z]+")
+# A name after qualifiers; ``..`` and ``...`` qualify nothing.
+_CHAIN = re2.compile(rb"\.\.\.?|[\w)\]]*(?:(?:\.|::|->)[A-Za-z_]\w+)+")
+# The namespace of a document, and the words for it in itself.
+_SCOPE = re2.compile(rb"(?m)^[ \t]*(?:inline +)?(?:namespace|package|module|defmodule)[ \t]+([\w.:\\]+)")
+_HERE = (b"crate", b"super")
+# In these families, a name without a qualifier is defined in its own folder.
+_FOLDER_PACKAGES = frozenset({"go"})
+# The number of names from which a document can be one that merges others.
+_MANY_NAMES = 40
 # A source file that mentions a name counts as much as this many tests.
 _SOURCE_MENTION = 4
 # The worth of the document changed last is raised by this percentage; after 20 changes by half of that.
@@ -105,28 +115,54 @@ class Standing:
         self._documents = documents
         self._fresh = fresh or {}
         self._family = [_family(document.path) for document in documents]
-        mentioned: dict[str, Counter[bytes]] = {family: Counter() for family in self._family}
-        tested: dict[str, Counter[bytes]] = {family: Counter() for family in self._family}
-        defined: Counter[bytes] = Counter()
-        own: list[Sequence[bytes]] = []
-        if found is None:
-            found = (identifiers(document.data) for document in documents)
-        for document, family, known in zip(documents, self._family, found, strict=True):
-            # Documentation that mentions a name does not use it.
-            names = [] if document.role is DocumentRole.OTHER else _defines(document)
-            if document.role is DocumentRole.SOURCE:
-                mentioned[family].update(known.keys())
-                defined.update(names)
-            elif document.role is DocumentRole.TEST:
-                # A name that a test defines is not the one that the source defines.
-                tested[family].update(known.keys() - set(names))
-            own.append(names)
-        self._mentioned, self._tested = mentioned, tested
-        """For each family of languages, the number of source files and of tests that mention each name."""
-        self._defined = defined
-        self._by_pieces: Counter[bytes] = Counter()
+        # Documentation that mentions a name does not use it.
+        own = [() if document.role is DocumentRole.OTHER else _defines(document) for document in documents]
+        sources = [i for i, document in enumerate(documents) if document.role is DocumentRole.SOURCE]
+        merged = _merged({i: own[i] for i in sources})
+        for i in merged:
+            own[i] = ()
         self._own = [frozenset(names) for names in own]
+        self._defined = Counter(name for i in sources for name in own[i])
+        self._mentioned: dict[str, Counter[bytes]] = {family: Counter() for family in self._family}
+        """For each family of languages, the number of source files that mention each name."""
+        self._tested: dict[str, Counter[bytes]] = {family: Counter() for family in self._family}
+        """The same for tests."""
+        self._qualified: dict[str, Counter[tuple[bytes, bytes]]] = {
+            family: Counter() for family in self._family
+        }
+        """The number of source files that mention a name only after a qualifier, for each of them."""
+        self._count(found, merged)
+        self._by_pieces: Counter[bytes] = Counter()
+        self._homes: dict[int, frozenset[bytes]] = {}
         self._files = [self._of_names(i, names) for i, names in enumerate(own)]
+
+    def _count(self, found: Iterable[Mapping[bytes, int]] | None, merged: Collection[int]) -> None:
+        """Count the mentions of each name by documents that neither define it nor are ``merged``."""
+        looks_closer = found is None
+        if found is None:
+            found = (identifiers(document.data) for document in self._documents)
+        for i, (document, known) in enumerate(zip(self._documents, found, strict=True)):
+            family = self._family[i]
+            if document.role is DocumentRole.TEST:
+                self._tested[family].update(known.keys() - self._own[i])
+            elif document.role is DocumentRole.SOURCE and i not in merged:
+                names = known.keys() - self._own[i]
+                if looks_closer:
+                    pairs = [
+                        pair
+                        for pair in _qualified(document.data)
+                        if pair[1] in self._defined and pair[1] in names
+                    ]
+                    often = Counter(name for _, name in pairs)
+                    if family in _FOLDER_PACKAGES:
+                        only = names & self._defined.keys()
+                        folder = _folder(document.path)
+                        pairs += [(folder, name) for name in only if known[name] > often[name]]
+                    else:
+                        only = {name for name, times in often.items() if times >= known[name]}
+                    self._qualified[family].update({pair for pair in pairs if pair[1] in only})
+                    names -= only
+                self._mentioned[family].update(names)
 
     def document(self, i: int) -> int:
         """Return the worth of document ``i``: by mentions of the names that it defines."""
@@ -197,13 +233,60 @@ class Standing:
         """
         family = self._family[i]
         mentions = self._mentioned[family][name] * _SOURCE_MENTION + self._tested[family][name]
-        mentions -= _SOURCE_MENTION  # by the document itself
+        qualified = self._qualified[family]
+        if qualified:
+            mentions += sum(qualified[word, name] for word in self._home(i)) * _SOURCE_MENTION
         if mentions <= 0 or name.startswith(b"__"):
             return 0
         defined = max(1, self._defined[name] or self._by_pieces[name])
         percent = _WORD if _IS_WORD.fullmatch(name) else 100
         worth = isqrt(SCALE * SCALE * mentions // _SOURCE_MENTION) * percent // 100
         return worth // defined if defined <= _COMMON else 0
+
+    def _home(self, i: int) -> frozenset[bytes]:
+        """Return the words that qualify the names of document ``i``, in lower case."""
+        home = self._homes.get(i)
+        if home is None:
+            document = self._documents[i]
+            *folders, name = document.path.lower().encode("utf-8", "surrogateescape").split(b"/")
+            scopes = (word for match in _SCOPE.finditer(document.data) for word in tokens(match[1].lower()))
+            types = (name.lower() for name in self._own[i])
+            home = self._homes[i] = frozenset(
+                {*folders, name.partition(b".")[0], *scopes, *types, *_HERE, _folder(document.path)}
+            )
+        return home
+
+
+def _folder(path: str) -> bytes:
+    """Return the folder of a path, as the qualifier of its own names."""
+    return path[: path.rfind("/") + 1].encode("utf-8", "surrogateescape") or b"/"
+
+
+def _qualified(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield each name after a qualifier, such as ``("json", "Decoder")`` for ``json.Decoder``."""
+    for chain in _CHAIN.findall(data):
+        parts = chain.replace(b"::", b".").replace(b"->", b".").split(b".")
+        for n in range(1, len(parts)):
+            yield parts[n - 1].lower(), parts[n]
+
+
+def _merged(own: Mapping[int, Sequence[bytes]]) -> frozenset[int]:
+    """Return the documents that merge several others: nearly all of their names are defined there as well."""
+    definers: dict[bytes, list[int]] = {}
+    for i, names in own.items():
+        for name in names:
+            definers.setdefault(name, []).append(i)
+    merged = []
+    for i, names in own.items():
+        if len(names) < _MANY_NAMES:
+            continue
+        shared = [name for name in names if len(definers[name]) > 1]
+        if len(shared) * 10 < len(names) * 9:
+            continue
+        others = Counter(other for name in shared for other in definers[name] if other != i)
+        if max(others.values()) * 2 < len(names):
+            merged.append(i)
+    return frozenset(merged)
 
 
 def _family(path: str) -> str:

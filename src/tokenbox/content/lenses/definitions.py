@@ -99,6 +99,7 @@ _WRAPPERS = frozenset(
     satisfies_expression
     """.split()  # noqa: SIM905
 )
+_GROUPS = frozenset(("const_declaration", "var_declaration", "type_declaration"))
 # Values whose type is a function, or a block of statements.
 _FUNCTION_VALUES = frozenset(
     "function_expression arrow_function function do_block func_literal block".split()  # noqa: SIM905
@@ -215,7 +216,11 @@ class _Reader:
             if kind in ("attribute_item", "decorator", "attribute", "annotation"):
                 comments.append(node)
                 continue
-            found = self._definition(node, comments, within=within, depth=depth)
+            opening = _group(node)
+            if opening is None:
+                found = self._definition(node, comments, within=within, depth=depth)
+            else:
+                found = self._grouped(node, opening, comments, depth)
             if found is not None:
                 yield found
             elif kind in _TRANSPARENT and depth < _MAX_DEPTH:
@@ -260,6 +265,22 @@ class _Reader:
         first = self._start(node, comments)
         return Definition(
             "", DefinitionRole.CONTAINER, first, node.start_byte, body.start_byte, node.end_byte, "", inside
+        )
+
+    def _grouped(self, node: Node, opening: Node, comments: Sequence[Node], depth: int) -> Definition:
+        """Return a container for the declarations between parentheses."""
+        specs = next((child for child in node.named_children if child.type.endswith("_spec_list")), node)
+        inside = tuple(self.read(specs.children, within=True, depth=depth + 1))
+        first, note = self._start(node, comments), self._note(node, None, comments)
+        return Definition(
+            "",
+            DefinitionRole.CONTAINER,
+            first,
+            node.start_byte,
+            opening.end_byte,
+            node.end_byte,
+            note,
+            inside,
         )
 
     def _start(self, node: Node, comments: Sequence[Node]) -> int:
@@ -344,7 +365,8 @@ def _body(node: Node) -> Node | None:
         or node.child_by_field_name("computed_value")
     )
     if body is not None:
-        return body
+        # The types in a tuple struct are no members to list.
+        return None if body.type == "ordered_field_declaration_list" else body
     for child in node.named_children:
         if _BODY.match(child.type):
             return child
@@ -371,6 +393,14 @@ def _body_start(body: Node) -> int:
 
 def _rows(node: Node) -> int:
     return int(node.end_point[0] - node.start_point[0] + 1)
+
+
+def _group(node: Node) -> Node | None:
+    """Return the parenthesis that opens a group of declarations, as in Go's ``const (``."""
+    if node.type not in _GROUPS:
+        return None
+    holder = next((child for child in node.named_children if child.type.endswith("_spec_list")), node)
+    return next((child for child in holder.children if child.type == "("), None)
 
 
 def _long_call(node: Node) -> Node | None:

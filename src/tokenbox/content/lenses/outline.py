@@ -142,7 +142,7 @@ def _cut(words: str) -> str:
 register(
     LensKind(
         "outline",
-        "3",
+        "4",
         build_outline,
         (Parameter("language", str, optional=True),),
         usage='outline or outline("python")',
