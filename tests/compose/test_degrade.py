@@ -262,6 +262,7 @@ def test_the_letter_of_the_model_has_no_such_fields(fields: dict[str, object], s
         ("One is. Two is. Three.", "sentence", "tail", 10, "Three."),
         ("a\nbb\nccc\n", "line", "head", 6, "a\nbb\n"),
         ("a\nbb\nccc\n", "line", "ends", 7, "a\nccc\n"),
+        ("a\n\u200dbb\n", "line", "head", 5, "a\n"),  # a line end is a border whatever follows
         ("a\nbb\nccc\n", "never", "head", 8, ""),
         (["a", "bb", "ccc"], "grapheme", "head", 6, "a\nbb\n"),
         (["a", "bb", "ccc"], "grapheme", "tail", 6, "bb\nccc"),

@@ -114,6 +114,18 @@ def test_a_smaller_diff_still_applies(tmp_path: Path, context: int) -> None:
     assert (tmp_path / "result").read_text() == new
 
 
+def test_a_merge_has_a_range_for_each_parent() -> None:
+    less = seen("diff", sample("merge.diff"))
+    assert "@@@ -23,3 -22,3 +23,4 @@@ def f6(x) [4 context lines left out]\n  def f7(x):\n" in less
+    assert "@@@ -178,1 -177,4 +179,1 @@@ def f57(x) [2 context lines left out]\n  \n -def f59(x):\n" in less
+
+
+def test_a_hunk_that_is_not_as_its_header_says_stays() -> None:
+    """A diff of words has no signs; its changes may be far from a line that seems to have one."""
+    words = "--- a\n+++ b\n@@ -1,6 +1,6 @@\n {+two+}\n x\n x\n x\n x\n- item [-one-]{+two+}\n"
+    assert seen("diff", words) == words
+
+
 def test_a_traceback_keeps_own_frames_and_counts_those_of_libraries() -> None:
     less = seen("traceback", sample("traceback.txt"))
     assert "asyncio/runners.py" not in less
@@ -164,6 +176,30 @@ def test_a_traceback_of_javascript() -> None:
     assert "index.js:3:1" in less
 
 
+@pytest.mark.parametrize(
+    ("own", "library"),
+    [
+        ("   at Shop.Price(Int32 zone) in /srv/Cart.cs:line 4", "   at System.Linq.Enumerable.Sum(Int32 N)"),
+        (
+            "\tfrom /srv/lib/cart.rb:4:in `price'",
+            "\tfrom /usr/lib/ruby/gems/3.2.0/gems/rack/a.rb:N:in `call'",
+        ),
+        ("#7 /srv/src/Cart.php(44): Shop->price()", "#8 /srv/vendor/a/b/Pipeline.php(N): array_map(1)"),
+        ("    (shop 0.1.0) lib/cart.ex:4: Cart.price/1", "    (elixir 1.15.7) lib/enum.ex:N: Enum.map/2"),
+        ("#0  0x55 in price (zone=3) at cart.c:44", "#1  0x7fff in qsortN () from /lib/x86_64/libc.so.6"),
+        ("    #0 0x55 in price /srv/cart.c:44", "    #1 0x7f in start_main ../sysdeps/nptl/start.h:N"),
+        ("#0      price (package:shop/cart.dart:44:3)", "#1      run (dart:async/zone.dart:N:13)"),
+        ("price@https://shop.example/cart.js:44:12", "map@https://shop.example/node_modules/a.js:N:2"),
+        ("\tat shop.CartKt.price(Cart.kt:44)", "\tat kotlinx.coroutines.Task.run(DispatchedTask.kt:N)"),
+    ],
+)
+def test_frames_of_other_languages(own: str, library: str) -> None:
+    note = f"{library[: len(library) - len(library.lstrip())]}[... 2 library frames left out ...]\n"
+    libraries = [library.replace("N", str(n)) for n in (1, 2)]
+    less = seen("traceback", "\n".join([own, *libraries, own, ""]))
+    assert less == f"{own}\n{note}{own}\n"
+
+
 def test_a_report_keeps_failures_in_full_and_counts_passes() -> None:
     report = sample("pytest.txt")
     less = seen("test_report", report)
@@ -176,6 +212,10 @@ def test_a_report_keeps_failures_in_full_and_counts_passes() -> None:
         "2 failed",
     ):
         assert fact in less
+
+
+def _go(action: str, package: str, more: str = "") -> str:
+    return f'{{"Time":"1","Action":"{action}","Package":"{package}","Test":"TestA"{more}}}\n'
 
 
 @pytest.mark.parametrize(
@@ -202,6 +242,21 @@ def test_a_report_keeps_failures_in_full_and_counts_passes() -> None:
             "[INFO] Tests run: 7, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 0.1 s\n",
             "[ERROR] Tests run: 3, Failures: 1, Errors: 0, Skipped: 0, Time elapsed: 0.1 s\n",
         ),
+        ("Cart > adds() PASSED\n", "Cart > pays() FAILED\n"),
+        ("  Passed Cart.Adds [< 1 ms]\n", "  Failed Cart.Pays [12 ms]\n"),
+        ("[ RUN      ] Cart.Adds\n[       OK ] Cart.Adds (0 ms)\n", "[  FAILED  ] Cart.Pays (1 ms)\n"),
+        ("        PASS [   0.001s] shop adds\n", "        FAIL [   0.012s] shop pays\n"),
+        (
+            "Test Case '-[Cart adds]' started.\nTest Case '-[Cart adds]' passed (0.001 seconds).\n",
+            "Test Case '-[Cart pays]' started.\nTest Case '-[Cart pays]' failed (0.002 seconds).\n",
+        ),
+        (
+            _go("run", "a") + _go("pass", "a"),
+            _go("run", "b") + _go("output", "b", ',"Output":"no zone 3\\n"') + _go("fail", "b"),
+        ),
+        (f"{61 * '.'}  61 / 120 ( 50%)\n", f"{20 * '.'}F{40 * '.'} 120 / 120 (100%)\n"),
+        (f"{40 * '.'}\n", f"{20 * '.'}F{20 * '.'}\n"),
+        ("\x1b[32m ✓ adds\x1b[0m\n", "\x1b[31m ✕ pays\x1b[0m\n"),
         ('<testcase name="a" time="0.001" />\n', '<testcase name="b"><failure>1 == 3</failure></testcase>\n'),
     ],
 )
@@ -337,6 +392,35 @@ REAL = {
             "+    def raw_decode(self, text, idx=0):",
             "-X = 7",
             "b/bin.dat differ",
+        ),
+    ),
+    "ctest.txt": (
+        "test_report",
+        30,
+        (
+            "parse_zone_three",
+            "assertion failed: tariff(3) == 11, got 10",
+            "slow_one",
+            "crash",
+            "3 tests failed",
+        ),
+    ),
+    "vitest.txt": ("test_report", 40, ("knows zone three", "no depot 44", "tax: 2", "2 failed")),
+    "sanitizer.txt": (
+        "traceback",
+        95,
+        ("heap-buffer-overflow", "price /srv/shop/a.c:3", "main /srv/shop/a.c:5"),
+    ),
+    "merge.diff": (
+        "diff",
+        90,
+        (
+            "+import os",
+            " +    return x - 7",
+            "+     return x * 7",
+            "-     return x + 12",
+            " +def f30(x, y=2):",
+            " -def f59(x):",
         ),
     ),
     "nginx.log": ("logs", 20, ('/api/pay/8812 HTTP/1.1" 500',)),
@@ -477,6 +561,10 @@ HUGE = 200_000
         ("test_report", "a::b" * (HUGE // 4)),
         ("traceback", "  at a" + " " * HUGE + "x\n"),
         ("traceback", "1: a" + " " * HUGE + "x\n"),
+        ("traceback", "  at " + "a[" * (HUGE // 2) + " x\n"),
+        ("traceback", "   at A.B(C d) in /x:line " * (HUGE // 26)),
+        ("test_report", "a" + " > b" * (HUGE // 4)),
+        ("test_report", "\n" * HUGE),
         ("html_to_text", "<!-- a -->" * (HUGE // 10)),
         ("html_to_text", "<p>a" + " " * HUGE + "b"),
         ("html_to_text", "<p>" + "<div>" * (HUGE // 100)),

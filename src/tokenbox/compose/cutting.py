@@ -128,7 +128,8 @@ def cut_places(section: Section, text: str) -> Sequence[int] | None:
     for end in found:
         space = _SPACE.match(text, end) if starts and section.cut is not Cut.LINE else None
         place = end if space is None else space.end()
-        if not sticks_to_left(text[place : place + 1]):
+        # Nothing sticks to a line end.
+        if section.cut is Cut.LINE or not sticks_to_left(text[place : place + 1]):
             places.add(place)
     return sorted(places)
 

@@ -7,7 +7,8 @@ a hunk says how many context lines were removed.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.content.lenses.lens import Parameter, lens
 from tokenbox.content.lenses.lines import split_lines
@@ -15,12 +16,12 @@ from tokenbox.content.lenses.lines import split_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_HUNK = re.compile(
-    r"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@([^\r\n]*)(\r?\n?)"
-)
-_FILE = re.compile(r"(?:diff --git |Index: )\S")
+# A combined diff, that of a merge, has a sign and a range for each parent: "@@@ -1,4 -1,3 +1,4 @@@".
+_RANGE = r"[0-9]{1,9}(?:,[0-9]{1,9})?"
+_HUNK = re.compile(rf"@(@{{1,99}})((?: -{_RANGE})+) \+({_RANGE}) @\1([^\r\n]*)(\r?\n?)")
+_FILE = re.compile(r"(?:diff --(?:git|combined|cc) |Index: )\S")
 _OLD = re.compile(r"--- \S")
-_NOISE = re.compile(r"index [0-9a-f]+\.\.[0-9a-f]+|similarity index 100%|={20,}")
+_NOISE = re.compile(r"index [0-9a-f,]+\.\.[0-9a-f]+|similarity index 100%|={20,}")
 _PATCH = re.compile(r"(?:literal|delta) [0-9]+|[A-Za-z][!-~]{5,65}|")
 _LEFT_OUT = re.compile(r" ?\[([0-9]+) context lines? left out\]")
 _GENERATED = re.compile(
@@ -31,7 +32,7 @@ _GENERATED = re.compile(
 
 
 @lens(
-    "3",
+    "4",
     "a unified diff with less context, and lock files as a count; changed lines stay",
     Parameter("context", int, default=1),
     example="diff",
@@ -75,21 +76,55 @@ def _files(lines: Sequence[str]) -> Iterator[Sequence[str]]:
     return (lines[a:b] for a, b in zip(starts, [*starts[1:], len(lines)], strict=True) if a < b)
 
 
+class _Ranges(NamedTuple):
+    """The ranges of a hunk: first line and number of lines in each parent, and last in the new file."""
+
+    starts: list[int]
+    sizes: list[int]
+
+    @classmethod
+    def of(cls, hunk: re.Match[str]) -> _Ranges | None:
+        """Read the header of a hunk; None if it does not have a range for each sign."""
+        parts = [part.partition(",") for part in (*hunk[2].replace("-", "").split(), hunk[3])]
+        if len(parts) != len(hunk[1]) + 1:
+            return None
+        return cls([int(start) for start, _, _ in parts], [int(size or 1) for _, _, size in parts])
+
+
+@lru_cache(64)
+def _sides(signs: str) -> Sequence[bool]:
+    """Return whether a line is in each parent, and last whether it is in the new file, by its signs."""
+    if signs[:1] == "\\":
+        return [False] * (len(signs) + 1)
+    removed = "-" in signs
+    return [*((sign == "-") if removed else (sign != "+") for sign in signs), not removed]
+
+
 def _hunk_end(lines: Sequence[str], place: int) -> int:
     """Return the end of the hunk that begins at ``place``, by its stated sizes; ``place`` if none begins."""
     match = _HUNK.match(lines[place])
-    if match is None:
+    ranges = None if match is None else _Ranges.of(match)
+    if match is None or ranges is None:
         return place
-    old, new = (int(size) if size is not None else 1 for size in (match[2], match[4]))
+    width, left = len(match[1]), ranges.sizes
     place += 1
-    while place < len(lines) and (old > 0 or new > 0 or lines[place][:1] == "\\"):
-        sign = lines[place][:1]
-        if sign not in (" ", "-", "+", "\\", "\n", "\r"):
+    while place < len(lines) and (any(size > 0 for size in left) or lines[place][:1] == "\\"):
+        signs = _signs(lines[place], width)
+        if signs is None:
             break
-        old -= sign not in "+\\"
-        new -= sign not in "-\\"
+        left = [size - inside for size, inside in zip(left, _sides(signs), strict=True)]
         place += 1
     return place
+
+
+def _signs(line: str, width: int) -> str | None:
+    """Return the signs at the beginning of a line of a hunk; None for any other line."""
+    if line[:1] == "\\":
+        return "\\" * width
+    signs = line[:width]
+    if not signs.strip("\r\n"):  # an empty line, without the blanks at its end
+        return " " * width
+    return signs if len(signs) == width and not signs.strip(" +-") else None
 
 
 def _without_patch(header: Sequence[str]) -> list[str]:
@@ -104,9 +139,7 @@ def _without_patch(header: Sequence[str]) -> list[str]:
 
 
 def _is_generated(header: Sequence[str]) -> bool:
-    names = [
-        line.split()[1:] for line in header if line.startswith(("--- ", "+++ ", "diff --git ", "Index: "))
-    ]
+    names = [line.split()[1:] for line in header if line.startswith(("--- ", "+++ ", "diff --", "Index: "))]
     return any(_GENERATED.search(name) for found in names for name in found)
 
 
@@ -120,31 +153,42 @@ def _counted(lines: Sequence[str]) -> list[str]:
 
 
 def _reduced(hunk: Sequence[str], context: int) -> list[str]:
-    """Split a hunk into hunks with less context around the changes, with correct line numbers."""
+    """Split a hunk into hunks with less context around the changes, with correct line numbers.
+
+    A hunk that is not as its header says stays: it may be cut, or a diff of words.
+    """
     match = _HUNK.match(hunk[0])
+    ranges = None if match is None else _Ranges.of(match)
     body = list(hunk[1:])
-    changed = [i for i, line in enumerate(body) if line[:1] in ("+", "-")]
-    if match is None or not changed:
+    if match is None or ranges is None:
+        return list(hunk)
+    signs = [_signs(line, len(match[1])) or " " * len(match[1]) for line in body]
+    sides = [_sides(each) for each in signs]
+    changed = [i for i, each in enumerate(signs) if "+" in each or "-" in each]
+    if not changed or [sum(side) for side in zip(*sides, strict=True)] != ranges.sizes:
         return list(hunk)
     keep: set[int] = set()
     for i in changed:
         keep.update(range(max(0, i - context), min(len(body), i + context + 1)))
     keep.update(i for i, line in enumerate(body) if line[:1] == "\\" and i - 1 in keep)
-    earlier = _LEFT_OUT.search(match[5])
-    title = _LEFT_OUT.sub("", match[5])
+    earlier = _LEFT_OUT.search(match[4])
+    title = _LEFT_OUT.sub("", match[4])
     left_out = len(body) - len(keep) + (int(earlier[1]) if earlier else 0)
     result: list[str] = []
-    old, new = int(match[1]) + (match[2] == "0"), int(match[3]) + (match[4] == "0")
+    # The next line of each side. A side without lines has the number of the line before it.
+    following = [start + (size == 0) for start, size in zip(*ranges, strict=True)]
     start = 0
-    for i, line in enumerate([*body, ""]):
+    for i in range(len(body) + 1):
         if i in keep:
             continue
         if start < i:
-            part = body[start:i]
-            a, b = (sum(p[:1] not in signs for p in part) for signs in ("+\\", "-\\"))
+            sizes = [sum(side) for side in zip(*sides[start:i], strict=True)]
+            *old, new = [f"{n - (size == 0)},{size}" for n, size in zip(following, sizes, strict=True)]
             note = f" [{left_out} context line{'' if left_out == 1 else 's'} left out]" if left_out else ""
-            # A side without lines has the number of the line before it.
-            result += [f"@@ -{old - (a == 0)},{a} +{new - (b == 0)},{b} @@{title}{note}{match[6]}", *part]
-            old, new, left_out = old + a, new + b, 0
-        old, new, start = old + (line[:1] not in "+\\"), new + (line[:1] not in "-\\"), i + 1
+            marks, parents = f"@{match[1]}", "".join(f" -{part}" for part in old)
+            result += [f"{marks}{parents} +{new} {marks}{title}{note}{match[5]}", *body[start:i]]
+            following, left_out = [n + size for n, size in zip(following, sizes, strict=True)], 0
+        if i < len(body):
+            following = [n + inside for n, inside in zip(following, sides[i], strict=True)]
+        start = i + 1
     return result

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _COUNTED = re.compile(r" \[x([0-9]{1,3}(?:,[0-9]{3}){0,5})\]$")
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _LEFT_OUT = re.compile(
     r"\[\.\.\. ([0-9]{1,15}) lines? left out(?:; expand [0-9a-f]+)? \.\.\.\](?:\r\n|\n|\r)?"
 )
@@ -28,6 +29,11 @@ _LEFT_OUT = re.compile(
 def split_lines(text: str) -> list[str]:
     """Return the lines of ``text``, each with its line end; an empty list for an empty text."""
     return _LINE.findall(text)
+
+
+def without_styles(text: str) -> str:
+    """Return the text without the escape sequences for colours and styles on a terminal."""
+    return _STYLE.sub("", text) if "\x1b" in text else text
 
 
 def head_lines(text: str, count: int) -> str:

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.content.lenses.lens import Parameter, lens
-from tokenbox.content.lenses.lines import split_count, split_lines, with_count
+from tokenbox.content.lenses.lines import split_count, split_lines, with_count, without_styles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +44,7 @@ class _Record(NamedTuple):
 
 
 @lens(
-    "3",
+    "4",
     "one line for each pattern of a log, with a count; errors with the lines around them",
     Parameter("context", int, default=2),
     example="logs",
@@ -94,7 +94,7 @@ def _records(lines: Sequence[str]) -> list[_Record]:
 
 def _completed(record: _Record) -> _Record:
     """Return the record with the pattern of all of its lines: different stack traces are not merged."""
-    error = any(map(_ERROR.search, record.lines))
+    error = any(_ERROR.search(without_styles(line)) for line in record.lines)
     rest = [_VARIABLE.sub("0", line) for line in record.lines[1:]]
     return record._replace(pattern="\n".join(["!" * error + record.pattern, *rest]), error=error)
 

@@ -6,23 +6,42 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.content.lenses.lens import Parameter, lens
-from tokenbox.content.lenses.lines import omission, split_lines
+from tokenbox.content.lenses.lines import omission, split_lines, without_styles
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
-# The first line of a frame: Python (after a bar in an exception group), JavaScript and Java, Rust, Go.
+# The first line of a frame: Python (after a bar in an exception group), Rust, Go.
 _PYTHON = re.compile(r'([\s|]*)File "([^"]*)", line ([0-9]+)(?:, in .*)?\s*')
-_AT = re.compile(r"\s+at (?:.*?\()?((?:[A-Za-z]:)?[^()\s]+?)(?::([0-9]+))?(?::[0-9]+)?\)?(?:\s*~?\[.*\])?\s*")
 _RUST = re.compile(r"\s*[0-9]+:\s+(?:0x[0-9a-f]+ - )?(\S.*)\s*")
 _RUST_PLACE = re.compile(r"\s+at (\S.*)\s*")
 _GO = re.compile(r"((?:created by )?[^\s()][^\s]*(?:\(.*\)|(?: in goroutine [0-9]+)?))\s*")
 _GO_PLACE = re.compile(r"\t(\S+\.(?:go|s):[0-9]+)(?: \+0x[0-9a-f]+)?\s*")
+# Frames of one line. The group says where: a path, a name, or both.
+_ONE_LINE = tuple(
+    map(
+        re.compile,
+        (
+            r"\s+at ((?:[^(]*\()?(?:[A-Za-z]:)?[^()\s]++\)?(?:\s*~?\[.*\])?)\s*",  # Java, JavaScript
+            r"\s+at ([^\s(]+\(.*\S)\s*",  # .NET
+            r"[^\s@]*@(\S+:[0-9]+:[0-9]+|\[native code\])\s*",  # Firefox, Safari
+            r"\s+(?:from|#) (\S+:[0-9]+(?::in .*)?)\s*",  # Ruby
+            r"\s+(\([a-z]\w* [0-9][^\s()]*\) \S.*)\s*",  # Elixir
+            r"#[0-9]+ (\S+\([0-9]+\): .*|\[internal function\]: .*)\s*",  # PHP
+            r"\s*#[0-9]+\s+0x[0-9a-f]+ in (\S.*)\s*",  # gdb, sanitizers
+            r"\s*#[0-9]+\s+(\S.* (?:at \S+:[0-9]+|from \S+|\(\S+:[0-9]+\)))\s*",  # gdb, Dart
+        ),
+    )
+)
 _LIBRARY = re.compile(
     r"site-packages|dist-packages|[/\\]lib[/\\]python|<frozen |node_modules|node:|(?:^|\()internal[/\\]"
-    r"|[/\\]\.cargo[/\\]|^[/\\]rustc[/\\]|^(?:java|javax|jdk|sun|scala|kotlin)[./]"
-    r"|[/\\](?:go[/\\]src|pkg[/\\]mod)[/\\]"
-    r"|org\.(?:springframework|apache|hibernate|eclipse|junit)\."
+    r"|[/\\]\.cargo[/\\]|^[/\\]rustc[/\\]|[/\\](?:go[/\\]src|pkg[/\\]mod|gems|lib[/\\]ruby|vendor)[/\\]"
+    r"|^(?:java|javax|jdk|sun|scala|kotlinx?|androidx?|reactor)[./]|^(?:System|Microsoft)\."
+    r"|(?:^|/)(?:org\.(?:springframework|apache|hibernate|eclipse|junit|opentest4j|gradle|mockito|jetbrains)"
+    r"|com\.(?:sun|android|fasterxml|zaxxer|google\.common)|io\.(?:netty|vertx|undertow|reactivex))\."
+    r"|^\((?:stdlib|elixir|kernel|mix|ex_unit|phoenix\w*|plug\w*|cowboy|ecto\w*|db_connection) "
+    r"|\((?:dart:|package:flutter/)|^\[(?:internal|native) | from /(?:usr/)?lib"
+    r"|/(?:libsanitizer|sysdeps|csu)/"
 )
 _LONGEST_CYCLE = 6
 
@@ -37,10 +56,28 @@ _PASSED = re.compile(
     r"|\s*[✓✔√] .*|PASS \S+.*"  # jest, mocha, vitest
     r"|\s*ok [0-9]+(?!.*#\s*(?i:skip|todo))(?: -? .*)?\s*"  # TAP
     r"|\[INFO\] Tests run: [0-9]+, Failures: 0, Errors: 0, Skipped: 0, .*|\s*<testcase [^<>]*/>"  # JUnit
+    r"|(?=\S.* > ).* PASSED|\s+Passed \S.* \[[^\[\]]*\]"  # Gradle, dotnet test
+    r"|\s*[0-9]+/[0-9]+ Test +#[0-9]+: \S.* Passed +[0-9.]+ sec"  # ctest
+    r"|\[ +OK \] \S.*|\s+PASS \[ *[0-9.]+s\] \S.*"  # GoogleTest, cargo nextest
+    r"|Test Case '.*' passed \([0-9.]+ seconds\)\."  # XCTest
+    r"|\.{2,}(?: +[0-9]+ / [0-9]+ \( *[0-9]+%\))?"  # RSpec, PHPUnit
 )
-# Lines that announce a test of go or pytest -n. They are left out if the test passes.
-_ANNOUNCED = re.compile(r"\s*=== (?:RUN|PAUSE|CONT|NAME) +(\S+)|(\S+::\S.*)")
-_PASSED_NAME = re.compile(r"^(?: *--- PASS: (\S+)|\[gw[0-9]+\] \[ *[0-9]+%\] PASSED (\S.*))", re.MULTILINE)
+# Lines that announce a test, or tell of it (go test -json). They are left out if the test passes.
+_ANNOUNCED = re.compile(
+    r"\s*=== (?:RUN|PAUSE|CONT|NAME) +(\S+)"  # go test
+    r"|(\S+::\S.*)"  # pytest -n
+    r'|\{"Time":"[^"]*","Action":"\w+",("Package":"[^"]*","Test":"[^"]*").*\}'  # go test -json
+    r"|\[ RUN      \] (\S.*)"  # GoogleTest
+    r"| +Start +[0-9]+: (\S.*)"  # ctest
+    r"|Test Case '(.*)' started\."  # XCTest
+)
+_PASSED_NAME = re.compile(
+    r"^(?: *--- PASS: (\S+)|\[gw[0-9]+\] \[ *[0-9]+%\] PASSED (\S.*)"
+    r'|\{"Time":"[^"]*","Action":"pass",("Package":"[^"]*","Test":"[^"]*").*'
+    r"|\[       OK \] (\S.*) \(.*| *[0-9]+/[0-9]+ Test +#[0-9]+: (\S.*?) \.+ +Passed .*"
+    r"|Test Case '(.*)' passed .*)",
+    re.MULTILINE,
+)
 
 _SUBTEST = re.compile(r"\s*# Subtest: .*\s*")
 
@@ -54,8 +91,8 @@ class _Frame(NamedTuple):
 
 
 @lens(
-    "3",
-    "tracebacks (Python, Java, JavaScript, Rust, Go): own frames, with a count of library and repeated ones",
+    "4",
+    "tracebacks of eleven languages: own frames, with a count of library and repeated ones",
     Parameter("own", str, default=""),
     example="traceback",
 )
@@ -97,8 +134,9 @@ def _frame(lines: Sequence[str], place: int) -> tuple[int, str, str] | None:
         while end < len(lines) and lines[end].startswith(indent) and not _PYTHON.fullmatch(lines[end]):
             end += 1
         return end, match[2], line.strip()
-    if _AT.fullmatch(line):
-        return place + 1, line.strip()[3:], line.strip()
+    for pattern in _ONE_LINE:
+        if match := pattern.fullmatch(line):
+            return place + 1, match[1], match[1]
     if match := _RUST.fullmatch(line):
         at = _RUST_PLACE.fullmatch(following)
         path = at[1].rstrip() if at else ""
@@ -154,16 +192,17 @@ def _cycle(frames: Sequence[_Frame], place: int) -> tuple[int, int]:
     return 1, 1
 
 
-@lens("3", "test reports: failures in full, a count of passes (pytest, unittest, go, cargo, jest, TAP)")
+@lens("4", "test reports of many tools: failures in full, a count of passes")
 def test_report(text: str) -> str:
     """Replace runs of lines that only report passed tests with counts. All other lines are kept."""
     result: list[str] = []
     passed: list[str] = []
     lines = split_lines(text)
-    names = {(one or other).rstrip() for one, other in _PASSED_NAME.findall(text)}
+    plain = [without_styles(line) for line in lines]
+    names = {match[match.lastindex or 0].rstrip() for match in _PASSED_NAME.finditer("".join(plain))}
     place = 0
     while place <= len(lines):
-        end = _passed(lines, place, names)
+        end = _passed(plain, place, names)
         passed += lines[place:end]
         if end == place:
             note = f"[... {len(passed)} line{'' if len(passed) == 1 else 's'} of passed tests left out ...]\n"
@@ -182,7 +221,7 @@ def _passed(lines: Sequence[str], place: int, names: Container[str]) -> int:
     """
     start = place
     announced = _ANNOUNCED.fullmatch(lines[place].rstrip()) if place < len(lines) else None
-    if announced and (announced[1] or announced[2]) in names:
+    if announced and announced[announced.lastindex or 0].rstrip() in names:
         return place + 1
     if place + 1 < len(lines) and _SUBTEST.fullmatch(lines[place]):
         place += 1
