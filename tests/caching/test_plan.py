@@ -173,6 +173,29 @@ def test_marks_that_are_there_take_their_places() -> None:
     assert "room for no more" in "".join(made.notes)
 
 
+@pytest.mark.parametrize(
+    ("ttl", "seconds", "marks"),
+    [
+        ("5m", 1_800, []),  # an hour's mark may not follow it
+        ("1h", 60, ["messages[24].content[0]"]),  # one of 5 minutes may not be before it
+        ("5m", 60, ["system[0]", "messages[24].content[0]"]),
+        ("1h", 1_800, ["system[0]", "messages[24].content[0]"]),
+    ],
+)
+def test_marks_of_an_hour_stand_before_those_of_five_minutes(
+    ttl: str, seconds: int, marks: list[str]
+) -> None:
+    body = anthropic()
+    mark = {"type": "ephemeral", "ttl": ttl}
+    if ttl == "5m" and seconds > 300:
+        body["system"] = [{"type": "text", "text": LONG, "cache_control": mark}]
+    else:
+        body["messages"][0]["content"] = [{"type": "text", "text": "x", "cache_control": mark}]
+    made = plan(body, seconds=seconds, requests=20)
+    assert places(made) == marks
+    assert ("must stand before" in "".join(made.notes)) == (len(marks) < 2)
+
+
 def test_a_time_in_the_system_prompt_is_warned_of_and_not_cached() -> None:
     made = plan(anthropic(system=f"It is 10:31:07. {LONG}"))
     assert "system[0]" not in places(made)

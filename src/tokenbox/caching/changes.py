@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -409,19 +409,24 @@ def _at(places: Sequence[str], place: str) -> int:
 
 def marked(body: Mapping[str, Any]) -> list[str]:
     """Return the places of blocks with Anthropic's cache mark; the last block for automatic caching."""
-    found = []
+    return [place for place, _ in marks_of(body)]
+
+
+def marks_of(body: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return Anthropic's cache marks with the places of their blocks."""
+    found: list[tuple[str, Any]] = []
     for field in ("tools", "system"):
-        values = body.get(field)
-        for number, block in enumerate(values if isinstance(values, list | tuple) else ()):
-            if isinstance(block, Mapping) and block.get("cache_control"):
-                found.append(f"{field}[{number}]")
+        found += _marks_in(body.get(field), field)
     messages = body.get("messages")
     for number, message in enumerate(messages if isinstance(messages, list | tuple) else ()):
         content = message.get("content") if isinstance(message, Mapping) else None
-        for at, block in enumerate(content if isinstance(content, list | tuple) else ()):
-            if isinstance(block, Mapping) and block.get("cache_control"):
-                found.append(f"messages[{number}].content[{at}]")
-    if body.get("cache_control"):
-        last = spans(body, Api.MESSAGES)
-        found += [last[-1].place] if last else []
+        found += _marks_in(content, f"messages[{number}].content")
+    if automatic := body.get("cache_control"):
+        found += [(span.place, automatic) for span in spans(body, Api.MESSAGES)[-1:]]
     return found
+
+
+def _marks_in(blocks: object, place: str) -> Iterator[tuple[str, Any]]:
+    for number, block in enumerate(blocks if isinstance(blocks, list | tuple) else ()):
+        if isinstance(block, Mapping) and (mark := block.get("cache_control")):
+            yield f"{place}[{number}]", mark

@@ -14,9 +14,16 @@ from decimal import Decimal
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.caching.changes import marked, volatile
+from tokenbox.caching.changes import marked, marks_of, volatile
 from tokenbox.caching.prompt import Layer, PromptSpan, api_of, spans
-from tokenbox.caching.rules import HALF_AN_HOUR, ONE_HOUR, CacheProvider, CacheRules, rules_of
+from tokenbox.caching.rules import (
+    FIVE_MINUTES,
+    HALF_AN_HOUR,
+    ONE_HOUR,
+    CacheProvider,
+    CacheRules,
+    rules_of,
+)
 from tokenbox.conversation.counters import counter_of, tokenizer_of
 from tokenbox.conversation.low_water import AUTO, AutoLowWater
 from tokenbox.errors import TokenboxError
@@ -223,7 +230,33 @@ class _Planning:
             wanted += self._end_of(Layer.TOOLS, "the tools, since the system prompt changes")
         wanted += self._end_of(Layer.MESSAGES, "the whole of it, which the next request goes on from")
         wanted += self._stepping_stones(wanted)
-        return self._chosen(wanted, places, seconds, marks)
+        return self._chosen(self._in_order(wanted, seconds), places, seconds, marks)
+
+    def _in_order(self, wanted: Sequence[CacheBreakpoint], seconds: int) -> list[CacheBreakpoint]:
+        """Leave out marks that Anthropic would refuse: one of an hour may not follow one of 5 minutes."""
+        at = {span.place: number for number, span in enumerate(self._spans)}
+        present = [
+            (
+                at.get(place, -1),
+                ONE_HOUR if isinstance(mark, Mapping) and mark.get("ttl") == "1h" else FIVE_MINUTES,
+            )
+            for place, mark in marks_of(self._body)
+        ]
+        found = []
+        for one in wanted:
+            here = at[one.place]
+            if any(
+                other < seconds if there < here else other > seconds
+                for there, other in present
+                if there != here
+            ):
+                self._notes.append(
+                    f"{one.place} is not marked: the request has marks of another lifetime, and those of 1 h "
+                    "must stand before those of 5 min"
+                )
+            else:
+                found.append(one)
+        return found
 
     def _for_openai_explicit(self) -> list[CacheBreakpoint]:
         if self._requests == 0 or self._seconds > HALF_AN_HOUR:
