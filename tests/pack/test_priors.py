@@ -37,6 +37,14 @@ PRIORS = Priors()
         ("App.xcodeproj/schemes/App.xcscheme", "settings"),
         ("bricks/hooks/basic", "unknown"),
         ("configure", "source"),
+        ("roles/web/tasks/main.yml", "source"),
+        ("tasks/install/linux.yaml", "source"),
+        ("deploy/charts/web/templates/service.yaml", "source"),
+        ("roles/web/tests/test.yml", "test"),
+        ("templates/service.yaml", "data"),
+        ("vignettes/joins.Rmd", "docs"),
+        ("tests/testthat/_snaps/slice.md", "data"),
+        ("priv/shell-completion/fish/tool.fish", "example"),
     ],
 )
 def test_the_kind_of_a_path(path: str, kind: str) -> None:

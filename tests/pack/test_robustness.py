@@ -15,7 +15,7 @@ import pytest
 from tokenbox.folder import NoteKind, PathProblem, as_blocks, pack_source, read, reading, survey
 from tokenbox.folder.names import shown
 from tokenbox.folder.source import NothingToPack
-from tokenbox.folder.walk import MAX_DEPTH
+from tokenbox.folder.walk import MAX_DEPTH, PackTooLarge
 from tokenbox.lcp import encode
 
 if TYPE_CHECKING:
@@ -247,12 +247,33 @@ def test_a_folder_that_is_only_deep_says_why(folder: Make, packed: Packed) -> No
 
 
 def test_what_is_never_read_does_not_count(folder: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tokenbox.folder.source.MAX_TOTAL_BYTES", 10 << 20)
+    monkeypatch.setattr("tokenbox.folder.walk.MAX_TOTAL_BYTES", 10 << 20)
     root = folder({"a.txt": "a"})
     with (root / "big.bin").open("wb") as file:
         file.truncate(600 << 20)
     source = read(survey([root]))
     assert [file.name for file in source.files if file.text is None] == ["big.bin"]
+
+
+@pytest.mark.parametrize(("limit", "most"), [("MAX_TOTAL_BYTES", 3), ("MAX_FILES", 30)])
+def test_a_walk_ends_at_the_first_file_that_is_too_much(
+    folder: Make, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    """A disk or a home folder is refused at once, and most of its folders are never opened."""
+    root = folder({f"d{d}/{n}.txt": "x" for d in range(40) for n in range(10)})
+    opened: list[str] = []
+    scandir = os.scandir
+
+    def seen(path: str) -> object:
+        opened.append(path)
+        return scandir(path)
+
+    monkeypatch.setattr("os.scandir", seen)
+    monkeypatch.setattr(f"tokenbox.folder.walk.{limit}", most)
+    with pytest.raises(PackTooLarge, match="the folder of one project") as raised:
+        survey([root])
+    assert f"{most + 1} files" in str(raised.value)
+    assert len(opened) <= 2 + most // 10 + 1
 
 
 def test_bytes_depend_on_content_alone(

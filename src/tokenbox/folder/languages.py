@@ -65,7 +65,7 @@ _SUFFIXES: dict[str, FileKind] = {
     **dict.fromkeys(("json", "jsonc", "json5", "jsonl", "ipynb", "geojson"), _JSON),
     **dict.fromkeys(("yaml", "yml"), _YAML),
     "toml": _TOML,
-    **dict.fromkeys(("md", "markdown", "mdx"), MARKDOWN),
+    **dict.fromkeys(("md", "markdown", "mdx", "rmd", "qmd"), MARKDOWN),
     **dict.fromkeys(("txt", "text", "rst", "adoc", "org", "log", "csv", "tsv"), PLAIN),
 }
 

@@ -95,7 +95,7 @@ PRIORS = (
         "data",
         6,
         2,
-        "fixtures/ __snapshots__/ testdata/ test-data/ golden/ cassettes/ *.csv *.tsv *.jsonl *.svg "
+        "fixtures/ __snapshots__/ _snaps/ testdata/ test-data/ golden/ cassettes/ *.csv *.tsv *.jsonl *.svg "
         "*.log *.snap *.map",
     ),
     Prior(
@@ -136,9 +136,23 @@ PRIORS = (
         45,
         5,
         "examples/ example/ samples/ sample/ demo/ demos/ benchmarks/ benchmark/ bench/ benches/ "
-        "playground/ sandbox/ website/ www/ site/",
+        "playground/ sandbox/ website/ www/ site/ completion/ completions/ *-completion/ *-completions/",
     ),
-    Prior("docs", 30, 20, "docs/ doc/ documentation/ *.md *.mdx *.rst *.txt *.adoc *.org *.pod *.1 man/"),
+    # Programs in YAML: those of Ansible, and the templates of Helm.
+    Prior(
+        "source",
+        100,
+        100,
+        "**/tasks/**/*.yml **/tasks/**/*.yaml **/handlers/**/*.yml **/handlers/**/*.yaml "
+        "**/roles/**/*.yml **/roles/**/*.yaml **/playbooks/**/*.yml **/playbooks/**/*.yaml "
+        "**/charts/**/templates/**/*.yaml",
+    ),
+    Prior(
+        "docs",
+        30,
+        20,
+        "docs/ doc/ documentation/ vignettes/ man/ *.md *.mdx *.rmd *.qmd *.rst *.txt *.adoc *.org *.pod *.1",
+    ),
     Prior("data", 25, 8, "*.json *.yaml *.yml *.xml *.ipynb *.html *.htm *.lock"),
     Prior(
         "settings",

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 from tokenbox.folder.names import shown
 from tokenbox.folder.notes import Note, NoteKind
-from tokenbox.folder.walk import kind_of_special
+from tokenbox.folder.walk import MAX_BYTES, kind_of_special
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-# Half the limit of a block of a pack (lcp.limits.MAX_BODY), and more than any context window.
-MAX_BYTES = 8 << 20
 # The number of reads of a file that keeps changing; the last one is used.
 _ATTEMPTS = 3
 

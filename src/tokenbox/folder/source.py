@@ -18,7 +18,7 @@ from tokenbox.folder.notes import Note, NoteKind
 from tokenbox.folder.priorities import PriorityRules, matcher
 from tokenbox.folder.priors import Priors
 from tokenbox.folder.project import ProjectSettings, project_settings
-from tokenbox.folder.reading import MAX_BYTES, read_file
+from tokenbox.folder.reading import read_file
 from tokenbox.folder.secrets import redact as without_secrets
 from tokenbox.folder.stripping import stripped
 from tokenbox.folder.walk import Found, common_folder, resolved, walk
@@ -32,14 +32,7 @@ if TYPE_CHECKING:
     from tokenbox.folder.priorities import PriorityRule
     from tokenbox.folder.priors import Prior
 
-# All contents are held in memory. Files over ``MAX_BYTES`` are not read and do not count.
-MAX_TOTAL_BYTES = 512 << 20
-
 _INVALID_IN_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-
-
-class PackTooLarge(TokenboxError, code="pack_too_large"):
-    """The files exceed the size that can be packed at once."""
 
 
 class NothingToPack(TokenboxError, code="nothing_to_pack"):
@@ -104,19 +97,11 @@ class Source:
 def survey(paths: Sequence[str | os.PathLike[str]], within: str | None = None) -> Survey:
     """Find the files in ``paths``. Nothing above the folder ``within`` is read, not even project rules.
 
-    Raises ``PathProblem``, ``ProjectProblem``, ``PriorityProblem`` and :class:`PackTooLarge`.
+    Raises ``PathProblem``, ``ProjectProblem``, ``PriorityProblem`` and ``PackTooLarge``.
     """
     named = tuple(resolved(os.fspath(path)) for path in paths)
     settings = project_settings(common_folder(named), within)
     found = walk(named, settings.ignore, within)
-    total = sum(size for size in found.files.values() if size <= MAX_BYTES)
-    if total > MAX_TOTAL_BYTES:
-        raise PackTooLarge(
-            f"{len(found.files):,} files have {total:,} bytes; at most {MAX_TOTAL_BYTES:,} can be packed. "
-            "Name fewer folders, or leave some out with .tokenboxignore.",
-            bytes=total,
-            limit=MAX_TOTAL_BYTES,
-        )
     return Survey(found, settings, named)
 
 

@@ -17,10 +17,18 @@ if TYPE_CHECKING:
 
 # The depth limit of a file tree block (lcp.limits.MAX_TREE_DEPTH).
 MAX_DEPTH = 128
+# Half the limit of a block of a pack (lcp.limits.MAX_BODY), and more than any context window.
+MAX_BYTES = 8 << 20
+# All contents are held in memory. Files over ``MAX_BYTES`` are not read and do not count.
+MAX_TOTAL_BYTES, MAX_FILES = 512 << 20, 1_000_000
 
 
 class PathProblem(TokenboxError, code="path_unusable"):
     """A named path cannot be packed."""
+
+
+class PackTooLarge(TokenboxError, code="pack_too_large"):
+    """The files exceed the size that can be packed at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,8 @@ def walk(
     The root is the common folder of all ``paths``, and file paths are relative to it. ``ignore``: additional
     rules for it. Nothing above ``within`` is read, not even rules. The named paths themselves are always
     included, and followed if they are links.
-    Raises :class:`PathProblem` for a path that does not exist, or is neither file nor folder.
+    Raises :class:`PathProblem` for a path that does not exist, or is neither file nor folder, and
+    :class:`PackTooLarge` at the first file that is too much.
     """
     named = [resolved(os.fspath(path)) for path in paths]
     root = common_folder(named)
@@ -51,7 +60,7 @@ def walk(
         if os.path.isdir(absolute):  # noqa: PTH112  # these are strings, which pathlib would change
             walker.folder(relative, _rules_for(root, relative, rules).for_named(relative))
         else:
-            walker.files[relative] = os.stat(absolute).st_size  # noqa: PTH116
+            walker.add(relative, os.stat(absolute).st_size)  # noqa: PTH116
     files = {path: walker.files[path] for path in sorted(walker.files, key=order)}
     return Found(root, files, sorted(set(walker.notes), key=lambda note: note.order))
 
@@ -80,8 +89,22 @@ class _Walker:
     def __init__(self, root: str) -> None:
         self._root = root
         self._done: set[str] = set()
+        self._total = 0
         self.files: dict[str, int] = {}
         self.notes: list[Note] = []
+
+    def add(self, path: str, size: int) -> None:
+        """Add a file. Raises :class:`PackTooLarge` at once, so that no disk is walked to its end."""
+        self.files[path] = size
+        self._total += size if size <= MAX_BYTES else 0
+        if self._total > MAX_TOTAL_BYTES or len(self.files) > MAX_FILES:
+            raise PackTooLarge(
+                f"{shown(self._root)} is too large: {len(self.files):,} files, and there may be more, have "
+                f"{self._total:,} bytes; at most {MAX_FILES:,} files of {MAX_TOTAL_BYTES:,} bytes can be "
+                "packed. Name the folder of one project, or leave some out with .tokenboxignore.",
+                bytes=self._total,
+                limit=MAX_TOTAL_BYTES,
+            )
 
     def folder(self, path: str, rules: IgnoreRules) -> None:
         """Add the files in and below the folder ``path`` ("" is the root)."""
@@ -123,7 +146,7 @@ class _Walker:
                 else:
                     folders.append((path, rules))
             elif stat.S_ISREG(status.st_mode):
-                self.files[path] = status.st_size
+                self.add(path, status.st_size)
             elif stat.S_ISLNK(status.st_mode):
                 self.notes.append(Note(shown(path), NoteKind.LINK, self._target(path)))
             else:
