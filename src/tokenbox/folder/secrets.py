@@ -124,6 +124,13 @@ KEYS = {
     "age Secret Key": (r"age-secret-key-1[0-9a-z]{58}", r"AGE-SECRET-KEY-1[0-9A-Z]{58}"),
     "Terraform Token": (r"\.atlasv1\.[a-z0-9_=-]{60}", r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,}"),
     "Docker Auth": (r"\"auth\":\s*\"[a-z0-9+/]{20}", r"(?<=\"auth\": \")[A-Za-z0-9+/]{20,}={0,2}(?=\")"),
+    "AWS Secret Key": (
+        r"aws_secret_access_key ?= ?[a-z0-9/+]{40}",
+        (
+            r"(?i:(?<=aws_secret_access_key=)|(?<=aws_secret_access_key = ))"
+            r"(?=[A-Za-z/+]*[0-9])(?![A-Za-z0-9/+]*EXAMPLE)[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])"
+        ),
+    ),
     "Authorization Header": (
         r"authorization.{1,6}(?:bearer|basic|token)\s+[\w.~+/=-]{20}",
         r"(?i:(?<=bearer )|(?<=basic )|(?<=token ))(?=[\w.~+/=-]*[0-9])[\w.~+/=-]{20,}",
@@ -141,7 +148,13 @@ _PREFIXED = {
     "Atlassian Token": ("ATATT3", r"[A-Za-z0-9_=-]{100,}"),
     "Azure AD Client Secret": ("", r"[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}"),
     "Clojars Token": ("CLOJARS_", r"[a-z0-9]{60}"),
+    "Base64 Private Key": (
+        "LS0tLS1CRUdJTi(?:BSU0EgUFJJVkFURSBLRVk|BQUklWQVRFIEtFW|BFQyBQUklWQVRFIEtFW)",
+        r"[A-Za-z0-9+/]{100,}={0,2}",
+    ),
     "Contentful Token": ("CFPAT-", r"[A-Za-z0-9_-]{43}"),
+    "crates.io Token": ("cio", r"(?=[A-Za-z]*[0-9])[A-Za-z0-9]{32}(?![A-Za-z0-9])"),
+    "Discord Webhook": (r"discord(?:app)?\.com/api/webhooks/", r"[0-9]{17,20}/[\w-]{60,}"),
     "Docker Hub Token": ("dckr_pat_", r"[A-Za-z0-9_-]{27,}"),
     "Doppler Token": (r"dp\.pt\.", r"[a-zA-Z0-9]{43}"),
     "Dynatrace Token": (r"dt0c01\.", r"[A-Za-z0-9]{24}\.[A-Za-z0-9]{64}"),
@@ -154,6 +167,7 @@ _PREFIXED = {
     "Grafana Token": ("gl(?:sa|c)_", r"[A-Za-z0-9+/]{32,}(?:_[a-f0-9]{8}|={0,2})"),
     "Heroku Key": ("HRKU-", r"[A-Za-z0-9_-]{36,}"),
     "Infracost Token": ("ico-", r"[a-zA-Z0-9]{32}"),
+    "JFrog Reference Token": ("cmVmdGtuOjAx", r"[A-Za-z0-9]{52}"),
     "LangSmith Key": ("lsv2_(?:pt|sk)_", r"[a-f0-9]{32}_[a-f0-9]{10}"),
     "Mailgun Key": ("key-", r"[a-f0-9]{32}"),
     "Mapbox Token": (r"sk\.eyJ", r"[A-Za-z0-9_-]{50,}\.[A-Za-z0-9_-]{20,}"),
@@ -175,9 +189,14 @@ _PREFIXED = {
     "Sentry Token": ("sntry[su]_", r"[A-Za-z0-9+/=_]{60,}"),
     "Shippo Token": (r"shippo_(?:live|test)_", r"[a-f0-9]{40}"),
     "Slack App Token": (r"xapp-[0-9]-", r"[A-Z0-9]+-[0-9]+-[a-z0-9]{32,}"),
+    "Sonar Token": ("sq[apu]_", r"[a-f0-9]{40}"),
     "Square Token": ("(?:sq0atp-|EAAA)", r"(?=[\w-]*[0-9])[\w-]{22,60}"),
     "Stripe Webhook Secret": ("whsec_", r"(?=[\w]*[0-9])[A-Za-z0-9]{32,}"),
     "Supabase Token": ("sbp_", r"[a-f0-9]{40}"),
+    "Teams Webhook": (
+        r"webhook\.office\.com/webhookb2/",
+        r"[0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-f]{32}/[0-9a-f-]{36}",
+    ),
     "Typeform Token": ("tfp_", r"[A-Za-z0-9_.=-]{59}"),
     "xAI Key": ("xai-", r"[A-Za-z0-9]{80}"),
     "Yandex Key": ("AQVN", r"[A-Za-z0-9_-]{35,38}"),
