@@ -52,6 +52,8 @@ _RUNS = (
     "2 5 3 5 3 7 9 1d 3 b 5 6 a a 6 8 8 7 9 93 1 37 25 a 406 a6e0 20 1039 7 de 2 1682 e 1d31 c1f 21e 5e2 "
     "134b aecb6 1 1e 60 80 f0 fe10 fffe 2 fffe 2 "
 )
+# The end of the first run: in most texts all characters come before it.
+_ASSIGNED: Final = "\u0377"
 # A noncharacter: no version of Unicode will assign it.
 _NONCHARACTER: Final = "\uffff"
 
@@ -59,7 +61,7 @@ _NONCHARACTER: Final = "\uffff"
 def unassigned(text: str) -> str:
     """Return the distinct characters of the text that Unicode 14.0.0 does not assign, sorted."""
     starts = _starts()
-    return "".join(sorted(c for c in set(text) if bisect_right(starts, ord(c)) % 2 == 0))
+    return "".join(sorted(c for c in set(text) if c > _ASSIGNED and bisect_right(starts, ord(c)) % 2 == 0))
 
 
 @cache

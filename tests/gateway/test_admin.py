@@ -115,6 +115,7 @@ def test_a_quota_of_a_user_holds_beside_that_of_the_key(operated: Operated) -> N
         ("POST", "/admin/keys", {"name": "x", "quotas": "1 tokens/day"}, 400, "invalid_request"),
         ("POST", "/admin/keys", {"name": "x", "modes": ["none"]}, 400, "invalid_request"),
         ("POST", "/admin/keys", {"name": "x", "expires": "2001-01-01"}, 400, "invalid_request"),
+        ("POST", "/admin/keys", {"name": "x", "expires": "9999-12-31T23:59-23:59"}, 400, "invalid_request"),
         ("POST", "/admin/keys", [], 400, "invalid_request"),
         ("PUT", "/admin/teams/a%2Fb", {}, 409, "gateway_owner"),
         ("DELETE", "/admin/teams/nobody", None, 409, "gateway_owner"),
@@ -143,6 +144,16 @@ def test_what_is_the_operators_is_not_on_the_public_port(operated: Operated) -> 
     assert operated.gateway.get("/healthz").status == 200
     for path in ("/metrics", "/readyz", "/healthz"):
         assert operated.admin("GET", path, key=None).status == 200, path
+
+
+def test_a_page_whose_name_leads_here_learns_nothing(operated: Operated) -> None:
+    """To its browser the gateway is its own site, so that it names no origin (DNS rebinding)."""
+    for path in ("/metrics", "/readyz", "/healthz", "/admin/keys"):
+        for host, status in (("example.org:8641", 403), ("127.0.0.1.example.org", 403), ("[::1]:8641", 200)):
+            headers = {"host": host, "authorization": f"Bearer {KEY}"}
+            assert ask(urllib.request.Request(operated.url + path, headers=headers)).status == status
+    # With keys, the public port may have any name.
+    assert operated.gateway.get("/healthz", host="example.org").status == 200
 
 
 def test_status_asks_the_operators_listener(operated: Operated, shared_gateways: Gateways) -> None:

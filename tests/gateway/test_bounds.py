@@ -13,6 +13,7 @@ from redis import Redis
 from tests.waiting import SECONDS
 from tokenbox.gateway.asgi import Incoming
 from tokenbox.gateway.authentication import RETRY_SECONDS, STALE_SECONDS, KeyAuthenticator
+from tokenbox.gateway.body_memory import BodyMemory
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.ledger.quota import Bucket, Quota, Take
 from tokenbox.models import resolve
@@ -62,7 +63,8 @@ def incoming(secret: str) -> Incoming:
     async def receive() -> dict[str, Any]:
         raise AssertionError("nothing of the body is read")
 
-    return Incoming("POST", "/", b"", {b"authorization": b"Bearer " + secret.encode()}, SomeClient(), receive)
+    headers = {b"authorization": b"Bearer " + secret.encode()}
+    return Incoming("POST", "/", b"", headers, SomeClient(), BodyMemory(1).reserve(), receive)
 
 
 def test_while_the_store_is_away_good_keys_do_not_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,7 @@ def test_the_image_asks_for_its_health_where_it_listens() -> None:
     environment = dict(re.findall(r"(TOKENBOX_[A-Z_]+)=(\S+)", text))
     host, port = environment["TOKENBOX_GATEWAY_ADMIN_HOST"], environment["TOKENBOX_GATEWAY_ADMIN_PORT"]
     assert (asked.hostname, str(asked.port)) == (host, port)
-    operating = Application(cast("GatewayServices", None))  # no route is asked
+    operating = Application(cast("GatewayServices", None), is_local=False)  # no route is asked
     Routes(operating.services).add_operating_to(operating)
     assert ("GET", asked.path) in operating.routes
     assert re.findall(r"EXPOSE (\d+)", text) == [str(GatewaySettings(()).port)]

@@ -101,6 +101,32 @@ def test_without_keys_pages_of_other_sites_are_refused(
     assert len(upstream.headers) - before == (status == 200)
 
 
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        *(
+            ("example.org", 403),
+            ("example.org:8640", 403),
+            ("127.0.0.1.example.org", 403),
+            ("localhost.", 403),
+        ),
+        *(("localhost:1", 200), ("[::1]:1", 200), ("10.0.0.7", 200), ("gateway", 200), ("a.internal:1", 200)),
+    ],
+)
+def test_without_keys_a_page_whose_name_leads_here_is_refused(
+    gateways: dict[str, RunningGateway], upstream: Stub, host: str, status: int
+) -> None:
+    """To its browser the gateway is its own site, so that a GET names no origin (DNS rebinding)."""
+    before = len(upstream.headers)
+    for answer in (
+        gateways["openai"].get("/metrics", host=host),
+        gateways["openai"].get("/v1/models", host=host),
+        gateways["openai"].post("/v1/chat/completions", ask(), host=host),
+    ):
+        assert answer.status == status, answer.data
+    assert status == 200 or len(upstream.headers) == before
+
+
 def test_an_upstream_with_a_key_gets_that_alone(start_gateway: Gateways, upstream: Stub) -> None:
     config = CONFIG.format(url=upstream.url, kind="anthropic").replace("[policy]", 'key_env = "K"\n[policy]')
     gateway = start_gateway(config=config, env={"K": "sk-operator"})

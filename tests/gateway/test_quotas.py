@@ -118,6 +118,7 @@ def test_four_gateways_use_a_quota_up_and_not_a_token_more(
 
 
 # Dollars per million tokens: no request of the stub costs a whole number of nanodollars.
+HOUR = {"type": "ephemeral", "ttl": "1h"}
 PRICES = """
 [catalog.stub]
 price_input = "0.3333"
@@ -590,6 +591,45 @@ def small(shared_gateways: Gateways, upstream: Stub) -> tuple[RunningGateway, st
     database = str(shared_gateways.folder / "small.db")
     key = make_key(shared_gateways, database, "--quota", "100 tokens/month")
     return shared_gateways(options=["--database", database], config=CONFIG.format(url=upstream.url)), key
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"modalities": ["text", "audio"], "audio": {"voice": "alloy", "format": "wav"}},
+        {"modalities": ["image", "text"]},
+        {"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": ""}}]}]},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "cache_control": HOUR}]}]},
+        {"tools": [{"type": "function", "function": {"name": "f"}, "cache_control": HOUR}]},
+    ],
+    ids=str,
+)
+def test_what_has_a_price_of_its_own_is_not_sent_under_a_quota_of_money(
+    start_gateway: Gateways, upstream: Stub, more: dict[str, Any]
+) -> None:
+    database = str(start_gateway.folder / "own.db")
+    key = make_key(start_gateway, database, "--quota", "$1/month")
+    config = CONFIG.format(url=upstream.url) + PRICES
+    gateway = start_gateway(options=["--database", database], config=config)
+    before = len(upstream.seen)
+    assert gateway.post(PATH, {**chat(), "modalities": ["text"]}, **auth(key)).status == 200
+    refusal = gateway.post(PATH, {**chat(), **more}, **auth(key))
+    assert (refusal.status, refusal.json["error"]["code"]) == (403, "model_unpriced")
+    assert len(upstream.seen) == before + 1
+
+
+def test_what_is_predicted_may_be_charged_as_output(start_gateway: Gateways, upstream: Stub) -> None:
+    database = str(start_gateway.folder / "own.db")
+    key = make_key(start_gateway, database, "--quota", "$0.000001/month")
+    config = CONFIG.format(url=upstream.url) + PRICES
+    gateway = start_gateway(options=["--database", database], config=config)
+    needs = []
+    for field in ("x_unknown", "prediction"):
+        text = {"type": "content", "content": "word " * 200}
+        refusal = gateway.post(PATH, {**chat(), field: text}, **auth(key))
+        assert refusal.status == 429, refusal.data
+        needs.append(refusal.json["tokenbox"]["needs"])
+    assert needs[1] > needs[0] + 1_000
 
 
 @pytest.mark.parametrize(

@@ -141,11 +141,12 @@ def test_pages_of_sites_that_are_named_may_ask(
     assert asked.headers.get("access-control-allow-origin") == (origin if allowed else None)
 
 
-def test_bodies_under_way_have_a_bound(start_gateway: Gateways, upstream: Stub) -> None:
+@pytest.mark.parametrize("path", [PATH, "/v1/tokenize", "/v1/plan"])
+def test_bodies_under_way_have_a_bound(start_gateway: Gateways, upstream: Stub, path: str) -> None:
     config = f'[upstreams.stub]\nurl = "{upstream.url}"\nkind = "vllm"\n[gateway]\nbodies_bytes = 100000\n'
     gateway = start_gateway(config=config)
     first = http.client.HTTPConnection(gateway.url.removeprefix("http://"), timeout=SECONDS)
-    first.putrequest("POST", PATH)
+    first.putrequest("POST", path)
     first.putheader("content-length", "90000")
     first.endheaders()
     first.send(b" " * 89_000)

@@ -17,6 +17,7 @@ from uvicorn.server import ServerState
 
 from tests.waiting import SECONDS
 from tokenbox.gateway.asgi import BodyTimeout, ClientGone, Incoming, Reply
+from tokenbox.gateway.body_memory import BodyMemory
 from tokenbox.gateway.server import BoundedProtocol, config_of
 from tokenbox.gateway.settings import RequestLimits
 
@@ -128,7 +129,7 @@ class Connection:
             await asyncio.sleep(0)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        incoming = Incoming.of(scope, receive)
+        incoming = Incoming.of(scope, receive, BodyMemory(1 << 30).reserve())
         await self.admits.wait()
         found: object
         try:

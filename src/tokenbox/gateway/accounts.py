@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from tokenbox.content.message import PartKind, media_kind
+from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.refusals import Refusal, unavailable
 from tokenbox.gateway.settings import WhenAway
+from tokenbox.gateway.unseen import parts_in
 from tokenbox.ledger.cost import cost_at_most, cost_of
 from tokenbox.ledger.quota import Bucket, QuotaLevel, QuotaUnit, Take, dollars_of, nanodollars
+from tokenbox.providers.shapes import at
 from tokenbox.store.owners import OwnerKind
 from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError
 
@@ -115,7 +119,16 @@ class QuotaAccounts:
             if quota.unit is QuotaUnit.TOKENS:
                 takes.append(Take(bucket, admission.input_at_most + output))
                 continue
-            at_most = cost_at_most(admission.input_at_most, output, price)
+            if _has_own_prices(call):
+                raise Refusal(
+                    403,
+                    "model_unpriced",
+                    "The prices of sound, of images that a model makes and of caches of an hour are unknown, "
+                    f"and this key may spend {quota}.",
+                )
+            # OpenAI charges as output what it predicted in vain.
+            predicted = len(json_bytes(call.body["prediction"])) if call.body.get("prediction") else 0
+            at_most = cost_at_most(admission.input_at_most, output + predicted, price)
             if at_most is None:
                 raise Refusal(
                     403,
@@ -161,6 +174,16 @@ class QuotaAccounts:
             return (usage.input_tokens or 0) + (usage.output_tokens or 0)
         dollars = cost_of(usage, price).dollars
         return take.amount if dollars is None else nanodollars(dollars)
+
+
+def _has_own_prices(call: ApiCall) -> bool:
+    """Whether some of its tokens cost more than those of text."""
+    if call.body.get("modalities") not in (None, ["text"]):
+        return True
+    return any(
+        media_kind(part.get("type")) is PartKind.AUDIO or at(part, "cache_control.ttl") not in (None, "5m")
+        for part in parts_in(call.body)
+    )
 
 
 def exceeded(error: QuotaExceeded, now: datetime) -> Refusal:

@@ -218,11 +218,11 @@ def _expiry(body: Answer) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        moment = moment.astimezone(UTC) if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         raise invalid_request(
             f"expires is a day or a moment such as 2027-01-31, not {text[:40]!r}.", "expires"
         ) from None
-    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     if moment <= _now():
         raise invalid_request(f"expires {text} is not in the future.", "expires")
     return moment

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.gateway.asgi import BODY_PROBLEMS, ClientGone, Incoming, Message, Receive, Reply, Send
 from tokenbox.gateway.attempt import new_key
+from tokenbox.gateway.authentication import is_local_name
 from tokenbox.gateway.protocols import PROTOCOLS, ErrorStyle
 from tokenbox.gateway.refusals import Refusal, body_refusal
 from tokenbox.gateway.request import GatewayRequest
@@ -58,10 +59,14 @@ _MAX_REQUEST_ID = 128
 
 
 class Application:
-    """An ASGI application with a table of routes. ``services`` logs internal errors."""
+    """An ASGI application with a table of routes. ``services`` logs internal errors.
 
-    def __init__(self, services: GatewayServices) -> None:
+    ``is_local``: only this machine may ask, so that a request that names another host is refused.
+    """
+
+    def __init__(self, services: GatewayServices, *, is_local: bool) -> None:
         self.services = services
+        self.is_local = is_local
         self.routes: dict[tuple[str, str], Handler] = {}
         self._paths: set[str] = set()
 
@@ -75,8 +80,17 @@ class Application:
             await receive()
             await send({"type": "websocket.close", "code": 1000})
         elif scope["type"] == "http":
-            incoming = Incoming.of(scope, receive)
-            await self.answer(incoming, send, _request_id(incoming))
+            with self.services.body_memory.reserve() as memory:
+                incoming = Incoming.of(scope, receive, memory)
+                await self.answer(incoming, send, _request_id(incoming))
+
+    def is_foreign(self, incoming: Incoming) -> bool:
+        """Whether a page asks whose name was made to lead to this machine, where only this machine may ask.
+
+        To the browser it is a page of the gateway's own site, so that it need not name its origin.
+        """
+        host = incoming.header(b"host")
+        return self.is_local and host is not None and not is_local_name(host)
 
     async def answer(self, incoming: Incoming, send: Send, request_id: str) -> None:
         """Answer by the route, or with an error in the shape of the API that the path belongs to."""
@@ -93,6 +107,13 @@ class Application:
 
     async def _handle(self, incoming: Incoming, request_id: str) -> Reply:
         """Return the reply of the route. Raises :class:`Refusal` (404, 405) if there is no such route."""
+        if self.is_foreign(incoming):
+            raise Refusal(
+                403,
+                "foreign_host",
+                f"Only this machine may ask here, not {str(incoming.header(b'host'))[:100]!r}. "
+                "Use 127.0.0.1, or start the gateway with --keys.",
+            )
         # The server drops the body of an answer to HEAD.
         method = "GET" if incoming.method == "HEAD" else incoming.method
         handler = self.routes.get((method, self._route_path(incoming.path)))
@@ -138,7 +159,7 @@ class Gateway(Application):
     """The gateway: its own routes, and the routes of the APIs in ``PROTOCOLS``."""
 
     def __init__(self, services: GatewayServices) -> None:
-        super().__init__(services)
+        super().__init__(services, is_local=not services.settings.keys_required)
         self._paths |= set(PROTOCOLS)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -154,7 +175,7 @@ class Gateway(Application):
                 await Reply(204, b"", preflight_headers(incoming)).send(send)
                 return
             send = with_cors(origin, send)
-        if incoming.method == "POST" and incoming.path in PROTOCOLS:
+        if incoming.method == "POST" and incoming.path in PROTOCOLS and not self.is_foreign(incoming):
             await GatewayRequest(self.services, incoming, send, request_id).run()
         else:
             await super().answer(incoming, send, request_id)

@@ -19,7 +19,7 @@ from tokenbox.config import load
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admin import Admin
 from tokenbox.gateway.app import Application, Gateway
-from tokenbox.gateway.configured import settings_from
+from tokenbox.gateway.configured import is_loopback, settings_from
 from tokenbox.gateway.log import RequestLog
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.routes import Routes
@@ -90,7 +90,7 @@ def gateway_of(
 
 def admin_of(services: GatewayServices) -> Application:
     """Build the application of the operator's listener."""
-    app = Application(services)
+    app = Application(services, is_local=is_loopback(services.settings.admin_host))
     Routes(services).add_operating_to(app)
     Admin(services).add_to(app)
     return app

@@ -90,18 +90,19 @@ CLIENT = "tokenbox.client"
 
 @dataclass(slots=True)
 class Incoming:
-    """A request: its head, and its body, which is read at most once."""
+    """A request: its head, and its body, which is read at most once and reserved in ``memory``."""
 
     method: str
     path: str
     query: bytes
     headers: dict[bytes, bytes]
     client: Client
+    memory: BodyReservation
     _receive: Receive
     _ended: bool = False
 
     @classmethod
-    def of(cls, scope: Message, receive: Receive) -> Incoming:
+    def of(cls, scope: Message, receive: Receive, memory: BodyReservation) -> Incoming:
         client = (scope.get("extensions") or {}).get(CLIENT)
         return cls(
             scope["method"],
@@ -109,6 +110,7 @@ class Incoming:
             scope.get("query_string", b""),
             _by_name(list(map(tuple, scope["headers"]))),
             PlainClient(receive) if client is None else client,
+            memory,
             receive,
         )
 
@@ -117,10 +119,11 @@ class Incoming:
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1").strip()
 
-    async def body(self, limit: int, seconds: float, memory: BodyReservation | None = None) -> bytes:
-        """Return the body, for which the server waits ``seconds``. Its bytes are reserved in ``memory``.
+    async def body(self, limit: int, seconds: float) -> bytes:
+        """Return the body, for which the server waits ``seconds``.
 
-        Raises the errors in :data:`BODY_PROBLEMS`, and :class:`ClientGone`.
+        Raises the errors in :data:`BODY_PROBLEMS`, :class:`ClientGone`, and :class:`Refusal` if there is no
+        memory for it.
         """
         encoding = self.headers.get(b"content-encoding", b"identity")
         if encoding.lower() != b"identity":
@@ -146,8 +149,7 @@ class Incoming:
             size += len(piece)
             if size > limit:
                 raise self._too_large(limit)
-            if memory is not None:
-                memory.add(len(piece))
+            self.memory.add(len(piece))
             pieces.append(piece)
             self._ended = not message.get("more_body", False)
             if self.client.is_late and not self._ended:

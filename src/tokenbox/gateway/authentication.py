@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from functools import lru_cache
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -31,6 +33,8 @@ STALE_SECONDS = 300.0
 # most ASKING_SECONDS, requests with a known key do not wait.
 RETRY_SECONDS = 2.0
 ASKING_SECONDS = 6.0
+# Names that nobody can register. A name without a dot is one, too.
+_LOCAL_NAMES = (".localhost", ".local", ".internal")
 # Cached digests, of valid and of unknown keys, so that guesses neither fill the memory nor reach the store
 # each time.
 _MOST_CACHED = 10_000
@@ -148,6 +152,18 @@ class KeyAuthenticator:
         while len(self._known) > _MOST_CACHED:
             self._known.popitem(last=False)
         return key
+
+
+@lru_cache(maxsize=256)
+def is_local_name(host: str) -> bool:
+    """Whether a Host header has an address or a name that no page of the internet can have."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        ip_address(name)
+    except ValueError:
+        name = host.rpartition(":")[0] or host
+        return "." not in name or name.lower().endswith(_LOCAL_NAMES)
+    return True
 
 
 def bearer(incoming: Incoming) -> str | None:

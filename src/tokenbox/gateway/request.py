@@ -47,7 +47,6 @@ from tokenbox.providers.framing import frame
 if TYPE_CHECKING:
     from tokenbox.gateway.accounts import Account
     from tokenbox.gateway.authentication import Grant
-    from tokenbox.gateway.body_memory import BodyReservation
     from tokenbox.gateway.services import GatewayServices
     from tokenbox.models import ModelFigures, ModelUse
 
@@ -123,22 +122,18 @@ class GatewayRequest(Attempt):
         services = self.services
         grant = self.grant = await services.authenticator.admit(self.incoming)
         check_query(self.incoming.query)
-        with services.body_memory.reserve() as memory:
-            data = await self.incoming.body(
-                services.settings.limits.body, services.settings.limits.body_seconds, memory
-            )
-            with DisconnectWatcher(self.incoming.client, self.outcome):
-                call, upstream, admission = await self._decide(data, grant, memory)
-                del data
-                async with services.accounts.reserved(self, call, admission, grant) as account:
-                    await self._answer(call, upstream, admission, grant, account, memory)
+        limits = services.settings.limits
+        data = await self.incoming.body(limits.body, limits.body_seconds)
+        with DisconnectWatcher(self.incoming.client, self.outcome):
+            call, upstream, admission = await self._decide(data, grant)
+            del data
+            async with services.accounts.reserved(self, call, admission, grant) as account:
+                await self._answer(call, upstream, admission, grant, account)
 
-    async def _decide(
-        self, data: bytes, grant: Grant, memory: BodyReservation
-    ) -> tuple[ApiCall, Upstream, Admission]:
+    async def _decide(self, data: bytes, grant: Grant) -> tuple[ApiCall, Upstream, Admission]:
         """Decide what is sent, and to which upstream. Raises :class:`Refusal` if nothing may be sent."""
         services, limits = self.services, self.services.settings.limits
-        memory.add_values(most_values(data, limits.values))
+        self.incoming.memory.add_values(most_values(data, limits.values))
         call = self.call = self.original = await parse_body(
             data, lambda: read_call(self.protocol, data, limits, grant.client_auth)
         )
@@ -264,7 +259,6 @@ class GatewayRequest(Attempt):
         admission: Admission,
         grant: Grant,
         account: Account,
-        memory: BodyReservation,
     ) -> None:
         """Send the request to the upstream, and relay the answer."""
         if upstream.settings.cache_marks:
@@ -273,7 +267,7 @@ class GatewayRequest(Attempt):
         # Only the bytes to send are kept: the parsed body may take many times their memory.
         call = self.call = call.without_body()
         self.original = None
-        memory.resize(len(body))
+        self.incoming.memory.resize(len(body))
         headers = upstream.forwarded(self.incoming.headers, grant.client_auth)
         headers.append((b"x-request-id", self.request_id.encode()))
         headers = self.services.traces.passed_on(self.span, headers)
@@ -284,7 +278,7 @@ class GatewayRequest(Attempt):
             try:
                 answer = await upstream.open(self.protocol.path, self.incoming.query, headers, body)
                 del body
-                memory.resize(0)
+                self.incoming.memory.resize(0)
             except Unreachable:
                 self.outcome.used_nothing = True
                 raise

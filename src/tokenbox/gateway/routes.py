@@ -22,7 +22,7 @@ from tokenbox.gateway.library import (
 from tokenbox.gateway.models import not_served
 from tokenbox.gateway.protocols import CHAT, COMPLETIONS, MESSAGES, RESPONSES
 from tokenbox.gateway.refusals import Refusal, invalid_request
-from tokenbox.gateway.strict_json import read_object
+from tokenbox.gateway.strict_json import most_values, read_object
 from tokenbox.policy import ChunkKind
 from tokenbox.providers.kinds import AUTO
 from tokenbox.tokenizers.registry import get
@@ -279,6 +279,7 @@ class Routes:
     async def _body(self, incoming: Incoming) -> dict[str, Any]:
         limits = self.services.settings.limits
         data = await incoming.body(limits.body, limits.body_seconds)
+        incoming.memory.add_values(most_values(data, limits.values))
         return await parse_body(data, lambda: read_object(data, limits))
 
     async def _read_request(self, incoming: Incoming) -> tuple[Grant, dict[str, Any], str, Upstream]:

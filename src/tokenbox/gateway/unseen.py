@@ -145,7 +145,7 @@ def unseen_input(call: ApiCall, seen: Collection[str] = (), *, media: bool = Fal
             if isinstance(item, dict) and _is_reference(item):
                 return "an item is only an id of input that the server keeps"
     for key in (call.protocol.input_key, "system", "instructions", "prompt"):
-        for part in _parts_in(call.body.get(key)):
+        for part in parts_in(call.body.get(key)):
             reason = _unseen_part(part, counted=media and key in seen)
             if reason is not None:
                 return reason
@@ -204,7 +204,7 @@ def _is_client_tool(tool: Mapping[str, Any]) -> bool:
     return isinstance(kind, str) and (kind in _CLIENT_TOOLS or kind.startswith(_CLIENT_TOOL_PREFIXES))
 
 
-def _parts_in(value: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401  # JSON
+def parts_in(value: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401  # JSON
     """Yield every object in ``value``, except those that tools are called with."""
     stack = [value]
     while stack:
