@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,6 @@ from tokenbox.batch.storage import unreadable
 from tokenbox.errors import TokenboxError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from tokenbox.batch.shards import Sharded
 
 _SHOWN = 20

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 from collections import Counter as Numbers
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -25,8 +26,6 @@ from tokenbox.tokenizers.cache import CountCache
 from tokenbox.tokenizers.protocol import BaseTokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from tokenbox.batch.cells import Row
     from tokenbox.compose.layout import Layout
     from tokenbox.compose.requests import RequestCounter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,8 +12,6 @@ from tokenbox.batch.plan import one_of
 from tokenbox.batch.work import bytes_of, compile_shard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from tokenbox.batch.plan import BatchPlan
     from tokenbox.batch.work import Event, Job
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -25,8 +26,6 @@ from tokenbox.proof.replay import compared
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from tokenbox.batch.shards import Sharded
     from tokenbox.proof.contents import Contents, FieldDifference
     from tokenbox.proof.evidence import Record

@@ -18,6 +18,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +30,6 @@ from tokenbox.errors import MissingExtra, TokenboxError
 from tokenbox.named_code import allow, allowed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
     from tokenbox.batch.plan import BatchPlan
     from tokenbox.batch.work import Event, Job
 

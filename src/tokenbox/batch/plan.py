@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,7 +13,6 @@ from tokenbox.engine.result import Policy
 from tokenbox.proof.canonical import canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Self
 
 DEFAULT_TOKENIZER = "o200k_base"

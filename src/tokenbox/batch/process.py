@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,6 @@ from tokenbox.errors import TokenboxError
 from tokenbox.named_code import allowed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from tokenbox.batch.plan import BatchPlan
     from tokenbox.batch.work import Event
 

@@ -10,7 +10,7 @@ import io
 import json
 import zlib
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -20,8 +20,6 @@ from tokenbox.batch.storage import storage_of
 from tokenbox.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tokenbox.batch.shards import Shard
     from tokenbox.errors import TokenboxError
 

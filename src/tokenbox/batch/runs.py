@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,6 @@ from tokenbox.catalog import price as price_of
 from tokenbox.proof.bundle import build
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import date
     from typing import BinaryIO
 

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from tokenbox.batch.errors import InvalidAddress, InvalidPlan
 from tokenbox.batch.storage import DRAFT, Storage, storage_of, unreadable
 from tokenbox.errors import MissingExtra
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 MEBIBYTE = 1 << 20
 # The default number of shards, and the bounds of the default shard size.

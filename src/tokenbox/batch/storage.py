@@ -6,17 +6,15 @@ import glob
 import io
 import os
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from tokenbox.batch.errors import InvalidAddress
 from tokenbox.errors import MissingExtra
 from tokenbox.files import sync_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 DRAFT = ".draft-"
 # What is read from a remote file at once, and what of that at a time, in bytes.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.ledger.cost import EXACT, ZERO, money_text, per_million
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from decimal import Decimal
 
     from tokenbox.batch.tally import Tally

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING
 from tokenbox.errors import ContextCriticalOverflow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from typing import Any, Self
 
     from tokenbox.errors import TokenboxError

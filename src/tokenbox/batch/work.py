@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,6 @@ from tokenbox.batch.writing import WRITERS, ShardResults
 from tokenbox.records import to_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
     from typing import BinaryIO, Self
 
     from tokenbox.batch.compiler import RowCompiler

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from tokenbox.batch.shards import RowFormat, pyarrow_parquet
@@ -12,8 +13,6 @@ from tokenbox.batch.text import json_text
 from tokenbox.errors import TokenboxError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from tokenbox.batch.plan import BatchPlan
     from tokenbox.batch.tally import RowResult
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import accumulate
@@ -33,8 +33,6 @@ from tokenbox.models import counters_for
 from tokenbox.records import AsRecord, to_record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tokenbox.catalog import Price
     from tokenbox.conversation.low_water import LowWater
     from tokenbox.tokenizers.protocol import Tokenizer

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from tokenbox.cli import terminal
 from tokenbox.cli.options import argument, flag
 from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.records import RECORDS, TYPES
 from tokenbox.cli.streams import json_bytes, write_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 PREFIX = "tokenbox."
 

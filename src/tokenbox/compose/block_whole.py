@@ -5,6 +5,7 @@ The text of a form and its count are computed lazily, at most once.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,7 +22,6 @@ from tokenbox.render.templates import block_body, is_text
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
     from typing import Protocol
 
     from tokenbox.compose.counting import Counter

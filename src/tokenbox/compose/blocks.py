@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -27,8 +27,6 @@ from tokenbox.tokenizers.protocol import AdditiveTokenizer
 from tokenbox.tokenizers.registry import as_tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tokenbox.compose.block_whole import Summarize
     from tokenbox.engine.ladder import LadderStep
     from tokenbox.tokenizers.cache import CountCache

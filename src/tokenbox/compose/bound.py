@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
@@ -20,8 +21,6 @@ from tokenbox.content.message import Message, Object, PartKind, Role, media_kind
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from tokenbox.content.message import Frozen
     from tokenbox.content.request import Request
     from tokenbox.tokenizers.protocol import Tokenizer

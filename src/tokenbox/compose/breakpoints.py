@@ -10,6 +10,7 @@ missed.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -22,8 +23,6 @@ from tokenbox.integers import token_budget
 from tokenbox.records import AsRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.compose.sections import Groups
     from tokenbox.content.section import Section

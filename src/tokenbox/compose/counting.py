@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from tokenbox.compose.reuse import MEASUREMENTS
@@ -10,8 +11,6 @@ from tokenbox.tokenizers.cache import CountCache, is_worth_remembering
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.content.section import Section
     from tokenbox.tokenizers.protocol import Tokenizer

@@ -6,6 +6,7 @@ A cut is the longest whose own count fits, including the marker. The marker says
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from tokenbox.tokenizers.graphemes import sticks_to_left
 from tokenbox.tokenizers.truncation import Cuts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from tokenbox.compose.counting import Counter
     from tokenbox.content.section import Section
 

@@ -8,6 +8,7 @@ decide everything: all before them are dropped, and are counted only for the rec
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.seamed import SeamedWhole
@@ -15,8 +16,6 @@ from tokenbox.engine.box import compression_order
 from tokenbox.engine.result import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tokenbox.compose.counting import Counter
     from tokenbox.compose.layout import LayoutOptions
     from tokenbox.content.section import Section

@@ -6,6 +6,7 @@ text of each section. A value that is unknown (None) is neither equal nor differ
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol
@@ -17,8 +18,6 @@ from tokenbox.records import AsRecord, to_record
 from tokenbox.render.lines import cells, pad, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from tokenbox.render.explain import SectionRead
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 

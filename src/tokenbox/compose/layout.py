@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -17,8 +18,6 @@ from tokenbox.errors import LayoutError
 from tokenbox.tokenizers.cache import text_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from tokenbox.compose.counting import Counter
     from tokenbox.compose.requests import Count
     from tokenbox.content.group import Group

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from tokenbox.compose.parts import Parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from tokenbox.compose.counting import Counter
     from tokenbox.content.section import Section
     from tokenbox.tokenizers.protocol import AdditiveTokenizer

@@ -7,13 +7,12 @@ is, so that no text is sent uncounted.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.remembered import COUNTS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tokenbox.tokenizers.protocol import Tokenizer
 
 # The types of media parts, and the keys of their payload.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.linear import LinearWhole
@@ -11,8 +12,6 @@ from tokenbox.content.request import Request
 from tokenbox.errors import LayoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from tokenbox.compose.counting import Counter
     from tokenbox.compose.requests import Count, RequestCounter
     from tokenbox.content.section import Section

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tokenbox.compose.cutting import SectionCuts
 from tokenbox.errors import ContextCriticalOverflow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from tokenbox.compose.counting import Counter
     from tokenbox.content.section import Section
 

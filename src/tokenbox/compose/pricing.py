@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tokenbox.compose.counting import Counter
@@ -10,8 +11,6 @@ from tokenbox.compose.seamed import NotSeamable, SeamedWhole
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tokenbox.compose.parts import Parts
     from tokenbox.content.section import Section
     from tokenbox.tokenizers.protocol import Tokenizer

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.pricing import joined_total
@@ -16,8 +17,6 @@ from tokenbox.tokenizers.registry import CallableTokenizer
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from tokenbox.tokenizers.protocol import Tokenizer
 
     Key = tuple[str, ...]

@@ -6,13 +6,12 @@ Every count of messages goes through a :class:`RequestCounter`. The chat formats
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
     from tokenbox.content.items import Item
     from tokenbox.content.message import Message, Object
     from tokenbox.content.request import Request

@@ -7,6 +7,7 @@ beginning and at the end of the list; only the sections between them are measure
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from itertools import accumulate, chain
@@ -15,8 +16,6 @@ from types import MethodType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from tokenbox.content.section import Section
 
     Column = list[object]

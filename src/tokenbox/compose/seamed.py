@@ -10,6 +10,7 @@ is the count of the whole. A part without a safe cut is *solid*: the whole part 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import add, gt
 from typing import TYPE_CHECKING
@@ -19,8 +20,6 @@ from tokenbox.compose.reuse import MEASUREMENTS
 from tokenbox.tokenizers.cache import is_worth_remembering
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from tokenbox.compose.counting import Counter
     from tokenbox.content.section import Section
     from tokenbox.tokenizers.patterns import CutRules

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
@@ -36,8 +36,6 @@ from tokenbox.tokenizers.protocol import BaseTokenizer
 from tokenbox.tokenizers.registry import UNKNOWN, as_tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tokenbox.compose.parts import Parts
     from tokenbox.compose.requests import Count
     from tokenbox.content.group import Group

@@ -7,7 +7,7 @@ its relevance to a query (``tokenbox.worth``). Without either, earlier chunks ar
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -26,8 +26,6 @@ from tokenbox.worth.scorers import scorer_of, scores
 from tokenbox.worth.words import split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
     from tokenbox.worth.scorers import Scorer

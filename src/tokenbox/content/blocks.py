@@ -6,8 +6,9 @@ does not know how it is stored or rendered.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from tokenbox.content.block_kinds import (
     AnnotationKind,
@@ -21,9 +22,6 @@ from tokenbox.content.block_kinds import (
     ToolStatus,
     TurnRole,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,8 +10,6 @@ from tokenbox.content.message import Role
 from tokenbox.engine.window import ItemKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tokenbox.content.items import Item
     from tokenbox.engine.window import Window
 

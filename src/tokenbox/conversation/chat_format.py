@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +24,6 @@ from tokenbox.tokenizers.special import open_chat_vocabulary
 if TYPE_CHECKING:
     import datetime as dt
     import os
-    from collections.abc import Sequence
 
     from tokenbox.content.request import Request
     from tokenbox.conversation.template_format import TemplateFormat

@@ -8,6 +8,7 @@ shortened result is stored under its handle, the SHA-256 of its bytes.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain
@@ -30,8 +31,6 @@ from tokenbox.engine.window import (
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
-
     from tokenbox.compose.requests import Count, RunningCount
     from tokenbox.content.items import Item
     from tokenbox.conversation.relevance import ItemText

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.content.request import read_request
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from tokenbox.compose.requests import Count
     from tokenbox.content.request import Request
     from tokenbox.tokenizers.protocol import TokenizerIdentity

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 from tokenbox.content.weight import exact_weight
 from tokenbox.conversation.low_water import eagerness_of
 from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS, Reduce, WindowLimits
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget
 from tokenbox.integers import limit
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def limits(

@@ -8,6 +8,7 @@ marked ~.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.remembered import COUNTS
@@ -17,8 +18,6 @@ from tokenbox.conversation.pieces import PieceCounter
 from tokenbox.tokenizers.estimates import Larger
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tokenbox.content.message import Frozen
     from tokenbox.content.request import Request
     from tokenbox.conversation.pieces import MediaTokens

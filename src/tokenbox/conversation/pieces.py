@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -17,8 +17,6 @@ from tokenbox.integers import whole
 from tokenbox.tokenizers.registry import UNKNOWN, get
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
     from tokenbox.compose.requests import RequestCounter, RunningCount
     from tokenbox.content.items import Item
     from tokenbox.tokenizers.protocol import Tokenizer

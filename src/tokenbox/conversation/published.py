@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -16,8 +17,6 @@ from tokenbox.tokenizers.protocol import TokenizerIdentity
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tokenbox.content.message import Frozen
     from tokenbox.content.request import Request
     from tokenbox.conversation.pieces import MediaTokens

@@ -12,6 +12,7 @@ newest others.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
@@ -26,8 +27,6 @@ from tokenbox.worth.lexical import FieldWeights, Lexical, identifiers
 from tokenbox.worth.query import read_question
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from tokenbox.content.items import Item
     from tokenbox.engine.window import WindowLimits
 

@@ -10,6 +10,7 @@ import datetime as dt
 import hashlib
 import json
 from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -29,8 +30,6 @@ from tokenbox.conversation.sent import SOME_DAY, mapping, only_days, tool_mappin
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from tokenbox.compose.requests import RunningCount
     from tokenbox.content.request import Request
     from tokenbox.conversation.llama.server_request import ServerRequest

@@ -6,6 +6,7 @@ constraints) and a :class:`LayoutWhole` (the output so far, which it measures an
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from itertools import compress as compress_to
 from math import lcm
 from typing import TYPE_CHECKING, Protocol
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Protocol
 from tokenbox.engine.result import Action, Drops, Reason, Step, StepLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
     from fractions import Fraction
 
 

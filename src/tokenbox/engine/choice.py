@@ -9,12 +9,10 @@ Integers only. Ties keep the input order.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
-from typing import TYPE_CHECKING, NamedTuple, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
 
 
 class Upgrade(NamedTuple):

@@ -7,6 +7,7 @@ section under its own maximum, and the sections of a group under the maximum of 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +15,6 @@ from tokenbox.engine import box
 from tokenbox.engine.result import Action, Drops, Reason, Step, StepLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
     from fractions import Fraction
 
 

@@ -6,11 +6,9 @@ changes), never a text. Every check counts the output as it would be emitted now
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 CRITICAL, HIGH, NORMAL, LOW, BACKGROUND = range(1, 6)
 

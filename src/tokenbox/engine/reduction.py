@@ -21,6 +21,7 @@ rounds of the last exchange, an agent at work, are evicted only as far as the bu
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,6 @@ from tokenbox.engine.window import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
     from fractions import Fraction
 
     from tokenbox.engine.low_water import Epoch

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from itertools import islice
@@ -19,7 +20,6 @@ from tokenbox.engine.low_water import Epoch
 from tokenbox.records import to_record
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
     from fractions import Fraction
 
 

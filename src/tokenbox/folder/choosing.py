@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -14,8 +15,6 @@ from tokenbox.render.registry import find_renderer
 from tokenbox.worth.documents import PieceSpan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from tokenbox.compose.counting import Counter
     from tokenbox.folder.cutting import CutFile
     from tokenbox.folder.pieces import Piece

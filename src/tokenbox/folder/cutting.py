@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -23,7 +24,6 @@ from tokenbox.worth import standing
 from tokenbox.worth.standing import defined_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
     from types import ModuleType
 
     from tokenbox.tokenizers.cache import CountCache

@@ -10,15 +10,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from tokenbox.content.blocks import DiffBlock, Hunk
 from tokenbox.errors import TokenboxError
 from tokenbox.folder.names import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 HEAD = "HEAD"
 

@@ -11,12 +11,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from tokenbox.folder.globs import Glob
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 RULE_FILES = (".gitignore", ".tokenboxignore")
 # The folders of version control, which no rule can include.

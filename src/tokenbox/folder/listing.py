@@ -6,6 +6,7 @@ level is always listed; folders are unfolded by descending worth until the tree 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from heapq import heapify, heappop, heappush
@@ -17,7 +18,6 @@ from tokenbox.content.blocks import FileTreeBlock, TreeEntry
 from tokenbox.folder.names import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import TypeAlias
 
 # The packed folder's real name is left out: the same files in another folder are the same pack.

@@ -6,6 +6,7 @@ A content is ``content`` (text), ``content_base64`` (bytes) or ``content_file`` 
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,7 +27,6 @@ from tokenbox.lcp.encoder import Compression, Entry
 from tokenbox.lcp.pack import MAX_TREE_DEPTH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from enum import IntEnum
 
 _CLASSES: Mapping[str, type[values.Block]] = {

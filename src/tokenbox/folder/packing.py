@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,6 @@ from tokenbox.tokenizers.utf8 import utf8
 from tokenbox.worth.scorers import scorer_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from tokenbox.compose.blocks import BlockLayout
     from tokenbox.content.blocks import Block, FileTreeBlock
     from tokenbox.engine.choice import Choice

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,8 +16,6 @@ from tokenbox.content.lenses.definitions import DefinitionRole, definitions, wor
 from tokenbox.content.lenses.languages import BY_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from tokenbox.content.lenses.definitions import Definition
 
 # The length in lines that pieces are merged and split to, and the length from which they are split.

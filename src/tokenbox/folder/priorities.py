@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,6 @@ from tokenbox.folder.globs import Glob, files_in
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Sequence
 
 
 class PriorityProblem(TokenboxError, code="priority_invalid"):

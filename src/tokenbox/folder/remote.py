@@ -6,13 +6,10 @@ import os
 import re
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from tokenbox.folder.difference import GitProblem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _URL = re.compile(r"(?:https?|ssh|git|file)://\S+|[\w.-]+@[\w.-]+:\S+")
 

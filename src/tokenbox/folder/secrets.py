@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
@@ -22,8 +23,6 @@ from tokenbox.folder.names import shown
 from tokenbox.folder.notes import Note, NoteKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from detect_secrets.plugins.base import BasePlugin
 
 # Detector: a pattern that a line must match (ignoring case) for the detector to run. Kept simple, so that the

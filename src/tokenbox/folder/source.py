@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,6 @@ from tokenbox.folder.stripping import stripped
 from tokenbox.folder.walk import Found, common_folder, resolved, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
     from tokenbox.content.block_kinds import Priority
     from tokenbox.folder.languages import FileKind
     from tokenbox.folder.option_values import Strip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from tokenbox.content.lenses.definitions import syntax_tree, works
@@ -15,8 +16,6 @@ from tokenbox.content.lenses.languages import BY_NAME
 from tokenbox.folder.option_values import Strip
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
     from tree_sitter import Node
 
 # Longer than digests, which have at most 128 characters.

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
 
 from tokenbox.errors import MissingExtra
 from tokenbox.tokenizers.estimates import Chars4
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 # The limits of a summary made of first lines.
 _MAX_LINES = 12

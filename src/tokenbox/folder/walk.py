@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from tokenbox.errors import TokenboxError
 from tokenbox.folder.ignore import DEFAULT_RULES, NEVER, RULE_FILES, IgnoreRules
 from tokenbox.folder.names import order, shown
 from tokenbox.folder.notes import Note, NoteKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 # The depth limit of a file tree block (lcp.limits.MAX_TREE_DEPTH).
 MAX_DEPTH = 128

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,8 +23,6 @@ from tokenbox.store.errors import StoreUnavailable
 from tokenbox.store.owners import Owner, OwnerKind
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from tokenbox.gateway.app import Application, Handler
     from tokenbox.gateway.asgi import Incoming
     from tokenbox.gateway.services import GatewayServices

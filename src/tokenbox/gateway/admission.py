@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,6 @@ from tokenbox.integers import MAX_INTEGER
 from tokenbox.policy.guard import Basis, GuardLimits, Uncertain, guard, in_window
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from tokenbox.compose.requests import Count
     from tokenbox.gateway.calls import ApiCall
     from tokenbox.models import ModelFigures

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -11,8 +12,6 @@ from typing import TYPE_CHECKING
 from tokenbox.gateway.relay import CallOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tokenbox.compose.requests import Count
     from tokenbox.gateway.admission import Admission
     from tokenbox.gateway.authentication import Grant

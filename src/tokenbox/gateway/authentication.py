@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import ip_address
@@ -17,7 +18,6 @@ from tokenbox.store.errors import StoreError
 from tokenbox.store.keys import PREFIX, digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
     from datetime import datetime
 
     from tokenbox.gateway.asgi import Incoming

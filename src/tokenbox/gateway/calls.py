@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -16,8 +17,6 @@ from tokenbox.gateway.refusals import Refusal, invalid_request
 from tokenbox.gateway.strict_json import json_text, read_object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from tokenbox.gateway.protocols import Protocol
     from tokenbox.gateway.settings import RequestLimits
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -26,8 +27,6 @@ from tokenbox.policy.guard import Uncertain
 from tokenbox.providers.target import root_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from tokenbox.config import Config
     from tokenbox.conversation.low_water import LowWater
 

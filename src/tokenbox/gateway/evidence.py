@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from fractions import Fraction
@@ -49,8 +50,6 @@ from tokenbox.tokenizers.protocol import TokenizerIdentity
 from tokenbox.tokenizers.registry import FILE_PREFIX, is_builtin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from tokenbox.conversation.low_water import LowWater
     from tokenbox.gateway.admission import Admission
     from tokenbox.gateway.calls import ApiCall

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -27,8 +28,6 @@ from tokenbox.gateway.texts import cuttable, transcript, with_cuts, with_summary
 from tokenbox.tokenizers.truncation import truncate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-
     from tokenbox.content.items import Item
     from tokenbox.content.message import Object
     from tokenbox.conversation.low_water import LowWater

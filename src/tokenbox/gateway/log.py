@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tokenbox.gateway.attempt import Attempt
     from tokenbox.gateway.refusals import Refusal
 

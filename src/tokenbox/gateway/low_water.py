@@ -8,6 +8,7 @@ has grown by a step.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,6 @@ from tokenbox.conversation.low_water import eagerness_of
 from tokenbox.engine.low_water import freed, halvings, halvings_to_free, to_free
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tokenbox.conversation.low_water import LowWater
     from tokenbox.engine.window import Window
 

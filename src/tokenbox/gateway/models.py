@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
@@ -28,7 +29,6 @@ from tokenbox.providers.server import Server, detect
 from tokenbox.providers.transport import Transport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from decimal import Decimal
 
     from tokenbox.gateway.settings import GatewaySettings, ModelSettings

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,6 @@ from tokenbox.gateway.asgi import json_bytes, json_object
 from tokenbox.gateway.metrics import GAUGES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from tokenbox.gateway.metrics import Snapshot

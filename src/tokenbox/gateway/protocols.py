@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenbox.content.request import Api
 from tokenbox.ledger.usage import Usage
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class ErrorStyle(StrEnum):

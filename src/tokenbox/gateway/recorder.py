@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,6 @@ from tokenbox.ledger.quota import Bucket, Quota, Take
 from tokenbox.ledger.usage import UNKNOWN_USAGE, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tokenbox.catalog import Price
     from tokenbox.gateway.admission import Admission
     from tokenbox.gateway.attempt import Attempt

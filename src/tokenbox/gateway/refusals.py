@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,6 @@ from tokenbox.gateway.protocols import ErrorStyle
 from tokenbox.providers.framing import frame
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tokenbox.gateway.protocols import Protocol
 
 # Status: OpenAI's error type, Anthropic's error type (docs of both APIs).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.content.request import Request
@@ -28,8 +29,6 @@ from tokenbox.providers.kinds import AUTO
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.gateway.admission import Counted
     from tokenbox.gateway.app import Application, Gateway, Handler

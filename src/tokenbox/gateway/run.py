@@ -8,6 +8,7 @@ import gc
 import logging
 import os
 import signal
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +29,6 @@ from tokenbox.store.stores import open_store
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterator
 
     from tokenbox.gateway.app import Gateway
     from tokenbox.gateway.services import GatewayServices

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import uvicorn
@@ -13,7 +14,6 @@ from tokenbox.gateway.asgi import CLIENT, json_bytes
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
 
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -40,7 +41,6 @@ from tokenbox.store.stores import open_store
 from tokenbox.store.threads import StoreThreads
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import date
 
     from tokenbox.catalog import Price

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING
 from tokenbox.policy.guard import Uncertain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from decimal import Decimal
 
     from tokenbox.catalog import Price

@@ -6,14 +6,13 @@ The standard variables of OpenTelemetry configure them: without ``OTEL_EXPORTER_
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tokenbox.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Span
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
@@ -22,8 +23,6 @@ from tokenbox.content.message import PartKind, media_kind
 from tokenbox.content.request import FREE_CHARACTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
     from tokenbox.gateway.calls import ApiCall
 
 # Fields that refer to input on the server: of OpenAI, OpenRouter, Gemini, Ark and agents.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,8 +18,6 @@ from tokenbox.providers.target import Bounds
 from tokenbox.providers.wire import BadHeader, BrokenAnswer, Failure, Wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from tokenbox.gateway.asgi import Headers
     from tokenbox.gateway.calls import ApiCall
     from tokenbox.gateway.settings import RequestLimits, UpstreamSettings

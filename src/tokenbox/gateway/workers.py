@@ -15,13 +15,12 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
     from tokenbox.gateway.log import RequestLog
 
 _BACKLOG = 2048

@@ -7,7 +7,8 @@ System and developer messages become ``system``, tool calls ``tool_use`` blocks,
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from tokenbox.content.request import Api
 from tokenbox.ledger.usage import Usage
@@ -34,9 +35,6 @@ from tokenbox.providers.request import (
     text_of,
 )
 from tokenbox.providers.shapes import at, count_at, items_at, text_at
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # The output limit, which the API requires, if the request has none.
 DEFAULT_MAX_TOKENS: Final = 4096

@@ -11,6 +11,7 @@ import asyncio
 import os
 import threading
 import weakref
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
@@ -20,8 +21,6 @@ from tokenbox.providers.provider import Provider
 from tokenbox.providers.transport import Transport
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
-
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.providers.capabilities import Capabilities
     from tokenbox.providers.events import ChatAnswer, Event

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,6 @@ from tokenbox.content.message import ToolCall
 from tokenbox.providers.request import PROVIDER_BLOCKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from tokenbox.ledger.usage import Usage
 
 

@@ -6,8 +6,9 @@ The texts of the tables are those of the servers' own sources and documents (Nov
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tokenbox.providers.errors import (
     AuthenticationFailed,
@@ -19,9 +20,6 @@ from tokenbox.providers.errors import (
     ServerFailed,
 )
 from tokenbox.providers.shapes import at, count_at, is_html, text_at
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _MAX_SHOWN: Final = 400  # characters of a server's text in a message
 _MAX_SEARCHED: Final = 4_000  # characters of it that are searched

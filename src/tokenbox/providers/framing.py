@@ -8,13 +8,11 @@ the messages of a stream. Characters that span pieces are decoded correctly.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from tokenbox.providers.errors import AnswerTooLarge
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # A frame ends with an empty line; a line ends with LF, CRLF or CR. Atomic, so that CRLF is one line end.
 _END: Final = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")

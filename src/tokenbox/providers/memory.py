@@ -13,13 +13,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+from typing import Any, Final, Generic, TypeVar, cast
 
 T = TypeVar("T")
 

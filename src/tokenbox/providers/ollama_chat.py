@@ -8,7 +8,8 @@ truncation (``truncate``, ``shift``: newer versions then reject the request, old
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from tokenbox.ledger.usage import Usage
 from tokenbox.providers.errors import BadAnswer, InvalidRequest
@@ -25,9 +26,6 @@ from tokenbox.providers.framing import JsonLines
 from tokenbox.providers.kinds.kind import Dialect
 from tokenbox.providers.request import ChatRequest, calls_of, is_parts, json_arguments, text_of
 from tokenbox.providers.shapes import at, count_at, items_at, text_at
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _FINISHES: Final = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
 

@@ -5,7 +5,8 @@ llama.cpp, vLLM, SGLang, TGI, LM Studio, OpenAI and most other servers support i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from tokenbox.content.request import Api
 from tokenbox.ledger.usage import Usage
@@ -32,9 +33,6 @@ from tokenbox.providers.request import (
     text_of,
 )
 from tokenbox.providers.shapes import at, count_at, items_at, text_at, written
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FINISHES: Final = {
     "stop": FinishReason.STOP,

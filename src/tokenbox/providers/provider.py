@@ -5,6 +5,7 @@ For synchronous code, :class:`tokenbox.providers.BlockingProvider` has the same 
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
@@ -32,8 +33,6 @@ from tokenbox.providers.target import root_of
 from tokenbox.providers.transport import FIRST_REFUSAL, Transport
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
-
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.providers.events import ChatAnswer, Event
     from tokenbox.providers.kinds import ServerKind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from urllib.parse import urlsplit
@@ -19,8 +20,6 @@ from tokenbox.providers.shapes import text_at
 from tokenbox.providers.transport import FIRST_REFUSAL, Answered, HttpCall
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
     from tokenbox.content.request import Api
     from tokenbox.providers.kinds.kind import RequestCount, Sign
     from tokenbox.providers.target import Target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Final, Self
 
 from tokenbox.providers.errors import AnswerTooLarge, BadAnswer, ConnectionLost, ProviderError, StreamCut
@@ -10,7 +11,6 @@ from tokenbox.providers.shapes import parsed
 from tokenbox.providers.transport import FIRST_REFUSAL, whole
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
     from types import TracebackType
 
     from tokenbox.providers.framing import Framing, StreamMessage

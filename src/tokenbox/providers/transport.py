@@ -11,6 +11,7 @@ import errno
 import re
 import socket
 import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -31,8 +32,6 @@ from tokenbox.providers.shapes import parsed, written
 from tokenbox.providers.wire import BadHeader, BrokenAnswer, Failure, Wire
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-
     from tokenbox.providers.target import Bounds
     from tokenbox.providers.wire import WireConnection
 

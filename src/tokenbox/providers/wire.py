@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
+from collections.abc import Iterable
 from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, cast
@@ -23,8 +24,6 @@ except ImportError:  # ``Wire`` raises MissingExtra
     httptools: Any = None  # type: ignore[no-redef]
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tokenbox.providers.target import Bounds
 
 # How long an idle connection is kept. Servers close them after 5 seconds or more, and a request on a closing

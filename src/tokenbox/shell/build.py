@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,6 @@ from tokenbox.shell.session import Session
 from tokenbox.shell.settings import PromptTemplate, ShellSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from datetime import datetime
     from pathlib import Path
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +23,6 @@ from tokenbox.shell.evidence import of_call
 from tokenbox.shell.screen import figure, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from tokenbox.catalog import Price

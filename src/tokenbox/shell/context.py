@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -13,8 +14,6 @@ from tokenbox.shell.attaching import Attached
 from tokenbox.shell.errors import NoSuchItem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
     from tokenbox.content.message import Message
     from tokenbox.conversation import Conversation, Enforced
     from tokenbox.ledger import Call

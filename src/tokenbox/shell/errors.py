@@ -17,12 +17,9 @@ Each is a :class:`~tokenbox.errors.TokenboxError`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from tokenbox.errors import TokenboxError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class ShellError(TokenboxError, code="shell_error"):

@@ -7,6 +7,7 @@ evictions, which depend on the whole conversation, are taken as recorded and lis
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tokenbox.compose.requests import By, Count
@@ -25,8 +26,6 @@ from tokenbox.shell.models import bounded, count_of
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.content.message import Message
     from tokenbox.content.request import Request

@@ -13,6 +13,7 @@ too.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -22,8 +23,6 @@ from tokenbox.shell.offers import has_output
 from tokenbox.shell.running import run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tokenbox.shell.session import Session
 
 

@@ -6,16 +6,14 @@ import asyncio
 import os
 import re
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import Any, Final, TextIO
 
 from tokenbox.errors import MissingExtra
 from tokenbox.providers.blocking import wait_for
 from tokenbox.shell.errors import BadArguments, McpFailed, NoSuchItem
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 CONNECT_SECONDS: Final = 15.0
 CALL_SECONDS: Final = 120.0

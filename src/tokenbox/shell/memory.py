@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tokenbox.files import OWN, replace
 from tokenbox.shell.errors import NoSuchItem, SessionFailed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class Memory:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -30,7 +31,6 @@ from tokenbox.tokenizers.protocol import TokenizerIdentity
 from tokenbox.tokenizers.registry import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
     from datetime import date
     from decimal import Decimal
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tokenbox.shell.cleaning import FULL_SCREEN, readable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tokenbox.shell.running import Ran
     from tokenbox.tokenizers.protocol import Tokenizer
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.engine.box import largest_remainder
@@ -10,8 +11,6 @@ from tokenbox.shell.context import ContextKind
 from tokenbox.shell.screen import percent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tokenbox.providers.counting import TokenCount
     from tokenbox.shell.context import ContextRow
 

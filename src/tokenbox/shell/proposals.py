@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 NAME: Final = "run_command"
 RUN_COMMAND: Final[Mapping[str, Any]] = {

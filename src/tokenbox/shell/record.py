@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC
 from typing import TYPE_CHECKING
@@ -12,7 +13,6 @@ from tokenbox.errors import TokenboxError
 from tokenbox.ledger import Call, Ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
     from tokenbox.ledger import Totals

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -18,8 +19,6 @@ from tokenbox.shell.picture import warning
 from tokenbox.shell.screen import figure, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tokenbox.conversation import Enforced, Evicted
     from tokenbox.engine.window import WindowStep
     from tokenbox.errors import ContextCriticalOverflow

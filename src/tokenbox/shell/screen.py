@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from tokenbox.ledger.cost import dollars
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from tokenbox.errors import TokenboxError
     from tokenbox.ledger import Totals
     from tokenbox.providers.counting import TokenCount

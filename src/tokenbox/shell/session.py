@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -11,8 +12,6 @@ from tokenbox.shell.offers import OutputOffer, offer
 from tokenbox.shell.screen import cost_text, figure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from tokenbox.config import Config
     from tokenbox.engine.window import WindowStep
     from tokenbox.ledger import Call

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, cast
@@ -11,8 +12,6 @@ from tokenbox.config import Level
 from tokenbox.shell.errors import InvalidPrompt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tokenbox.config import Config
     from tokenbox.conversation.low_water import LowWater
 

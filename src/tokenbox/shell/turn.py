@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +17,6 @@ from tokenbox.shell.running import run
 from tokenbox.shell.screen import Approval
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
     from tokenbox.content.message import ToolCall

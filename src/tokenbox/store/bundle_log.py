@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -30,7 +31,6 @@ from tokenbox.proof.manifest import HEX
 from tokenbox.proof.signing import CHECKPOINT_TYPE, check_signatures, payload_of, read_envelope, signed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
     from typing import BinaryIO
 

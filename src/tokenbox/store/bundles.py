@@ -13,6 +13,7 @@ import stat
 import sys
 import time
 import weakref
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,8 +38,6 @@ from tokenbox.proof.verify import MAX_VOLATILE, claimed_id, missing, too_large, 
 from tokenbox.store.bundle_log import BundleLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from tokenbox.proof.bundle import Bundle
     from tokenbox.proof.evidence import Evidence
     from tokenbox.proof.manifest import Manifest

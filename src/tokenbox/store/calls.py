@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -15,7 +16,6 @@ from tokenbox.ledger.usage import Usage
 from tokenbox.store.errors import StoreDamaged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from tokenbox.store.database import Database, Transaction, Value

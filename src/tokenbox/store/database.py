@@ -6,11 +6,11 @@ is a :class:`~tokenbox.store.errors.StoreError`, and a transaction that fails ha
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
     Value = object  # None, int, str or Decimal

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,6 @@ from tokenbox.store.errors import StoreError
 from tokenbox.store.owners import Owner, OwnerKind, check_quotas, find_owner, no_owner
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
 
     from tokenbox.store.database import Database, Transaction

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -23,8 +24,6 @@ from tokenbox.ledger.quota import QuotaLevel, Take
 from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
-
     from tokenbox.ledger.quota import Bucket
     from tokenbox.store.quotas import QuotaStore
 

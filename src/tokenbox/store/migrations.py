@@ -6,13 +6,12 @@ program migrates an older database under a lock, so that processes may start at 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tokenbox.store.errors import StoreTooNew
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tokenbox.store.database import Database, Transaction
 
     Migration = Callable[[Transaction], None]

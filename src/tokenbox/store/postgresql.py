@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,6 @@ except ImportError as error:
     raise MissingExtra.of("a store in PostgreSQL", "gateway") from error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from tokenbox.store.database import Value

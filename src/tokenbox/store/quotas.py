@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from tokenbox.ledger.call import time_text
@@ -10,8 +11,6 @@ from tokenbox.store.errors import StoreError
 from tokenbox.store.threads import StoreThreads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tokenbox.ledger.quota import Bucket, Take
     from tokenbox.store.database import Database, Transaction
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.errors import MissingExtra
@@ -10,8 +11,6 @@ from tokenbox.ledger.quota import QuotaLevel
 from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
-
     from tokenbox.ledger.quota import Bucket, Take
 
 _PREFIX = "tokenbox:quota:"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,6 @@ from tokenbox.store.errors import (
 from tokenbox.store.turns import Turn, TurnState, json_text, json_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from tokenbox.store.database import Database, Transaction, Value

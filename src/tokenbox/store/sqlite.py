@@ -11,6 +11,7 @@ import sqlite3
 import stat
 import threading
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
@@ -29,8 +30,6 @@ from tokenbox.store.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from tokenbox.store.database import Value
 
 DIALECT = SqlDialect(text="TEXT", money="TEXT", money_sum="decimal_sum")

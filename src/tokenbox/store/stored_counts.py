@@ -12,6 +12,7 @@ import hashlib
 import os
 import threading
 import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -21,7 +22,6 @@ from tokenbox.tokenizers.cache import CountCache
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import Self
 
     from tokenbox.tokenizers.cache import Key

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenbox.ledger.call import parse_time, time_text
 from tokenbox.ledger.errors import LedgerError
 from tokenbox.ledger.usage import is_count
 from tokenbox.records import to_record
 from tokenbox.store.errors import InvalidSession
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class TurnState(StrEnum):

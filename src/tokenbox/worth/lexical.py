@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import isqrt
@@ -24,8 +25,6 @@ from tokenbox.worth.fixed import log2
 from tokenbox.worth.words import split, stem
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
     from tokenbox.worth.query import Query
 
 WINDOW = 1600

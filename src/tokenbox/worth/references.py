@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,6 @@ from tokenbox.worth.query import NamedPath, Word
 from tokenbox.worth.standing import defined_with_members
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from tokenbox.worth.documents import Document
     from tokenbox.worth.query import Query
 

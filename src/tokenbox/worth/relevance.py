@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
 from math import isqrt
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,6 @@ from tokenbox.worth.lexical import FILE, PIECE, WINDOW, Lexical, Match, identifi
 from tokenbox.worth.standing import Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from tokenbox.worth.documents import Document, PieceSpan
     from tokenbox.worth.query import Query
 

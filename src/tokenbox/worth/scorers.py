@@ -6,6 +6,7 @@ the name of an entry point of ``tokenbox.scorers``, or as ``module:function``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -14,8 +15,6 @@ from tokenbox.errors import TokenboxError
 from tokenbox.worth.fixed import SCALE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tokenbox.worth.documents import Document, PieceSpan
 
 GROUP = "tokenbox.scorers"

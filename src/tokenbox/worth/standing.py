@@ -6,6 +6,7 @@ Definitions in any language are recognized by the beginning of a line, without a
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import isqrt
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,6 @@ from tokenbox.worth.fixed import SCALE, log2
 from tokenbox.worth.lexical import identifiers, tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
     from tokenbox.worth.documents import Document, PieceSpan
 
 _MODIFIERS = (

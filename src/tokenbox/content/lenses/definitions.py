@@ -14,6 +14,7 @@ byte offsets in the source.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache
@@ -24,8 +25,6 @@ from typing import TYPE_CHECKING
 from tokenbox.content.lenses.languages import BY_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from tree_sitter import Language as Grammar
     from tree_sitter import Node
 

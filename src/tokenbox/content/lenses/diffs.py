@@ -7,14 +7,12 @@ a hunk says how many context lines were removed.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tokenbox.content.lenses.lens import Parameter, lens
 from tokenbox.content.lenses.lines import split_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 # A combined diff, that of a merge, has a sign and a range for each parent: "@@@ -1,4 -1,3 +1,4 @@@".
 _RANGE = r"[0-9]{1,9}(?:,[0-9]{1,9})?"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,6 @@ from tokenbox.errors import DuplicateLens, LensError, TokenboxError
 from tokenbox.integers import MAX_INTEGER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from tokenbox.tokenizers.protocol import Tokenizer
 
     Apply = Callable[[str, Tokenizer], str]

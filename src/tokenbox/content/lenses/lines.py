@@ -7,13 +7,12 @@ tokenizer cannot count a lone surrogate, so the lenses that count tokens replace
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tokenbox.content.lenses.lens import ArgumentProblem, LensKind, Parameter, lens, register
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from tokenbox.content.lenses.lens import Apply
     from tokenbox.tokenizers.protocol import Tokenizer
 

@@ -9,13 +9,11 @@ or without a time if most lines have one, belongs to the preceding line, as in a
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from tokenbox.content.lenses.lens import Parameter, lens
 from tokenbox.content.lenses.lines import split_count, split_lines, with_count, without_styles
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _VARIABLE = re.compile(
     r"(?<!\w)\w*\d[\w.:+-]*|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b"

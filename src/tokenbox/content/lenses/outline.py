@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -22,8 +23,6 @@ from tokenbox.content.lenses.lens import ArgumentProblem, LensKind, Parameter, r
 from tokenbox.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from tokenbox.content.lenses.definitions import Definition
     from tokenbox.content.lenses.languages import Language
     from tokenbox.tokenizers.protocol import Tokenizer

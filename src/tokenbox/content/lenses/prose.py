@@ -9,15 +9,12 @@ letter, does not end a sentence.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from tokenbox.characters import category, known, lower, upper
 from tokenbox.content.lenses.lens import Parameter, lens
 from tokenbox.content.lenses.lines import split_lines
 from tokenbox.tokenizers.graphemes import sticks_to_left, sticks_to_right
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Tab and the Unicode spaces. Form feeds and the separators U+2028, U+2029 are layout, not blanks.
 _BLANK = r"[^\S\n\r\x0b\x0c\x1c-\x1f\x85\u2028\u2029]"

@@ -8,6 +8,7 @@ lens. Its module calls :func:`register_lens`, and is imported when a pipeline fi
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -21,8 +22,6 @@ from tokenbox.records import AsRecord
 from tokenbox.tokenizers.protocol import AdditiveTokenizer, TokenizerIdentity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from tokenbox.content.lenses.lens import Apply
     from tokenbox.tokenizers.protocol import Tokenizer
 

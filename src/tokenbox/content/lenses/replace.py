@@ -8,13 +8,12 @@ enough. A ``by`` that would be replaced for ever (``"a"`` by ``"aa"``) is reject
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.content.lenses.lens import ArgumentProblem, LensKind, Parameter, register
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tokenbox.tokenizers.protocol import Tokenizer
 
 # A replacement that halves a run settles a run of a million characters in 20 passes.

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Container, Sequence
+from typing import NamedTuple
 
 from tokenbox.content.lenses.lens import Parameter, lens
 from tokenbox.content.lenses.lines import omission, split_lines, without_styles
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
 
 # The first line of a frame: Python (after a bar in an exception group), Rust, Go.
 _PYTHON = re.compile(r'([\s|]*)File "([^"]*)", line ([0-9]+)(?:, in .*)?\s*')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -12,8 +13,6 @@ from tokenbox.content.lenses.lens import Parameter, lens
 from tokenbox.content.lenses.lines import count_omitted, omission, split_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from tokenbox.worth.query import Query
 
 # A part is a run of lines without an empty line, with at most this many lines, and at most this share of the

@@ -7,6 +7,7 @@ compares prompts with and without thoughts.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,6 @@ from tokenbox.conversation.llama.syntax import TemplateError
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Mapping
 
     from tokenbox.conversation.llama.compiler import Program
 

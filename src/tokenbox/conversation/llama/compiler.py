@@ -6,6 +6,7 @@ has one scope for all its turns, and a macro sees the variables of its caller.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.conversation.llama.expressions import ExpressionCompiler, failing
@@ -16,8 +17,6 @@ from tokenbox.conversation.llama.syntax import TemplateError
 from tokenbox.conversation.llama.values import Function, Keyword, Undefined, kind, truth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from tokenbox.conversation.llama.syntax import Node
 
 _GLOBALS: Final[Mapping[str, Any]] = {

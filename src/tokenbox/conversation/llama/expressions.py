@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from tokenbox.conversation.llama.functions import FUNCTIONS, TESTS
 from tokenbox.conversation.llama.methods import BUILTINS
@@ -21,9 +22,6 @@ from tokenbox.conversation.llama.values import (
     text_of,
     truth,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _ALIASES: Final = {"count": "length", "d": "default", "e": "escape", "trim": "strip"}
 # Filters that convert any value to text if they have no arguments.

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tokenbox.conversation.llama.syntax import TemplateError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 Messages = list[dict[str, Any]]
 

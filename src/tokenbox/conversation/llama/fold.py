@@ -11,6 +11,7 @@ Operations that cannot be tracked make a turn not reusable (:meth:`Track.forget`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +27,6 @@ from tokenbox.conversation.llama.turns import OPAQUE, LoopMemory, Opaque, TurnRu
 from tokenbox.conversation.llama.values import Function
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tokenbox.conversation.llama.compiler import LoopNames
 
 

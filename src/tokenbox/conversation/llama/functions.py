@@ -6,6 +6,7 @@ The first argument of a filter or test is the value that it is applied to.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.conversation.llama.syntax import TemplateError
@@ -31,8 +32,6 @@ from tokenbox.conversation.llama.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from tokenbox.conversation.llama.run import Run
 
 # Arguments

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.conversation.llama.functions import (
@@ -36,8 +37,6 @@ from tokenbox.conversation.llama.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from tokenbox.conversation.llama.run import Run
 
 # Numbers and bools

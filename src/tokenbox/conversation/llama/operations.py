@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from tokenbox.conversation.llama.methods import BUILTINS
 from tokenbox.conversation.llama.run import MISSING, Run, Scope
@@ -20,9 +21,6 @@ from tokenbox.conversation.llama.values import (
     kind,
     text_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _SAME: Final = frozenset({"default", "safe"})
 

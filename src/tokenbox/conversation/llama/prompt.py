@@ -6,8 +6,9 @@ The server adapts messages to the template's capabilities and continues an answe
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tokenbox.conversation.llama.capabilities import Reasoning, capabilities, common_prefix, reasoning
 from tokenbox.conversation.llama.compiler import Program
@@ -26,9 +27,6 @@ from tokenbox.conversation.llama.server_request import (
     read_tools,
 )
 from tokenbox.conversation.llama.values import of_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 RULES: Final = "llama.cpp b11549, 1"
 """The server version whose rules are implemented, and our revision. A new one needs a new verified table."""

@@ -7,12 +7,11 @@ with the head of the next.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tokenbox.tokenizers.special import PromptTokenizer
 
 _KEPT: Final = 64  # characters at an end within which no cut is searched

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -29,7 +30,6 @@ from tokenbox.conversation.sent import SOME_DAY, only_days, without_media
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Collection, Mapping, Sequence
 
     from tokenbox.content.items import Item
     from tokenbox.conversation.llama.prompt import Prepared

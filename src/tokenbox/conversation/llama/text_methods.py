@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.conversation.llama.functions import at, count, named, simple, tojson, typed, unsupported
@@ -26,8 +27,6 @@ from tokenbox.conversation.llama.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from tokenbox.conversation.llama.run import Run
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.conversation.llama.methods import BUILTINS
@@ -20,8 +21,6 @@ from tokenbox.conversation.llama.turns import (
 from tokenbox.conversation.llama.values import Function, Loop, Undefined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from tokenbox.conversation.llama.segments import Segments
     from tokenbox.conversation.llama.syntax import Node
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tokenbox.conversation.llama.compiler import Compiler, LoopNames
@@ -12,8 +13,6 @@ from tokenbox.conversation.llama.turns import ANY, LoopPlace, Placed, Within
 from tokenbox.conversation.llama.values import Function
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tokenbox.conversation.llama.run import Expression, Run, Scope, Statement
     from tokenbox.conversation.llama.syntax import Node
 

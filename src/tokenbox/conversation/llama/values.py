@@ -11,14 +11,12 @@ import json
 import math
 import re
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.conversation.llama.syntax import TemplateError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tokenbox.conversation.llama.run import Run
 
 Handler = Callable[["Run", dict[str, Any], list[Any]], Any]

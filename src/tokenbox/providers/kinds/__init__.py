@@ -8,6 +8,7 @@ used, or when a server must be detected.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -17,7 +18,6 @@ from tokenbox.providers.errors import InvalidTarget
 from tokenbox.providers.kinds.kind import KINDS, ServerKind, register_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from importlib.metadata import EntryPoint
 
 __all__ = [

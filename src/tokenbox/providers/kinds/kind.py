@@ -5,14 +5,13 @@ Each kind is a module of this package, or of another package.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tokenbox.providers.shapes import at, count_at, items_at, text_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from tokenbox.catalog import Figure
     from tokenbox.content.request import Api
     from tokenbox.providers.events import Event

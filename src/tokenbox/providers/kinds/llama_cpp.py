@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from tokenbox.content.request import Api
 from tokenbox.providers.kinds.kind import (
@@ -23,9 +24,6 @@ from tokenbox.providers.kinds.kind import (
 )
 from tokenbox.providers.openai_chat import DIALECT
 from tokenbox.providers.shapes import count_at
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def _props(body: object, _model: str) -> Figures:

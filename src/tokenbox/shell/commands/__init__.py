@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -10,8 +11,6 @@ from tokenbox.shell.commands import again, context, models, sessions, settings, 
 from tokenbox.shell.errors import BadArguments, UnknownMeta
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from tokenbox.shell.session import Session
 
 

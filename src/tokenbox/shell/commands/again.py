@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.shell import turn
@@ -12,8 +13,6 @@ from tokenbox.shell.errors import BadArguments, NoSuchItem, SessionFailed
 from tokenbox.shell.screen import figure, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tokenbox.content.message import Message
     from tokenbox.shell.offers import OutputOffer
     from tokenbox.shell.session import Session
