@@ -211,6 +211,16 @@ def test_default_rules_can_be_taken_back(folder: Make) -> None:
     assert "node_modules/a.js" in survey([root]).found.files
 
 
+def test_what_tokenbox_itself_writes_is_not_packed(folder: Make) -> None:
+    files = {
+        ".tokenbox/proof/a/evidence.json": "{}",
+        ".tokenbox/state.json": "{}",
+        "b/.tokenbox/config.toml": "",
+    }
+    files |= {"b/.tokenbox/proof/a/result.json": "{}", "proof/a.py": ""}
+    assert tuple(survey([folder(files)]).found.files) == ("b/.tokenbox/config.toml", "proof/a.py")
+
+
 def priorities(source: Source) -> dict[str, str]:
     """The class of each file in a ``.bcp`` pack."""
     blocks = as_blocks(source)

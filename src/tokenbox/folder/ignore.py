@@ -32,6 +32,8 @@ DEFAULT_RULES = (
     ".DS_Store",
     "Thumbs.db",
     "*.swp",
+    "**/.tokenbox/proof/",
+    "**/.tokenbox/state.json",
 )
 # The limit of a rule file, in case something endless has its name.
 _MAX_BYTES = 1 << 20
