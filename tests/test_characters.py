@@ -133,7 +133,7 @@ EXPECTED = {
     "trim": "4c162af20286f54b",
     "uppercase": "d38ea88de5bc1ac5",
     "head(tokens=40)": "c7f584110d704fee",
-    "layout": "9ee76c07edc198ae",
-    "query": "c6365e9aaf92df8a",
+    "layout": "510d77042116313e",
+    "query": "a5ab773fdd58f4ad",
     "render": "4d8a9010250616f7",
 }

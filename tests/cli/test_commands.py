@@ -486,7 +486,7 @@ def test_a_shell_gets_completions(line: str, expected: str, tmp_path: Path) -> N
         (["count", "--help"], {"count"}),
         (["lenses"], {"lenses"}),
         (["--help"], set()),
-        (["pakc"], {"count", "pack", "lcp", "serve", "shell"}),
+        (["pakc"], {"count", "pack", "lcp", "gateway", "shell"}),
     ],
 )
 def test_a_command_loads_no_other_commands(arguments: list[str], loaded: set[str], tmp_path: Path) -> None:

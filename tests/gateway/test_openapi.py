@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import urllib.request
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -69,8 +70,10 @@ def test_the_document_has_every_route_and_no_other(gateway: RunningGateway) -> N
     from tokenbox.gateway.app import Gateway as App
     from tokenbox.gateway.protocols import PROTOCOLS
     from tokenbox.gateway.routes import Routes
+    from tokenbox.gateway.settings import GatewaySettings
 
-    app = App(None)  # type: ignore[arg-type]  # only its table of routes
+    services = SimpleNamespace(settings=GatewaySettings(()))
+    app = App(services)  # type: ignore[arg-type]  # only its table of routes
     Routes(None).add_to(app)  # type: ignore[arg-type]
     routes = {(method.lower(), path) for method, path in app.routes} | {("post", path) for path in PROTOCOLS}
     assert routes == set(OPERATIONS)
