@@ -152,13 +152,9 @@ OPTION_EXPLAINED: Final[Mapping[tuple[str, str], tuple[str, str | None]]] = {
     ("pack", "--no-gitignore"): ("rules such as !dist/ in .tokenboxignore bring files back", None),
     ("count", "--text"): ("it reads files and standard input", "printf 'some text' | tokenbox count -"),
     ("models", "--prices"): ("it shows the prices without one", None),
-    ("fit", "--reserve-output"): (
-        "the output reserve is a setting",
-        "tokenbox config set policy.reserve_out 1000",
-    ),
-    ("fit", "--max-output-tokens"): (
-        "the output reserve is a setting",
-        "tokenbox config set policy.reserve_out 1000",
+    **dict.fromkeys(
+        (("fit", "--reserve-output"), ("fit", "--max-output-tokens")),
+        ("the output reserve is a setting", "tokenbox config set policy.reserve_out 1000"),
     ),
     ("check", "--budget"): ("budgets are settings", "tokenbox config set check.prompts.budget 8000"),
     ("serve", "--config"): (

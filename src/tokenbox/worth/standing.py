@@ -147,21 +147,26 @@ class Standing:
             elif document.role is DocumentRole.SOURCE and i not in merged:
                 names = known.keys() - self._own[i]
                 if looks_closer:
-                    pairs = [
-                        pair
-                        for pair in _qualified(document.data)
-                        if pair[1] in self._defined and pair[1] in names
-                    ]
-                    often = Counter(name for _, name in pairs)
-                    if family in _FOLDER_PACKAGES:
-                        only = names & self._defined.keys()
-                        folder = _folder(document.path)
-                        pairs += [(folder, name) for name in only if known[name] > often[name]]
-                    else:
-                        only = {name for name, times in often.items() if times >= known[name]}
-                    self._qualified[family].update({pair for pair in pairs if pair[1] in only})
-                    names -= only
+                    names -= self._count_qualified(document, family, names, known)
                 self._mentioned[family].update(names)
+
+    def _count_qualified(
+        self, document: Document, family: str, names: Collection[bytes], known: Mapping[bytes, int]
+    ) -> set[bytes]:
+        """Count and return the ``names`` that a document mentions only after a qualifier.
+
+        Where an unqualified name is of its own folder, the folder is its qualifier.
+        """
+        pairs = [pair for pair in _qualified(document.data) if pair[1] in self._defined and pair[1] in names]
+        often = Counter(name for _, name in pairs)
+        if family in _FOLDER_PACKAGES:
+            only = {name for name in names if name in self._defined}
+            folder = _folder(document.path)
+            pairs += [(folder, name) for name in only if known[name] > often[name]]
+        else:
+            only = {name for name, times in often.items() if times >= known[name]}
+        self._qualified[family].update({pair for pair in pairs if pair[1] in only})
+        return only
 
     def document(self, i: int) -> int:
         """Return the worth of document ``i``: by mentions of the names that it defines."""
