@@ -206,7 +206,7 @@ def running(
     name: str, command: Sequence[str | Path], port: int, folder: str, path: str = "/healthz"
 ) -> Iterator[Running]:
     """Run a server; enter the block after its first answer."""
-    with open(f"{folder}/{name}.log", "wb") as log:  # noqa: PTH123
+    with open(f"{folder}/{name}.log", "wb") as log:
         began = time.perf_counter()
         process = subprocess.Popen(command, cwd=folder, env=environment_of(folder), stdout=log, stderr=log)
     url = f"http://127.0.0.1:{port}"

@@ -297,7 +297,7 @@ class Mix:
         stream: bool,
         key: str | None = None,
         words: int | None = None,
-        **metadata: Any,  # noqa: ANN401
+        **metadata: Any,
     ) -> Request:
         if key is None:
             weights = [weight for weight, _ in KEYS.values()]

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
+from tests.loops import EndingLoop
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -289,12 +291,16 @@ def _with(base: dict[str, Any], where: tuple[str | int, ...], value: object) -> 
 
 
 class Server:
-    """An upstream of one kind: it has the counting endpoints of that kind and records the requests to run."""
+    """An upstream of one kind: it has the counting endpoints of that kind and records the requests to run.
+
+    ``says``: the count that it returns for everything; None counts.
+    """
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.ran: list[dict[str, Any]] = []
-        self.loop = asyncio.new_event_loop()
+        self.says: int | None = None
+        self.loop = EndingLoop()
         app = web.Application(client_max_size=1 << 30)
         for path in SHAPES:
             app.router.add_post(path, self._run)
@@ -336,13 +342,14 @@ class Server:
             """Count the fields that such a server shows its model, at four characters per token."""
             body = await request.json()
             shown = {key: value for key, value in body.items() if key in _SHOWN}
-            return web.json_response({name: len(json.dumps(shown)) // 4})
+            return web.json_response({name: len(json.dumps(shown)) // 4 if self.says is None else self.says})
 
         return count
 
     async def _tokens(self, request: web.Request) -> web.Response:
         content = (await request.json())["content"]
-        return web.json_response({"tokens": [1] * (len(content) // 4 + 1)})
+        size = len(content) // 4 + 1 if self.says is None else self.says
+        return web.json_response({"tokens": [1] * size})
 
 
 # The fields that servers show their models; they ignore unknown ones.

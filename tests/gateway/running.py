@@ -20,6 +20,7 @@ import pytest
 from aiohttp import web
 
 from tests.gateway import stub
+from tests.loops import EndingLoop
 from tests.services import free_port
 from tests.waiting import SECONDS, until
 from tokenbox.cli import main
@@ -182,7 +183,7 @@ class Stub:
     def __init__(self, chunks: int = 50) -> None:
         self.app = stub.make(chunks)
         self.mark = 0
-        self._loop = asyncio.new_event_loop()
+        self._loop = EndingLoop()
         self._runner = web.AppRunner(
             self.app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1
         )

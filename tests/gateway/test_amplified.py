@@ -18,6 +18,7 @@ from tokenbox.catalog import Figure
 from tokenbox.gateway.admission import Counted, judge
 from tokenbox.gateway.calls import check_query, read_call
 from tokenbox.gateway.counting import count_locally
+from tokenbox.gateway.protocols import MESSAGES as MESSAGES_API
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.protocols import RESPONSES as RESPONSES_API
 from tokenbox.gateway.refusals import Refusal
@@ -87,11 +88,14 @@ AMPLIFIED: list[tuple[str, dict[str, Any]]] = [
         CHAT,
         {"messages": [HELLO] * 200, "chat_template_kwargs": {"eos_token": "word " * 20}},
     ),
+    (CHAT, {"messages": [HELLO] * 20, "chat_template_kwargs": {"eos_token": int("7" * 1_000)}}),
+    (CHAT, {"messages": [HELLO] * 200, "chat_template_kwargs": {"eos_token": {"word " * 20: 1}}}),
     # Stored state: a session of SGLang, a recording by its id, items that are only an id.
     (CHAT, {"session_params": {"id": "s1"}}),
     (CHAT, {"messages": [HELLO, {"role": "assistant", "audio": {"id": "audio_1"}}, HELLO]}),
     (RESPONSES, {"input": [{"id": "msg_1"}]}),
     (RESPONSES, {"input": [{"id": "msg_1", "type": None}]}),
+    (RESPONSES, {"input": [{"id": "msg_1", "type": None, "role": None}]}),
     (
         RESPONSES,
         {"input": [{"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "x"}]}]},
@@ -155,6 +159,7 @@ def test_what_would_become_larger_behind_the_gateway_is_not_counted_as_what_it_i
     ("path", "body"),
     [
         (CHAT, {"chat_template_kwargs": {"enable_thinking": False, "reasoning_effort": "high"}}),
+        (CHAT, {"messages": [HELLO] * 2_000, "chat_template_kwargs": {"enable_thinking": False}}),
         (CHAT, {"chat_template_kwargs": {"model_identity": "You are a helpful assistant of Acme."}}),
         (CHAT, {"enable_search": False, "mm_processor_kwargs": None, "chat_template": None}),
         (CHAT, said({"type": "file", "file": {"file_data": f"data:text/plain;base64,{encoded(TEXT)}"}})),
@@ -259,7 +264,12 @@ def test_a_request_does_not_say_who_pays_or_where_it_runs(key: str) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    [b"a=1;model=dear", b"%20model=dear", b"messages.0.content=x", b"custom_llm_provider=x", b"extra_body=x"],
+    [
+        *(b"a=1;model=dear", b"%20model=dear", b"messages.0.content=x", b"custom_llm_provider=x"),
+        *(b"extra_body=x", b"thread_id=x", b"Attachments=x", b"search_parameters=x", b"cachedcontent=x"),
+        *(b"max_new_tokens=9", b"candidate_count=9", b"speed=fast", b"content_policy_fallbacks=dear"),
+        *(b"key=AIza", b"api-key=x", b"api_key=x", b"access_token=x", b"subscription-key=x"),
+    ],
 )
 def test_a_query_holds_nothing_of_a_body_in_any_notation(query: bytes) -> None:
     with pytest.raises(Refusal):
@@ -292,6 +302,8 @@ def test_headers_that_reroute_do_not_travel_with_the_operators_key() -> None:
         b"cf-aig-authorization": b"x",
         b"x-litellm-tags": b"other",
         b"openai_organization": b"org-other",
+        b"anthropic-workspace-id": b"wrkspc_other",
+        b"anthropic-user-profile-id": b"profile_other",
     }
     assert not routing.keys() & forwarded(routing, "sk-own").keys()
     assert forwarded({b"x-litellm-tags": b"mine", b"session_id": b"1"}, None).keys() >= {
@@ -325,6 +337,22 @@ def test_the_usage_of_a_stream_that_did_not_end_is_not_final() -> None:
     tap.feed(b"event: response.completed\ndata: " + json.dumps(end).encode() + b"\n\n")
     assert tap.reported is not None
     assert (tap.reported.input_tokens, tap.reported.output_tokens) == (70, 9)
+
+
+def test_each_run_of_a_model_is_paid_for() -> None:
+    """Anthropic leaves a compaction, and a model that declined, out of the other figures."""
+    runs = [
+        {"type": "compaction", "input_tokens": 180, "cache_read_input_tokens": 20, "output_tokens": 30},
+        {"type": "message", "input_tokens": 23, "cache_read_input_tokens": 0, "output_tokens": 10},
+    ]
+    usage = {"input_tokens": 23, "output_tokens": 10, "iterations": runs}
+    found = MESSAGES_API.usage_in({"usage": usage})
+    assert found is not None
+    assert (found.input_tokens, found.output_tokens, found.cached_input_tokens) == (223, 40, 20)
+    for broken in ([], "x", None, [1], [{"input_tokens": "1"}]):
+        found = MESSAGES_API.usage_in({"usage": {**usage, "iterations": broken}})
+        assert found is not None
+        assert (found.input_tokens, found.output_tokens) == (23, 10), broken
 
 
 class Failed:

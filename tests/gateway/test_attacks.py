@@ -95,6 +95,62 @@ def test_a_long_text_at_every_path_of_every_shape_is_over_the_window() -> None:
     assert through == []
 
 
+def said(*parts: object) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": list(parts)}]
+
+
+# Ten times the window without a long text: in numbers, brackets, usual keys and ids.
+WORDLESS = {
+    "digits": [int("7" * 4_000)] * 10,
+    "decimals": [number / 7 for number in range(WINDOW * 2)],
+    "empty lists": [[]] * (10 * WINDOW),
+    "empty objects": [{}] * (10 * WINDOW),
+    "empty texts": [""] * (10 * WINDOW),
+    "usual keys": [{"properties": {"required": {"enum": {}}}}] * (3 * WINDOW),
+    "ids": [{"id": f"{number:040x}"} for number in range(WINDOW)],
+    "types": [{"type": f"a{number}"} for number in range(3 * WINDOW)],
+    "emoji": "\U0001f996" * (6 * WINDOW),
+    "no image": {"type": "image", "url": LONG, "data": LONG},
+    "no file": {"type": "document", "source": {"type": "base64", "data": LONG}},
+}
+
+
+def _hidden(value: object) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Return requests, by name, with the value where neither rules nor templates show it.
+
+    Fields that cost nothing are counted only if they are large.
+    """
+    hi = {"role": "user", "content": "hi"}
+    reasoning = {"type": "reasoning", "summary": [], "x": value}
+    block = {"type": "thinking", "thinking": "so", "signature": "s", "x": value}
+    function = {"name": "f", "parameters": {"type": "object", "properties": {}, "x": value}}
+    return {
+        "message": (CHAT, {"messages": [{**hi, "x": value}]}),
+        "part": (CHAT, {"messages": said({"type": "text", "text": "hi", "x": value})}),
+        "nested part": (CHAT, {"messages": said([value])}),
+        "tool": (CHAT, {"messages": [hi], "tools": [{"type": "function", "function": function}]}),
+        "metadata": (CHAT, {"messages": [hi], "metadata": {"a": [value] * 3}}),
+        "item": (RESPONSES, {"input": [hi, reasoning]}),
+        "block": (MESSAGES, {"messages": [hi, {"role": "assistant", "content": [block]}, hi]}),
+        "field": (COMPLETIONS, {"prompt": "hi", "x": value}),
+        "tokens": (COMPLETIONS, {"prompt": [1, 2], "stop": [value] * 3}),
+    }
+
+
+@pytest.mark.parametrize("place", _hidden(None))
+@pytest.mark.parametrize("form", WORDLESS)
+@pytest.mark.parametrize("model", ["m", "gpt-4o"])
+def test_what_is_not_a_text_is_counted_too(model: str, form: str, place: str) -> None:
+    limits, use = (
+        RequestLimits(),
+        resolve(model, settings=Stated(context_window=Figure(WINDOW, "configured"))),
+    )
+    path, body = _hidden(WORDLESS[form])[place]
+    call = read_call(PROTOCOLS[path], json.dumps({"model": model, **body}).encode(), limits)
+    counted = Counted(count_locally(call, use), "here")
+    assert not judge(call, counted, use, Mode.ENFORCE).fits
+
+
 # Each kind of upstream gets one in so many of them, and other kinds get others.
 EVERY = 45
 
@@ -155,12 +211,32 @@ def test_known_ways_around(attacked: tuple[Server, Line], path: str, body: dict[
     assert (status, len(server.ran)) in ((400, before), (503, before)), answer
 
 
+@pytest.mark.parametrize("says", [0, 1, 30])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (CHAT, {"max_tokens": 5, "messages": [{"role": "user", "content": LONG}]}),
+        (MESSAGES, {"max_tokens": 5, "messages": said({"type": "text", "text": LONG})}),
+        (RESPONSES, {"max_output_tokens": 5, "input": LONG}),
+        (COMPLETIONS, {"max_tokens": 5, "prompt": LONG}),
+        (EMBEDDINGS, {"input": [LONG, LONG]}),
+    ],
+)
+def test_a_count_that_no_vocabulary_can_reach_is_not_believed(
+    attacked: tuple[Server, Line], path: str, body: dict[str, Any], says: int
+) -> None:
+    server, line = attacked
+    before = len(server.ran)
+    server.says = says
+    try:
+        status, answer = line.ask(path, {"model": "m", **body})
+    finally:
+        server.says = None
+    assert (status, len(server.ran)) in ((400, before), (503, before)), answer
+
+
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo" + "A" * 100}}
 PDF = base64.b64encode(b"%PDF-1.7\n" + zlib.compress(LONG.encode())).decode()
-
-
-def said(*parts: object) -> list[dict[str, Any]]:
-    return [{"role": "user", "content": list(parts)}]
 
 
 @pytest.mark.parametrize(
@@ -208,6 +284,24 @@ def test_input_that_a_request_only_names_is_refused_where_nobody_counts_it(
         assert status == 200, answer  # the server's own count has it
     else:
         assert (status, len(server.ran)) == (400, before), answer
+
+
+def test_a_refusal_says_how_much_is_known_of_input_that_is_partly_unknown(
+    attacked: tuple[Server, Line],
+) -> None:
+    """And not the bound, which there is none of."""
+    server, line = attacked
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+    stored = {"type": "document", "source": {"type": "file", "file_id": "file_1"}}
+    over = [{"type": "text", "text": LONG}, image, stored]
+    status, answer = line.ask(MESSAGES, {"model": "m", "max_tokens": 5, "messages": said(*over)})
+    figure = answer["tokenbox"]["deficit"] + WINDOW - 5
+    assert (status, answer["error"]["message"]) == (
+        400,
+        f"prompt is too long: {figure} tokens > {WINDOW} maximum",
+    )
+    if server.kind not in ("anthropic", "llama.cpp"):  # they count this path, so that nothing is unknown
+        assert figure == answer["tokenbox"]["input_tokens"]
 
 
 def test_an_image_is_an_image_however_its_keys_are_written(attacked: tuple[Server, Line]) -> None:

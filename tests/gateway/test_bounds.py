@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 from redis import Redis
 
+from tests import loops
 from tests.waiting import SECONDS
 from tokenbox.gateway.asgi import Incoming
 from tokenbox.gateway.authentication import RETRY_SECONDS, STALE_SECONDS, KeyAuthenticator
@@ -108,7 +109,7 @@ def test_while_the_store_is_away_good_keys_do_not_wait_for_it(monkeypatch: pytes
         with pytest.raises(Refusal, match="cannot be checked now"):
             await admitted()
 
-    asyncio.run(story())
+    loops.run(story())
     threads.close()
 
 
@@ -134,7 +135,7 @@ def test_whoever_leaves_while_redis_is_asked_is_noticed(redis_url: str) -> None:
                 await asyncio.wait_for(task, SECONDS)
         await quotas.close()
 
-    asyncio.run(story())
+    loops.run(story())
     with Redis.from_url(redis_url) as redis:
         for name in redis.scan_iter(f"*{bucket.key_id}*", count=1000):
             redis.delete(name)
@@ -163,6 +164,6 @@ def test_a_silent_redis_has_so_many_connections_and_nobody_waits_long() -> None:
         server.close()
         return found
 
-    found = asyncio.run(story())
+    found = loops.run(story())
     assert {type(one) for one in found} == {QuotaStoreError}
     assert 0 < most <= CONNECTIONS

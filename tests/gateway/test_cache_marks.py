@@ -25,7 +25,7 @@ max_ctx = 200000
 """
 
 
-def question(**more: Any) -> dict[str, Any]:  # noqa: ANN401  # JSON
+def question(**more: Any) -> dict[str, Any]:  # JSON
     messages = [{"role": "user", "content": "Which zone is Brest in?"}]
     return {"model": "claude-sonnet-4-5", "max_tokens": 9, "system": SYSTEM, "messages": messages, **more}
 

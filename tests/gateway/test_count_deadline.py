@@ -9,7 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tokenbox.catalog import Figure
+from tokenbox.compose.requests import By, Count
 from tokenbox.conversation.calibration import Calibration
+from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.gateway import counting
 from tokenbox.gateway.calls import read_call
 from tokenbox.gateway.protocols import CHAT
@@ -19,6 +21,8 @@ from tokenbox.models import Stated, resolve
 
 if TYPE_CHECKING:
     import pytest
+
+    from tokenbox.content.request import Request
 
 
 def test_a_slow_load_is_no_fault_of_the_first_request(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,3 +39,28 @@ def test_a_slow_load_is_no_fault_of_the_first_request(monkeypatch: pytest.Monkey
         return counted.tokens
 
     assert asyncio.run(count()) > 0
+
+
+def test_rules_that_were_wrong_once_no_longer_hide_a_text() -> None:
+    """A template shows nothing of an unknown key, as long as the server's usage confirms its counts."""
+
+    class Template(MarkersFormat):
+        def count_request(self, request: Request) -> Count:
+            return Count(10, exact=True, at_most=10, by=By.TEMPLATE)
+
+    limits = RequestLimits()
+    messages = [{"role": "user", "content": "hi", "x": "word " * 1_000}]
+    call = read_call(CHAT, json.dumps({"model": "m", "messages": messages}).encode(), limits)
+    use = resolve("m", settings=Stated(context_window=Figure(1_000, "configured")))
+    use = replace(use, counter=Template(counting.text_tokenizer(use)), exact=True)
+
+    async def count() -> tuple[int, int]:
+        upstream = Upstream(UpstreamSettings("it", "http://127.0.0.1:9", kind="ollama"), limits)
+        counter = counting.RequestCounting(limits, Calibration())
+        first = await counter.count(call, upstream, use)
+        assert counter.reported(upstream, call, first, 1_010) is not None
+        return first.tokens, (await counter.count(call, upstream, use)).tokens
+
+    first, second = asyncio.run(count())
+    assert first == 10
+    assert second >= 1_000

@@ -9,8 +9,8 @@ import pytest
 from tokenbox.content.exchanges import Grouping
 from tokenbox.content.items import read_items
 from tokenbox.engine.reduction import enforce
+from tokenbox.engine.steps import WindowLimits as Bounds
 from tokenbox.engine.window import Window
-from tokenbox.engine.window import WindowLimits as Bounds
 
 
 def window_of(items: list[Any]) -> Window:
@@ -28,7 +28,7 @@ def chat_round(name: str) -> list[Any]:
     ]
 
 
-def anthropic_round(name: str, *more: Any) -> list[Any]:  # noqa: ANN401  # blocks
+def anthropic_round(name: str, *more: Any) -> list[Any]:  # blocks
     return [
         {"role": "assistant", "content": [{"type": "tool_use", "id": name, "name": "f", "input": {}}]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": name, "content": "r"}, *more]},

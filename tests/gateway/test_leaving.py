@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import loops
 from tests.waiting import SECONDS, until
 from tokenbox.gateway.application import gateway_of
 from tokenbox.gateway.asgi import CLIENT, ClientGone
@@ -255,7 +256,7 @@ def test_it_takes_no_timer_and_no_thread(tmp_path: Path, answer: bytes) -> None:
         await services.close()
         server.close()
 
-    asyncio.run(go())
+    loops.run(go())
 
 
 def test_an_answered_request_that_still_settles_does_not_hide_that_the_next_is_left() -> None:
@@ -291,4 +292,4 @@ def test_an_answered_request_that_still_settles_does_not_hide_that_the_next_is_l
             await asyncio.wait_for(second, SECONDS)
         assert client.on_disconnect is None
 
-    asyncio.run(story())
+    loops.run(story())

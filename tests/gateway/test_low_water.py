@@ -15,7 +15,8 @@ from tests.gateway.test_modes import CONFIG, PATH, chat, talk
 from tests.waiting import until
 from tokenbox.engine.low_water import freed, halvings
 from tokenbox.engine.reduction import enforce
-from tokenbox.engine.window import ItemKind, Window, WindowLimits
+from tokenbox.engine.steps import WindowLimits
+from tokenbox.engine.window import ItemKind, Window
 from tokenbox.gateway.low_water import mark
 
 if TYPE_CHECKING:

@@ -601,6 +601,7 @@ def small(shared_gateways: Gateways, upstream: Stub) -> tuple[RunningGateway, st
         {"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": ""}}]}]},
         {"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "cache_control": HOUR}]}]},
         {"tools": [{"type": "function", "function": {"name": "f"}, "cache_control": HOUR}]},
+        {"prompt_cache_options": {"ttl": "12h"}},
     ],
     ids=str,
 )
@@ -657,6 +658,33 @@ def test_a_request_takes_all_that_it_may_make(
     # Of an estimate its bound is reserved, which is more than what the header says.
     assert beside == reserved or (refused.headers["x-tokenbox-estimated"] == "true" and beside > reserved)
     assert len(upstream.seen) == before
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "runs"),
+    [
+        ("/v1/messages", {"context_management": {"edits": [{"type": "compact_20260112"}]}}, 2),
+        ("/v1/messages", {"context_management": {"edits": [{"type": "clear_thinking_20251015"}]}}, 1),
+        ("/v1/messages", {"compaction": {"type": "summarize"}}, 2),
+        ("/v1/messages", {"fallbacks": [{"model": "stub"}, {"model": "small"}, {"model": "other"}]}, 3),
+        ("/v1/responses", {"context_management": [{"type": "compaction", "compact_threshold": 1_000}]}, 2),
+        ("/v1/responses", {"input": [{"role": "user", "content": "hi"}, {"type": "compaction_trigger"}]}, 2),
+    ],
+    ids=str,
+)
+def test_each_run_of_a_model_is_reserved(
+    small: tuple[RunningGateway, str], path: str, more: dict[str, Any], runs: int
+) -> None:
+    gateway, key = small
+    limit, said = ("max_output_tokens", "input") if path.endswith("responses") else ("max_tokens", "messages")
+    plain = {"model": "stub", limit: 3_000, said: [{"role": "user", "content": "hi"}]}
+    needs = []
+    for body in (plain, {**plain, **more}):
+        refused = gateway.post(path, body, **auth(key))
+        assert refused.status == 429, refused.data
+        needs.append(refused.json["tokenbox"]["needs"])
+    # What the field itself may cost is less than a run.
+    assert runs * needs[0] <= needs[1] < (runs + 1) * needs[0]
 
 
 @pytest.mark.slow

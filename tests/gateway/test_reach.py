@@ -125,7 +125,7 @@ def test_what_only_makes_less_of_a_request_is_no_limit(more: dict[str, Any]) -> 
     "key",
     [
         *("extra_body", "extra_query", "extra_headers", "api_base", "base_url", "api_key"),
-        *("custom_llm_provider", "model_list", "user_config", "litellm_params"),
+        *("custom_llm_provider", "model_list", "user_config", "litellm_params", "billing_policy"),
     ],
 )
 def test_a_request_does_not_say_where_it_goes(key: str) -> None:
@@ -136,6 +136,22 @@ def test_a_request_does_not_say_where_it_goes(key: str) -> None:
 def test_models_of_fallbacks_are_named_or_refused() -> None:
     assert refused(context_window_fallbacks=[{"m": ["dear"]}]) == (400, "invalid_request")
     assert read(context_window_fallbacks=["dear"]).models == ("m", "dear")
+
+
+def test_fallbacks_of_anthropics_api_may_say_what_is_different_for_them() -> None:
+    thinking = {"type": "enabled", "budget_tokens": 2_000}
+    call = read(MESSAGES, max_tokens=5, fallbacks=[{"model": "dear", "max_tokens": 900}, {"model": "other"}])
+    assert (call.models, call.max_output) == (("m", "dear", "other"), 900)
+    assert read(MESSAGES, max_tokens=5, fallbacks=[{"model": "o", "thinking": thinking}]).max_output == 2_000
+    for fallbacks in (
+        "default",
+        [{"max_tokens": 5}],
+        [{"model": "o", "messages": HELLO}],
+        [{"model": "a,b"}],
+    ):
+        assert refused(MESSAGES, fallbacks=fallbacks) == (400, "invalid_request"), fallbacks
+    dear = [{"model": "o", "speed": "fast"}]
+    assert refused(MESSAGES, fallbacks=dear) == (403, "service_tier_unpriced")
 
 
 @pytest.mark.parametrize(
@@ -157,6 +173,11 @@ HOSTED = [
     {"tools": [{"type": "web_fetch_20250910", "name": "web_fetch"}]},
     {"tools": [{"type": "builtin_function", "function": {"name": "$web_search"}}]},
     {"tools": [{"type": "of tomorrow"}]},
+    {"tools": [{"type": "shell", "environment": {"type": "container_auto"}}]},
+    {"tools": [{"type": "shell"}]},
+    {"tools": [{"type": "tool_search"}]},
+    {"tools": [{"type": "namespace", "name": "n", "tools": [{"type": "web_search"}]}]},
+    {"thread": {"type": "continue", "previous_message_id": "msg_1"}},
     {"mcp_servers": [{"type": "url", "url": "https://example.org", "name": "x"}]},
     {"web_search_options": {"search_context_size": "high"}},
     {"plugins": [{"id": "web"}]},
@@ -171,6 +192,11 @@ OWN = [
     {"tools": [{"name": "f", "input_schema": {"type": "object"}}]},
     {"tools": [{"type": "bash_20250124", "name": "bash"}]},
     {"tools": [{"type": "computer_use_preview", "display_width": 1, "display_height": 1}]},
+    {"tools": [{"type": "browser_toolset_20260801"}]},
+    {"tools": [{"type": "shell", "environment": {"type": "local"}}]},
+    {"tools": [{"type": "tool_search", "execution": "client", "description": "d", "parameters": {}}]},
+    {"tools": [{"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f"}]}]},
+    {"thread": {"type": "create"}, "diagnostics": {"previous_message_id": "msg_1"}},
     # Names, flags and ids of the client's own, which no model reads.
     {"store": True, "metadata": {"a": "b"}, "include": ["reasoning.encrypted_content"], "user": "u"},
 ]
@@ -189,6 +215,33 @@ def test_input_that_the_server_adds_is_input_that_nobody_counted(more: dict[str,
 def test_tools_that_the_client_runs_add_nothing(more: dict[str, Any]) -> None:
     for path in (CHAT, RESPONSES, MESSAGES):
         assert unseen_input(read(path, **more)) is None
+
+
+WEB = {"type": "web_search"}
+INLINE = {"type": "tool_definition", "definition": {"type": "web_search_20260318", "name": "web_search"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "item"),
+    [
+        (RESPONSES, {"type": "additional_tools", "role": "developer", "tools": [WEB]}),
+        (RESPONSES, {"type": "tool_search_output", "call_id": "c", "tools": [WEB]}),
+        (MESSAGES, {"role": "user", "content": [{"type": "tool_addition", "tool": INLINE}]}),
+    ],
+)
+def test_tools_that_come_later_are_looked_at_too(path: str, item: dict[str, Any]) -> None:
+    name = "input" if path == RESPONSES else "messages"
+    for counted in ((), (name, "tools")):
+        assert unseen_input(read(path, **{name: [*HELLO, item]}), counted, media=True) is not None
+    own = json.loads(json.dumps(item).replace(json.dumps(WEB), '{"type": "custom", "name": "f"}'))
+    own = json.loads(json.dumps(own).replace("web_search_20260318", "bash_20250124"))
+    assert unseen_input(read(path, **{name: [*HELLO, own]})) is None
+
+
+def test_a_listing_of_tools_is_only_sent_back() -> None:
+    tools = [{"name": "f", "type": "anything", "input_schema": {}}]
+    listing = {"type": "mcp_list_tools", "id": "i", "server_label": "s", "tools": tools}
+    assert unseen_input(read(RESPONSES, input=[*HELLO, listing])) is None
 
 
 @pytest.mark.parametrize("kind", ["reasoning", "image_generation_call", "file_search_call"])
@@ -274,12 +327,12 @@ def test_a_body_counts_the_same_however_it_is_framed(
         post(
             b"1.1",
             b"transfer-encoding: gzip, chunked\r\ncontent-encoding: gzip\r\n",
-            chunked(gzip.compress(FITS)),
+            chunked(gzip.compress(FITS, mtime=0)),
         ),
         post(
             b"1.1",
-            b"content-encoding: gzip\r\ncontent-length: %d\r\n" % len(gzip.compress(FITS)),
-            gzip.compress(FITS),
+            b"content-encoding: gzip\r\ncontent-length: %d\r\n" % len(gzip.compress(FITS, mtime=0)),
+            gzip.compress(FITS, mtime=0),
         ),
         post(b"1.1", b"content-encoding: identity, br\r\ncontent-length: %d\r\n" % len(FITS), FITS),
         post(b"1.1", b"transfer-encoding: chunked\r\n", b"-5\r\n" + FITS),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 
+from tests import loops
 from tests.services import free_port
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import RequestLimits, UpstreamSettings
@@ -94,7 +95,7 @@ def test_the_only_server_gets_a_request_once(script: list[str], seen: int | str,
                 assert await posted(upstream) == seen
             assert server.taken == taken
 
-    asyncio.run(it())
+    loops.run(it())
 
 
 def test_a_server_that_is_started_again_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +116,7 @@ def test_a_server_that_is_started_again_is_waited_for(monkeypatch: pytest.Monkey
                 assert await posted(upstream) == 200
             assert (len(naps), server.taken) == (2, 1)
 
-    asyncio.run(it())
+    loops.run(it())
 
 
 def test_a_server_that_nobody_starts_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +131,7 @@ def test_a_server_that_nobody_starts_is_given_up(monkeypatch: pytest.MonkeyPatch
             assert await posted(upstream) == "upstream_unreachable"
         assert len(naps) == 2
 
-    asyncio.run(it())
+    loops.run(it())
 
 
 @pytest.mark.parametrize("first", ["busy", None])
@@ -147,7 +148,7 @@ def test_another_replica_takes_what_one_did_not_and_that_one_rests(first: str | 
             assert good.taken == 10
             assert away.taken == (1 if first else 0)
 
-    asyncio.run(it())
+    loops.run(it())
 
 
 @pytest.mark.parametrize(("script", "seen"), [("wrong", 500), ("breaks", "upstream_broke")])
@@ -158,7 +159,7 @@ def test_what_one_replica_may_have_taken_goes_to_no_other(script: str, seen: int
                 assert await posted(upstream) == seen
             assert one.taken + other.taken == 1
 
-    asyncio.run(it())
+    loops.run(it())
 
 
 def test_the_last_replicas_refusal_is_the_answer() -> None:
@@ -168,4 +169,4 @@ def test_the_last_replicas_refusal_is_the_answer() -> None:
                 assert await posted(upstream) == 503
             assert (one.taken, other.taken) == (1, 1)
 
-    asyncio.run(it())
+    loops.run(it())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 
 import pytest
 from aiohttp import web
 
+from tests import loops
 from tokenbox.catalog import Figure
 from tokenbox.conversation.calibration import Calibration
 from tokenbox.gateway.admission import Admission, judge
@@ -64,7 +64,7 @@ async def judged(protocol: Protocol, *statuses: int) -> list[Admission]:
 
 @pytest.mark.parametrize("protocol", BODIES, ids=lambda protocol: protocol.name)
 def test_while_it_is_silent_only_the_upper_bound_passes(protocol: Protocol) -> None:
-    silent, answered = asyncio.run(judged(protocol, 503, 200))
+    silent, answered = loops.run(judged(protocol, 503, 200))
     assert (silent.fits, silent.is_missing_count) == (False, True)
     assert (answered.fits, answered.counted.missing) == (True, None)
 
@@ -84,12 +84,12 @@ def test_while_it_is_silent_the_catalog_does_not_tell_its_windows() -> None:
         finally:
             await known.close()
 
-    silent, public = asyncio.run(found())
+    silent, public = loops.run(found())
     assert silent is None
     assert public is not None
 
 
 def test_a_server_that_wants_a_key_is_not_silent() -> None:
     """The clients have the keys, so the gateway never learns more."""
-    (found,) = asyncio.run(judged(CHAT, 401))
+    (found,) = loops.run(judged(CHAT, 401))
     assert (found.fits, found.counted.missing) == (True, None)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import ipaddress
+import socketserver
 import ssl
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests import loops
 from tests.gateway import stub
 from tests.services import free_port
 
@@ -57,35 +60,69 @@ def certificate(folder: Path, host: str) -> tuple[Path, Path]:
     return public, private
 
 
-@pytest.mark.parametrize(
-    ("host", "trusted", "status"),
-    [("127.0.0.1", True, 200), ("127.0.0.1", False, 502), ("elsewhere.example", True, 502)],
-)
-@pytest.mark.slow
-def test_a_certificate_is_checked(
-    tmp_path: Path, start_gateway: StartGateway, host: str, trusted: bool, status: int
-) -> None:
-    public, private = certificate(tmp_path, host)
+def tls(folder: Path, host: str) -> tuple[ssl.SSLContext, Path]:
+    """What a server with a certificate for ``host`` needs, and the certificate."""
+    public, private = certificate(folder, host)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(public, private)
+    return context, public
+
+
+@pytest.mark.slow
+def test_an_upstream_with_a_trusted_certificate_answers(tmp_path: Path, start_gateway: StartGateway) -> None:
+    context, public = tls(tmp_path, "127.0.0.1")
     port = free_port()
 
     async def scenario() -> None:
         runner = web.AppRunner(stub.make(chunks=3), access_log=None)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port, ssl_context=context).start()
-        env = {"SSL_CERT_FILE": str(public)} if trusted else {}
         gateway = await asyncio.to_thread(
-            start_gateway, f"https://127.0.0.1:{port}", env=env, options=["--mode", "observe"]
+            start_gateway,
+            f"https://127.0.0.1:{port}",
+            env={"SSL_CERT_FILE": str(public)},
+            options=["--mode", "observe"],
         )
         answer = await asyncio.to_thread(gateway.post, "/v1/chat/completions", BODY)
-        assert answer.status == status, answer.data
-        if status == 200:
-            assert answer.json["choices"][0]["message"]["content"] == "Hello there"
-            streamed = await asyncio.to_thread(gateway.post, "/v1/chat/completions", {**BODY, "stream": True})
-            assert streamed.data.endswith(b"data: [DONE]\n\n")
-        else:
-            assert answer.json["error"]["code"] == "upstream_unreachable"
+        assert answer.status == 200, answer.data
+        assert answer.json["choices"][0]["message"]["content"] == "Hello there"
+        streamed = await asyncio.to_thread(gateway.post, "/v1/chat/completions", {**BODY, "stream": True})
+        assert streamed.data.endswith(b"data: [DONE]\n\n")
         await runner.cleanup()
 
-    asyncio.run(scenario())
+    loops.run(scenario())
+
+
+@pytest.mark.parametrize(("host", "trusted"), [("127.0.0.1", False), ("elsewhere.example", True)])
+@pytest.mark.slow
+def test_an_upstream_with_another_certificate_gets_nothing(
+    tmp_path: Path, start_gateway: StartGateway, host: str, trusted: bool
+) -> None:
+    context, public = tls(tmp_path, host)
+    handshakes = 0
+    received = b""
+
+    # Blocking, because asyncio leaves a transport open whose client gives the handshake up.
+    class Connection(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            nonlocal handshakes, received
+            try:
+                with context.wrap_socket(self.request, server_side=True) as connection:
+                    received += connection.recv(1)
+            except OSError:
+                handshakes += 1
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Connection) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            env = {"SSL_CERT_FILE": str(public)} if trusted else {}
+            address = f"https://127.0.0.1:{server.server_address[1]}"
+            gateway = start_gateway(address, env=env, options=["--mode", "observe"])
+            answer = gateway.post("/v1/chat/completions", BODY)
+        finally:
+            server.shutdown()
+            thread.join()
+    assert (answer.status, answer.json["error"]["code"]) == (502, "upstream_unreachable"), answer.data
+    assert handshakes, "the gateway did not try"
+    assert not received

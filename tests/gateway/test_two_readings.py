@@ -141,6 +141,16 @@ class Pairs(list[tuple[str, Any]]):
     """A JSON object, in which a key may stand twice."""
 
 
+@pytest.mark.parametrize("number", ["0." + "7" * 200, "1e-" + "9" * 200, "-" + "0.0" + "1" * 97 + "E+1"])
+def test_a_number_is_not_longer_than_what_is_counted_of_it(number: str) -> None:
+    """Its value keeps 17 digits, and a server may show all that were written."""
+    for data in (f'{{"a":{number}}}', f'{{"a":[1.5,{{"b":{number}}}]}}'):
+        with pytest.raises(Refusal, match="characters; at most 100 are taken"):
+            strict_json.read_object(data.encode(), RequestLimits())
+    text = {"a": "7" * 200, "b": 0.5, "c": "-" * 200}
+    assert strict_json.read_object(json.dumps(text).encode(), RequestLimits()) == text
+
+
 KEYS = st.sampled_from(["a", "b", "é", 'a":', "model", "a\\", "a\\\\", '\\":', "type"])
 VALUES = st.recursive(
     st.one_of(

@@ -161,7 +161,7 @@ def test_workers_whose_supervisor_was_killed_end(start_gateway: Gateways, upstre
             os.kill(pid, 0)
         except ProcessLookupError:
             return True
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:  # noqa: PTH123
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
             return stat.read().rpartition(")")[2].split()[0] == "Z"
 
     until(lambda: all(map(is_over, pids)), "the end of the workers")

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tokenbox.content.message import PartKind, media_kind
+from tokenbox.content.request import Api
 from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.refusals import Refusal, unavailable
 from tokenbox.gateway.settings import WhenAway
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
 
 # OpenAI's clients wait at most this long for a retry.
 _PATIENCE_SECONDS = 60
+# How long prompt caches are kept at the listed price, by the paths of the fields that say so.
+_USUAL_TTLS = {
+    "cache_control.ttl": "5m",
+    "prompt_cache_breakpoint.ttl": "30m",
+    "prompt_cache_options.ttl": "30m",
+}
 # Cached windows: computing one takes as long as everything else that a quota costs a request.
 _MOST_BUCKETS = 10_000
 
@@ -111,18 +118,18 @@ class QuotaAccounts:
         self, call: ApiCall, admission: Admission, grant: Grant, price: Price | None, now: datetime
     ) -> list[Take]:
         """Return the most that the request may use, for each quota."""
-        output = admission.reserved * call.choices
+        output, runs = admission.reserved * call.choices, _most_runs(call)
         takes = []
         for owner, quota in grant.quotas:
             bucket = self._bucket(owner, quota, now)
             if quota.unit is QuotaUnit.TOKENS:
-                takes.append(Take(bucket, admission.input_at_most + output))
+                takes.append(Take(bucket, runs * (admission.input_at_most + output)))
                 continue
             if _has_own_prices(call):
                 raise Refusal(
                     403,
                     "model_unpriced",
-                    "The prices of sound, of images that a model makes and of caches of an hour are unknown, "
+                    "The prices of sound, of images that a model makes and of longer caches are unknown, "
                     f"and this key may spend {quota}.",
                 )
             # OpenAI charges as output what it predicted in vain.
@@ -136,7 +143,7 @@ class QuotaAccounts:
                     "The operator sets one in the configuration.",
                     "model",
                 )
-            takes.append(Take(bucket, nanodollars(at_most)))
+            takes.append(Take(bucket, nanodollars(runs * at_most)))
         return takes
 
     def _bucket(self, owner: str, quota: Quota, now: datetime) -> Bucket:
@@ -180,8 +187,30 @@ def _has_own_prices(call: ApiCall) -> bool:
     if call.body.get("modalities") not in (None, ["text"]):
         return True
     return any(
-        media_kind(part.get("type")) is PartKind.AUDIO or at(part, "cache_control.ttl") not in (None, "5m")
+        media_kind(part.get("type")) is PartKind.AUDIO
+        or any(at(part, path) not in (None, usual) for path, usual in _USUAL_TTLS.items())
         for part in parts_in(call.body)
+    )
+
+
+def _most_runs(call: ApiCall) -> int:
+    """Return how many times the models may read the input and answer: for one more run of each of these.
+
+    A server that compacts the conversation summarizes it first, and may then answer. Anthropic's API also
+    charges for a model that declines, before a fallback answers.
+    """
+    fallbacks = len(call.fallbacks) if call.protocol.api is Api.MESSAGES else 0
+    return 1 + fallbacks + _is_compacted(call)
+
+
+def _is_compacted(call: ApiCall) -> bool:
+    """Whether the server may compact the conversation (Anthropic's fields, then OpenAI's)."""
+    last = call.input[-1] if isinstance(call.input, list) and call.input else None
+    steps = parts_in(call.body.get("context_management"))
+    return (
+        bool(call.body.get("compaction"))
+        or any(str(step.get("type")).startswith("compact") for step in steps)
+        or at(last, "type") == "compaction_trigger"
     )
 
 

@@ -169,7 +169,7 @@ class Admin:
             for level in levels
         ]
 
-    async def _ask(self, question: Callable[[], Any]) -> Any:  # noqa: ANN401
+    async def _ask(self, question: Callable[[], Any]) -> Any:  # noqa: ANN401  # what the question returns
         return await self.services.stores.threads.ask(question)
 
     async def _body(self, incoming: Incoming, fields: frozenset[str]) -> Answer:

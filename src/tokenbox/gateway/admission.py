@@ -81,9 +81,16 @@ class Admission:
         return None if self.verdict is None else self.verdict.limits.input_limit
 
     @property
+    def input_tokens(self) -> int:
+        """The figure that decided; of input that is partly unknown, what is known."""
+        if self.verdict is None or self.counted.unseen is not None:
+            return in_window(self.counted.count)
+        return self.verdict.tokens
+
+    @property
     def deficit(self) -> int:
-        """By how many tokens the figure that decided exceeds the budget."""
-        return 0 if self.verdict is None else max(0, self.verdict.over)
+        """By how many tokens that figure exceeds the budget."""
+        return 0 if self.budget is None else max(0, self.input_tokens - self.budget)
 
     @property
     def remaining(self) -> int | None:
@@ -260,7 +267,7 @@ def refusal_of(call: ApiCall, admission: Admission) -> Refusal:
     limit = model.max_input if by_input else model.usable
     assert limit is not None  # noqa: S101  # a budget has one of them
     return context_length_exceeded(
-        input_tokens=admission.verdict.tokens,
+        input_tokens=admission.input_tokens,
         reserved=0 if by_input else admission.reserved,
         limit=limit,
         window=model.context_window if model.context_window is not None else limit,
@@ -274,7 +281,7 @@ def remedies(call: ApiCall, admission: Admission) -> list[dict[str, object]]:
     """Return the single changes that would make the request fit, smallest first."""
     found: list[dict[str, object]] = []
     model = admission.model
-    tokens = in_window(admission.counted.count) if admission.verdict is None else admission.verdict.tokens
+    tokens = admission.input_tokens
     free = None if model.usable is None else model.usable - tokens
     input_fits = model.max_input is None or tokens <= model.max_input
     if call.protocol.output_keys and input_fits and free is not None and free > 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl
 from tokenbox.gateway.known_keys import BY_FOLDED_NAME, check_keys
 from tokenbox.gateway.refusals import Refusal, invalid_request
 from tokenbox.gateway.strict_json import json_text, read_object
+from tokenbox.gateway.unseen import FETCHED, STORED
 
 if TYPE_CHECKING:
     from tokenbox.gateway.protocols import Protocol
@@ -69,6 +70,8 @@ _REASONING_BUDGETS = (("thinking", "budget_tokens"), ("thinking_budget",), ("rea
 # Fields that name models which may answer in place of ``model`` (OpenRouter, LiteLLM).
 _FALLBACKS = ("models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks")
 _MOST_FALLBACKS = 8
+# A fallback of Anthropic's API may be an object: a model, and what is different for it.
+_FALLBACK_KEYS = frozenset(("model", "max_tokens", "output_config", "speed", "thinking"))
 # Fields by which proxies replace the request, the server or its key: the operator's to set.
 _OPERATOR_FIELDS = frozenset(
     {
@@ -92,10 +95,16 @@ _OPERATOR_FIELDS = frozenset(
         "kv_transfer_params",
         "bootstrap_host",
         "bootstrap_room",
+        "billing_policy",
     }
 )
 _INNER_NAME = re.compile(r"[\[.]")
-_ROUTING_FIELDS = _OPERATOR_FIELDS.union(_FALLBACKS)
+# Keys of a server in a query, by which a client would choose whom it pays.
+_SECRETS = frozenset(
+    ("key", "api_key", "apikey", "access_token", "auth_token", "token", "subscription_key", "x_api_key")
+)
+_FALLBACKS_FIELDS = frozenset(_FALLBACKS)
+_ROUTING_FIELDS = _OPERATOR_FIELDS | _FALLBACKS_FIELDS
 # Values that cost no more than the listed price: flex and batch cost half of it at OpenAI and Anthropic.
 PRICED = {
     "service_tier": ("auto", "default", "standard_only", "flex", "batch"),
@@ -103,6 +112,12 @@ PRICED = {
     "inference_geo": ("global",),
 }
 _PRICED_FIELDS = frozenset(PRICED)
+# The fields of a body that a server might also read in the query, by their names in lower case.
+_IN_BODY = BY_FOLDED_NAME | {
+    name.casefold(): name
+    for names in (_ROUTING_FIELDS, PRICED, _CHOICES, STORED, FETCHED, [path[0] for path in _OTHER_LIMITS])
+    for name in names
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +212,7 @@ def read_call(protocol: Protocol, data: bytes, limits: RequestLimits, client_aut
             "spaces around it.",
             "model",
         )
-    fallbacks = _fallbacks(body)
+    fallbacks = _fallbacks(body, takes_objects=protocol.has_fallback_objects)
     check_prices(body)
     key = protocol.input_key
     if key not in body and protocol.needs_input:
@@ -216,7 +231,7 @@ def read_call(protocol: Protocol, data: bytes, limits: RequestLimits, client_aut
     return replace(call, choices=choices * len(call.prompts)) if protocol.takes_prompts else call
 
 
-def _fallbacks(body: Mapping[str, Any]) -> tuple[str, ...]:
+def _fallbacks(body: Mapping[str, Any], *, takes_objects: bool) -> tuple[str, ...]:
     """Return the other models that may answer. Raises :class:`Refusal` (400) for anything but names."""
     if _ROUTING_FIELDS.isdisjoint(body):
         return ()
@@ -230,14 +245,34 @@ def _fallbacks(body: Mapping[str, Any]) -> tuple[str, ...]:
         value = body.get(key)
         if value is None:
             continue
-        if not isinstance(value, list) or not all(_is_name(name) for name in value):
+        names: list[Any] = value if isinstance(value, list) else [None]
+        if takes_objects:
+            names = list(map(_fallback_name, names))
+        if not all(map(_is_name, names)):
             raise invalid_request(f"{key} is a list of names of models, so that each can be checked.", key)
-        found += value
+        found += names
     if len(found) > _MOST_FALLBACKS:
         raise invalid_request(
             f"at most {_MOST_FALLBACKS} other models may be named, not {len(found)}.", "models"
         )
     return tuple(dict.fromkeys(name for name in found if name != body.get("model")))
+
+
+def _fallback_name(item: Any) -> Any:  # noqa: ANN401  # JSON
+    """Return the name of the model of a fallback. Raises :class:`Refusal` (403) for a higher price."""
+    if not isinstance(item, dict) or not item.keys() <= _FALLBACK_KEYS:
+        return item
+    check_prices(item)
+    return item.get("model")
+
+
+def _fallback_limits(body: Mapping[str, Any]) -> Iterator[int | None]:
+    """Yield the output limits of fallbacks, which replace those of the request."""
+    if _FALLBACKS_FIELDS.isdisjoint(body):
+        return
+    for item in (item for key in _FALLBACKS for item in body.get(key) or () if isinstance(item, dict)):
+        yield _limit(item, ("max_tokens",))
+        yield _limit(item, ("thinking", "budget_tokens"))
 
 
 def _is_name(value: object) -> bool:
@@ -271,7 +306,12 @@ def check_query(query: bytes) -> None:
     fields = query.decode("latin-1").replace(";", "&")
     for name, _ in parse_qsl(fields, keep_blank_values=True):
         outer = _INNER_NAME.split(name.strip(), 1)[0].casefold()
-        known = BY_FOLDED_NAME.get(outer, outer if outer in _OPERATOR_FIELDS else None)
+        if outer.replace("-", "_") in _SECRETS:
+            raise invalid_request(
+                f"{outer} is in the query, which servers write to their logs. "
+                "Send the key as `Authorization: Bearer KEY`."
+            )
+        known = _IN_BODY.get(outer)
         if known is not None:
             raise invalid_request(f"{known} is in the query. Send it in the body.", known)
 
@@ -324,7 +364,7 @@ def _max_output(protocol: Protocol, body: dict[str, Any]) -> int | None:
             if path[0] in body and (path[1:] or path[0] not in own)
         ]
         budgets = (_limit(body, path, _UNLIMITED) for path in _REASONING_BUDGETS)
-    found = [value for value in stated if value is not None]
+    found = [value for value in (*stated, *_fallback_limits(body)) if value is not None]
     if not found or _UNLIMITED in found:
         return None
     return max(*found, 0, *(budget or 0 for budget in budgets))
@@ -345,8 +385,10 @@ def _limit(body: Mapping[str, Any], path: Sequence[str], least: int = 0) -> int 
         return None
     value = _whole(inner)
     if value is None or not least <= value <= _MAX_INTEGER:
-        name = ".".join(path)
-        raise invalid_request(f"{name} is a whole number of tokens, not {json_text(inner)}.", path[0])
+        name, unlimited = ".".join(path), ", or -1 for no limit" if least == _UNLIMITED else ", of at least 0"
+        raise invalid_request(
+            f"{name} is a whole number of tokens{unlimited}, not {json_text(inner)}.", path[0]
+        )
     return value
 
 

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import platformdirs
+
 from tokenbox.config import load
 from tokenbox.config.errors import ConfigCode, ConfigError
 from tokenbox.config.setting import Level
@@ -44,7 +46,7 @@ def settings_from(
     flags: Mapping[str, object],
     upstreams: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
-    warn: Callable[[Iterable[str]], None] = lambda problems: None,  # noqa: ARG005
+    warn: Callable[[Iterable[str]], None] = lambda _: None,
 ) -> GatewaySettings:
     """Return the settings for ``folder``. Calls ``warn`` with what is not understood in them.
 
@@ -233,6 +235,4 @@ def _modes(config: Config) -> dict[str, Mode]:
 
 
 def _state_folder() -> Path:
-    import platformdirs  # slow to import, and needed only without a setting
-
     return Path(platformdirs.user_state_dir("tokenbox", appauthor=False)) / "gateway"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,7 +21,7 @@ from tokenbox.content.library_objects import texts_in
 from tokenbox.content.message import InvalidMessage
 from tokenbox.content.request import FREE_CHARACTERS, characters_in, costly, costly_fields, read_request
 from tokenbox.conversation.calibration import CountedFor
-from tokenbox.conversation.markers import MarkersFormat
+from tokenbox.conversation.markers import BYTES_PER_TOKEN, MarkersFormat
 from tokenbox.conversation.pieces import MEDIA
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admission import Counted
@@ -54,9 +54,8 @@ _COUNTERS = ThreadPoolExecutor(max(2, os.cpu_count() or 2), thread_name_prefix="
 
 # Bytes of a body that is counted in the event loop; larger ones are counted in a thread.
 INLINE = 32_768
-# The most bytes per token of an estimate. Each vocabulary has tokens for runs of characters, such as 80
-# spaces or 32 dashes, that others lack; languages and code have about 4 bytes per token.
-_BYTES_PER_TOKEN = 8
+# The bytes of the longest token of any known vocabulary, a run of spaces.
+_LONGEST_TOKEN = 128
 # Concurrent counts at an upstream for one request of several prompts.
 BATCH = 32
 # Fields that a server's count of the whole body covers. Large texts in other fields may be read by a server
@@ -111,13 +110,16 @@ class RequestCounting:
                 call, upstream, use, await self._count_locally(call, upstream, use)
             ), None
         found = await self._count_upstream(call, upstream, use)
-        if not isinstance(found, ProbeOutcome):
-            counted, way = found
-            return await self._calibrated(call, upstream, use, counted), way
         if found is ProbeOutcome.UNSUPPORTED:
             local = await self._count_locally(call, upstream, use)
             return await self._calibrated(call, upstream, use, local), None
-        missing = f"the upstream {upstream.name!r} counts for {call.model[:100]!r}, and {_MISSING[found]}"
+        if isinstance(found, ProbeOutcome):
+            missing = f"the upstream {upstream.name!r} counts for {call.model[:100]!r}, and {_MISSING[found]}"
+        else:
+            counted, way = found
+            if _is_possible(call, counted.tokens):
+                return await self._calibrated(call, upstream, use, counted), way
+            missing = f"the upstream {upstream.name!r} counts {counted.tokens} tokens, too few for its text"
         return await self._bounded(call, upstream, use, missing), None
 
     async def _bounded(self, call: ApiCall, upstream: Upstream, use: ModelUse, missing: str) -> Counted:
@@ -267,7 +269,13 @@ class RequestCounting:
         ):
             return counted
         bound = await self._upper_bound(call, use, count.total)
-        return replace(counted, count=self._calibration.checked(key, count, bound=bound))
+        count = self._calibration.checked(key, count, bound=bound)
+        if counted.identity is not None:  # counted here, by rules that are not the server's
+            size = len(call.data)
+            count = await self._run_bounded(
+                text_tokenizer(use), size, lambda: at_least_its_texts(count, call, use)
+            )
+        return replace(counted, count=count)
 
     async def _run_bounded(self, tokenizer: Tokenizer, size: int, work: Callable[[], T]) -> T:
         """Return ``work()``, in a thread and bounded in time unless it is quick."""
@@ -288,6 +296,22 @@ class RequestCounting:
             ) from None
         except TokenboxError as error:
             raise Refusal(400, error.code, error.message) from None
+
+
+def _is_possible(call: ApiCall, tokens: int) -> bool:
+    """Whether so few tokens can hold what every server shows its model: the prompts, or the user's texts."""
+    most = _LONGEST_TOKEN * tokens
+    return len(call.data) <= most or sum(map(len, _shown_texts(call))) <= most
+
+
+def _shown_texts(call: ApiCall) -> Iterator[str]:
+    for item in call.parts:
+        is_user = isinstance(item, dict) and item.get("role") == "user"
+        content = item["content"] if is_user and "content" in item else item
+        for part in content if isinstance(content, list) else (content,):
+            text = part.get("text") if is_user and isinstance(part, dict) else part
+            if isinstance(text, str):
+                yield text
 
 
 def _covered_fields(call: ApiCall, way: RequestCount) -> frozenset[str]:
@@ -318,9 +342,15 @@ def count_locally(call: ApiCall, use: ModelUse) -> Count:
     count = _count(request, use)
     if count.exact:
         return count
-    least = lower_bound(costly(call.body), text_tokenizer(use))
+    least = 0
     if use.tokenizer is None or not use.tokenizer.identity.exact:
-        least = max(least, _bytes_in(request) // _BYTES_PER_TOKEN)
+        least = _bytes_in(request) // BYTES_PER_TOKEN
+    return at_least_its_texts(count, call, use, least)
+
+
+def at_least_its_texts(count: Count, call: ApiCall, use: ModelUse, least: int = 0) -> Count:
+    """Return an estimate of at least the tokens of the request's own texts."""
+    least = max(least, lower_bound(costly(call.body), text_tokenizer(use)))
     total, largest = max(count.total, least), count.largest
     if largest is not None and total > count.total:
         largest += total - count.total

@@ -24,7 +24,7 @@ from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.attempt import ProofDecision
 from tokenbox.gateway.authentication import Grant
 from tokenbox.gateway.calls import read_call
-from tokenbox.gateway.counting import count_locally
+from tokenbox.gateway.counting import at_least_its_texts, count_locally
 from tokenbox.gateway.fitting import ModelSummary, PolicyFitting
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.refusals import Refusal
@@ -166,7 +166,7 @@ def _inputs(call: ApiCall) -> Iterator[Input]:
 
 def _kind(item: object) -> str:
     role = item.get("role") if isinstance(item, dict) else None
-    return role if isinstance(role, str) and role.isprintable() and len(role) < 40 else "item"  # noqa: PLR2004
+    return role if isinstance(role, str) and role.isprintable() and len(role) < 40 else "item"
 
 
 # Replay.
@@ -246,9 +246,9 @@ class _RecordedCounting:
         if self._is_local:
             local = count_locally(call, use)
             known = local if count is None else count
-            # The recorded count may be weaker, because a server had reported another usage by then.
-            exact, at_most = local.exact and known.exact, max(local.at_most, known.at_most)
-            count = replace(local, exact=exact, at_most=at_most)
+            if local.exact and not known.exact:  # a server had reported another usage by then
+                local = at_least_its_texts(replace(local, exact=False), call, use)
+            count = replace(local, at_most=max(local.at_most, known.at_most))
         if count is None:
             raise ReplayImpossible(
                 f"{self._source[:100]!r} counted, and the bundle does not contain its count of a request "

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from tokenbox.compose.requests import Count as TokenCount
 from tokenbox.content.items import read_item, read_items
 from tokenbox.conversation.counted_window import CountedWindow
-from tokenbox.engine.window import WindowLimits
+from tokenbox.engine.steps import WindowLimits
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admission import judge, refusal_of
 from tokenbox.gateway.counting import text_tokenizer
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tokenbox.content.items import Item
     from tokenbox.content.message import Object
     from tokenbox.conversation.low_water import LowWater
-    from tokenbox.engine.window import WindowStep
+    from tokenbox.engine.steps import WindowStep
     from tokenbox.gateway.admission import Admission, Counted
     from tokenbox.gateway.authentication import Grant
     from tokenbox.gateway.calls import ApiCall

@@ -115,7 +115,7 @@ class UpstreamModels:
         return names
 
     async def _capabilities(self, upstream: Upstream, model: str) -> _Known:
-        """Return the cached figures. The server is asked the first time, and later in the background."""
+        """Return the figures: the server's at first, then cached ones, renewed in the background."""
         key = (upstream.name, model)
         known = self._known.get(key)
         if known is None:

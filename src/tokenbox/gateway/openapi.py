@@ -32,7 +32,7 @@ _CHOICES = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 128}, {"type"
 _FIGURE = {"anyOf": [_COUNT, {"type": "null"}]}
 
 
-def _object(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:  # noqa: ANN401  # schemas
+def _object(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:  # schemas
     return {"type": "object", "required": list(required), "properties": properties}
 
 

@@ -21,13 +21,17 @@ class ErrorStyle(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UsageKeys:
-    """The names in an answer's ``usage``. Input is the sum of ``input``; the others are paths."""
+    """The names in an answer's ``usage``. Input is the sum of ``input``; the others are paths.
+
+    ``runs`` is the list of the usage of each run of a model, some of which are not in the other figures.
+    """
 
     input: tuple[str, ...]
     output: str
     cached: tuple[str, ...]
     reasoning: tuple[str, ...]
     written: tuple[str, ...] = ()
+    runs: str | None = None
 
 
 _CHAT_USAGE = UsageKeys(
@@ -48,6 +52,7 @@ _ANTHROPIC_USAGE = UsageKeys(
     ("cache_read_input_tokens",),
     (),
     ("cache_creation_input_tokens",),
+    runs="iterations",
 )
 
 
@@ -60,7 +65,8 @@ class Protocol:
     stream, of the object that the gateway adds its key to; None for the event itself. The last event
     of a stream has one of the markers ``ends``. ``needs_input``: the input is required, as everywhere except
     in the Responses API, which can refer to a prompt that OpenAI stores. ``takes_prompts``: the input is
-    texts or token ids, possibly several, and not messages.
+    texts or token ids, possibly several, and not messages. ``has_fallback_objects``: a fallback may be an
+    object with a model and what is different for it.
     """
 
     api: Api
@@ -74,6 +80,7 @@ class Protocol:
     ends: tuple[bytes, ...] = ()
     needs_input: bool = True
     takes_prompts: bool = False
+    has_fallback_objects: bool = False
     name: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -139,6 +146,7 @@ MESSAGES = Protocol(
     usage_keys=_ANTHROPIC_USAGE,
     inner="message",
     ends=(b"message_stop", b"[DONE]"),  # vLLM also sends OpenAI's end
+    has_fallback_objects=True,
 )
 EMBEDDINGS = Protocol(
     Api.EMBEDDINGS,
@@ -179,7 +187,20 @@ def _with_key_at(at: re.Match[bytes] | None, data: bytes, value: bytes) -> bytes
     return data[:place] + b'"tokenbox":' + value + (b"" if empty else b",") + data[place:]
 
 
+def _of_all_runs(usage: Mapping[str, Any], keys: UsageKeys) -> Mapping[str, Any]:
+    """Return the usage with the sum over all runs where it is larger: each of them is paid for."""
+    runs = None if keys.runs is None else usage.get(keys.runs)
+    if not isinstance(runs, list) or not {dict}.issuperset(map(type, runs)):
+        return usage
+    sums = {name: sum(_count(run.get(name)) or 0 for run in runs) for name in (*keys.input, keys.output)}
+    return {
+        **usage,
+        **{name: total for name, total in sums.items() if total > (_count(usage.get(name)) or 0)},
+    }
+
+
 def _usage(usage: Mapping[str, Any], keys: UsageKeys) -> Usage | None:
+    usage = _of_all_runs(usage, keys)
     parts = [_count(usage.get(key)) for key in keys.input]
     known = [part for part in parts if part is not None]
     # The cached parts may be missing; without the first part the input is unknown.

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.content.request import Request
 from tokenbox.content.weight import weight_text
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.asgi import Reply, json_bytes
@@ -21,6 +20,7 @@ from tokenbox.gateway.library import (
     plan_of,
 )
 from tokenbox.gateway.models import not_served
+from tokenbox.gateway.openapi import document
 from tokenbox.gateway.protocols import CHAT, COMPLETIONS, MESSAGES, RESPONSES
 from tokenbox.gateway.refusals import Refusal, invalid_request
 from tokenbox.gateway.strict_json import most_values, read_object
@@ -97,8 +97,6 @@ class Routes:
         return Reply(200, await self.services.metrics_page(), (), _PROMETHEUS)
 
     async def openapi(self, incoming: Incoming, request_id: str) -> Reply:
-        from tokenbox.gateway.openapi import document  # on request
-
         return Reply.of(document())
 
     async def models(self, incoming: Incoming, request_id: str) -> Reply:
@@ -263,9 +261,9 @@ class Routes:
             return text_tokenizer(use)
         call = await self._call(CHAT, {"model": use.model, "messages": body["chunks"]})
         counted = await self.services.counting.count(call, upstream, use)
-        return KnownCount(Request.of_items(chunks.read), counted.count, use.counter)
+        return KnownCount(chunks.request(chunks.items), counted.count, use.counter)
 
-    async def _in_thread(self, work: Callable[[], Any]) -> Any:  # noqa: ANN401
+    async def _in_thread(self, work: Callable[[], Any]) -> Any:  # noqa: ANN401  # what the work returns
         """Run ``work`` in a thread, bounded in time. Raises its errors as :class:`Refusal`."""
         try:
             async with asyncio.timeout(self.services.settings.limits.count_seconds):

@@ -60,7 +60,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _unsent = 0
     _timer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: Any) -> None:  # noqa: ANN401
+    def connection_made(self, transport: Any) -> None:  # noqa: ANN401  # of asyncio or uvloop
         super().connection_made(transport)
         # For a client that vanished without closing: the kernel then ends the connection.
         connection = transport.get_extra_info("socket")

@@ -34,6 +34,8 @@ from tokenbox.gateway.traces import traces_from
 from tokenbox.gateway.upstream import Upstream
 from tokenbox.ledger.call import time_text
 from tokenbox.providers.kinds import UNKNOWN
+from tokenbox.store import bundles
+from tokenbox.store.key_files import read_signer
 from tokenbox.store.leases import LeasedQuotas
 from tokenbox.store.quotas import SqlQuotas
 from tokenbox.store.redis_quotas import RedisQuotas
@@ -281,7 +283,7 @@ class GatewayServices:
         found: dict[str, dict[str, Any]] = {}
         for upstream in self.upstreams:
             status, _ = await upstream.get_json("/v1/models")
-            found[f"upstream {upstream.name}"] = {"ok": status is not None and status < 500, "status": status}  # noqa: PLR2004
+            found[f"upstream {upstream.name}"] = {"ok": status is not None and status < 500, "status": status}
         try:
             await self.stores.quotas.ping()
             found["quotas"] = {"ok": True}
@@ -295,7 +297,7 @@ class GatewayServices:
         """Return the models that the upstream lists or the settings name, as far as the key may use them."""
         await self.models.with_kind(upstream)
         status, answer = await upstream.get_json("/v1/models", grant.client_auth)
-        items = answer.get("data") if status == 200 and isinstance(answer, dict) else None  # noqa: PLR2004
+        items = answer.get("data") if status == 200 and isinstance(answer, dict) else None
         listed = [item for item in items or [] if isinstance(item, dict) and isinstance(item.get("id"), str)]
         if upstream.settings.models:
             named = [pattern for pattern in upstream.settings.models if not set(pattern) & set("*?[")]
@@ -341,8 +343,6 @@ def bundles_of(settings: GatewaySettings) -> Bundles | None:
     """
     if settings.proof is None:
         return None
-    from tokenbox.store import bundles  # heavy, and proofs are off by default
-    from tokenbox.store.key_files import read_signer
 
     signers = [read_signer(Path(path)) for path in settings.proof_keys]
     return bundles.Bundles(settings.proof, texts=settings.proof_texts, signers=signers)

@@ -56,7 +56,7 @@ class Spool:
                 if written != len(line):
                     # A full disk took part of it: end the line, so that the next one is separate.
                     os.write(self._file.descriptor, b"\n")
-                    raise OSError(28, "No space left on device")  # noqa: TRY301
+                    raise OSError(28, "No space left on device")  # noqa: TRY301  # handled as the write that it foresees
             except OSError as error:
                 raise SpoolError(f"{self.folder}: {error.strerror}.", folder=str(self.folder)) from None
             self._written += 1

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 _LONGEST_SHOWN = 40
 # Levels that the fast parser handles; a tool's schema has about ten. Deeper objects take the slow parser.
 _FAST_LEVELS = 32
+# The most characters of a number that is not whole. Its value keeps 17 digits of them, which are counted, but
+# a server may show it as it was written. Every such number is a run of zeros after ``_AS_ZEROS``.
+_LONGEST_FLOAT = 100
+_AS_ZEROS = bytes(48 if byte in b"0123456789.eE+-" else 32 for byte in range(256))
 # Integers of more than 64 bits come from orjson as floats; every one of them is larger than this.
 _EXACT_FLOATS = 2.0**53
 _KEY_END = re.compile(rb'"[ \t\n\r]*:')
@@ -69,6 +73,7 @@ def _read_fast(data: bytes, depth: int) -> dict[str, Any] | None:
     if value.__class__ is not dict:
         return None
     keys = 0
+    floats: list[float] = []
     level: list[Any] = [value]
     for _ in range(depth):
         below: list[Any] = []
@@ -81,12 +86,20 @@ def _read_fast(data: bytes, depth: int) -> dict[str, Any] | None:
                 kind = item.__class__
                 if kind is dict or kind is list:
                     below.append(item)
-                elif kind is float and not abs(item) < _EXACT_FLOATS:
-                    return None
+                elif kind is float:
+                    floats.append(item)
         if not below:
-            return value if keys == _key_ends(data, keys) else None
+            return value if keys == _key_ends(data, keys) and _are_as_written(floats, data) else None
         level = below
     return None
+
+
+def _are_as_written(floats: list[float], data: bytes) -> bool:
+    """Whether none of these numbers in ``data`` is an integer that was too large, or has too many digits."""
+    if not floats:
+        return True
+    has_long = b"0" * (_LONGEST_FLOAT + 1) in data.translate(_AS_ZEROS)
+    return max(map(abs, floats)) < _EXACT_FLOATS and not has_long
 
 
 def _key_ends(data: bytes, keys: int) -> int | None:
@@ -141,6 +154,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _float(text: str) -> float:
+    if len(text) > _LONGEST_FLOAT:
+        raise ValueError(
+            f"the number {text[:20]}... has {len(text):,} characters; at most {_LONGEST_FLOAT} are taken"
+        )
     value = float(text)
     if value in (float("inf"), float("-inf")):
         raise ValueError(f"{text[:40]} is larger than any number")

@@ -76,7 +76,7 @@ class Tap:
         error = data.find(b'"error"', 0, end)
         end = data.rfind(b"}\n\n", 0, end if error < 0 else error) + 3
         # Each of the frames has to end as JSON does.
-        is_plain = end > 2 and data.count(b"\n\n", 0, end) == data.count(b"}\n\n", 0, end)  # noqa: PLR2004
+        is_plain = end > 2 and data.count(b"\n\n", 0, end) == data.count(b"}\n\n", 0, end)
         return end if is_plain else 0
 
     def rest(self) -> bytes:

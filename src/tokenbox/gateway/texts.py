@@ -122,6 +122,6 @@ def _is_result(item: Mapping[str, Any], path: Sequence[str | int]) -> bool:
     if item.get("role") == "tool" or path[0] == "output":
         return True
     content = item.get("content")
-    if not isinstance(content, list) or len(path) < 2 or not isinstance(path[1], int):  # noqa: PLR2004
+    if not isinstance(content, list) or len(path) < 2 or not isinstance(path[1], int):
         return False
     return bool(content[path[1]].get("type") == "tool_result")

@@ -132,7 +132,7 @@ def asks_for_traces(env: Mapping[str, str]) -> bool:
         return False
     try:
         import opentelemetry.exporter.otlp.proto.http.trace_exporter  # an extra
-        import opentelemetry.sdk.trace  # noqa: F401
+        import opentelemetry.sdk.trace  # noqa: F401  # whether it is there
     except ImportError:
         raise MissingExtra.of("spans for OpenTelemetry", "otel") from None
     return True

@@ -18,9 +18,9 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
-from tokenbox.content import library_objects
 from tokenbox.content.message import PartKind, media_kind
-from tokenbox.content.request import FREE_CHARACTERS
+from tokenbox.content.request import FREE_CHARACTERS, characters_in
+from tokenbox.providers.shapes import at, text_at
 
 if TYPE_CHECKING:
     from tokenbox.gateway.calls import ApiCall
@@ -33,6 +33,8 @@ STORED = frozenset(
         *("context_id", "file_ids", "attachments", "session_params", "agent_id", "bot_id", "workflow_id"),
     )
 )
+# A conversation that Anthropic keeps: "create" begins one, and this goes on with it.
+_THREAD = "thread.previous_message_id"
 # Fields that make the server search or call tools, and add the results to the input.
 FETCHED = frozenset(
     (
@@ -71,7 +73,14 @@ _FIELDS = {
 # Tools that the client runs, by their type or its prefix (Anthropic's types end with a date). The results of
 # other tools, such as a search, enter the input unseen.
 _CLIENT_TOOLS = frozenset(("function", "custom", "local_shell", "apply_patch"))
-_CLIENT_TOOL_PREFIXES = ("bash_", "text_editor_", "computer", "memory_")
+_CLIENT_TOOL_PREFIXES = ("bash_", "text_editor_", "computer", "browser_", "memory_")
+# Tools of OpenAI that the client runs if this field has this value.
+_CLIENT_TOOLS_IF = {"shell": ("environment.type", "local"), "tool_search": ("execution", "client")}
+# A tool that only groups others.
+_TOOL_GROUP = "namespace"
+# Parts with the tools that a server listed earlier, to be sent back. They only call what the request allows.
+_TOOL_LISTINGS = frozenset(("mcp_list_tools", "mcp_tool_listing"))
+_TOOL_KEYS = frozenset(("tools", "tool"))
 # Keys by which servers recognize media and files, whatever the part's type says (vLLM, if it has none).
 _MEDIA_KEYS = {
     key: kind
@@ -159,11 +168,11 @@ def _unseen_field(call: ApiCall, seen: Collection[str]) -> str | None:
             return f"{key} {words}"
     if _VARIABLES in body and _VARIABLES not in seen and _is_repeated(body[_VARIABLES], len(call.parts)):
         return f"{_VARIABLES} has texts that a template may repeat for each message"
-    tools = body.get("tools")
-    for tool in tools if isinstance(tools, list) else ():
-        if isinstance(tool, dict) and not _is_client_tool(tool):
-            kind = str(tool.get("type"))[:60]
-            return f"a tool of the type {kind!r}, which the server runs, adds input by itself"
+    reason = _unseen_tool(body.get("tools"))
+    if reason is not None:
+        return reason
+    if at(body, _THREAD):
+        return f"{_THREAD} names input that the server keeps"
     prompt = body.get("prompt")
     if isinstance(prompt, dict) and not call.protocol.takes_prompts and "prompt" not in seen:
         return "prompt names a text that the server keeps"
@@ -180,19 +189,26 @@ def _unseen_model(call: ApiCall) -> str | None:
 
 
 def _is_repeated(variables: object, messages: int) -> bool:
-    """Whether the texts of a template's variables are large, if each is shown for each message."""
-    return (
-        bool(variables)
-        and sum(map(len, library_objects.texts_in(variables))) * (messages + 1) > FREE_CHARACTERS
-    )
+    """Whether the values of a template's variables are large, if each is shown for each message."""
+    values = variables.values() if isinstance(variables, dict) else (variables,)
+    return sum(characters_in(value) - 1 for value in values) * (messages + 1) > FREE_CHARACTERS
 
 
 def _is_reference(item: Mapping[str, Any]) -> bool:
     """Whether an item has no content but an id, or refers to an earlier recording."""
-    if item.get("id") and not item.get("type") and "role" not in item:
+    if item.get("id") and not item.get("type") and not item.get("role"):
         return True
     audio = item.get("audio")
     return isinstance(audio, dict) and bool(audio.get("id"))
+
+
+def _unseen_tool(tools: object) -> str | None:
+    """Return a tool that the server runs, in words; None if there is none in the list."""
+    for tool in tools if isinstance(tools, list) else ():
+        if isinstance(tool, dict) and not _is_client_tool(tool):
+            kind = str(tool.get("type"))[:60]
+            return f"a tool of the type {kind!r}, which the server runs, adds input by itself"
+    return None
 
 
 def _is_client_tool(tool: Mapping[str, Any]) -> bool:
@@ -200,7 +216,22 @@ def _is_client_tool(tool: Mapping[str, Any]) -> bool:
     kind = tool.get("type")
     if kind is None:
         return isinstance(tool.get("name"), str) or isinstance(tool.get("function"), dict)
-    return isinstance(kind, str) and (kind in _CLIENT_TOOLS or kind.startswith(_CLIENT_TOOL_PREFIXES))
+    if not isinstance(kind, str):
+        return False
+    if kind == _TOOL_GROUP:
+        return _unseen_tool(tool.get("tools")) is None
+    if kind in _CLIENT_TOOLS_IF:
+        field, value = _CLIENT_TOOLS_IF[kind]
+        return text_at(tool, field) == value
+    return kind in _CLIENT_TOOLS or kind.startswith(_CLIENT_TOOL_PREFIXES)
+
+
+def _tools_in(part: Mapping[str, Any]) -> list[Any]:
+    """Return the tools that a part of the input adds (OpenAI's ``tools``, Anthropic's ``tool``)."""
+    if part.get("type") in _TOOL_LISTINGS:
+        return []
+    tools = part.get("tools")
+    return [*(tools if isinstance(tools, list) else ()), at(part, "tool.definition")]
 
 
 def parts_in(value: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401  # JSON
@@ -228,6 +259,8 @@ def _unseen_part(part: Mapping[str, Any], *, counted: bool) -> str | None:
             return f"a part of type {name!r} has vectors, which the server unpacks"
         if part[key] and not counted and _MEDIA_KEYS[key] is not media_kind(name):
             return f"a part of type {name!r} has {key!r}, which some servers read as more than text"
+    if not _TOOL_KEYS.isdisjoint(part) and (reason := _unseen_tool(_tools_in(part))) is not None:
+        return reason
     return _unseen_by_type(part, name, counted=counted) if isinstance(name, str) else None
 
 
@@ -274,7 +307,7 @@ def _is_recording(data: object) -> bool:
         return False
     if head[:4] == b"RIFF" and head[8:16] == b"WAVEfmt ":
         return int.from_bytes(head[24:28], "little") >= _MIN_SAMPLES
-    return head[:3] == b"ID3" or (head[:1] == b"\xff" and head[1] & 0xE0 == 0xE0)  # noqa: PLR2004
+    return head[:3] == b"ID3" or (head[:1] == b"\xff" and head[1] & 0xE0 == 0xE0)
 
 
 def _payloads(part: Mapping[str, Any]) -> Iterator[object]:

@@ -74,7 +74,15 @@ NOT_RETURNED = frozenset(
     }
 )
 # Headers that select the account to bill. With the operator's key, clients may not set them.
-ACCOUNT_HEADERS = frozenset({b"openai-organization", b"openai-project"})
+ACCOUNT_HEADERS = frozenset(
+    {
+        b"openai-organization",
+        b"openai-project",
+        b"anthropic-organization-id",
+        b"anthropic-workspace-id",
+        b"anthropic-user-profile-id",
+    }
+)
 # Headers by which proxies choose the server, the model or the account: with the operator's key, the
 # operator's to set (Portkey, Helicone, Cloudflare, LiteLLM, Bifrost).
 ROUTING_PREFIXES = (b"x-portkey-", b"helicone-", b"cf-aig-", b"x-litellm-", b"x-bf-")
