@@ -121,7 +121,7 @@ def agent(name: str, steps: tuple[str, ...] | None, low_water: object, prompts: 
     """Run an agent of 60 rounds, each with a decision; count those that its last request still contains."""
     from tests.conversation.agents import agent as agent_messages
     from tokenbox.conversation import Conversation
-    from tokenbox.engine.window import ALL_STEPS
+    from tokenbox.engine.steps import ALL_STEPS
 
     messages = agent_messages(ROUNDS)
     running = Conversation(
@@ -239,14 +239,16 @@ def spread(prompts: Prompts, seeds: Sequence[int], turns: int) -> dict[str, Any]
     import cuts
     import session as sessions
 
+    from tokenbox.engine.steps import WindowLimits
+
     made: dict[str, Any] = {"seeds": list(seeds), "kinds": {}, "mix": []}
     for kind in sessions.KINDS:
         numbers = [cuts.Numbers.of(sessions.session(seed, prompts, turns, kind), prompts) for seed in seeds]
         made["kinds"][kind] = {
             "new": [one.ends[one.requests[-1] - 1] for one in numbers],
             "requests": [len(one.requests) for one in numbers],
-            "plain": [_plays(numbers, cuts.WindowLimits(None, BUDGET, int(BUDGET * mark))) for mark in MARKS],
-            "auto": {str(e): _plays(numbers, cuts.WindowLimits(None, BUDGET, 0, e)) for e in EAGERNESS},
+            "plain": [_plays(numbers, WindowLimits(None, BUDGET, int(BUDGET * mark))) for mark in MARKS],
+            "auto": {str(e): _plays(numbers, WindowLimits(None, BUDGET, 0, e)) for e in EAGERNESS},
             "best": [[_pair(cuts.best(one, BUDGET, price)) for one in numbers] for price in PRICES],
         }
         say(f"{kind}: {len(numbers)} sessions")
@@ -257,8 +259,8 @@ def spread(prompts: Prompts, seeds: Sequence[int], turns: int) -> dict[str, Any]
                     "kind": kind,
                     "budget": budget,
                     "requests": [len(one.requests) for one in some],
-                    "plain": [_plays(some, cuts.WindowLimits(None, budget, int(budget * m))) for m in MARKS],
-                    "auto": {str(e): _plays(some, cuts.WindowLimits(None, budget, 0, e)) for e in EAGERNESS},
+                    "plain": [_plays(some, WindowLimits(None, budget, int(budget * m))) for m in MARKS],
+                    "auto": {str(e): _plays(some, WindowLimits(None, budget, 0, e)) for e in EAGERNESS},
                 }
             )
     return made

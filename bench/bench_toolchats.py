@@ -1,4 +1,4 @@
-"""50 random conversations with many tool calls, reduced to a budget by tokenbox and other libraries."""
+"""Random conversations with many tool calls or long texts, reduced to a budget by tokenbox and others."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime
+from itertools import product
 from statistics import mean
 from typing import Any
 
 from workers import ENVIRONMENTS, HERE, SOURCE, rank_files
 
 MODEL = "gpt-4o"
-BUDGETS = (4_000,)
+BUDGETS = (2_000, 4_000)
 CHATS = 50
 PEERS = {
     "langchain-core": ENVIRONMENTS["peers"],
@@ -29,20 +30,21 @@ MEAN_SHARE, LEAST_SHARE = 0.95, 0.8
 def run(*, quick: bool) -> dict[str, Any]:
     sys.path[:0] = [str(SOURCE), str(HERE.parent)]
     import tokenbox
-    from tests.conversation.agents import conversation
+    from tests.conversation.agents import conversation, talk
 
-    chats = [conversation(seed) for seed in range(10 if quick else CHATS)]
+    seeds = range(10 if quick else CHATS)
+    kinds = {"tools": list(map(conversation, seeds)), "long texts": list(map(talk, seeds))}
     rows, versions = [], {}
-    for budget in BUDGETS:
+    for (kind, chats), budget in product(kinds.items(), BUDGETS):
         ours = [tokenbox.fit(chat, budget, model=MODEL).messages for chat in chats]
-        rows.append(judged("tokenbox", budget, chats, ours))
+        rows.append({"chats": kind, **judged("tokenbox", budget, chats, ours)})
         for name in PEERS:
             versions[name], kept = theirs(name, budget, chats)
-            rows.append(judged(name, budget, chats, kept))
+            rows.append({"chats": kind, **judged(name, budget, chats, kept)})
     return {
         "when": datetime.now(UTC).strftime("%Y-%m-%d"),
         "quick": quick,
-        "chats": len(chats),
+        "chats": len(seeds),
         "versions": versions,
         "rows": rows,
     }
@@ -96,22 +98,24 @@ def table(results: dict[str, Any]) -> str:
         verdict = ("met" if met else "**LOST**") if row["name"] == "tokenbox" else ""
         cells = " | ".join(map(str, faults))
         shares = f"{row['mean']:.2f} | {row['least']:.2f}"
-        lines.append(f"| {row['budget']:,} | {row['name']} | {cells} | {shares} | {verdict} |")
+        what = f"{row['chats']} | {row['budget']:,} | {row['name']}"
+        lines.append(f"| {what} | {cells} | {shares} | {verdict} |")
     quick = " A quick run." if results["quick"] else ""
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     return (
-        f"""# Conversations heavy with tools
+        f"""# Conversations heavy with tools, and with long texts
 
-`bench/run.py toolchats`, {results["when"]}.{quick} {versions}. {results["chats"]} random conversations of
-8 questions, each with up to six rounds of up to three tool calls; the last round is not answered yet. Each
+`bench/run.py toolchats`, {results["when"]}.{quick} {versions}. *Tools*: {results["chats"]} random
+conversations of 8 questions, each with up to six rounds of up to three tool calls; the last round is not
+answered yet. *Long texts*: {results["chats"]} without tools, long in the answers or the questions. Each
 library cuts them to the budget; {MODEL}'s published rules count the request. *Parted*: calls without results,
 or results without calls. *No question*: the last question is gone. *Nothing*: an error, or an empty list.
 *Share*: of the budget, where more is there; over 1 is over the budget. headroom-ai compresses results and
 drops nothing for a limit; langmem replaces old messages by a summary, here of a stub. Target: no faults,
 {MEAN_SHARE} on average and {LEAST_SHARE} at least.
 
-| budget | library | over | parted | no question | nothing | share, mean | share, least | |
-|---|---|---|---|---|---|---|---|---|
+| chats | budget | library | over | parted | no question | nothing | share, mean | share, least | |
+|---|---|---|---|---|---|---|---|---|---|
 """
         + "\n".join(lines)
         + "\n"

@@ -18,7 +18,7 @@ BUDGET, TURNS = 1_200, 25
 CONTEXT = 8_192
 OUTPUT = 40
 """The tokens of each answer: the tests' model never stops by itself."""
-WORDS = "the tide rises at noon and falls by evening while boats wait in harbour for wind".split()  # noqa: SIM905
+WORDS = "the tide rises at noon and falls by evening while boats wait in harbour for wind".split()
 MARKS = ("1", "0.9", "0.75", "0.6", "0.5", "0.25", "0.01")
 AT_LEAST = 0.5
 """``auto`` never frees more than half of the budget, so it is compared with these marks and larger ones."""

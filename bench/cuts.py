@@ -7,10 +7,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tokenbox.engine.reduction import enforce
-from tokenbox.engine.window import ItemKind, Window, WindowLimits
+from tokenbox.engine.window import ItemKind, Window
 
 if TYPE_CHECKING:
     from session import Prompts, Session
+
+    from tokenbox.engine.steps import WindowLimits
 
 KINDS = {"system": ItemKind.FIXED, "user": ItemKind.USER, "tool": ItemKind.RESULT}
 

@@ -145,8 +145,9 @@ def _agents(agents: Sequence[dict[str, Any]]) -> str:
         for one in agents
     ]
     return (
-        "## An agent of 60 rounds\n\nUnder 8,000 tokens. *Decisions*: those that its last request still has."
-        "\n\n| | processed | mean context | decisions | processed per decision |\n|---|---|---|---|---|\n"
+        "## An agent of 60 rounds\n\nUnder 8,000 tokens. *Decisions*: those that its last request still has. "
+        "It can have 59: the agent makes the 60th in its answer.\n\n"
+        "| | processed | mean context | decisions | processed per decision |\n|---|---|---|---|---|\n"
         + "\n".join(lines)
     )
 

@@ -79,7 +79,7 @@ def litellm(prompts: Prompts, budget: int, *, exact: bool) -> Callable[[Messages
     return lambda messages: utils.trim_messages(list(messages), model="tiny", max_tokens=budget)
 
 
-def llamaindex(prompts: Prompts, budget: int, **options: Any) -> Iterator[Kept]:  # noqa: ANN401
+def llamaindex(prompts: Prompts, budget: int, **options: Any) -> Iterator[Kept]:
     """Feed a memory message by message; the system prompt is kept outside of it."""
     from llama_index.core.llms import ChatMessage
     from llama_index.core.memory import Memory
@@ -107,7 +107,7 @@ def llamaindex(prompts: Prompts, budget: int, **options: Any) -> Iterator[Kept]:
         messages = yield [messages[0], *(by_identity[identity(message)] for message in kept)]
 
 
-def memory(prompts: Prompts, budget: int, **options: Any) -> Callable[[Messages], Kept]:  # noqa: ANN401
+def memory(prompts: Prompts, budget: int, **options: Any) -> Callable[[Messages], Kept]:
     running = llamaindex(prompts, budget, **options)
     next(running)
     return running.send  # type: ignore[attr-defined]  # a generator

@@ -19,7 +19,9 @@ LEAST_CUT = 64
 class Item:
     """``kind``: fixed, user, answer, call, result or stray. ``round``: the call that a result answers.
 
-    ``full``, ``masked``: sizes; None if it cannot be masked. ``may_cut``: it can be cut to any smaller size.
+    ``full``, ``masked``: sizes; None if it cannot be masked. ``may_cut``: it can be cut to any smaller size;
+    with ``image``, only if its image leaves. ``media``: a question that can be masked. ``held``: it stays,
+    but its results may be shortened.
     """
 
     kind: str
@@ -30,6 +32,9 @@ class Item:
     waiting: int = 0
     pinned: int = 0
     given_up: bool = False
+    image: bool = False
+    media: bool = False
+    held: bool = False
     size: int = field(init=False)
     form: str = field(init=False, default="full")
 
@@ -67,6 +72,9 @@ class Solver:
     def pinned(self, item: Item) -> bool:
         return any(other.pinned for other in self.unit(item))
 
+    def held(self, item: Item) -> bool:
+        return any(other.held for other in self.unit(item))
+
     def open_call(self) -> Item | None:
         """Return the last call, if the assistant has not answered after it."""
         by_assistant = [item for item in self.items if item.kind in {"answer", "call"}]
@@ -98,8 +106,7 @@ class Solver:
             if item not in unsendable
             and (
                 item.kind == "fixed"
-                or self.pinned(item)
-                or self.is_open(item)
+                or not self.free(item)
                 or (item in last and item.kind in {"user", "answer"})
             )
         ]
@@ -112,7 +119,12 @@ class Solver:
     # Possible changes, in order -----------------------------------------------------------------------------
 
     def free(self, item: Item) -> bool:
-        return not self.pinned(item) and not self.is_open(item)
+        return not self.pinned(item) and not self.held(item) and not self.is_open(item)
+
+    def may_shorten(self, item: Item) -> bool:
+        last = self.exchanges()[-1] if self.exchanges() else []
+        kind = item.kind == "result" or (item.media and item not in last)
+        return kind and item.form != "masked" and not self.pinned(item) and not self.is_open(item)
 
     def first_leaving(self, *, rounds: bool, exchanges: bool, ahead: bool = False) -> list[Item]:
         """Return the next part to evict: the oldest round, else the oldest exchange except the last.
@@ -133,9 +145,7 @@ class Solver:
 
     def shortenings(self) -> list[tuple[Item, str]]:
         steps = self.wanted.steps
-        results = [
-            item for item in self.here if item.kind == "result" and item.form != "masked" and self.free(item)
-        ]
+        results = [item for item in self.here if self.may_shorten(item)]
         call = self.open_call()
         unread = 0 if call is None else len(self.unit(call)) - 1
         kept = max(0, self.wanted.keep_results - unread) if "mask" in steps else len(results)
@@ -156,7 +166,8 @@ class Solver:
         at_most = item.size - (self.total() - target)
         if action == "cut":
             at_most = max(at_most, LEAST_CUT)
-        if "cut" in self.wanted.steps and LEAST_CUT <= at_most < item.size and item.may_cut:
+        may_cut = item.may_cut and not item.image
+        if "cut" in self.wanted.steps and LEAST_CUT <= at_most < item.size and may_cut:
             item.size, item.form = at_most, "cut"
         elif action == "mask" and item.masked is not None and item.masked < item.size:
             item.size, item.form = item.masked, "masked"
@@ -170,11 +181,51 @@ class Solver:
                 return
             self.shorten(item, action, target)
         steps = self.wanted.steps
+        before, lost = self.here, []
         while self.total() > target:
             part = self.first_leaving(rounds="rounds" in steps, exchanges="exchanges" in steps)
             if not part:
-                break
+                return
             self.leave(part)
+            lost.append(part)
+        if "cut" in steps:
+            self.keep_what_fits(lost, before, target)
+
+    def keep_what_fits(self, lost: list[list[Item]], before: list[Item], budget: int) -> None:
+        """Give the free room to the parts that would leave, the last of them first."""
+        for part in reversed(lost):
+            free = budget - self.total()
+            if free < max(LEAST_CUT, budget // 8):
+                return
+            exchange = next(one for one in self.exchanges() if part[0] in one)
+            rest = [item for item in exchange if item in before and item.kind in {"user", "answer"}]
+            if part[0].kind == "call" and any(item not in self.here for item in rest):
+                continue
+            fits = sum(item.size for item in part) <= free
+            if not fits and not self.cut_texts(part, free):
+                continue
+            self.here = [item for item in before if item in self.here or item in part]
+
+    def cut_texts(self, part: list[Item], room: int) -> bool:
+        """Cut the longest texts of a part so that it is within ``room``."""
+        texts = [item for item in part if item.kind != "call"]
+        while texts:
+            left = room - sum(item.size for item in part if item not in texts)
+            cap = 0
+            while cap < max(item.size for item in texts) and (
+                sum(min(item.size, cap + 1) for item in texts) <= left
+            ):
+                cap += 1
+            long = [item for item in texts if item.size > cap]
+            if cap < LEAST_CUT or not long:
+                return False
+            stuck = [item for item in long if not item.may_cut or item.image]
+            if not stuck:
+                for item in long:
+                    item.size, item.form = cap, "cut"
+                return True
+            texts = [item for item in texts if item not in stuck]
+        return False
 
     def state(self) -> tuple[list[Item], list[tuple[int, str]]]:
         return list(self.here), [(item.size, item.form) for item in self.items]
@@ -200,6 +251,7 @@ class Solver:
         over = 0
         if wanted.budget is not None:
             if not self.open_round_fits(wanted.budget):
+                self.restore(before)
                 return self.here
             over = self.total() - wanted.budget
             self.reduce(wanted.budget)
@@ -242,6 +294,10 @@ class Solver:
 
     def open_round_fits(self, budget: int) -> bool:
         staying = self.staying()
+        for item, action in self.shortenings():
+            over = self.base + sum(item.size for item in staying) - budget
+            if over > 0 and self.held(item):
+                self.shorten(item, action, self.total() - over)
         over = self.base + sum(item.size for item in staying) - budget
         if over <= 0:
             return True
@@ -251,14 +307,14 @@ class Solver:
         results = [item for item in self.unit(call) if item is not call]
         room = sum(item.size for item in results) - over
         rooms = [room // 2, room] if self.total() - budget > over else [room]
-        for share in rooms:
+        for image, share in [(image, share) for image in (True, False) for share in rooms]:
             cap = 0
             while cap < max((i.size for i in results), default=0) and (
                 sum(min(i.size, cap + 1) for i in results) <= share
             ):
                 cap += 1
             cut = [item for item in results if item.size > cap]
-            if cap >= LEAST_CUT and cut and all(item.may_cut for item in cut):
+            if cap >= LEAST_CUT and cut and all(i.may_cut and not (image and i.image) for i in cut):
                 for item in cut:
                     item.size, item.form = cap, "cut"
                 return True

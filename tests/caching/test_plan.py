@@ -126,6 +126,8 @@ def test_the_savings_are_those_of_the_bill() -> None:
         ("claude-opus-5", 512),
         (SONNET, 1_024),
         ("anthropic/claude-haiku-4.5", 4_096),
+        ("anthropic/claude-opus-4-7", 2_048),
+        ("us.anthropic.claude-opus-4-7", 4_096),
         ("claude-next-9", 4_096),
     ],
 )
@@ -210,6 +212,19 @@ def test_openai_gets_a_key_that_all_with_this_prompt_share() -> None:
     assert made.body["prompt_cache_key"] == made.fields["prompt_cache_key"]
     assert plan(openai("gpt-5.1"), key="team-7").fields == {"prompt_cache_key": "team-7"}
     assert not plan({"model": "gpt-5.1", "messages": [{"role": "user", "content": "hi"}]}).fields
+
+
+@pytest.mark.parametrize(
+    ("model", "fields", "forgets"),
+    [
+        ("gpt-5.2", {}, True),
+        ("gpt-5.2", {"prompt_cache_retention": "24h"}, False),
+        ("gpt-5.5", {}, False),  # it always keeps a prompt for a day
+    ],
+)
+def test_a_pause_is_warned_of_where_the_cache_forgets(model: str, fields: Body, *, forgets: bool) -> None:
+    made = plan({**openai(model), **fields}, seconds=900)
+    assert any("forgotten after 5 to 10 minutes" in note for note in made.notes) is forgets
 
 
 def test_gpt_5_6_gets_a_breakpoint_where_it_pays() -> None:

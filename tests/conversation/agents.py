@@ -1,4 +1,4 @@
-"""Random conversations with many tool calls, reproducible by a seed, for tests and benchmarks."""
+"""Random conversations with many tool calls or long texts, reproducible by a seed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import random
 from typing import Any
 
-WORDS = "the tide rises at noon and falls by evening while boats wait in harbour for wind".split()  # noqa: SIM905
+WORDS = "the tide rises at noon and falls by evening while boats wait in harbour for wind".split()
 
 
 def text(rng: random.Random, words: int) -> str:
@@ -41,6 +41,17 @@ def conversation(seed: int, exchanges: int = 8) -> list[dict[str, Any]]:
         if number < exchanges - 1:
             messages.append({"role": "assistant", "content": text(rng, rng.randint(5, 80))})
     return messages
+
+
+def talk(seed: int) -> list[dict[str, Any]]:
+    """Return a chat without tools whose answers are long, or whose questions have a pasted text."""
+    rng = random.Random(f"talk {seed}")
+    questions, answers = rng.choice([((8, 30, 80), (800, 1_500, 2_500)), ((10, 40, 1_500), (20, 100, 300))])
+    messages = [{"role": "system", "content": text(rng, rng.choice([10, 200]))}]
+    for number in range(rng.randint(4, 20)):
+        messages.append({"role": "user", "content": f"Question {number}: {text(rng, rng.choice(questions))}"})
+        messages.append({"role": "assistant", "content": text(rng, rng.choice(answers))})
+    return [*messages, {"role": "user", "content": "Which of these was the first?"}]
 
 
 def agent(rounds: int, words: int = 200) -> list[dict[str, Any]]:

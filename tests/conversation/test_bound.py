@@ -65,7 +65,7 @@ def test_a_server_never_counts_more(start_llama: StartLlama, template: str) -> N
     asking.close()
 
 
-def message(**fields: Any) -> Message:  # noqa: ANN401  # JSON
+def message(**fields: Any) -> Message:  # JSON
     return Message.of({"role": "user", "content": "hi", **fields})
 
 

@@ -52,6 +52,11 @@ def test_numbers_as_the_server_writes_them() -> None:
     )
 
 
+def test_a_number_larger_than_any_float_is_refused_as_by_the_server() -> None:
+    with pytest.raises(TemplateError, match="larger than any float"):
+        of_json({"a": [10**400]})
+
+
 def test_the_date_is_an_argument() -> None:
     program = Program("{{ strftime_now('%d %b %Y') }}")
     run = Run(dt.datetime(2026, 11, 22, tzinfo=dt.UTC))

@@ -25,7 +25,8 @@ from tokenbox.conversation import Conversation as RequestConversation
 from tokenbox.conversation.fit import fit as fit_request
 from tokenbox.engine.low_water import freed, halvings, margin
 from tokenbox.engine.reduction import enforce
-from tokenbox.engine.window import ALL_STEPS, ItemKind, Window, WindowLimits, WindowReason
+from tokenbox.engine.steps import ALL_STEPS, WindowLimits, WindowReason
+from tokenbox.engine.window import ItemKind, Window
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 

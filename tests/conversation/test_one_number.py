@@ -20,13 +20,14 @@ from tests.conversation import requests
 from tokenbox import counters, ctx, tokenizers
 from tokenbox.config import load
 from tokenbox.content.items import read_items
+from tokenbox.content.library_objects import texts_in
 from tokenbox.content.request import costly_fields, read_request, read_tools
 from tokenbox.conversation import Conversation
 from tokenbox.conversation.pieces import open_session
 from tokenbox.gateway.calls import read_call
 from tokenbox.gateway.counting import count_locally
 from tokenbox.gateway.models import use_of
-from tokenbox.gateway.protocols import CHAT
+from tokenbox.gateway.protocols import CHAT, MESSAGES, RESPONSES, Protocol
 from tokenbox.gateway.settings import ModelSettings, RequestLimits
 from tokenbox.providers import BlockingProvider
 from tokenbox.shell.models import CurrentCounter, Models
@@ -121,6 +122,12 @@ def by_ctx(body: dict[str, Any], model: str) -> Figure | None:
     return found.tokens_in, found.exact
 
 
+def by_ctx_whole(body: dict[str, Any], model: str) -> Figure | None:
+    if not model.startswith("gpt"):
+        return None
+    return figure(ctx.enforce(model, body, max_ctx=10**7).why.verdict.count)
+
+
 @cache
 def shell() -> Models:
     """A shell's models, of a server that is never asked."""
@@ -151,6 +158,7 @@ SURFACES: dict[str, tuple[Ask, Shape]] = {
     "messages and fields": (by_counter, whole),
     "a session": (by_session, whole),
     "ctx.estimate": (by_ctx, messages_and_tools),
+    "ctx.enforce": (by_ctx_whole, whole),
     "shell": (by_shell, messages_and_tools),
     "gateway": (by_gateway, whole),
 }
@@ -180,7 +188,9 @@ def test_every_surface_gives_the_same_number(model: str) -> None:
                 asked[surface] += 1
                 marks.add(found[1])
     assert marks == ({True, False} if model in MEASURED else {False})
-    assert asked.keys() == SURFACES.keys() - (set() if model.startswith("gpt") else {"ctx.estimate"})
+    assert asked.keys() == SURFACES.keys() - (
+        set() if model.startswith("gpt") else {"ctx.estimate", "ctx.enforce"}
+    )
     assert len(set(asked.values())) == 1
 
 
@@ -210,3 +220,128 @@ def test_the_command_line_gives_it_too(monkeypatch: pytest.MonkeyPatch, tmp_path
         model, body = MODELS[seed % len(MODELS)], request(seed)
         result = command("count", "--json", "--model", model, "-", stdin=json.dumps(body).encode())
         assert json.loads(result.out)["files"][0]["count"] == tokenbox.count(body, model).to_dict(), seed
+
+
+SCHEMA = {"type": "object", "properties": {"town": {"type": "string", "description": "Where it is."}}}
+CALLED = [
+    {"type": "message", "role": "user", "content": "How warm is it?"},
+    {"type": "function_call", "call_id": "c1", "name": "warmth", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "c1", "output": "14 degrees"},
+]
+USED = [
+    {"role": "user", "content": "How warm is it?"},
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "warmth", "input": {}}]},
+    {
+        "role": "user",
+        "content": [
+            {"type": "tool_result", "tool_use_id": "t1", "content": "14 degrees"},
+            {"type": "text", "text": "And now?"},
+        ],
+    },
+]
+HI = [{"role": "user", "content": "hi"}]
+WHOLE: dict[str, dict[str, Any]] = {
+    "a form of the answer": {
+        "messages": HI,
+        "response_format": {"type": "json_schema", "json_schema": SCHEMA},
+    },
+    "legacy functions": {"messages": HI, "functions": [{"name": "f", "parameters": SCHEMA}]},
+    "functions beside tools": {
+        "messages": HI,
+        "tools": [{"type": "function", "function": {"name": "g"}}],
+        "functions": [{"name": "f", "parameters": SCHEMA}],
+    },
+    "Anthropic's system prompt": {
+        "system": [{"type": "text", "text": "You know the sea."}],
+        "messages": USED,
+    },
+    "Anthropic's tools": {"messages": USED, "tools": [{"name": "warmth", "input_schema": SCHEMA}]},
+    "items and instructions": {"instructions": "You know the sea.", "input": CALLED},
+    "a text and instructions": {"instructions": "You know the sea.", "input": "How warm is it?"},
+    "a field of tomorrow": {"messages": HI, "steering": "Speak of the sea."},
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("model", ["gpt-4o", "claude-sonnet-4-5", "model-of-nobody"])
+def test_a_whole_request_is_counted_whole_by_every_question(
+    name: str, model: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A system prompt, functions or a form of the answer beside the messages cost what they cost."""
+    body, counter = WHOLE[name], counters.request_counter(model)
+    expected = tokenbox.count(body, model)
+    assert not expected.exact
+    assert ctx.estimate(model, body, tokenizer=counter).count == expected
+    assert ctx.enforce(model, body, tokenizer=counter, max_ctx=10**6).why.verdict.count == expected
+    plan = ctx.pack(body, 10**6, 0, model=model, tokenizer=counter)
+    assert plan.count == expected
+    assert not ctx.enforce(
+        model, body, max_tokens_request=0, tokenizer=counter, max_ctx=expected.total - 1
+    ).ok
+    if model != "model-of-nobody":
+        command = CommandLine(monkeypatch, tmp_path)
+        said = command("estimate", "--json", "-t", model, "--messages", "-", stdin=json.dumps(body).encode())
+        found = json.loads(said.out)
+        assert (found["tokens_in"], found["exact"], found["at_most"]) == (*figure(expected), expected.at_most)
+
+
+@pytest.mark.parametrize("items", [CALLED, USED])
+def test_chunks_are_the_items_that_were_given(items: list[dict[str, Any]]) -> None:
+    """An item is one chunk, however many messages it stands for, and is sent as it was given."""
+    expected = tokenbox.count(items, "gpt-4o")
+    assert len(ctx.estimate("gpt-4o", items).per_chunk) == len(items)
+    plan = ctx.pack(items, 10**6, 0, model="gpt-4o")
+    assert (plan.count, plan.messages) == (expected, items)
+    assert json.loads(plan.text) == items
+
+
+@pytest.mark.parametrize("name", ["legacy functions", "functions beside tools"])
+def test_functions_among_the_fields_are_tools(name: str) -> None:
+    body = WHOLE[name]
+    tools, fields = body.get("tools"), {"functions": body["functions"]}
+    expected = figure(tokenbox.count(body, "gpt-4o"))
+    fitted = tokenbox.fit(HI, None, model="gpt-4o", tools=tools, fields=fields)
+    assert (fitted.total, fitted.exact) == expected
+    conversation = Conversation("", "gpt-4o", tools=tools, fields=fields)
+    conversation.extend(HI)
+    assert (conversation.estimate_tokens(), conversation.exact) == expected
+
+
+FLOORS: dict[str, tuple[Protocol, dict[str, Any]]] = {
+    "a run of spaces": (CHAT, {"messages": [{"role": "user", "content": " " * 5_000}]}),
+    "a document that is a text": (
+        MESSAGES,
+        {
+            "system": "You know the sea.",
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "document", "source": {"type": "text", "data": "High tide at noon. " * 900}},
+                        {"type": "tool_result", "tool_use_id": "t1", "content": "ok"},
+                    ],
+                }
+            ],
+        },
+    ),
+    "reasoning that is encrypted": (
+        RESPONSES,
+        {"input": [{"type": "reasoning", "summary": [], "encrypted_content": "gAAAx7" * 99}, *HI]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FLOORS)
+@pytest.mark.parametrize("model", ["gpt-4o", "claude-sonnet-4-5", "model-of-nobody"])
+def test_texts_that_a_chat_message_does_not_show_are_counted_by_library_and_gateway(
+    name: str, model: str
+) -> None:
+    protocol, body = FLOORS[name]
+    expected = tokenbox.count(body, model)
+    call = read_call(protocol, json.dumps({**body, "model": model}).encode(), RequestLimits())
+    assert count_locally(call, served(model)) == expected
+    messages: list[dict[str, Any]] = body.get("messages") or body["input"]
+    fitted = tokenbox.fit(messages, None, model=model)
+    assert fitted.count == tokenbox.count(messages, model)
+    if not expected.exact and model != "gpt-4o":
+        assert expected.total >= sum(len(text) for text in texts_in(messages)) // 8

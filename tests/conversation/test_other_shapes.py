@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from tests.conversation.agents import talk
 from tokenbox import count, fit
+from tokenbox.conversation.counted_window import handle_of
+from tokenbox.errors import ContextCriticalOverflow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     Chat = list[dict[str, Any]]
 
-WORDS: Final = "release cache deploy river token window café 数据 résumé error trace stack".split()  # noqa: SIM905
+WORDS: Final = "release cache deploy river token window café 数据 résumé error trace stack".split()
 IMAGE: Final = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 
 
@@ -148,3 +151,109 @@ def test_chats_of_every_shape_fill_the_budget_and_part_nothing(shape: Callable[[
     assert len(shares) >= 10
     assert mean(shares) >= 0.95
     assert min(shares) >= 0.8
+
+
+@pytest.mark.parametrize("budget", [2_000, 4_000])
+def test_long_texts_leave_no_large_hole(budget: int) -> None:
+    shares = []
+    for seed in range(20):
+        chat = talk(seed)
+        fitted = fit(chat, budget, model="gpt-4o")
+        assert count(fitted.messages, model="gpt-4o").total == fitted.total <= budget
+        assert fitted.messages[-1] is chat[-1]
+        if count(chat, model="gpt-4o").total > budget:
+            shares.append(fitted.total / budget)
+    assert len(shares) >= 10
+    assert mean(shares) >= 0.95
+    assert min(shares) >= 0.8
+
+
+SCREEN: Final = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBOR"}}
+
+
+def pictures(r: Writer) -> Chat:
+    """Half of the questions have an image, of about half of the smallest budget."""
+    chat = chat_completions(r)
+    for message in chat:
+        if message["role"] == "user" and r.random() < 0.5:
+            message["content"] = [{"type": "text", "text": r.text(4, 20, 80)}, IMAGE]
+    return chat
+
+
+def screenshots(r: Writer) -> Chat:
+    """Results with images, and the user's last text beside results that were read since."""
+    chat: Chat = []
+    for n in range(r.randrange(4, 9)):
+        asked: list[dict[str, Any]] = [{"type": "text", "text": r.text(4, 20, 80)}]
+        chat.append({"role": "user", "content": [*asked, SCREEN] if r.random() < 0.5 else asked})
+        for k in range(r.randrange(1, 5)):
+            calls, results = r.call_ids(f"{n}_{k}")
+            made = [{"type": "tool_use", "id": one, "name": "look", "input": {}} for one in calls]
+            read = [
+                {"type": "tool_result", "tool_use_id": one, "content": [{"type": "text", "text": r.text(40)}]}
+                for one in results
+            ]
+            read[0]["content"] = [{"type": "text", "text": r.text(40, 600)}, SCREEN]
+            reminder = [{"type": "text", "text": r.text(12)}]
+            chat.append({"role": "assistant", "content": made})
+            chat.append({"role": "user", "content": read + reminder if r.random() < 0.3 else read})
+        chat.append({"role": "assistant", "content": [{"type": "text", "text": r.text(30)}]})
+    return chat[:-1]
+
+
+@pytest.mark.parametrize("shape", [pictures, screenshots])
+def test_images_leave_the_budget_to_the_texts(shape: Callable[[Writer], Chat]) -> None:
+    shares = []
+    for seed in range(13):
+        chat = shape(Writer(f"{shape.__name__} {seed}"))
+        fitted = fit(chat, 2_000, model="gpt-4o")
+        assert count(fitted.messages, model="gpt-4o").total == fitted.total <= 2_000
+        assert not parted(fitted.messages)
+        shares.append(fitted.total / 2_000)
+    assert mean(shares) >= 0.95
+    assert min(shares) >= 0.8
+
+
+def look(name: str, *content: dict[str, Any]) -> Chat:
+    """Return a round of one call."""
+    return [
+        {"role": "assistant", "content": [{"type": "tool_use", "id": name, "name": "look", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": name, "content": list(content)}]},
+    ]
+
+
+def test_an_unread_image_stays_beside_its_cut_text() -> None:
+    text = {"type": "text", "text": "page " * 4_000}
+    chat = [{"role": "user", "content": "Look."}, *look("a", text, SCREEN)]
+    shown = fit(chat, 2_000, model="gpt-4o").messages[-1]["content"][0]["content"]
+    assert shown[1] == SCREEN
+    assert "left out" in shown[0]["text"]
+    fitted = fit(chat, 900, model="gpt-4o")  # the image has no room at all
+    assert "[1 image, left out]" in fitted.messages[-1]["content"][0]["content"]
+    assert json.loads(fitted.expand(handle_of(json.dumps([text, SCREEN])))) == [text, SCREEN]
+
+
+def test_an_old_image_becomes_a_line_and_can_be_expanded() -> None:
+    old: dict[str, Any] = {"role": "user", "content": [{"type": "text", "text": "What is this?"}, IMAGE]}
+    chat = [old, {"role": "assistant", "content": "A cat."}, {"role": "user", "content": "And its age?"}]
+    fitted = fit(chat, 200, model="gpt-4o")
+    line = {"type": "text", "text": "[image, left out]"}
+    assert fitted.messages == [{**old, "content": [old["content"][0], line]}, *chat[1:]]
+    assert json.loads(fitted.expand(handle_of(json.dumps(old["content"])))) == old["content"]
+    assert fit(chat, 200, model="gpt-4o", steps=("exchanges",)).messages == chat[2:]
+    with_result = [*chat[:2], *look("b", SCREEN), *chat[2:]]
+    masked = fit(with_result, 200, model="gpt-4o").messages[3]["content"][0]["content"]
+    assert masked == "[result of look, 1 image, left out]"
+
+
+def test_read_results_beside_the_last_text_of_the_user_may_be_shortened() -> None:
+    chat = [{"role": "user", "content": "Look."}, *look("a", {"type": "text", "text": "page " * 4_000})]
+    reminder = {"type": "text", "text": "Answer in French."}
+    chat[-1]["content"].append(reminder)
+    chat += look("b", {"type": "text", "text": "Page 2 is short."})
+    fitted = fit(chat, 400, model="gpt-4o")
+    assert fitted.messages[2]["content"][1] == reminder
+    assert "left out" in fitted.messages[2]["content"][0]["content"]
+    assert fitted.messages[3:] == chat[3:]
+    with pytest.raises(ContextCriticalOverflow):
+        fit(chat, 400, model="gpt-4o", pinned=[2])

@@ -17,7 +17,8 @@ from tests.effort import examples
 from tests.reference_window import Item, Solver, Wanted
 from tokenbox.engine.low_water import Epoch, halvings
 from tokenbox.engine.reduction import enforce, plan
-from tokenbox.engine.window import ALL_STEPS, ItemKind, Reduce, Window, WindowAction, WindowLimits, WindowStep
+from tokenbox.engine.steps import ALL_STEPS, Reduce, WindowAction, WindowLimits, WindowStep
+from tokenbox.engine.window import ItemKind, Window
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -31,12 +32,13 @@ KINDS = {
     "stray": ItemKind.STRAY,
 }
 SIZES = st.integers(0, 9)
-# A result that can be cut can be masked, too.
+# A result that can be cut can be masked, too. The last figure: it has an image.
 RESULTS = st.tuples(
     st.one_of(SIZES, st.integers(0, 400)),
     st.none() | st.integers(0, 20),
     st.sampled_from([True, True, False]),
-).map(lambda result: (*result[:2], result[2] and result[1] is not None))
+    st.sampled_from([False, False, True]),
+).map(lambda result: (*result[:2], result[2] and result[1] is not None, result[3]))
 STEPS = st.one_of(
     st.just(ALL_STEPS),
     st.sets(st.sampled_from(list(Reduce))).map(frozenset),
@@ -52,11 +54,13 @@ LIMITS = st.tuples(
 ACTIONS = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(["fixed", "user", "user", "answer", "stray"]), SIZES),
+        st.tuples(st.sampled_from(["user", "answer"]), st.integers(0, 400)),
         st.tuples(st.just("round"), SIZES, st.lists(RESULTS, min_size=1, max_size=4)),
         st.tuples(st.just("round"), SIZES, st.lists(RESULTS, min_size=1, max_size=4)),
         st.tuples(st.just("broken"), SIZES, st.lists(RESULTS, min_size=1, max_size=3)),
         st.tuples(st.just("waiting"), SIZES, st.lists(RESULTS, min_size=1, max_size=3)),
-        st.tuples(st.sampled_from(["pin", "unpin", "drop"]), st.integers(0, 30)),
+        st.tuples(st.just("picture"), st.integers(0, 400), st.integers(0, 20)),
+        st.tuples(st.sampled_from(["pin", "unpin", "drop", "hold", "release"]), st.integers(0, 30)),
         st.tuples(st.just("enforce"), LIMITS),
         st.tuples(st.just("enforce"), LIMITS),
     ),
@@ -76,8 +80,9 @@ class Life:
     def masked(self, number: int) -> int | None:
         return self.items[number].masked
 
-    def cut(self, number: int, at_most: int) -> int | None:
-        return at_most if self.items[number].may_cut else None
+    def cut(self, number: int, at_most: int, *, media: bool = True) -> int | None:
+        item = self.items[number]
+        return at_most if item.may_cut and not (media and item.image) else None
 
     def add(self, item: Item, waiting: int = 0) -> None:
         if item.kind in {"user", "answer", "call", "fixed"}:
@@ -87,7 +92,7 @@ class Life:
             self.waiting = None
         item.waiting = waiting
         call = None if item.round is None else self.items.index(item.round)
-        number = self.window.append(KINDS[item.kind], item.full, calls=waiting, call=call)
+        number = self.window.append(KINDS[item.kind], item.full, calls=waiting, call=call, media=item.media)
         self.items.append(item)
         self.left.append(item)
         assert self.items[number] is item
@@ -98,6 +103,8 @@ class Life:
         kind, *rest = action
         if kind in KINDS:
             self.add(Item(kind, rest[0]))
+        elif kind == "picture":
+            self.add(Item("user", rest[0], rest[1], may_cut=False, media=True))
         elif kind in {"round", "broken", "waiting"}:
             self.add_round(kind, *rest)
         elif kind == "enforce":
@@ -105,12 +112,12 @@ class Life:
         else:
             self.pin(kind, rest[0])
 
-    def add_round(self, kind: str, size: int, results: list[tuple[int, int | None, bool]]) -> None:
+    def add_round(self, kind: str, size: int, results: list[tuple[int, int | None, bool, bool]]) -> None:
         """A round whose calls are all answered; one that lacks a result, for ever or so far."""
         call = Item("call", size)
         self.add(call, len(results) if kind == "round" else len(results) + 1)
-        for full, masked, may_cut in results:
-            self.add(Item("result", full, masked, may_cut, call))
+        for full, masked, may_cut, image in results:
+            self.add(Item("result", full, masked, may_cut, call, image=image))
         self.waiting = call if kind != "round" else None
         if kind == "broken":
             self.add(Item("answer", 1))
@@ -127,9 +134,22 @@ class Life:
             assert self.window.drop(place) == tuple(map(self.items.index, gone))
             self.left = [item for item in self.left if item not in gone]
             self.waiting = None if self.waiting is call else self.waiting
+        elif kind == "hold":
+            self.window.hold(place)
+            self.hold(place, held=True)
+        elif kind == "release":
+            if self.items[place].held:
+                self.window.release(place)
+                self.hold(place, held=False)
         elif self.items[place].pinned:
             self.window.unpin(place)
             self.items[place].pinned -= 1
+
+    def hold(self, place: int, *, held: bool) -> None:
+        call = self.items[place].round or self.items[place]
+        for item in self.items:
+            if item is call or item.round is call:
+                item.held = held
 
     def enforce(
         self,
@@ -269,7 +289,7 @@ class Named:
     def masked(self, number: int) -> int | None:
         return 10
 
-    def cut(self, number: int, at_most: int) -> int | None:
+    def cut(self, number: int, at_most: int, *, media: bool = True) -> int | None:
         return at_most
 
 

@@ -36,9 +36,9 @@ MADE = Volatile("2026-11-21T10:00:00.000000Z", "host", {"python": "cpython 3.11.
 
 def evidence_of(
     function: RecordedFunction[..., Any],
-    *args: Any,  # noqa: ANN401
+    *args: Any,
     source: str | None = None,
-    **kwargs: Any,  # noqa: ANN401
+    **kwargs: Any,
 ) -> Evidence:
     """Return the evidence of a call, also of one that raises."""
     found: list[Evidence] = []

@@ -150,9 +150,30 @@ def replayed_files(files: BundleFiles, bundle_id: str) -> Replay | Replayed:
 BYTES = get("utf8-bytes")
 
 
-def plan(chunks: list[Any], tools: list[Any] | None = None, window: int = 300) -> Evidence:
+def message_object(given: dict[str, Any]) -> object:
+    """Return an object that its library sends in another form: no count of it is proven."""
+    made = type("Message", (), {"type": "human", "content": given["content"], "__module__": "langchain.test"})
+    return made()
+
+
+def plan(chunks: list[Any] | dict[str, Any], tools: list[Any] | None = None, window: int = 300) -> Evidence:
     limits = GuardLimits.of(window, 20, "0.05", 270, {"max_ctx": "flag"})
     return call_evidence(PLAN, read_chunks(chunks, tools=tools), limits, BYTES, None, "gpt-4o")
+
+
+# Items of the Responses API, a message of Anthropic's, and an object of a library.
+ITEMS: list[Any] = [
+    {"type": "message", "role": "user", "content": "How warm is it in Brest?"},
+    {"type": "function_call", "call_id": "c1", "name": "warmth", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "c1", "output": "14 degrees, some wind from the west. " * 4},
+    {"role": "assistant", "content": [{"type": "thinking", "thinking": "14", "signature": "s"}]},
+    message_object({"role": "user", "content": "And now?"}),
+]
+
+
+def whole_request_plan(window: int) -> Evidence:
+    form = {"format": {"type": "json_schema", "name": "answer", "schema": {"type": "object"}}}
+    return plan({"instructions": "You know the sea.", "input": ITEMS, "text": form}, window=window)
 
 
 def enforcement(window: int, override: Override | None = None) -> Evidence:
@@ -177,6 +198,9 @@ KINDS: dict[str, Callable[[], Evidence]] = {
     "plan of sections": lambda: plan(SECTIONS),
     "plan of blocks": lambda: plan(BLOCKS),
     "plan of messages": lambda: plan(MESSAGES, TOOLS, 400),
+    "plan of a whole request": lambda: whole_request_plan(900),
+    "plan of a whole request, cut": lambda: whole_request_plan(540),
+    "window of other shapes": lambda: call_evidence(FIT, ITEMS, 200, "utf8-bytes", fields={"top_k": 3}),
     "plan that was refused": lambda: plan(SECTIONS, window=60),
     "denied": lambda: enforcement(300),
     "allowed": lambda: enforcement(9_000),

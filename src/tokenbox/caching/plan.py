@@ -24,6 +24,7 @@ from tokenbox.caching.rules import (
     CacheRules,
     rules_of,
 )
+from tokenbox.catalog.names import checked_name
 from tokenbox.conversation.counters import counter_of, tokenizer_of
 from tokenbox.conversation.low_water import AUTO, AutoLowWater
 from tokenbox.errors import TokenboxError
@@ -119,7 +120,9 @@ def plan(
     for name, figure in (("requests", requests), ("seconds", seconds)):
         if whole(figure) is None or figure < 0:
             raise InvalidCachePlan(f"{name} is a whole number, 0 or more, not {figure!r:.40}.")
-    named = str(body.get("model", "")) if model is None else model
+    for request in (body,) if before is None else (body, before):
+        api_of(request)
+    named = str(body.get("model", "")) if model is None else checked_name(model)
     rules = rules_of(named)
     return _Planning(body, named, rules, requests, seconds, price, before, key).run()
 
@@ -130,9 +133,12 @@ def with_breakpoints(body: Mapping[str, Any], model: str) -> Mapping[str, Any]:
     A body that has marks, that nothing pays for, or whose shape is not understood, is returned as it is, and
     so is one for another provider's model.
     """
-    if rules_of(model).provider is not CacheProvider.ANTHROPIC or marked(body):
+    if rules_of(model).provider is not CacheProvider.ANTHROPIC:
         return body
     try:
+        api_of(body)
+        if marked(body):
+            return body
         planned = plan(body, model=model, requests=1)
     except TokenboxError:
         return body
@@ -277,7 +283,8 @@ class _Planning:
             return []
         if "prompt_cache_key" not in self._body:
             self._fields["prompt_cache_key"] = self._key or self._digest()
-        if self._rules.provider is CacheProvider.OPENAI and self._seconds > self._rules.lifetimes[0][0]:
+        known = self._rules.provider is CacheProvider.OPENAI and "prompt_cache_retention" not in self._body
+        if known and self._seconds > self._rules.lifetimes[0][0] == FIVE_MINUTES:
             self._notes.append(
                 "a cache in memory is forgotten after 5 to 10 minutes without a request; "
                 'prompt_cache_retention="24h" keeps it, where the model takes it'
@@ -437,4 +444,4 @@ def _mark(body: dict[str, Any], one: CacheBreakpoint, provider: CacheProvider) -
 def _lifetime(seconds: int) -> str:
     if seconds >= ONE_HOUR and seconds % ONE_HOUR == 0:
         return f"{seconds // ONE_HOUR} h"
-    return f"{seconds // 60} min" if seconds >= 60 and seconds % 60 == 0 else f"{seconds} s"  # noqa: PLR2004
+    return f"{seconds // 60} min" if seconds >= 60 and seconds % 60 == 0 else f"{seconds} s"

@@ -1,7 +1,8 @@
 """The published rules of the providers' prompt caches, as a table with sources and date.
 
 Sources: platform.claude.com "Prompt caching", developers.openai.com "Prompt caching", and the types of the
-SDKs anthropic 2.11 and openai 3.52, read on 2026-11-22.
+SDKs anthropic 2.11 and openai 3.52, read on 2026-11-22; LiteLLM's table of minimum sizes (of 2026-10-07) and
+OpenAI's error message for ``prompt_cache_retention``, read on 2026-11-24.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 
-READ_ON: Final = "2026-11-22"
+READ_ON: Final = "2026-11-24"
 FIVE_MINUTES: Final = 300
 HALF_AN_HOUR: Final = 1_800
 ONE_HOUR: Final = 3_600
+ONE_DAY: Final = 86_400
 
 
 class CacheProvider(StrEnum):
@@ -57,6 +59,7 @@ _CLAUDE_MINIMUM: Final = {
     "opus-4-8": 1_024,
     "sonnet-5": 1_024,
     "opus-4-7": 2_048,
+    "anthropic-claude-opus-4-7": 4_096,  # Amazon Bedrock's name of the model
     "sonnet-4-6": 2_048,
     "opus-4-6": 4_096,
     "opus-4-5": 4_096,
@@ -76,6 +79,8 @@ _OPENAI_MINIMUM: Final = 1_024
 _CLAUDE_LIFETIMES: Final = ((FIVE_MINUTES, Decimal("1.25")), (ONE_HOUR, Decimal(2)))
 _GPT: Final = re.compile(r"gpt-(\d+)(?:\.(\d+))?")
 _FIRST_EXPLICIT: Final = (5, 6)
+# It refuses a cache in memory: "This model is compatible only with 24h extended prompt caching".
+_KEEPS_A_DAY: Final = (5, 5)
 
 
 def rules_of(model: str) -> CacheRules:
@@ -91,7 +96,8 @@ def rules_of(model: str) -> CacheRules:
         if version >= _FIRST_EXPLICIT:
             lifetimes = ((HALF_AN_HOUR, Decimal("1.25")),)
             return CacheRules(CacheProvider.OPENAI_EXPLICIT, _OPENAI_MINIMUM, 4, None, lifetimes)
-        return CacheRules(CacheProvider.OPENAI, _OPENAI_MINIMUM, 0, None, ((FIVE_MINUTES, Decimal(1)),))
+        seconds = ONE_DAY if version == _KEEPS_A_DAY else FIVE_MINUTES
+        return CacheRules(CacheProvider.OPENAI, _OPENAI_MINIMUM, 0, None, ((seconds, Decimal(1)),))
     if re.search(r"(^|/)o[134](-|$)", name):
         return CacheRules(CacheProvider.OPENAI, _OPENAI_MINIMUM, 0, None, ((FIVE_MINUTES, Decimal(1)),))
     return CacheRules(CacheProvider.AUTOMATIC, 0, 0, None, ())

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenbox.catalog.names import checked_name
 from tokenbox.compose.bound import Bound
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.items import Item
@@ -20,6 +21,7 @@ from tokenbox.integers import whole
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 from tokenbox.tokenizers.registry import UNKNOWN, get
 from tokenbox.tokenizers.special import open_chat_vocabulary
+from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -43,6 +45,7 @@ class ServerFormat(CountsMessages):
     """
 
     def __init__(self, count: ServerCount, name: str, *, exact: bool = True) -> None:
+        utf8(name)  # the name of a server is text
         self._ask = count
         self._known: dict[str, int] = {}
         fingerprint = hashlib.sha256(f"server:{name}".encode()).hexdigest()
@@ -114,7 +117,7 @@ class ChatFormat:
         server: str | None = None,
         template: str | None = None,
         now: dt.datetime | Callable[[], dt.datetime] | None = None,
-        **variables: Any,  # noqa: ANN401  # what a template asks for
+        **variables: Any,  # what a template asks for
     ) -> TemplateFormat:
         """Open a GGUF file, or a folder with ``tokenizer.json`` and ``tokenizer_config.json``.
 
@@ -139,7 +142,7 @@ class ChatFormat:
     @staticmethod
     def openai(model: str) -> OpenAIFormat:
         """Return the published rules of an OpenAI chat model; an estimate if they are not published."""
-        return openai_format(*OpenAIFormat.rules(model))
+        return openai_format(*OpenAIFormat.rules(checked_name(model)))
 
     @staticmethod
     def from_server(count: ServerCount, name: str, *, exact: bool = True) -> ServerFormat:

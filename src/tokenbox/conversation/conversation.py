@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from html import escape
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox.content.items import Item, read_item
 from tokenbox.content.message import InvalidMessage, Message, Role
-from tokenbox.content.request import costly_fields, read_tools
+from tokenbox.content.request import read_tools, tools_and_fields
 from tokenbox.conversation.counted_window import CountedWindow, ShownItem
 from tokenbox.conversation.counters import counter_of, tokenizer_of
 from tokenbox.conversation.limits import limits, overflow
 from tokenbox.conversation.pieces import open_session
 from tokenbox.conversation.record import Enforced, expanded
-from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS, WindowAction, WindowLimits, WindowStep
-from tokenbox.errors import TokenboxError
+from tokenbox.conversation.relevance import asked
+from tokenbox.conversation.status import ContextItem, Evicted, Status, Summarize
+from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS, WindowAction, WindowLimits, WindowStep
+from tokenbox.errors import TokenboxError, shown
+from tokenbox.integers import whole
+from tokenbox.render.html import in_words, picture_of
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count, RequestCounter, RunningCount
@@ -28,63 +31,6 @@ if TYPE_CHECKING:
 
 BESIDE = "tools and markers"
 SUMMARY_HEADING = "Summary of the earlier conversation:"
-
-
-@dataclass(frozen=True, slots=True)
-class Evicted:
-    """The argument of a ``summarize`` callback: the evicted items, oldest first, and the present summary."""
-
-    items: tuple[Item, ...]
-    summary: str
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The evicted messages, in the chat completions shape."""
-        return tuple(message for item in self.items for message in item.messages)
-
-    @property
-    def text(self) -> str:
-        """The evicted messages as lines of ``role: text``."""
-        return "\n".join(f"{message.role.value}: {message.counted_text}" for message in self.messages)
-
-
-Summarize = Callable[[Evicted], str | None]
-"""A callback that returns the new summary, which replaces the present one, or None to keep that."""
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """The figures of a conversation. ``evictions``: the number of eviction steps."""
-
-    tokens: int
-    token_budget: int | None
-    max_turns: int | None
-    exchanges: int
-    messages: int
-    evictions: int
-    evicted_messages: int
-    evicted_tokens: int
-    summary_failures: int
-    last_failure: str | None
-    exact: bool
-
-    def to_dict(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
-
-@dataclass(frozen=True, slots=True)
-class ContextItem:
-    """One part of the request. ``number``: None if it is not a message but tools and markers.
-
-    ``age``: in exchanges, 0 for the present one.
-    """
-
-    name: str
-    tokens: int
-    number: int | None = None
-    age: int = 0
-    pinned: bool = False
-    text: str = field(default="", repr=False)
 
 
 class Conversation:
@@ -136,7 +82,7 @@ class Conversation:
         self._limits_of: object = None
         self._bounds()
         self._system, self._summary = "", ""
-        self._fields = costly_fields(fields or {})
+        self._given_fields = fields
         self.system, self.tools = system, tools
         self._empty()
         self._evictions = self._evicted_messages = self._evicted_tokens = self._failures = 0
@@ -177,7 +123,8 @@ class Conversation:
 
     @tools.setter
     def tools(self, tools: Sequence[Mapping[str, object]] | None) -> None:
-        self._read_tools = read_tools(tools)[0]
+        every_tool, self._fields = tools_and_fields(tools, self._given_fields)
+        self._read_tools = read_tools(every_tool)[0]
         self._tools = tools
 
     @property
@@ -251,9 +198,9 @@ class Conversation:
             return
         counter, before = self._counter(), self._window
         window = CountedWindow(open_session(counter), tokenizer_of(counter), self._handles)
-        for number, shown in sorted({**self._away, **before.given}.items()):
+        for number, given in sorted({**self._away, **before.given}.items()):
             window.window.next_number = number
-            window.add(shown.value, shown.item)
+            window.add(given.value, given.item)
             if number in self._pinned:
                 window.window.pin(number)
         window.window.next_number = before.window.next_number
@@ -383,8 +330,6 @@ class Conversation:
 
     def __repr__(self) -> str:
         """Describe the next request. Never raises, because debuggers call it."""
-        from tokenbox.render.html import in_words  # only for display
-
         names = [shown.item.role.value for shown in self._window.shown.values()]
         try:
             count = self.request_count()
@@ -395,8 +340,6 @@ class Conversation:
 
     def _repr_html_(self) -> str:
         """Return a small picture for notebooks, or the ``repr`` if counting fails."""
-        from tokenbox.render.html import picture_of  # only for display
-
         try:
             return picture_of(self)
         except TokenboxError:
@@ -422,7 +365,6 @@ class Conversation:
         """Evict the parts that match the query least. Return the steps and the evicted items."""
         if self.query is None:
             return [], {}
-        from tokenbox.conversation.relevance import asked  # only for a query
 
         given = dict(self._window.given)
         question = asked(self.query, [shown.item for shown in given.values()], bounds)
@@ -492,7 +434,9 @@ class Conversation:
         session.frame([_system_item(prompt)] if prompt else [], self._read_tools, self._fields)
 
     def _bounds(self) -> WindowLimits:
-        given = (self.max_turns, self.token_budget, self.low_water, tuple(self.steps), self.keep_results)
+        steps: object = self.steps  # any value from a caller, which `limits` checks
+        steps = tuple(steps) if isinstance(steps, Collection) else steps
+        given = (self.max_turns, self.token_budget, self.low_water, steps, self.keep_results)
         if given != self._limits_of:
             self._limits, self._limits_of = limits(*given), given
         return self._limits
@@ -524,8 +468,8 @@ class Conversation:
                 del self._exchange_of[number]
 
     def _check(self, number: int) -> None:
-        if number not in self._window.shown:
-            raise InvalidMessage(f"there is no message {number!r} in this conversation.")
+        if whole(number) is None or number not in self._window.shown:
+            raise InvalidMessage(f"there is no message {shown(number)} in this conversation.")
 
 
 def _system_item(prompt: str) -> Item:

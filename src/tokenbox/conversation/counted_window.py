@@ -17,23 +17,24 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenbox.content.exchanges import Grouping
 from tokenbox.content.lenses.lines import ends_tokens
 from tokenbox.content.message import InvalidMessage
-from tokenbox.content.results import cuttable_texts, result_texts, with_texts
-from tokenbox.engine.reduction import common_cap, plan, plan_minimum, plan_restored
-from tokenbox.engine.window import (
-    LEAST_CUT,
-    EvictionPlan,
-    Window,
-    WindowAction,
-    WindowLimits,
-    WindowReason,
-    WindowStep,
+from tokenbox.content.results import (
+    cuttable_texts,
+    media_in_words,
+    originals,
+    results,
+    with_texts,
+    without_media,
 )
+from tokenbox.conversation.relevance import ItemText, choose, pieces_of, ranked
+from tokenbox.engine.reduction import common_cap, plan, plan_minimum, plan_restored
+from tokenbox.engine.steps import LEAST_CUT, WindowAction, WindowLimits, WindowReason, WindowStep
+from tokenbox.engine.window import EvictionPlan, Window
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count, RunningCount
     from tokenbox.content.items import Item
-    from tokenbox.conversation.relevance import ItemText
+    from tokenbox.content.message import Message
     from tokenbox.tokenizers.protocol import Tokenizer
 
 # The maximum number of plans checked by the counter if sizes are estimates.
@@ -80,7 +81,7 @@ class CountedWindow:
     _names: dict[str | None, str] = field(default_factory=dict)
     _share: int = 0
     _uncounted: list[int] = field(default_factory=list)
-    _forms: dict[tuple[int, int | None], tuple[ShownItem, int] | None] = field(default_factory=dict)
+    _forms: dict[tuple[int, int | None, bool], tuple[ShownItem, int] | None] = field(default_factory=dict)
 
     # Changes by the caller --------------------------------------------------------------------------------
 
@@ -171,6 +172,9 @@ class CountedWindow:
         return self._commit(made) if made.steps and fits else []
 
     def _commit(self, made: EvictionPlan) -> list[WindowStep]:
+        self.evicted = {}
+        if not made.steps and made.epoch is None:
+            return []
         for number, (action, size) in made.sizes.items():
             form = self._form_of(number, action, size)
             self.shown[number] = form
@@ -190,8 +194,6 @@ class CountedWindow:
 
         Long texts keep only matching pieces (:mod:`tokenbox.conversation.relevance`). Returns the steps.
         """
-        from tokenbox.conversation.relevance import choose, ranked  # only for a query
-
         before = self.settle().total
         if before <= budget:
             return []
@@ -215,8 +217,6 @@ class CountedWindow:
 
     def _text(self, number: int) -> ItemText:
         """Return the text of an item in pieces, with its size."""
-        from tokenbox.conversation.relevance import ItemText, pieces_of
-
         item, size = self.given[number].item, self.window.size(number)
         texts = cuttable_texts(item)
         pieces = [pieces_of(text) for text in texts or [message.counted_text for message in item.messages]]
@@ -247,10 +247,10 @@ class CountedWindow:
         if shown is None:
             return None
         texts = [shown_text for shown_text, _ in shown]
-        for at, result in enumerate(_results(self.given[number].item)):
-            if not shown[at][1]:
-                texts[at] = self._mark(result.tool_call_id or result.name, result.text)
-        form, size = self._written(number, texts)
+        masked = [at for at, _ in enumerate(results(self.given[number].item)) if not shown[at][1]]
+        for at in masked:
+            texts[at] = self._mark(results(self.given[number].item)[at])
+        form, size = self._written(number, texts, masked)
         return form if size < self.window.size(number) else None
 
     def _apply(self, changes: Mapping[int, ShownItem | None], budget: int) -> list[WindowStep]:
@@ -336,9 +336,12 @@ class CountedWindow:
         form = self._form(number, None)
         return None if form is None else form[1]
 
-    def cut(self, number: int, at_most: int) -> int | None:
-        """Return the size of an item cut to at most ``at_most``, with the head and tail of its results."""
-        form = self._form(number, at_most)
+    def cut(self, number: int, at_most: int, *, media: bool = True) -> int | None:
+        """Return the size of an item cut to at most ``at_most``, with the head and tail of its results.
+
+        ``media``: with their images and files; else one line says which were left out.
+        """
+        form = self._form(number, at_most, media=media)
         return None if form is None else form[1]
 
     def _form_of(self, number: int, action: WindowAction, size: int) -> ShownItem:
@@ -347,60 +350,78 @@ class CountedWindow:
         if action is WindowAction.MASK:
             form = self._form(number, None)
         else:
-            sizes = (form for (of, _), form in self._forms.items() if of == number and form is not None)
+            sizes = (form for (of, *_), form in self._forms.items() if of == number and form is not None)
             form = next(form for form in sizes if form[1] == size)
         assert form is not None  # noqa: S101  # the engine knows its size from masked() or cut()
         return form[0]
 
-    def _form(self, number: int, at_most: int | None) -> tuple[ShownItem, int] | None:
+    def _form(self, number: int, at_most: int | None, *, media: bool = True) -> tuple[ShownItem, int] | None:
         """Return the item masked, or cut to ``at_most``, with its size; None if that is impossible."""
-        key = number, at_most
+        key = number, at_most, media
         if key not in self._forms:
             try:
-                self._forms[key] = self._masked(number) if at_most is None else self._cut(number, at_most)
+                made = self._masked(number) if at_most is None else self._cut(number, at_most, media=media)
+                self._forms[key] = made
             except InvalidMessage:  # its results cannot be rewritten: it stays in full or leaves
                 self._forms[key] = None
         return self._forms[key]
 
     def _masked(self, number: int) -> tuple[ShownItem, int]:
-        item = self.given[number].item
-        texts = [self._mark(message.tool_call_id or message.name, message.text) for message in _results(item)]
-        return self._written(number, texts)
+        found = results(self.given[number].item)
+        if found:
+            return self._written(number, list(map(self._mark, found)), range(len(found)))
+        value, item = without_media(self.given[number].value)
+        return ShownItem(value, item), self.session.cost(item) + self._share
 
-    def _mark(self, call: str | None, text: str) -> str:
+    def _mark(self, result: Message) -> str:
+        call, text, media = result.tool_call_id or result.name, result.text, media_in_words(result)
         about = "" if self.tokenizer.identity.exact else "~"
         name = self._names.get(call, call) or "a tool"
-        handle = self._handle(text)
+        size = [f"{about}{self.tokenizer.count(text):,} tokens"] if text or not media else []
+        handle = self._handle(text) if size else ""
         back = f"; expand {handle}" if handle else ""
-        return f"[result of {name}, {about}{self.tokenizer.count(text):,} tokens, left out{back}]"
+        return f"[result of {', '.join([name, *size, *filter(None, [media])])}, left out{back}]"
 
     def _handle(self, text: str) -> str:
         """Return the handle that a mark shows; empty if marks have none."""
         return handle_of(text)[:HANDLE] if self.handles else ""
 
-    def _cut(self, number: int, at_most: int) -> tuple[ShownItem, int] | None:
-        texts = result_texts(self.given[number].item)
+    def _line(self, result: Message) -> str:
+        """Return the line for the images and files that leave a result whose text stays."""
+        media = media_in_words(result)
+        return f"\n[{media}, left out]" if media and result.text else self._mark(result) if media else ""
+
+    def _cut(self, number: int, at_most: int, *, media: bool) -> tuple[ShownItem, int] | None:
+        item = self.given[number].item
+        found, whole, bare = results(item), self.window.full_size(number), range(0)
+        texts = cuttable_texts(item)
+        lines = [""] * len(texts)
+        if found and not media:
+            lines = list(map(self._line, found))
+            bare = range(len(found))
+            whole = self._written(number, _joined(texts, lines), bare)[1]
         sizes = [self.tokenizer.count(text) for text in texts]
-        room = at_most - (self.window.full_size(number) - sum(sizes))
+        room = at_most - (whole - sum(sizes))
         for _ in range(_CUTS):
             cap = common_cap(sorted(sizes), room)
-            if cap <= 0:
+            if room < 0 or cap <= 0 < max(sizes, default=1):
                 return None
             ends = [ends_tokens(text, cap, self.tokenizer, self._handle(text)) for text in texts]
             if any(text != end and text.startswith(end) for text, end in zip(texts, ends, strict=True)):
                 return None  # there is no room for the line that says what is missing
-            form = self._written(number, ends)
+            form = self._written(number, _joined(ends, lines), bare)
             if form[1] <= at_most:
                 return form
             room -= form[1] - at_most
         return None
 
-    def _written(self, number: int, texts: Sequence[str]) -> tuple[ShownItem, int]:
-        value, item = with_texts(self.given[number].value, texts)
+    def _written(self, number: int, texts: Sequence[str], bare: Container[int] = ()) -> tuple[ShownItem, int]:
+        given = self.given[number]
+        value, item = with_texts(given.value, given.item, texts, bare)
         return ShownItem(value, item), self.session.cost(item) + self._share
 
     def _keep_texts(self, item: Item) -> None:
-        self.left_out.update((handle_of(text), text) for text in cuttable_texts(item))
+        self.left_out.update((handle_of(text), text) for text in originals(item))
 
     def _forget(self, numbers: Sequence[int]) -> None:
         for number in numbers:
@@ -437,5 +458,5 @@ def handle_of(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _results(item: Item) -> list[Any]:
-    return [message for message in item.messages if message.role in message.RESULT_ROLES]
+def _joined(texts: Sequence[str], lines: Sequence[str]) -> list[str]:
+    return [f"{text}{line}".strip("\n") if line else text for text, line in zip(texts, lines, strict=True)]

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from tokenbox.content.items import read_items
 from tokenbox.content.message import Role
-from tokenbox.content.request import costly_fields, read_tools
+from tokenbox.content.request import read_tools, tools_and_fields
 from tokenbox.conversation.counted_window import CountedWindow
 from tokenbox.conversation.counters import counter_of, tokenizer_of
 from tokenbox.conversation.limits import limits as checked_limits
 from tokenbox.conversation.limits import overflow
 from tokenbox.conversation.pieces import open_session
 from tokenbox.conversation.record import Fitted, as_json, names
+from tokenbox.conversation.relevance import asked
 from tokenbox.engine.low_water import margin
-from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS, WindowStep
-from tokenbox.errors import InvalidBudget
+from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS, WindowStep
+from tokenbox.errors import InvalidBudget, shown
 from tokenbox.integers import whole
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from tokenbox.conversation.counters import Counts
     from tokenbox.conversation.low_water import LowWater
     from tokenbox.conversation.pieces import MediaTokens
-    from tokenbox.engine.window import WindowLimits
+    from tokenbox.engine.steps import WindowLimits
 
 T = TypeVar("T")
 Tools = Sequence[Mapping[str, object]]
@@ -56,9 +57,9 @@ def fit(  # noqa: PLR0913  # each is an option of its own
     leaves, and so does a call that was never answered, unless it is still at the end of the list.
 
     A list that is over the budget is reduced in ``steps``, each only while necessary: ``mask`` (results of
-    old calls become one line; the newest ``keep_results`` last), ``cut`` (results keep their head and tail),
-    ``rounds`` and ``exchanges`` (the oldest are evicted), and ``shorten_last``, if the unread results alone
-    are too large.
+    old calls become one line, the newest ``keep_results`` last of all), ``cut`` (results keep their head and
+    tail), ``rounds`` and ``exchanges`` (the oldest are evicted), and ``shorten_last``, if the unread results
+    alone are too large.
 
     ``count``: the counter (:data:`~tokenbox.conversation.counters.Counts`). ``fields``: other fields of the
     request that cost tokens, such as ``response_format``. ``low_water``: once over the budget, reduce to
@@ -79,8 +80,9 @@ def fit(  # noqa: PLR0913  # each is an option of its own
     items = read_items(given)
     kept_places = places(pinned, len(items))
     counter = counter_of(count, markers=markers, media_tokens=media_tokens)
-    request = read_tools(tools)[0], costly_fields(fields or {})
-    question = None if query is None else _question(query, items, limits)
+    every_tool, beside = tools_and_fields(tools, fields)
+    request = read_tools(every_tool)[0], beside
+    question = None if query is None else asked(query, items, limits)
 
     def run(within: WindowLimits) -> tuple[CountedWindow, list[WindowStep]]:
         session = open_session(counter)
@@ -153,23 +155,17 @@ def _leaves_room(
     return window.window.total < budget - margin(budget) and any(item.results for item in items)
 
 
-def _question(query: str, items: Sequence[Item], limits: WindowLimits) -> str | None:
-    from tokenbox.conversation.relevance import asked  # only a query needs its words
-
-    return asked(query, items, limits)
-
-
 def places(pinned: Collection[int], length: int) -> frozenset[int]:
     """Return validated places in the list; a negative one counts from its end."""
     if not isinstance(pinned, Iterable):
-        raise InvalidBudget(f"pinned is a list of places, not {pinned!r:.60}.", given=repr(pinned))
+        raise InvalidBudget(f"pinned is a list of places, not {shown(pinned):.60}.", given=shown(pinned))
     found = set()
     for given in pinned:
         place = whole(given)
         if place is None or not -length <= place < length:
             raise InvalidBudget(
-                f"pinned is a list of places in the {length} messages; {given!r} is not one of them.",
-                given=repr(given),
+                f"pinned is a list of places in the {length} messages; {shown(given)} is not one of them.",
+                given=shown(given),
             )
         found.add(place % length)
     return frozenset(found)

@@ -7,8 +7,8 @@ from decimal import Decimal
 
 from tokenbox.content.weight import exact_weight
 from tokenbox.conversation.low_water import eagerness_of
-from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS, Reduce, WindowLimits
-from tokenbox.errors import ContextCriticalOverflow, InvalidBudget
+from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS, Reduce, WindowLimits
+from tokenbox.errors import ContextCriticalOverflow, InvalidBudget, shown
 from tokenbox.integers import limit
 
 
@@ -33,7 +33,7 @@ def limits(
         fraction = exact_weight(low_water)
     except (TypeError, ValueError) as error:
         raise InvalidBudget(
-            f'low_water: {error}. Give a share of the budget, or "auto".', low_water=repr(low_water)
+            f'low_water: {error}. Give a share of the budget, or "auto".', low_water=shown(low_water)
         ) from None
     if fraction > 1:
         percent = Decimal(int(fraction)) / 100
@@ -48,14 +48,12 @@ def limits(
 
 def _steps(steps: object) -> frozenset[Reduce]:
     if isinstance(steps, str | bytes) or not isinstance(steps, Iterable):
-        raise InvalidBudget(f"steps are a list of names, not {steps!r:.60}.", given=repr(steps))
-    try:
-        return frozenset(map(Reduce, steps))
-    except ValueError:
-        known = ", ".join(Reduce)
-        raise InvalidBudget(
-            f"steps are some of {known}, not {list(steps)!r:.80}.", given=repr(steps)
-        ) from None
+        raise InvalidBudget(f"steps are a list of names, not {shown(steps):.60}.", given=shown(steps))
+    names = list(steps)
+    if not all(isinstance(name, str) and name in set(Reduce) for name in names):
+        known, given = ", ".join(Reduce), shown(names)
+        raise InvalidBudget(f"steps are some of {known}, not {given:.80}.", given=given)
+    return frozenset(map(Reduce, names))
 
 
 def overflow(

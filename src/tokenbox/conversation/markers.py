@@ -11,11 +11,14 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from tokenbox.compose.lower_bound import lower_bound
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import By, PartCost
 from tokenbox.content.message import Message, thaw
 from tokenbox.conversation.pieces import PieceCounter
 from tokenbox.tokenizers.estimates import Larger
+from tokenbox.tokenizers.registry import is_callers_own
+from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
     from tokenbox.content.message import Frozen
@@ -35,6 +38,12 @@ PER_PART: Final = 16
 """Tokens around a part of a content, which some formats show literally: {'type': 'text', 'text': ...}."""
 PER_CALL: Final = 32
 """Tokens around the name and arguments of a call, or around a result."""
+
+
+BYTES_PER_TOKEN: Final = 8
+"""The most bytes per token of an estimate. Each vocabulary has tokens for runs of characters, such as 80
+spaces or 32 dashes, that others lack; languages and code have about 4 bytes per token. A caller's own
+counter is not corrected: its unit may be a word."""
 
 
 class MarkersFormat(PieceCounter):
@@ -59,6 +68,8 @@ class MarkersFormat(PieceCounter):
             calls = len(message.tool_calls) + (message.role in Message.RESULT_ROLES)
             parts = 0 if message.content is None or isinstance(message.content, str) else len(message.content)
             total += PER_MESSAGE + PER_TEXT * len(texts[1:]) + PER_PART * parts + PER_CALL * calls
+            if message.media:  # a document may be a text
+                total = max(total, lower_bound(thaw(message.source), self.tokenizer))
         return PartCost(total, max(total, self.bound.message(message)), exact=False)
 
     def frame(self, request: Request) -> PartCost:
@@ -77,7 +88,13 @@ class MarkersFormat(PieceCounter):
         return PartCost(total, max(total, self.bound.prompt(prompt)), exact=False)
 
     def _count(self, texts: Sequence[str]) -> int:
-        return sum(COUNTS.each(self.tokenizer, [text for text in texts if text]))
+        texts = [text for text in texts if text]
+        counts = COUNTS.each(self.tokenizer, texts)
+        if not self.markers or self.tokenizer.identity.exact or is_callers_own(self.tokenizer):
+            return sum(counts)
+        return sum(
+            max(count, len(utf8(text)) // BYTES_PER_TOKEN) for text, count in zip(texts, counts, strict=True)
+        )
 
 
 def _by(tokenizer: Tokenizer) -> By:
@@ -102,7 +119,7 @@ _KNOWN: Final = frozenset(
     """
     role content name tool_calls tool_call_id function_call reasoning_content reasoning id object type status
     refusal annotations audio cache_control index finish_reason provider_specific_fields
-    """.split()  # noqa: SIM905  # names read best as words
+    """.split()
 )
 
 

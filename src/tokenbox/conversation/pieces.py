@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Literal, Self
 
 from tokenbox.compose.bound import Bound
+from tokenbox.compose.lower_bound import lower_bound
 from tokenbox.compose.requests import By, Count, CountsSessions, PartCost
-from tokenbox.content.message import Message, Object, Part, Role, UndeclaredCost
+from tokenbox.content.message import Message, Object, Part, Role, UndeclaredCost, thaw
 from tokenbox.content.request import Request
 from tokenbox.conversation.counting import CountsMessages
 from tokenbox.errors import TokenboxError, TokenizerError
@@ -19,6 +21,7 @@ from tokenbox.tokenizers.registry import UNKNOWN, get
 if TYPE_CHECKING:
     from tokenbox.compose.requests import RequestCounter, RunningCount
     from tokenbox.content.items import Item
+    from tokenbox.content.message import Frozen
     from tokenbox.tokenizers.protocol import Tokenizer
 
 MEDIA = 1_000
@@ -60,7 +63,26 @@ class PieceCounter(CountsMessages):
             return self._count_prompts(request)
         pieces = [self.piece(message) for message in request.messages]
         last = request.messages[-1] if request.messages else None
-        return self.whole([self.frame(request), *pieces], last)
+        return self.whole([self.frame(request), *pieces, *self._converted(request, pieces)], last)
+
+    def _converted(self, request: Request, pieces: Sequence[PartCost]) -> list[PartCost]:
+        """Return what each converted item costs beside its messages."""
+        if not request.raw:
+            return []
+        totals: Counter[int | None] = Counter()
+        for place, cost in zip(request.places, pieces, strict=True):
+            totals[place] += cost.total
+        return [
+            PartCost(self.unshown(raw, totals[place]), 0, exact=False)
+            for place, raw in zip(request.raw_places, request.raw, strict=True)
+        ]
+
+    def unshown(self, raw: Frozen, shown: int) -> int:
+        """Return the tokens of a converted item's texts that exceed those of the messages read from it.
+
+        Some texts have no place in a chat message, such as reasoning that is encrypted.
+        """
+        return max(0, lower_bound(thaw(raw), self.tokenizer) - shown)
 
     def whole(self, costs: Iterable[PartCost], last: Message | None) -> Count:
         """Return the count of a request of these parts, whose last message is ``last``."""
@@ -140,14 +162,16 @@ class PieceSession:
         self._costs: dict[int, PartCost] = {}
         self._last: dict[int, Message | None] = {}
         self._total = self._at_most = self._inexact = 0
+        self._count: Count | None = None
 
     def frame(self, head: Sequence[Item], tools: Sequence[Object] = (), fields: Object | None = None) -> None:
         frame = Request(tools=tuple(tools), fields=Object() if fields is None else fields)
         fixed = [self._counter.frame(frame), *(self._cost(item) for item in head)]
         self._head, self._frame, self._fixed = tuple(head), frame, fixed
+        self._count = None
 
     def add(self, number: int, item: Item) -> None:
-        cost = self._cost(item)
+        cost, self._count = self._cost(item), None
         self._costs[number] = cost
         self._last[number] = item.messages[-1] if item.messages else None
         self._total += cost.total
@@ -156,6 +180,7 @@ class PieceSession:
 
     def replace(self, number: int, item: Item) -> None:
         cost, before = self._cost(item), self._costs[number]
+        self._count = None
         self._costs[number] = cost
         self._last[number] = item.messages[-1] if item.messages else None
         self._total += cost.total - before.total
@@ -163,6 +188,7 @@ class PieceSession:
         self._inexact += before.exact - cost.exact
 
     def remove(self, numbers: Collection[int]) -> None:
+        self._count = None
         for number in numbers:
             cost = self._costs.pop(number)
             del self._last[number]
@@ -171,6 +197,11 @@ class PieceSession:
             self._inexact -= not cost.exact
 
     def count(self) -> Count:
+        if self._count is None:
+            self._count = self._counted()
+        return self._count
+
+    def _counted(self) -> Count:
         last = next(reversed(self._last.values()), None)
         if not self._last and self._head:
             last = self._head[-1].messages[-1]
@@ -190,12 +221,11 @@ class PieceSession:
 
     def _cost(self, item: Item) -> PartCost:
         costs = [self._counter.piece(message) for message in item.messages]
-        raw = 0 if item.verbatim else self._counter.bound.value(item.raw, media=True)
-        return PartCost(
-            sum(cost.total for cost in costs),
-            raw + sum(cost.at_most for cost in costs),
-            item.verbatim and all(cost.exact for cost in costs),
-        )
+        total, at_most = sum(cost.total for cost in costs), sum(cost.at_most for cost in costs)
+        if item.verbatim:
+            return PartCost(total, at_most, all(cost.exact for cost in costs))
+        total += self._counter.unshown(item.raw, total)
+        return PartCost(total, at_most + self._counter.bound.value(item.raw, media=True), exact=False)
 
 
 class WholeSession:
@@ -266,6 +296,7 @@ def request_of(
         places=tuple(place for place, item in enumerate(items) for _ in item.messages),
         verbatim=all(item.verbatim for item in items),
         raw=tuple(item.raw for item in items if not item.verbatim),
+        raw_places=tuple(place for place, item in enumerate(items) if not item.verbatim),
     )
 
 

@@ -73,14 +73,14 @@ class OpenAIFormat(PieceCounter):
         texts: list[str] = []
         for message in request.messages:
             content = message.content
-            if message.role not in _PROVEN_ROLES or not isinstance(content, str) or len(message.source) != 2:  # noqa: PLR2004  # role and content
+            if message.role not in _PROVEN_ROLES or not isinstance(content, str) or len(message.source) != 2:
                 return None
             texts.append(content)
         return None if request.messages[-1].role is Role.ASSISTANT else texts
 
     def piece(self, message: Message) -> PartCost:
         content = message.content
-        if isinstance(content, str) and len(message.source) == 2:  # noqa: PLR2004  # role and content
+        if isinstance(content, str) and len(message.source) == 2:  # role and content
             total = _PER_MESSAGE + self._count([message.role.value, content])
             if self.identity.exact and message.role in _PROVEN_ROLES:
                 return PartCost(total, total, exact=True)

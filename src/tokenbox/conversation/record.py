@@ -10,9 +10,11 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
+import rfc8785
+
 from tokenbox.content.exchanges import Exchange, exchanges
 from tokenbox.content.weight import weight_text
-from tokenbox.engine.window import WindowAction
+from tokenbox.engine.steps import WindowAction
 from tokenbox.errors import TokenboxError
 from tokenbox.integers import whole
 from tokenbox.records import to_record
@@ -21,12 +23,12 @@ from tokenbox.render.html import in_words, picture_of
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count
     from tokenbox.content.items import Item
-    from tokenbox.engine.window import WindowLimits, WindowStep
+    from tokenbox.engine.steps import WindowLimits, WindowStep
     from tokenbox.errors import ContextCriticalOverflow
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
-SCHEMA = "tokenbox.window/3"
-ALGORITHM = "window/3"
+SCHEMA = "tokenbox.window/4"
+ALGORITHM = "window/5"
 _SHOWN = 48
 _STEPS_SHOWN = 8
 T = TypeVar("T")
@@ -144,8 +146,6 @@ class Fitted(Generic[T]):
     @cached_property
     def digest(self) -> str:
         """SHA-256 (hex) over the RFC 8785 JSON of all inputs of this decision and its result."""
-        import rfc8785  # loaded only if a digest is needed
-
         return hashlib.sha256(rfc8785.dumps(cast("Any", self._digested()))).hexdigest()
 
     def to_dict(self) -> dict[str, object]:

@@ -75,15 +75,15 @@ class _Bounding(NodeTransformer):
     def __init__(self, environment: jinja2.Environment) -> None:
         self._environment = environment
 
-    def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802  # as Jinja calls it
+    def visit_For(self, node: nodes.For) -> nodes.Node:  # as Jinja calls it
         node.body.insert(0, self._tick(node))
         return self.generic_visit(node)
 
-    def visit_Macro(self, node: nodes.Macro) -> nodes.Node:  # noqa: N802
+    def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
         node.body.insert(0, self._tick(node))
         return self.generic_visit(node)
 
-    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         joined = nodes.Call(nodes.Name(_JOIN, "load"), node.nodes, [], None, None, lineno=node.lineno)
         return self.generic_visit(joined.set_environment(self._environment))
 
@@ -115,13 +115,13 @@ class _Environment(ImmutableSandboxedEnvironment):
         template: nodes.Template = _Bounding(self).visit(super()._parse(source, name, filename))
         return template
 
-    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         bounded = _BOUNDS[operator](left, right)
         if not bounded:
             raise jinja2.TemplateRuntimeError(f"the result of {operator} is too large")
         return super().call_binop(context, operator, left, right)
 
-    def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         # Methods such as 'a'.center(10**9). The sandbox itself bounds range().
         text = getattr(getattr(obj, "__wrapped__", obj), "__self__", None)
         if isinstance(text, str):
@@ -158,7 +158,7 @@ def _weigh(value: object) -> tuple[int, int]:
     return parts, characters
 
 
-def _checked(value: Any) -> Any:  # noqa: ANN401  # whatever was made
+def _checked(value: Any) -> Any:  # whatever was made
     if value.__class__ is not str:
         _weigh(value)
     return value
@@ -256,7 +256,7 @@ class ChatTemplate:
             ) from error
 
     @jinja2.pass_context  # disables constant folding, which would bypass the counter
-    def _output(self, _: object, value: Any) -> str:  # noqa: ANN401  # any value in a template
+    def _output(self, _: object, value: Any) -> str:  # any value in a template
         text = value if isinstance(value, str) else str(_checked(value))
         self._written += len(text)
         if self._written > MAX_CHARACTERS:  # includes the output of macros and blocks
@@ -297,7 +297,7 @@ def _bounded_filter(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a Jinja filter to refuse huge widths."""
 
     @functools.wraps(own)
-    def bounded(value: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # as the filter has it
+    def bounded(value: Any, *args: Any, **kwargs: Any) -> Any:  # as the filter has it
         if not _narrow(*args, *kwargs.values()) or (name == "format" and _WIDE.search(str(value))):
             raise jinja2.TemplateRuntimeError(f"a width of {name} is too large")
         if name == "indent":
@@ -311,7 +311,7 @@ def _checked_filter(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a Jinja filter to refuse values that are too large to traverse."""
 
     @functools.wraps(own)
-    def checked(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # as the filter has it
+    def checked(*args: Any, **kwargs: Any) -> Any:  # as the filter has it
         for value in (*args, *kwargs.values()):
             if not isinstance(value, jinja2.nodes.EvalContext | jinja2.Environment):
                 _checked(value)
@@ -334,7 +334,7 @@ def to_json(
     ensure_ascii: bool = False,  # noqa: FBT001, FBT002  # as templates call it
     indent: int | None = None,
     separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,  # noqa: FBT001, FBT002
+    sort_keys: bool = False,  # noqa: FBT001, FBT002  # as templates call it
 ) -> str:
     """Hugging Face's filter ``tojson``: plain JSON without HTML escapes."""
     return json.dumps(

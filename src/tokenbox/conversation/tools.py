@@ -102,6 +102,7 @@ def tool_costs(tools: Sequence[Tool], count: Counts = None, messages: Sequence[o
     ``count``: the counter, such as a model's name. Raises ``InvalidMessage`` or a ``TokenizerError``.
     """
     counter, calls = counter_of(count), _calls(messages)
+    read_tools(tools)
     whole_count, exact = _tokens(counter, tools)
     costs = [
         ToolCost(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress as compress_to
 from math import lcm
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tokenbox.engine.result import Action, Drops, Reason, Step, StepLog
 
@@ -21,22 +21,32 @@ State = tuple[str, int, int]
 """A section's text, its size and the number of its form. Opaque to the engine: only for :meth:`revert`."""
 
 
-class Weights(Protocol):
-    """The weights by which a section grows and shrinks. ``shrink == 0`` makes it critical."""
+class Box(Protocol):
+    """The constraint that counts when a section is cut or dropped."""
 
-    @property
-    def grow(self) -> int | Fraction: ...
-    @property
-    def shrink(self) -> int | Fraction: ...
-
-
-class Box(Weights, Protocol):
-    """The constraints of one section."""
-
-    @property
-    def priority(self) -> int: ...
     @property
     def min(self) -> int: ...
+
+
+class Boxes(Protocol):
+    """The constraints of all sections."""
+
+    @property
+    def grows(self) -> Sequence[int | Fraction]:
+        """The weight by which each section grows."""
+        ...
+
+    def __getitem__(self, i: int, /) -> Box: ...
+
+
+class Ranked(NamedTuple):
+    """The critical sections, and the flexible ones in the order in which they are compressed.
+
+    ``flexible`` may be the end of that order only, if the sections before it are dropped whatever happens.
+    """
+
+    critical: Sequence[int]
+    flexible: Sequence[int]
 
 
 class LayoutWhole(Protocol):
@@ -110,25 +120,24 @@ class LayoutWhole(Protocol):
 
 
 def lay_out(
-    boxes: Sequence[Box], budget: int, whole: LayoutWhole, *, reclaim: bool = False
+    boxes: Boxes, ranked: Ranked, budget: int, whole: LayoutWhole, *, reclaim: bool = False
 ) -> tuple[int, StepLog]:
     """Fit ``whole`` into ``budget`` tokens. Return the fixed load and the steps taken, in order.
 
     Raises ``ContextCriticalOverflow`` (from ``whole.overflow``) if the critical sections alone are over the
     budget.
     """
-    fixed_load = check_fixed_load(boxes, budget, whole)
+    fixed_load = check_fixed_load(ranked.critical, budget, whole)
     if whole.total <= budget:
-        return fixed_load, StepLog(Drops(), expand(boxes, budget, whole))
-    drops, steps = compress(boxes, budget, whole)
+        return fixed_load, StepLog(Drops(), expand(boxes.grows, budget, whole))
+    drops, steps = compress(boxes, ranked.flexible, budget, whole)
     if reclaim:
         steps += reclaim_lost(boxes, budget, whole, StepLog(drops, steps))
     return fixed_load, StepLog(drops, steps)
 
 
-def check_fixed_load(boxes: Sequence[Weights], budget: int, whole: LayoutWhole) -> int:
+def check_fixed_load(critical: Sequence[int], budget: int, whole: LayoutWhole) -> int:
     """Steps 1 and 2: return the count of the critical sections alone; raise if it is over the budget."""
-    critical = [i for i, shrink in enumerate([box.shrink for box in boxes]) if not shrink]
     fixed_load = whole.total_of(critical)
     if fixed_load > budget:
         raise whole.overflow(critical, fixed_load, budget)
@@ -136,14 +145,14 @@ def check_fixed_load(boxes: Sequence[Weights], budget: int, whole: LayoutWhole) 
 
 
 def expand(
-    boxes: Sequence[Weights],
+    grows: Sequence[int | Fraction],
     budget: int,
     whole: LayoutWhole,
     ceiling: Callable[[int], int | None] = lambda _: None,
 ) -> list[Step]:
     """Step 3: offer the free tokens in proportion to ``grow``, until a round changes nothing."""
     steps: list[Step] = []
-    candidates = [i for i, box in enumerate(boxes) if box.grow > 0]
+    candidates = [i for i, grow in enumerate(grows) if grow > 0]
     taken = True
     while taken:
         taken = False
@@ -151,7 +160,7 @@ def expand(
         left_over = budget - whole.total
         if not candidates or left_over <= 0:
             break
-        shares = largest_remainder(left_over, [boxes[i].grow for i in candidates])
+        shares = largest_remainder(left_over, [grows[i] for i in candidates])
         for i, share in zip(candidates, shares, strict=True):
             before, over = whole.size(i), whole.total - budget
             items = whole.extend(i, share, ceiling(i))
@@ -180,25 +189,25 @@ def largest_remainder(amount: int, weights: Sequence[int | Fraction]) -> list[in
     return shares
 
 
-def compression_order(boxes: Sequence[Box]) -> list[int]:
-    """Return the flexible sections by (priority ascending, shrink descending, declared order ascending)."""
-    shrinks, priorities = [box.shrink for box in boxes], [box.priority for box in boxes]
-    order = list(compress_to(range(len(shrinks)), shrinks))
+def rank(priorities: Sequence[int], shrinks: Sequence[int | Fraction]) -> Ranked:
+    """Rank the flexible sections by (priority ascending, shrink descending, declared order ascending)."""
+    everything = range(len(shrinks))
+    order = list(compress_to(everything, shrinks))
     # Two stable sorts: the less significant key first. Often all flexible sections have one value.
     if len(set(shrinks)) > 1:
         order.sort(key=shrinks.__getitem__, reverse=True)
     order.sort(key=priorities.__getitem__)
-    return order
+    critical = [] if len(order) == len(shrinks) else [i for i in everything if not shrinks[i]]
+    return Ranked(critical, order)
 
 
-def compress(boxes: Sequence[Box], budget: int, whole: LayoutWhole) -> tuple[Drops, list[Step]]:
+def compress(boxes: Boxes, order: Sequence[int], budget: int, whole: LayoutWhole) -> tuple[Drops, list[Step]]:
     """Step 4: visit flexible sections in order until the output fits.
 
     If the output is over the budget even without a section, its strategy or a cut cannot be enough, so the
     section is dropped at once. The first section whose removal would be enough is the only one that can be
     kept in part, and the output fits after it.
     """
-    order = compression_order(boxes)
     before = list(whole.sizes)
     dropped, totals = whole.drop_while_over(order, budget)
     drops = Drops(order[:dropped], before, budget, totals)
@@ -207,7 +216,7 @@ def compress(boxes: Sequence[Box], budget: int, whole: LayoutWhole) -> tuple[Dro
     return drops, []
 
 
-def shrink_section(i: int, boxes: Sequence[Box], budget: int, whole: LayoutWhole) -> list[Step]:
+def shrink_section(i: int, boxes: Boxes, budget: int, whole: LayoutWhole) -> list[Step]:
     """Steps 4a to 4c for one section: apply its strategy, else truncate it, else drop it."""
     steps: list[Step] = []
     before, over = whole.size(i), whole.total - budget
@@ -241,7 +250,7 @@ def cut_or_drop(i: int, floor: int, budget: int, whole: LayoutWhole) -> Step:
     return Step(i, Action.DROP, reason, before, 0, over, limit)
 
 
-def reclaim_lost(boxes: Sequence[Box], budget: int, whole: LayoutWhole, lost: Sequence[Step]) -> list[Step]:
+def reclaim_lost(boxes: Boxes, budget: int, whole: LayoutWhole, lost: Sequence[Step]) -> list[Step]:
     """Option ``reclaim``: restore, in reverse order of loss, what now fits."""
     steps: list[Step] = []
     last_action = {step.section: step.action for step in lost}

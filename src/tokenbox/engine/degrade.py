@@ -52,6 +52,10 @@ class Scope(NamedTuple):
     why: Reason
     why_dropped: Reason
 
+    def because(self, detail: Reason) -> Reason:
+        """Return the reason for a drop: one that tells of the budget is of no use under a maximum."""
+        return detail if self.why is Reason.OVER else self.why
+
 
 def lay_out(
     boxes: Sequence[DegradeBox], groups: Sequence[GroupBounds], budget: int, whole: box.LayoutWhole
@@ -61,7 +65,8 @@ def lay_out(
     Raises ``ContextCriticalOverflow`` (from ``whole.overflow``) if the critical sections alone are over the
     budget.
     """
-    fixed_load = box.check_fixed_load(boxes, budget, whole)
+    critical = [i for i, one in enumerate(boxes) if not one.shrink]
+    fixed_load = box.check_fixed_load(critical, budget, whole)
     passes = Passes(boxes, groups, budget, whole)
     for scope in passes.maxima():
         passes.fit(scope)
@@ -169,7 +174,7 @@ class Passes:
                 for i in here:
                     self.cut(i, 0 if alone else 1, scope)
                 if scope.over() > 0:
-                    self.drop(here[0], scope.over(), Reason.CUT_NOT_ENOUGH)
+                    self.drop(here[0], scope.over(), scope.because(Reason.CUT_NOT_ENOUGH))
 
     def cut(self, i: int, floor: int, scope: Scope) -> None:
         """Take the longest cut of at most ``max(floor, size - deficit)`` tokens, repeatedly if not enough.
@@ -186,7 +191,7 @@ class Passes:
             size, deficit = self.whole.size(i), scope.over()
         if size == 0 < before:
             self.whole.drop(i)
-            self.lose(Step(i, Action.DROP, Reason.NOTHING_LEFT, before, 0, over, limit))
+            self.lose(Step(i, Action.DROP, scope.because(Reason.NOTHING_LEFT), before, 0, over, limit))
         elif size < before:
             self.lose(Step(i, Action.TRUNCATE, scope.why, before, size, over, limit))
 
@@ -198,7 +203,7 @@ class Passes:
         for i in together:
             self.whole.drop(i)
         if scope.over() > 0:
-            why = Reason.STILL_OVER_WITHOUT if scope.why is Reason.OVER else scope.why
+            why = scope.because(Reason.STILL_OVER_WITHOUT)
             self.lose(
                 *(Step(i, Action.DROP, why, size, 0, over) for i, size in zip(together, sizes, strict=True))
             )
@@ -305,5 +310,5 @@ class Passes:
     def expand(self) -> None:
         """Step 3 (expand) for the sections that are unchanged."""
         touched = {step.section for step in self.steps}
-        boxes = [one._replace(grow=0) if i in touched else one for i, one in enumerate(self.boxes)]
-        self.steps += box.expand(boxes, self.budget, self.whole, self.ceiling)
+        grows = [0 if i in touched else one.grow for i, one in enumerate(self.boxes)]
+        self.steps += box.expand(grows, self.budget, self.whole, self.ceiling)

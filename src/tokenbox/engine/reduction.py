@@ -1,18 +1,21 @@
 """Plan what to evict or shorten when a window is over its limits (layout.md 5).
 
 Required items always stay: fixed and pinned ones, the last user message and what follows it outside of
-rounds, and the open round, whose results the model has not read yet. The others change in this order, each
+rounds, and the open round, whose results the model has not read yet. A round that stays because it has the
+user's last text may have its results shortened. The others change in this order, each
 step only while the total is over the limit:
 
-1. mask: results of old calls become one line, the oldest first;
+1. mask: results of old calls, and the images and files of old questions, become one line, the oldest first;
 2. cut: the newest ``keep_results`` results keep their head and tail; then they are masked, too;
 3. rounds: the oldest round of calls and results is evicted;
 4. exchanges: the oldest exchange is evicted.
 
-A result that fits in part is cut instead of masked. If a change frees more than was needed, shortened results
-are restored as far as they fit, the newest first. If the required items alone are over the budget, the
-results of the open round are cut first (``shorten_last``). If the budget cannot be met, the plan changes
-nothing for its sake, and the caller refuses to send.
+A result that fits in part is cut instead of masked. One large part that leaves can free much more than was
+needed. If more than an eighth of the budget would be empty, ``cut`` gives the room to the parts that would
+leave, the last of them first: one that fits does not leave, and one that does not fit keeps the head and tail
+of its long texts. Last, shortened results are restored as far as they fit, the newest first. If the required
+items alone are over the budget, the results of the open round are cut first (``shorten_last``). If the budget
+cannot be met, the plan changes nothing for its sake, and the caller refuses to send.
 
 With a low-water mark, more is evicted at once, in whole steps (:mod:`tokenbox.engine.low_water`). The order
 is planned for the longest step; all marks share it and differ only in how much of it they have applied. The
@@ -21,30 +24,26 @@ rounds of the last exchange, an agent at work, are evicted only as far as the bu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING
 
 from tokenbox.engine.low_water import halvings, margin, to_free
-from tokenbox.engine.window import (
-    LEAST_CUT,
-    EvictionPlan,
-    ItemKind,
-    NoShorterForms,
-    PlannedChange,
-    Reduce,
-    WindowAction,
-    WindowReason,
-    WindowStep,
-)
+from tokenbox.engine.steps import LEAST_CUT, Reduce, WindowAction, WindowReason, WindowStep
+from tokenbox.engine.window import EvictionPlan, ItemKind, NoShorterForms, PlannedChange
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from tokenbox.engine.low_water import Epoch
-    from tokenbox.engine.window import Measure, Unit, Window, WindowLimits
+    from tokenbox.engine.steps import WindowLimits
+    from tokenbox.engine.window import Measure, Unit, Window
 
 _EXCHANGES = frozenset((Reduce.EXCHANGES,))
+_HOLE = 8
+"""Room of more than 1/8 of the budget is filled. Filling less would change the start of the prompt, and so
+empty a prompt cache, on nearly every request."""
 
 
 def plan(
@@ -54,7 +53,22 @@ def plan(
 
     ``extra``: tokens by which the request is known to be larger than the sum of the sizes.
     """
+    if _is_met(window, limits, extra):
+        return EvictionPlan(window.total + extra)
     return _Planning(window, limits, NoShorterForms() if measure is None else measure, extra).run()
+
+
+def _is_met(window: Window, limits: WindowLimits, extra: int) -> bool:
+    """Return True if there is nothing to plan, as on most turns of a conversation."""
+    if window.unsendable or (limits.max_turns is not None and window.exchanges > limits.max_turns):
+        return False
+    # In steps, tokens that were freed before count too: the next step may be due.
+    freed = max(0, window.freed) if _in_steps(limits) else 0
+    return limits.budget is None or window.total + extra + freed <= limits.budget
+
+
+def _in_steps(limits: WindowLimits) -> bool:
+    return limits.eagerness is not None or limits.mark != limits.budget
 
 
 def plan_minimum(window: Window, limits: WindowLimits, measure: Measure | None = None) -> EvictionPlan:
@@ -82,7 +96,7 @@ class _Planning:
         self._plan = EvictionPlan(window.total + extra)
         self._evicted: set[int] = set()
         self._exchanges = window.exchanges
-        self._in_steps = limits.eagerness is not None or limits.mark != limits.budget
+        self._in_steps = _in_steps(limits)
         self._applied: list[PlannedChange] = []
         self._whole = 0
         """The total of the window if no budget had ever been enforced."""
@@ -115,8 +129,8 @@ class _Planning:
         unit = self._window.open_round
         if unit is not None and Reduce.SHORTEN_LAST in self._limits.steps:
             sizes = {number: self._window.size(number) for number in unit.results}
-            cut = self._cut_to(sizes, LEAST_CUT * len(sizes))
-            if cut:
+            least = LEAST_CUT * len(sizes)
+            if cut := self._cut_to(sizes, least, media=True) or self._cut_to(sizes, least, media=False):
                 self._shorten_to(cut, WindowAction.CUT, WindowReason.OPEN_ROUND, 0, 0)
         self._reduce(-1 - self._plan.total, WindowReason.OVER)
         return self._plan
@@ -144,14 +158,17 @@ class _Planning:
         return self._exchanges < before
 
     def _open_round_fits(self, budget: int) -> bool:
-        """Cut the results of the open round if the required items alone are over the budget.
+        """Shorten read, then unread results of the required items if these alone are over the budget.
 
         Return False if they cannot be cut enough. The results get half of the available room, so that the
         items before them can stay too, or all of it if no items come before them or half would be too little.
         """
-        window, total = self._window, self._plan.total
-        added = total - window.total + sum(unit.size for unit in self._plan.evicted)
-        over = window.must_stay() + added - budget
+        window, plan = self._window, self._plan
+        spared = window.total - window.must_stay() - sum(unit.size for unit in plan.evicted) + budget
+        for number, action in list(self._shortenings()) if plan.total > spared else ():
+            if window.units[number].held and plan.total > spared:
+                self._shorten(number, action, spared, WindowReason.OPEN_ROUND, budget)
+        total, over = plan.total, plan.total - spared
         if over <= 0:
             return True
         unit = window.open_round
@@ -160,18 +177,22 @@ class _Planning:
         sizes = {number: window.size(number) for number in unit.results}
         room = sum(sizes.values()) - over
         others = total + (window.freed if self._in_steps else 0) - budget > over
-        for share in (room // 2, room) if others else (room,):
-            cut = self._cut_to(sizes, share)
+        shares = (room // 2, room) if others else (room,)
+        for media, share in product((True, False), shares):
+            cut = self._cut_to(sizes, share, media=media)
             if cut:
                 self._shorten_to(cut, WindowAction.CUT, WindowReason.OPEN_ROUND, over, budget)
                 return True
         return False
 
-    def _cut_to(self, sizes: dict[int, int], room: int) -> dict[int, int]:
-        """Return new sizes that bring all results within ``room``, the largest cut most; {} if impossible."""
+    def _cut_to(self, sizes: dict[int, int], room: int, *, media: bool) -> dict[int, int]:
+        """Return new sizes that bring all results within ``room``, the largest cut most; {} if impossible.
+
+        ``media``: their images and files stay.
+        """
         cap = common_cap(sorted(sizes.values()), room)
         found = {
-            number: self._measure.cut(number, cap) if cap >= LEAST_CUT else None
+            number: self._measure.cut(number, cap, media=media) if cap >= LEAST_CUT else None
             for number, size in sizes.items()
             if size > cap
         }
@@ -183,10 +204,72 @@ class _Planning:
 
         ``keep_last``: keep the rounds of the last exchange.
         """
-        for change in self._changes(target, reason, keep_last=keep_last):
+        for number, action in self._shortenings():
             if self._plan.total <= target:
                 return
-            change()
+            self._shorten(number, action, target, reason)
+        lost, total = self._parts_to_evict(target, keep_last=keep_last)
+        cuts = self._keep_what_fits(lost, target, target - total) if target >= total else []
+        for part in lost:
+            self._evict(part, reason, self._plan.total - target, target)
+        for sizes in cuts:
+            self._shorten_to(sizes, WindowAction.CUT, reason, self._plan.total - target, target)
+
+    def _parts_to_evict(self, target: int, *, keep_last: bool) -> tuple[list[list[Unit]], int]:
+        """Return the parts to evict until the total is at most ``target``, in order, and the total then."""
+        lost: list[list[Unit]] = []
+        total, gone = self._plan.total, set(self._evicted)
+        if total > target:
+            for part in self._window.eviction_candidates(self._limits.steps, gone, keep_last=keep_last):
+                lost.append(part)
+                gone.update(unit.first for unit in part)
+                total -= sum(self._size_of(number) for unit in part for number in unit.members)
+                if total <= target:
+                    break
+        return lost, total
+
+    def _keep_what_fits(self, lost: list[list[Unit]], budget: int, free: int) -> list[dict[int, int]]:
+        """Take from ``lost`` the parts that fit into the free room, and return new sizes of shortened ones.
+
+        The last part of the order first, so an exchange before its rounds.
+        """
+        cuts: list[dict[int, int]] = []
+        if self._in_steps or Reduce.CUT not in self._limits.steps:
+            return cuts
+        for part in reversed(list(lost)):
+            if free < max(LEAST_CUT, budget // _HOLE):
+                break
+            if part[0].kind is ItemKind.CALL and self._is_lost(part[0].exchange, lost):
+                continue
+            sizes = {number: self._size_of(number) for unit in part for number in unit.members}
+            cut: dict[int, int] = {}
+            if sum(sizes.values()) > free:
+                cut = self._cut_texts(part, sizes, free)
+                if not cut:
+                    continue
+                cuts.append(cut)
+            lost.remove(part)
+            free -= sum((sizes | cut).values())
+        return cuts
+
+    def _is_lost(self, exchange: int, lost: Sequence[Sequence[Unit]]) -> bool:
+        """Return True if the rest of an exchange leaves, so that a round of it would have no question."""
+        return any(unit.exchange == exchange and unit.kind is not ItemKind.CALL for p in lost for unit in p)
+
+    def _cut_texts(self, part: Sequence[Unit], sizes: Mapping[int, int], room: int) -> dict[int, int]:
+        """Return sizes that bring a part within ``room``, its longest texts cut most; {} if impossible."""
+        texts = {n for unit in part for n in (unit.results if unit.kind is ItemKind.CALL else unit.members)}
+        while texts:
+            left = room - sum(size for number, size in sizes.items() if number not in texts)
+            cap = common_cap(sorted(sizes[number] for number in texts), left)
+            if cap < LEAST_CUT:
+                break
+            cut = {number: self._measure.cut(number, cap) for number in sorted(texts) if sizes[number] > cap}
+            found = {number: size for number, size in cut.items() if size is not None}
+            if len(found) == len(cut):
+                return found
+            texts -= cut.keys() - found.keys()
+        return {}
 
     def _reduce_in_steps(self, budget: int) -> None:
         """Free whole steps of the budget, in the order that all marks share."""
@@ -303,19 +386,25 @@ class _Planning:
         unit = self._window.units[number]
         return not unit.pinned and unit.first not in self._evicted
 
-    def _shorten(self, number: int, action: WindowAction, target: int, reason: WindowReason) -> None:
-        """Cut no more than the excess if a useful part remains; else apply ``action``."""
+    def _shorten(
+        self, number: int, action: WindowAction, target: int, reason: WindowReason, limit: int | None = None
+    ) -> None:
+        """Cut no more than the excess over ``target`` if a useful part remains; else apply ``action``.
+
+        ``limit``: what the step's reason names, if it is not the target.
+        """
+        limit = target if limit is None else limit
         size, over = self._size_of(number), self._plan.total - target
         at_most = max(size - over, LEAST_CUT) if action is WindowAction.CUT else size - over
         if Reduce.CUT in self._limits.steps and LEAST_CUT <= at_most < size:
             cut = self._measure.cut(number, at_most)
             if cut is not None and cut < size:
-                self._shorten_to({number: cut}, WindowAction.CUT, reason, over, target)
+                self._shorten_to({number: cut}, WindowAction.CUT, reason, over, limit)
                 return
         if action is WindowAction.MASK:
             masked = self._measure.masked(number)
             if masked is not None and masked < size:
-                self._shorten_to({number: masked}, WindowAction.MASK, reason, over, target)
+                self._shorten_to({number: masked}, WindowAction.MASK, reason, over, limit)
 
     def _suggested_mark(self, eagerness: Fraction) -> int:
         """Return the total to evict down to, estimated from the growth of the window so far."""
@@ -341,9 +430,11 @@ class _Planning:
                 if full > size:
                     self._shorten_to({number: full}, WindowAction.RESTORE, WindowReason.ROOM, free, budget)
             elif Reduce.CUT in self._limits.steps and size + free >= LEAST_CUT:
-                cut = self._measure.cut(number, size + free)
-                if cut is not None and cut > size:
-                    self._shorten_to({number: cut}, WindowAction.CUT, WindowReason.ROOM, free, budget)
+                for media in (True, False):
+                    cut = self._measure.cut(number, size + free, media=media)
+                    if cut is not None and cut > size:
+                        self._shorten_to({number: cut}, WindowAction.CUT, WindowReason.ROOM, free, budget)
+                        break
 
     # Single steps -----------------------------------------------------------------------------------------
 

@@ -7,20 +7,16 @@ change next, so the cost of a turn depends on what changes and not on the length
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, StrEnum
+from enum import Enum
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from tokenbox.engine.low_water import Epoch
-from tokenbox.records import to_record
-
-if TYPE_CHECKING:
-    from fractions import Fraction
+from tokenbox.engine.steps import ALL_STEPS, Reduce, WindowAction, WindowStep
 
 
 class ItemKind(Enum):
@@ -34,86 +30,6 @@ class ItemKind(Enum):
     STRAY = "stray"  # a result whose call is missing
 
 
-class Reduce(StrEnum):
-    """A way to shrink the window, in the order in which they are tried."""
-
-    MASK = "mask"
-    CUT = "cut"
-    ROUNDS = "rounds"
-    EXCHANGES = "exchanges"
-    SHORTEN_LAST = "shorten_last"
-
-
-ALL_STEPS: Final = frozenset(Reduce)
-KEEP_RESULTS: Final = 3
-"""The number of newest results, just read by an agent, that are masked last."""
-LEAST_CUT: Final = 64
-"""The minimum size in tokens of a result whose middle is cut out; a smaller one is masked."""
-
-
-class WindowAction(StrEnum):
-    """The change that a step made to its items."""
-
-    EVICT = "evict"
-    MASK = "mask"
-    CUT = "cut"
-    RESTORE = "restore"
-
-
-class WindowReason(StrEnum):
-    """Why a step was taken. The value is the template of the sentence shown to a person."""
-
-    UNSENDABLE = "no server takes a tool call without its results, or a result without its call"
-    TURNS = "there were {over} exchanges more than the {limit} allowed"
-    OVER = "the whole was {over} tokens over the budget of {limit}"
-    AHEAD = "making room for more requests, down to about {limit} tokens, keeps the prompt's start for longer"
-    OPEN_ROUND = "what must stay was {over} tokens over the budget of {limit} by itself"
-    LESS_WORTH = (
-        "the whole was {over} tokens over the budget of {limit}; what stays is nearer to the question"
-    )
-    ROOM = "what left made more room than was needed: {over} tokens of {limit} were free"
-
-
-class WindowStep(NamedTuple):
-    """One change: its items, its reason, and the total before and after it, in tokens.
-
-    ``over``: the excess over ``limit``, in exchanges for ``TURNS``, else in tokens.
-    """
-
-    messages: tuple[int, ...]
-    reason: WindowReason
-    before: int
-    after: int
-    over: int = 0
-    limit: int = 0
-    action: WindowAction = WindowAction.EVICT
-
-    @property
-    def why(self) -> str:
-        sentence = self.reason.value.format(over=f"{self.over:,}", limit=f"{self.limit:,}")
-        return re.sub(r"\b1 (token|exchange)s", r"1 \1", sentence) if self.over == 1 else sentence
-
-    def to_dict(self) -> dict[str, object]:
-        return to_record(self, "action messages before after why")
-
-
-@dataclass(frozen=True, slots=True)
-class WindowLimits:
-    """At most ``max_turns`` exchanges and ``budget`` tokens; None: no limit.
-
-    Once over the budget, the window is reduced to about ``mark``, the low-water mark, in whole steps
-    (:mod:`tokenbox.engine.low_water`). With ``eagerness``, the mark is derived from the window's growth and
-    ``mark`` is ignored.
-    """
-
-    max_turns: int | None
-    budget: int | None
-    mark: int
-    eagerness: Fraction | None = None
-    steps: frozenset[Reduce] = ALL_STEPS
-    keep_results: int = KEEP_RESULTS
-
-
 class Measure(Protocol):
     """Sizes of shorter forms of a result, in tokens. None: it has no such form, or none that is smaller."""
 
@@ -121,8 +37,8 @@ class Measure(Protocol):
         """Return the size of the line that stands for the result."""
         ...
 
-    def cut(self, number: int, at_most: int) -> int | None:
-        """Return the size of the result's head and tail, at most ``at_most``."""
+    def cut(self, number: int, at_most: int, *, media: bool = True) -> int | None:
+        """Return the size of the result's head and tail, at most ``at_most``; ``media``: with its images."""
         ...
 
 
@@ -132,7 +48,7 @@ class NoShorterForms:
     def masked(self, number: int) -> int | None:
         return None
 
-    def cut(self, number: int, at_most: int) -> int | None:
+    def cut(self, number: int, at_most: int, *, media: bool = True) -> int | None:
         return None
 
 
@@ -140,7 +56,8 @@ class NoShorterForms:
 class Unit:
     """The items that stay or leave together: one item, or a tool call with all its results.
 
-    ``waiting``: the number of results still missing. ``pinned``: the number of pins.
+    ``waiting``: the number of results still missing. ``pinned``: the number of pins. ``held``: it may not
+    leave, but its results may be shortened.
     """
 
     kind: ItemKind
@@ -151,10 +68,15 @@ class Unit:
     pinned: int = 0
     waiting: int = 0
     removed: bool = False
+    held: bool = False
 
     @property
     def first(self) -> int:
         return self.members[0]
+
+    @property
+    def stays(self) -> bool:
+        return bool(self.pinned) or self.held
 
 
 @dataclass(slots=True, eq=False)
@@ -219,7 +141,7 @@ class Window:
         self.unsendable: list[Unit] = []
         self.queue: OrderedDict[int, WindowExchange] = OrderedDict()
         self.open_round: Unit | None = None
-        # The answered rounds, and their results that are not masked.
+        # The answered rounds, and the items that may be masked: their results, and old questions with media.
         self.results: OrderedDict[int, None] = OrderedDict()
         self.rounds: OrderedDict[int, Unit] = OrderedDict()
 
@@ -240,19 +162,28 @@ class Window:
     # Changes by the caller --------------------------------------------------------------------------------
 
     def append(
-        self, kind: ItemKind, size: int, *, calls: int = 0, call: int | None = None, answers: int = 1
+        self,
+        kind: ItemKind,
+        size: int,
+        *,
+        calls: int = 0,
+        call: int | None = None,
+        answers: int = 1,
+        media: bool = False,
     ) -> int:
         """Add an item and return its number. It waits for as many results as it makes ``calls``.
 
         ``call``: the number of the ``CALL`` to whose round a ``RESULT`` belongs. ``answers``: how many of its
         calls the item answers; a further part of the call answers 0 and may make ``calls`` of its own.
+        ``media``: a question with images or files, which may be masked once another question follows.
         """
         number = self.next_number
         self.next_number += 1
         self._sum += size
         self.sizes[number] = size
         if call is None:
-            self.units[number] = unit = Unit(kind, [number], size, waiting=calls)
+            own = [number] if media else []
+            self.units[number] = unit = Unit(kind, [number], size, results=own, waiting=calls)
             self._place(unit)
             return number
         unit = self.units[number] = self.units[call]
@@ -276,6 +207,7 @@ class Window:
                 self.answers += 1
                 self._close_round()
             if kind is ItemKind.USER or not self.queue:
+                self._release_media()
                 self._begin_exchange(unit.first)
             self.exchanges += kind is ItemKind.USER
             unit.exchange = next(reversed(self.queue))
@@ -284,6 +216,12 @@ class Window:
             last.remaining += 1
             if kind is ItemKind.CALL:
                 self.open_round = unit
+
+    def _release_media(self) -> None:
+        """Allow the last question with media to be masked: another question follows."""
+        last = self.units.get(next(reversed(self.queue), -1))
+        if last is not None and last.kind is ItemKind.USER:
+            self.results.update(dict.fromkeys(last.results))
 
     def _begin_exchange(self, number: int) -> None:
         if self.queue and not self.queue[last := next(reversed(self.queue))].remaining:
@@ -334,7 +272,19 @@ class Window:
     def unpin(self, number: int) -> None:
         unit = self.units[number]
         unit.pinned -= 1
-        if not unit.pinned:
+        if not unit.stays:
+            del self.pins[unit.first]
+
+    def hold(self, number: int) -> None:
+        """Keep the item and its companions in the window; their results may be shortened."""
+        unit = self.units[number]
+        unit.held = True
+        self.pins[unit.first] = unit
+
+    def release(self, number: int) -> None:
+        unit = self.units[number]
+        unit.held = False
+        if not unit.stays:
             del self.pins[unit.first]
 
     def drop(self, number: int) -> tuple[int, ...]:
@@ -391,7 +341,7 @@ class Window:
         if Reduce.ROUNDS in steps:
             last = next(reversed(self.queue), None)
             for unit in self.rounds.values():
-                kept = unit.pinned or (keep_last and unit.exchange == last)
+                kept = unit.stays or (keep_last and unit.exchange == last)
                 if not kept and unit.first not in evicted:
                     yield [unit]
         if Reduce.EXCHANGES in steps:
@@ -417,7 +367,7 @@ class Window:
         self._remove(list({self.units[number].first: self.units[number] for number in numbers}.values()))
 
     def is_free(self, unit: Unit) -> bool:
-        return not unit.pinned and not unit.removed and unit is not self.open_round
+        return not unit.stays and not unit.removed and unit is not self.open_round
 
     def _resize(self, number: int, action: WindowAction, size: int) -> None:
         before = self.sizes[number]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tokenbox.exports import on_first_use
+
 if TYPE_CHECKING:
     from tokenbox.proof.evidence import (
         Budget,
@@ -29,11 +31,8 @@ __all__ = [
     "Summary",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Import ``evidence`` on first use, so that a layout without proof does not load it."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tokenbox.proof import evidence
-
-    return getattr(evidence, name)
+# A decision imports the modules of evidence only if somebody wants it.
+__getattr__ = on_first_use(
+    __name__,
+    {"evidence": "Budget Evidence EvidenceKind EvidenceOutcome EvidenceStatus Input Sink Sourced Summary"},
+)

@@ -103,11 +103,13 @@ class ArchiveFiles:
     def _entry(self, header: bytes, place: int) -> tuple[str, int]:
         """Return the name and size of an entry. Its header must be the one that ``archived`` writes."""
         if len(header) < _BLOCK:
-            raise self._wrong("ends too early." if place else "is not a bundle archive.", place)
+            raise self._wrong(
+                "ends too early." if place else "is not the start of a file in a bundle archive.", place
+            )
         name, folder = (header[part].rstrip(b"\0").decode("ascii", "replace") for part in (_NAME, _FOLDER))
         self.folder = self.folder or folder
         if not _OCTAL.fullmatch(header[_SIZE]) or not name or not name.isascii() or not folder.isascii():
-            raise self._wrong("is not a bundle archive.", place)
+            raise self._wrong("is not the start of a file in a bundle archive.", place)
         size = int(header[_SIZE][:-1], 8)
         if folder != self.folder or header != _header(folder, name, size) or name in self._places:
             raise self._wrong("is not encoded like a bundle archive.", place)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, NoReturn, cast
 
+import rfc8785
+
 from tokenbox.errors import TokenboxError
 
 MAX_INTEGER = 2**53 - 1
@@ -93,8 +95,6 @@ def _check(value: object, depth: int) -> bool:
 
 def _with_any_keys(value: object) -> bytes:
     """Encode a value with keys beyond ASCII, which RFC 8785 sorts by UTF-16."""
-    import rfc8785  # only for keys beyond ASCII
-
     try:
         return rfc8785.dumps(cast("Any", value))
     except (rfc8785.CanonicalizationError, UnicodeEncodeError):

@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.content.items import Item, read_items
-from tokenbox.content.message import InvalidMessage, Message, Role, check_messages
+from tokenbox.content.items import Item, read_item, read_items
+from tokenbox.content.message import InvalidMessage, Message, Role, check_messages, freeze_object
 from tokenbox.conversation.fit import fit
 from tokenbox.conversation.low_water import AutoLowWater
 from tokenbox.conversation.record import ALGORITHM, as_json
@@ -31,7 +31,9 @@ TOOLS: Final = "tools"
 def message_input(message: Message | Item, name: str, tokens: int | None) -> Input:
     """Return the record of a message. The digest is of its JSON, which is all that a replay needs."""
     calls = message.calls if isinstance(message, Item) else message.tool_calls
-    fields = {"role": message.role.value, "calls": len(calls)}
+    fields: dict[str, Any] = {"role": message.role.value, "calls": len(calls)}
+    if isinstance(message, Item) and not message.verbatim:
+        fields["converted"] = True
     return _input(name, MESSAGE, as_given(message.to_dict()), tokens, fields)
 
 
@@ -39,15 +41,42 @@ def tools_input(tools: Iterable[Mapping[str, object]]) -> Input:
     return _input(TOOLS, TOOLS, as_given([dict(tool) for tool in tools]), None, {})
 
 
-def message_texts(messages: Iterable[Message], tools: Iterable[Mapping[str, object]]) -> Iterator[str]:
+def message_texts(messages: Iterable[Message | Item], tools: Iterable[Mapping[str, object]]) -> Iterator[str]:
     """Yield the texts that a bundle of these messages and tools names by digest."""
     for message in messages:
         yield as_given(message.to_dict())
     yield as_given([dict(tool) for tool in tools])
 
 
+def recorded_items(recorded: Recorded) -> tuple[list[Item], list[dict[str, object]] | None]:
+    """Return the items and tools that the bundle names. Raises ``ReplayImpossible`` if one is missing."""
+    values, tools = _recorded_values(recorded)
+    marks = [_is_converted(record) for record in recorded.inputs if record["kind"] == MESSAGE]
+    return [_item(value, is_converted) for value, is_converted in zip(values, marks, strict=True)], tools
+
+
+def _is_converted(record: Record) -> bool:
+    fields = record["fields"]
+    return isinstance(fields, dict) and fields.get("converted") is True
+
+
+def _item(value: object, is_converted: bool) -> Item:  # noqa: FBT001  # as it is recorded
+    """Return a recorded item. A converted one is not sent as it is read, whatever it looks like."""
+    if not is_converted or not isinstance(value, dict):
+        return read_item(value)
+    several = value.get("messages")  # an object that its library sends as several messages
+    read = read_items(several) if isinstance(several, list) else [read_item(value)]
+    messages = tuple(message for item in read for message in item.messages)
+    return Item(messages, read[0].joins, verbatim=False, raw=freeze_object(value, "message"))
+
+
 def recorded_messages(recorded: Recorded) -> tuple[list[Message], list[dict[str, object]] | None]:
-    """Return the messages and tools that the bundle names. Raises ``ReplayImpossible`` if one is missing."""
+    """Return the chat messages and tools that the bundle names, as :func:`recorded_items`."""
+    values, tools = _recorded_values(recorded)
+    return check_messages(values), tools
+
+
+def _recorded_values(recorded: Recorded) -> tuple[list[Any], list[dict[str, object]] | None]:
     wanted = [(str(record["id"]), record["digest"]) for record in recorded.inputs]
     texts = recorded.texts_of(wanted, "messages")
     values = [recorded.json(text, name) for text, (name, _) in zip(texts, wanted, strict=True)]
@@ -58,7 +87,7 @@ def recorded_messages(recorded: Recorded) -> tuple[list[Message], list[dict[str,
         raise BundleInvalid("must be the messages and tools of a request.", file=INPUTS)
     if tools and not (isinstance(tools[0], list) and all(isinstance(tool, dict) for tool in tools[0])):
         raise BundleInvalid("is not a list of tools.", file=INPUTS, field=TOOLS)
-    return check_messages(messages), tools[0] if tools else None
+    return messages, tools[0] if tools else None
 
 
 def as_given(value: object) -> str:
@@ -110,7 +139,7 @@ def _decisions(fitted: Fitted[Any]) -> Iterator[Record]:
 
 
 def _read(recorded: Recorded) -> dict[str, Any]:
-    messages, tools = recorded_messages(recorded)
+    messages, tools = recorded_items(recorded)
     return {
         "messages": messages,
         "tools": tools,

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
+from tokenbox.content.message import freeze_object, thaw
+from tokenbox.content.request import Api
 from tokenbox.content.weight import weight_text
 from tokenbox.policy import GuardLimits, enforce, estimate, pack, read_chunks
 from tokenbox.policy.chunks import ChunkKind
 from tokenbox.policy.override import allow_over_context
 from tokenbox.proof.bundle import INPUTS
-from tokenbox.proof.calls import RecordedFunction, broken, ratio
+from tokenbox.proof.calls import RecordedFunction, broken, plain, ratio
 from tokenbox.proof.errors import BundleInvalid
 from tokenbox.proof.evidence import Budget, EvidenceKind, EvidenceOutcome, EvidenceStatus, Input, Sourced
 from tokenbox.proof.of_blocks import block_input, recorded_blocks
-from tokenbox.proof.of_messages import MESSAGE, TOOLS, message_input, recorded_messages, tools_input
+from tokenbox.proof.of_messages import MESSAGE, TOOLS, message_input, recorded_items, tools_input
 from tokenbox.proof.of_sections import recorded_sections, section_input
 
 if TYPE_CHECKING:
@@ -25,7 +28,8 @@ if TYPE_CHECKING:
 
 OVER_CONTEXT: Final = "over_context"
 _APART: Final = frozenset({"request", "limits", "counter", "model"})
-_ALSO: Final = frozenset({"separator"})
+_WHOLE: Final = ("fields", "head", "api")
+_ALSO: Final = frozenset({"separator", *_WHOLE})
 
 
 def budget_of(limits: GuardLimits) -> Budget:
@@ -44,8 +48,13 @@ def _limits(arguments: Arguments) -> Budget:
     return budget_of(arguments["limits"])
 
 
-def _separator(arguments: Arguments) -> dict[str, object]:
-    return {"separator": arguments["request"].separator}
+def _beside(arguments: Arguments) -> dict[str, object]:
+    """Return what the request has beside its chunks."""
+    request: Chunks = arguments["request"]
+    found: dict[str, object] = {"separator": request.separator}
+    if request.fields or request.head or request.api is not Api.CHAT:
+        found |= {"fields": plain(thaw(request.fields)), "head": request.head, "api": request.api.value}
+    return found
 
 
 def _inputs(request: Chunks, sizes: Mapping[int, int]) -> Iterator[Input]:
@@ -179,9 +188,23 @@ def _request(recorded: Recorded) -> Chunks:
     if kinds == {"block"}:
         return read_chunks(recorded_blocks(recorded), separator)
     if kinds <= {MESSAGE, TOOLS}:
-        messages, tools = recorded_messages(recorded)
-        return read_chunks(messages, separator, tools)
+        items, tools = recorded_items(recorded)
+        return _with_fields(read_chunks(items, separator, tools), recorded.arguments)
     raise BundleInvalid("has inputs of several kinds.", file=INPUTS)
+
+
+def _with_fields(request: Chunks, arguments: Mapping[str, Any]) -> Chunks:
+    """Return the request with its recorded fields. Raises ``BundleInvalid``."""
+    if arguments.keys().isdisjoint(_WHOLE):
+        return request
+    fields, head, api = (arguments.get(name) for name in _WHOLE)
+    if not isinstance(fields, dict):
+        raise broken("arguments.fields", "is not a mapping.")
+    if type(head) is not int or not 0 <= head <= len(request.items):
+        raise broken("arguments.head", "is not a number of messages.")
+    if api not in set(Api):
+        raise broken("arguments.api", "is not the name of an API.")
+    return replace(request, fields=freeze_object(fields, "fields"), head=head, api=Api(str(api)))
 
 
 def _override(recorded: Recorded) -> Override | None:
@@ -203,7 +226,7 @@ ESTIMATE = RecordedFunction(
     result=_estimate,
     read=_read,
     budget=lambda _: Budget(),
-    also=_separator,
+    also=_beside,
     also_names=_ALSO,
 )
 PLAN = RecordedFunction(
@@ -216,7 +239,7 @@ PLAN = RecordedFunction(
     result=_plan,
     read=_read_plan,
     budget=_limits,
-    also=_separator,
+    also=_beside,
     also_names=_ALSO,
 )
 ENFORCE = RecordedFunction(
@@ -229,6 +252,6 @@ ENFORCE = RecordedFunction(
     result=_enforcement,
     read=_read_enforcement,
     budget=_limits,
-    also=_separator,
+    also=_beside,
     also_names=_ALSO,
 )

@@ -290,7 +290,7 @@ def _translation(messages: Messages, variables: Mapping[str, Any], _source: str)
             text = content if isinstance(content, str) else ""
             for part in content if isinstance(content, list) else ():
                 text += ("\n" if text else "") + part.get("text", "")
-            message = {**message, "content": [{"type": "text", "text": text, **languages}]}  # noqa: PLW2901
+            message = {**message, "content": [{"type": "text", "text": text, **languages}]}  # noqa: PLW2901  # as its source does
         made.append(message)
     return made
 

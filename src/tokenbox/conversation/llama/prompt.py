@@ -16,15 +16,15 @@ from tokenbox.conversation.llama.families import Prefill, PrefillContext, family
 from tokenbox.conversation.llama.run import Run
 from tokenbox.conversation.llama.server_request import (
     ServerRequest,
-    _as_sent,
-    _joined,
-    _merged,
-    _parsed,
-    _trimmed,
+    as_sent,
     continuation,
+    joined,
+    merged,
+    parsed_arguments,
     prefill_of,
     read_messages,
     read_tools,
+    trimmed,
 )
 from tokenbox.conversation.llama.values import of_json
 
@@ -110,18 +110,18 @@ class LlamaTemplate:
         """Return the messages with the changes that apply to all templates."""
         made = [self.adapted(message) for message in messages]
         if not self.capabilities.system_role and made and made[0]["role"] == "system":
-            return _merged(made)
+            return merged(made)
         return made
 
     def adapted(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Adapt one message to the template's capabilities."""
-        made = _as_sent(_trimmed(message) if _STEP_FUN in self.source else message)
+        made = as_sent(trimmed(message) if _STEP_FUN in self.source else message)
         made = self._in_form([made])[0]
         if made["role"] == "developer" and "<|channel|>" not in self.source:
             made["role"] = "system"
         if self.capabilities.object_arguments:
             for call in made.get("tool_calls", ()):
-                call["function"]["arguments"] = _parsed(call["function"])
+                call["function"]["arguments"] = parsed_arguments(call["function"])
         return made
 
     def final(self, messages: list[dict[str, Any]], extra: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -196,7 +196,7 @@ class LlamaTemplate:
             if self.capabilities.typed_content and isinstance(content, str):
                 content = [{"type": "text", "text": content}]
             elif self.capabilities.string_content and isinstance(content, list):
-                content = _joined(content, "\n")
+                content = joined(content, "\n")
             made.append({**message, "content": content} if "content" in message else message)
         return made
 

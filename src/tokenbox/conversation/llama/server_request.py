@@ -98,7 +98,7 @@ def _read_call(call: Any, place: int) -> dict[str, Any]:
     return {"name": function["name"], "arguments": arguments, "id": identity}
 
 
-def _as_sent(message: Mapping[str, Any]) -> dict[str, Any]:
+def as_sent(message: Mapping[str, Any]) -> dict[str, Any]:
     """Return the message as it is passed to the template."""
     content = message["content"]
     made: dict[str, Any] = {
@@ -119,7 +119,7 @@ def _as_sent(message: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _trimmed(message: Mapping[str, Any]) -> dict[str, Any]:
+def trimmed(message: Mapping[str, Any]) -> dict[str, Any]:
     content = message["content"]
     made = dict(message)
     made["content"] = (
@@ -132,7 +132,7 @@ def _trimmed(message: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _joined(parts: Sequence[Mapping[str, Any]], between: str) -> str:
+def joined(parts: Sequence[Mapping[str, Any]], between: str) -> str:
     """Join the texts of the parts, without a separator before the first that is not empty."""
     text = ""
     for part in parts:
@@ -140,7 +140,7 @@ def _joined(parts: Sequence[Mapping[str, Any]], between: str) -> str:
     return text
 
 
-def _merged(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def merged(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Merge a leading system message into the next message, for templates without a system role."""
     if len(messages) == 1:
         return []
@@ -150,7 +150,7 @@ def _merged(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**messages[1], "content": f"{first}\n{second}"}, *messages[2:]]
 
 
-def _parsed(function: Mapping[str, Any]) -> Any:
+def parsed_arguments(function: Mapping[str, Any]) -> Any:
     try:
         return json.loads(function["arguments"], parse_constant=_no_json)
     except (ValueError, RecursionError) as error:
@@ -192,7 +192,7 @@ def prefill_of(message: Mapping[str, Any], continued: Continue) -> Prefill | Non
     content, thought = message["content"], message.get("reasoning_content", "")
     if continued is Continue.AUTO:
         continued = Continue.REASONING if thought and not content else Continue.CONTENT
-    text = content if isinstance(content, str) else _joined(content, "\n\n")
+    text = content if isinstance(content, str) else joined(content, "\n\n")
     return Prefill(text, thought, continued is Continue.CONTENT)
 
 

@@ -79,10 +79,16 @@ def of_json(value: Any) -> Any:
 
 
 def integer(value: int) -> int | float:
-    """Return an integer of JSON wrapped to 64 bits; a longer one becomes a float."""
+    """Return an integer of JSON wrapped to 64 bits; a longer one becomes a float.
+
+    Raises :class:`TemplateError` if it is larger than any float, which llama.cpp refuses.
+    """
     if -_INT64 <= value < _INT64:
         return value
-    return value - 2 * _INT64 if 0 < value < 2 * _INT64 else float(value)
+    try:
+        return value - 2 * _INT64 if 0 < value < 2 * _INT64 else float(value)
+    except OverflowError:
+        raise TemplateError(f"A number of {value.bit_length():,} bits is larger than any float.") from None
 
 
 def kind(value: object) -> str:
