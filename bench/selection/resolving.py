@@ -15,8 +15,8 @@ from pathlib import PurePosixPath
 
 import tree_sitter
 
-from tokenbox.content.lenses.definitions import grammar
 from tokenbox.content.lenses.languages import BY_NAME
+from tokenbox.content.lenses.syntax import grammar
 
 _IDENTIFIER = re.compile(r".*identifier$|name$|constant$|word$")
 _DECLARES = re.compile(

@@ -32,8 +32,10 @@ from trees import files_of, source_of
 
 from tests.compose.independent import encoding
 from tokenbox.content.blocks import CodeBlock, DocumentBlock
-from tokenbox.content.lenses.definitions import DefinitionRole, definitions, works
+from tokenbox.content.lenses.definition import DefinitionRole
+from tokenbox.content.lenses.definitions import definitions
 from tokenbox.content.lenses.languages import BY_NAME
+from tokenbox.content.lenses.syntax import works
 from tokenbox.folder import PackOptions, pack_source
 from tokenbox.tokenizers import registry
 from tokenbox.tokenizers.cache import CountCache
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 
     from resolving import Mentions
 
-    from tokenbox.content.lenses.definitions import Definition
+    from tokenbox.content.lenses.definition import Definition
     from tokenbox.folder import Source
     from tokenbox.folder.source import File
 

@@ -214,6 +214,16 @@ def test_a_report_keeps_failures_in_full_and_counts_passes() -> None:
         assert fact in less
 
 
+def test_the_words_of_a_passing_test_stay() -> None:
+    """A line above a passed test is a title only if the test is indented deeper."""
+    report = "  Cart\n    debug: total is 10\n    ✓ adds\n" + "    ✓ pays\n" * 9
+    assert "  Cart\n    debug: total is 10\n" in seen("test_report", report)
+    groups = "  Cart\n    of two\n      ✓ adds\n\n" * 9
+    failed = "  Tariff\n    ✓ zone one\n    1) zone three\n"
+    less = seen("test_report", groups + failed)
+    assert less == f"[... 35 lines of passed tests left out ...]\n\n{failed}"
+
+
 def _go(action: str, package: str, more: str = "") -> str:
     return f'{{"Time":"1","Action":"{action}","Package":"{package}","Test":"TestA"{more}}}\n'
 
@@ -256,6 +266,10 @@ def _go(action: str, package: str, more: str = "") -> str:
         ),
         (f"{61 * '.'}  61 / 120 ( 50%)\n", f"{20 * '.'}F{40 * '.'} 120 / 120 (100%)\n"),
         (f"{40 * '.'}\n", f"{20 * '.'}F{20 * '.'}\n"),
+        ("test_a (t.A.test_a)\nAdds. ... ok\n", "test_b (t.A.test_b)\nPays. ... FAIL\n"),
+        ("adds ... ok (2ms)\n", "pays ... FAILED (2ms)\n"),
+        ("Cart#test_adds = 0.00 s = .\n", "Cart#test_pays = 0.01 s = F\n"),
+        ("//shop:adds   (cached) PASSED in 0.1s\n", "//shop:pays   FAILED in 1.2s\n"),
         ("\x1b[32m ✓ adds\x1b[0m\n", "\x1b[31m ✕ pays\x1b[0m\n"),
         ('<testcase name="a" time="0.001" />\n', '<testcase name="b"><failure>1 == 3</failure></testcase>\n'),
     ],
@@ -293,6 +307,21 @@ main.main()
 \t/srv/shop/main.go:20 +0x8f
 exit status 2
 """
+
+
+def test_own_python_in_a_folder_lib() -> None:
+    own = sample("own-lib.python.txt")
+    assert seen("traceback", own) == own
+    for library in ("/usr/lib64/python3.12/", "C:\\Python312\\Lib\\"):
+        less = seen("traceback", own.replace("/app/lib/python/", library))
+        assert "tariff.py" not in less
+
+
+def test_refused_requests_are_not_counted_with_answered_ones() -> None:
+    line = '10.0.0.1 - [23/Nov/2026:14:00:0{}] "GET /x/{} HTTP/1.1" {} 7\n'
+    answered = "".join(line.format(i, i, 200) for i in range(9))
+    less = seen("logs", answered + line.format(9, 120, 404) + answered)
+    assert less == line.format(0, 0, 200).replace(" 7\n", " 7 [x18]\n") + line.format(9, 120, 404)
 
 
 def test_a_panic_of_go() -> None:
@@ -424,6 +453,20 @@ REAL = {
         ),
     ),
     "nginx.log": ("logs", 20, ('/api/pay/8812 HTTP/1.1" 500',)),
+    "jest.txt": (
+        "test_report",
+        60,
+        ("✕ zone three", "src/tariff.test.ts:14:22", "○ skipped slow", "31 passed"),
+    ),
+    "gradle.txt": ("test_report", 20, ("pays() FAILED", "CartTest.java:44", "expected: <11> but was: <10>")),
+    "bazel.txt": ("test_report", 20, ("FAILED in 3 out of 3", "testlogs/shop/cart/pays_test/test.log")),
+    "go-count2.jsonl": ("test_report", 20, ("pay_test.go:33: got 100, want 90", '"Action":"fail"')),
+    "panic.gopath.txt": ("traceback", 95, ("zone.go:12", "/go/src/app/main.go:44", "index out of range [3]")),
+    "panic.release.txt": ("traceback", 80, ("shop::tariff::zone", "shop::orders::send", "5: shop::main")),
+    "klog.log": ("logs", 20, ("E1123 14:01:07.000123", "W1123 14:01:08", "took 31337ms")),
+    "exit-codes.log": ("logs", 10, ("job 57 exited with code 137",)),
+    "pino.jsonl": ("logs", 12, ('"level":50',)),
+    "syslog.log": ("logs", 10, ("<131>1 2026-11-23T14:00:00Z web app 60",)),
     "journal.log": (
         "logs",
         10,
@@ -493,6 +536,35 @@ def test_json_shortened_keeps_its_shape_and_says_what_is_gone() -> None:
     assert seen("json_shorten", "no json") == "no json"
 
 
+@pytest.mark.parametrize(
+    ("lens", "text"),
+    [
+        ("json_shorten", json.dumps([list(range(11)), "x" * 201, ["a"] * 13], separators=(",", ":"))),
+        ("diff", "--- a\n+++ b\n@@ -1,9 +1,9 @@ int main()\n c\n c\n c\n c\n-old\n+new\n d\n d\n d\n d\n"),
+        ("markdown_sections", "# A\n\nb\n\nc\n\n# D\n\ne\n\nf\n"),
+        ('select("b", lines=3)', "a\n\nb\n\nc\n\n" * 2),
+    ],
+)
+def test_a_note_does_not_replace_what_is_shorter(lens: str, text: str) -> None:
+    assert seen(lens, text) == text
+
+
+def test_a_table_has_one_cell_for_a_key() -> None:
+    twice = '[{"id":1,"id":2,"name":"a"},{"id":3,"name":"b"}]'
+    assert seen('json_table("id")', twice) == twice
+
+
+def test_a_page_in_a_form_is_kept() -> None:
+    pytest.importorskip("markdownify", reason="the extra html is not installed")
+    fields = '<input name="q"><select><option>Andorra</option></select><button>Send</button>'
+    page = (
+        f"<html><body><form><h2>Order 7731</h2><p>Total: 42.50</p>{fields}</form><form>Find {fields}</form>"
+    )
+    text = seen("html_to_text", page)
+    assert text.startswith("## Order 7731\n\nTotal: 42.50\n\n[... 4 elements of")
+    assert "Andorra" not in text
+
+
 def test_a_page_becomes_markdown() -> None:
     pytest.importorskip("markdownify", reason="the extra html is not installed")
     text = seen("html_to_text", sample("page.html"))
@@ -515,7 +587,7 @@ Some words first.
 
 Run the installer.
 
-Then restart.
+Then restart. It takes a minute or two, and not more.
 
 ## On Linux
 
@@ -525,7 +597,7 @@ Use the package.
 
 Call it.
 
-It answers.
+It answers with a price, a zone and a depot.
 """
 
 
@@ -590,9 +662,9 @@ def test_json_lines_and_the_name_of_the_list_in_a_path() -> None:
     assert seen("json_minify", lines) == "".join(
         f"{json.dumps(row, separators=(',', ':'))}\n" for row in rows
     )
-    long = f'{{"a": "{"x" * 30}"}}\n{{"a": [1, 2, 3]}}\n'
+    long = f'{{"a": "{"x" * 60}"}}\n{{"a": {list(range(1, 32))}}}\n'
     assert seen("json_shorten(text=10, items=1)", long) == (
-        '{"a":"xxxxxxxxxx[... 20 characters left out ...]"}\n{"a":[1,"[... 2 items left out ...]"]}\n'
+        '{"a":"xxxxxxxxxx[... 50 characters left out ...]"}\n{"a":[1,"[... 30 items left out ...]"]}\n'
     )
     assert seen("json_minify", "1\n2\n") == "1\n2\n"
 

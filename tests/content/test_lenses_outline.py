@@ -9,9 +9,11 @@ import socket
 
 import pytest
 
-from tokenbox.content.lenses import definitions, outline, parse_pipeline
-from tokenbox.content.lenses.definitions import syntax_tree
+from tokenbox.content.lenses import outline, parse_pipeline
+from tokenbox.content.lenses.definitions import definitions
 from tokenbox.content.lenses.languages import BY_NAME
+from tokenbox.content.lenses.outline import signatures
+from tokenbox.content.lenses.syntax import grammar, syntax_tree
 from tokenbox.errors import LensSyntaxError, MissingExtra
 from tokenbox.tokenizers.utf8 import Utf8Bytes
 
@@ -208,7 +210,7 @@ CREATE TABLE a (
 );
 CREATE VIEW v AS SELECT 1;
 """,
-        ["CREATE TABLE a ( ..."],
+        ["CREATE TABLE a (", "id int primary key", "CREATE VIEW v AS SELECT 1"],
     ),
     "typescript": (
         """
@@ -267,6 +269,89 @@ def test_members_stay(language: str) -> None:
         assert line in lines
 
 
+SIGNATURES = {
+    "rust": [
+        "pub trait T {\n    fn go(\n        &self,\n        a: u8,\n    ) -> u8;\n}",
+        "pub struct P(\n    pub u8,\n    pub String,\n);",
+        "pub type R<T> =\n    Result<T, Error>;",
+        "pub enum E {\n    A {\n        x: u8,\n    },\n}",
+    ],
+    "c": ["int do_it(int a,\n          char *b);", "typedef int (*cb)(int a,\n                  int b);"],
+    "cpp": ["class A {\n  template <typename T>\n  T get(int a,\n        int b);\n};"],
+    "java": ["interface I {\n    @GetMapping\n    X go(\n        int a,\n        String b) throws A;\n}"],
+    "typescript": [
+        "type U =\n  | 'a'\n  | 'b';",
+        "interface I {\n  go(\n    a: string,\n  ): void;\n  in: {\n    a: string;\n  };\n}",
+        "export declare function x(\n  a: string,\n): void;",
+        "declare module 'm' {\n  export function y(\n    a: string,\n  ): void;\n}",
+    ],
+    "kotlin": [
+        "data class User(\n    val id: Int,\n    val name: String,\n)",
+        "interface Repo {\n    suspend fun find(\n        id: Int,\n    ): User?\n}",
+    ],
+    "csharp": [
+        "public record P(\n    string Name,\n    int Age);",
+        "interface I {\n    Task GoAsync(\n        int a,\n        int b);\n}",
+    ],
+    "go": ["type F func(\n\ta int,\n) error", "type I interface {\n\tDo(\n\t\ta int,\n\t) error\n}"],
+    "php": ["interface I {\n    public function go(\n        string $a,\n    ): void;\n}"],
+    "swift": ["protocol P {\n    func go(\n        a: Int\n    ) async throws -> Int\n}"],
+    "scala": ["case class P(\n  a: Int,\n  b: String\n)", "trait T {\n  def go(\n    a: Int\n  ): Int\n}"],
+    "python": ["Key = Union[\n    int,\n    str,\n]"],
+    "sql": ["CREATE TABLE a (\n  id int,\n  b text\n)", "CREATE VIEW v AS\nSELECT id\nFROM a"],
+    "vue": [
+        "const props = defineProps<{\n  label: string\n}>()",
+        "defineExpose({\n  go,\n})",
+        "$: twice = 2 * count;",
+    ],
+    "ruby": ["class A\n  has_many :b, dependent: :destroy\n  attr_reader :c\nend"],
+}
+
+
+# What comes before the text in a file of these languages, and after it.
+AROUND = {"vue": ("<script setup>\n", "\n</script>"), "php": ("<?php\n", "")}
+
+
+def lines_of(text: str) -> set[str]:
+    """Return the lines without brackets and marks at their ends."""
+    return {line.strip().rstrip("{,;").strip() for line in text.splitlines()} - {"}", "end", ""}
+
+
+@pytest.mark.parametrize("language", SIGNATURES)
+def test_a_signature_without_a_body_is_whole(language: str) -> None:
+    known = BY_NAME[language]
+    before, after = AROUND.get(language, ("", ""))
+    for text in SIGNATURES[language]:
+        source = f"{before}{text}{after}".encode()
+        shown = "".join(line for _, line in signatures(source, definitions(source, known), known))
+        assert lines_of(text) <= lines_of(shown)
+
+
+def test_a_value_of_several_lines_and_a_long_signature_are_cut_with_a_mark() -> None:
+    known = BY_NAME["typescript"]
+    members = "".join(f"  | 'name{n}'\n" for n in range(90))
+    source = f"const LIST = [\n  1,\n];\ntype U =\n{members}  | 'last';\n".encode()
+    shown = [line for _, line in signatures(source, definitions(source, known), known)]
+    assert shown[0] == "const LIST = [ ...\n"
+    assert shown[1].startswith("type U =\n  | 'name0'\n")
+    assert shown[1].endswith(" ...\n")
+    assert len(shown[1]) < 700
+
+
+def test_a_name_after_the_body_is_shown() -> None:
+    source = b"typedef struct {\n  int a;\n} point_t;\n"
+    shown = "".join(line for _, line in signatures(source, definitions(source, BY_NAME["c"]), BY_NAME["c"]))
+    assert shown == "typedef struct ... point_t\n  int a;\n"
+
+
+def test_what_is_returned_is_defined_and_a_condition_is_not() -> None:
+    known = BY_NAME["php"]
+    source = b"<?php\nreturn new class extends Migration {\n  public function up(): void { x(); }\n};\n"
+    found = definitions(source, known)
+    assert [one.name for one in found[0].inside] == ["up"]
+    assert definitions(b"if (x) {\n  y();\n}\n", BY_NAME["javascript"]) == ()
+
+
 def test_an_error_leaves_out_its_node_and_nothing_else() -> None:
     source = (
         "def good(a):\n    return a\n\n\ndef bad(:\n    x = (\n\n\ndef fine(b):\n    return b\n" + "\n" * 40
@@ -278,7 +363,13 @@ def test_an_error_leaves_out_its_node_and_nothing_else() -> None:
 
 @pytest.mark.parametrize(
     ("language", "unit"),
-    [("python", b"|---"), ("kotlin", b"/*"), ("scala", b"case a:")],
+    [
+        ("python", b"|---"),
+        ("kotlin", b"/*"),
+        ("scala", b"case a:"),
+        ("csharp", b"<a "),
+        ("csharp", b"a => a\n<"),
+    ],
 )
 def test_source_on_which_the_parser_takes_quadratic_time_has_no_definitions(
     language: str, unit: bytes
@@ -294,7 +385,7 @@ def test_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("an outline opened a socket")
 
     monkeypatch.setattr(socket, "socket", refuse)
-    definitions.grammar.cache_clear()
+    grammar.cache_clear()
     for language, (source, _) in SOURCES.items():
         assert seen(f"outline('{language}')", source) != source
 

@@ -10,8 +10,9 @@ import pytest
 
 from tests.pack.test_packing import git, module
 from tokenbox.folder import LevelRule, PackOptions, pack_source
+from tokenbox.folder.history import past_changes
 from tokenbox.folder.listing import FileShown
-from tokenbox.folder.packing import LevelProblem
+from tokenbox.folder.options import LevelProblem
 from tokenbox.folder.weighing import FocusProblem
 
 if TYPE_CHECKING:
@@ -88,6 +89,51 @@ def test_history_says_which_files_a_change_touched(project: Path, packed: Packed
                 stored.unlink()
     options = PackOptions("show customers a better name", history=True)
     assert "src/customers.py" in shown(packed, project, 900, options)
+
+
+@needs_git
+def test_the_lines_that_changes_wrote_are_known_whatever_git_is_told(project: Path) -> None:
+    git(project, "init", "-q")
+    settings = {
+        "diff.noprefix": "true", "diff.algorithm": "minimal", "diff.context": "9", "color.ui": "always",
+        "log.showSignature": "true", "diff.external": "false", "format.pretty": "oneline",
+        "diff.submodule": "log", "diff.mnemonicPrefix": "true", "log.follow": "true",
+    }  # fmt: skip
+    for name, value in settings.items():
+        git(project, "config", name, value)
+    odd = project / "src" / 'a "b" ü.py'
+    odd.write_text("one = 1\n")
+    git(project, "add", ".")
+    git(project, "commit", "-qm", "\x01 begins\x02 and ends \x02")
+    odd.write_text("one = 1\n\x01two = 2\nthree = 3\n++ b/x\n")
+    git(project, "commit", "-qam", "Second")
+    git(project, "mv", "src/gear.py", "src/cog.py")
+    git(project, "commit", "-qm", "Third")
+    changes = past_changes(str(project), lines=True)
+    assert [change.message.strip() for change in changes][:2] == [b"Third", b"Second"]
+    assert set(changes[0].paths) == {"src/gear.py", "src/cog.py"}
+    assert changes[1].paths == ['src/a "b" ü.py']
+    assert changes[1].written == {'src/a "b" ü.py': {b"\x01two = 2", b"three = 3", b"++ b/x"}}
+    assert not changes[0].written, "a new name writes no line"
+    assert [change.paths for change in past_changes(str(project / "src"))][1] == ['a "b" ü.py']
+
+
+@needs_git
+def test_without_a_query_history_shows_what_recent_changes_wrote(project: Path, packed: Packed) -> None:
+    body = "\n".join(f"def part_{n}():\n    return {n}\n" * 8 for n in range(40))
+    (project / "src/long.py").write_text(body)
+    for arguments in (("init", "-q"), ("add", "."), ("commit", "-qm", "one")):
+        git(project, *arguments)
+    for n in range(3):
+        head = "def part_31():\n"
+        body = body.replace(head, f"{head}    show('by the commit number {n}')\n", 1)
+        (project / "src/long.py").write_text(body)
+        git(project, "commit", "-qam", f"change {n}")
+    source = packed(project)
+    texts = [
+        pack_source(source, "o200k_base", 900, options=PackOptions(history=x)).text for x in (False, True)
+    ]
+    assert ["by the commit number 2" in text for text in texts] == [False, True]
 
 
 def test_levels_limit_what_is_shown(project: Path, packed: Packed) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.compose.independent import HOSTILE
-from tokenbox.content.lenses.definitions import works
+from tokenbox.content.lenses.syntax import works
 from tokenbox.folder import PackOptions, pack_source
 from tokenbox.folder.cutting import cut_all, names_in
 from tokenbox.folder.pieces import shape as found_by
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from tests.pack.conftest import Make, Packed
 
 SOURCE = "".join(f"def name_{n}(x):\n    '''Line {n}.'''\n    return x + {n}\n\n\n" for n in range(90))
+
+
+LINES = ("class A:\n", "  x = 1\n", "def f(x) do\n", "(defn g [])\n")
 
 
 class Memory(CountCache):
@@ -45,8 +48,13 @@ class Memory(CountCache):
 @given(
     st.lists(
         st.tuples(
-            st.lists(st.sampled_from([*HOSTILE, SOURCE, "class A:\n", "  x = 1\n"]), max_size=5).map("".join),
-            st.sampled_from(["python", "go", None]),
+            st.lists(
+                st.sampled_from(
+                    [*HOSTILE, SOURCE, "class A:\n", "  x = 1\n", "def f(x) do\n", "(defn g [])\n"]
+                ),
+                max_size=5,
+            ).map("".join),
+            st.sampled_from(["python", "go", "elixir", "lisp", None]),
         ),
         max_size=4,
     )
@@ -54,10 +62,10 @@ class Memory(CountCache):
 def test_what_is_remembered_is_what_would_be_found(texts: list[tuple[str, str | None]]) -> None:
     contents = [(text.encode("utf-8", "surrogatepass"), language) for text, language in texts]
     memory = Memory()
-    found, names = cut_all(contents, None), names_in([data for data, _ in contents], None)
+    found, names = cut_all(contents, None), names_in(contents, None)
     for _ in range(2):
         assert cut_all(contents, memory) == found
-        assert names_in([data for data, _ in contents], memory) == names
+        assert names_in(contents, memory) == names
 
 
 def test_the_second_pack_parses_nothing_and_is_the_same(folder: Make, packed: Packed, tmp_path: Path) -> None:

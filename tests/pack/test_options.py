@@ -29,7 +29,7 @@ from tokenbox.folder import (
     split,
 )
 from tokenbox.folder.difference import GitProblem
-from tokenbox.folder.packing import SplitProblem
+from tokenbox.folder.packed import SplitProblem
 from tokenbox.folder.presets import SettingProblem
 from tokenbox.folder.source import NothingToPack
 from tokenbox.folder.stripping import stripped
@@ -64,18 +64,64 @@ def repository(folder: Make) -> Path:
     ],
 )
 def test_comments_are_left_out_and_strings_are_not(language: str | None, before: bytes, after: bytes) -> None:
-    assert stripped(before, "x", language, {Strip.COMMENTS}) == after
+    assert stripped(before, language, {Strip.COMMENTS}) == after
 
 
 def test_data_and_outputs_are_left_out() -> None:
     data = b"x = '" + b"QUJD" * 80 + b"'\n"
-    assert stripped(data, "a.py", "python", ALL) == b"x = '[base64, 320 characters]'\n"
+    assert stripped(data, "python", ALL) == b"x = '[base64, 320 characters]'\n"
     digest = b"a" * 128
-    assert stripped(digest, "a.txt", None, ALL) == digest
-    notebook = {"cells": [{"cell_type": "code", "source": ["1 + 1"], "outputs": [{"data": "2"}]}]}
-    found = json.loads(stripped(json.dumps(notebook).encode(), "a.ipynb", None, ALL))
-    assert found["cells"][0] == {"cell_type": "code", "source": ["1 + 1"], "outputs": []}
-    assert stripped(b"{no notebook", "a.ipynb", None, ALL) == b"{no notebook"
+    assert stripped(digest, None, ALL) == digest
+
+
+NOTEBOOK = {
+    "cells": [
+        {"cell_type": "markdown", "source": ["# Churn\n", "Who leaves?"]},
+        {
+            "cell_type": "code",
+            "source": ["def rate(table):\n", "    return table.left.mean()"],
+            "outputs": [
+                {"output_type": "stream", "text": [f"row {n}\n" for n in range(90)]},
+                {"data": {"image/png": "iVBOR" * 400}},
+            ],
+        },
+        {
+            "cell_type": "code",
+            "source": "1 / 0",
+            "outputs": [{"ename": "ZeroDivisionError", "evalue": "by zero"}],
+        },
+    ],
+    "metadata": {"kernelspec": {"name": "python3"}},
+}
+
+
+def test_a_notebook_is_its_cells(folder: Make) -> None:
+    root = folder({"a.ipynb": json.dumps(NOTEBOOK), "b.ipynb": "{no notebook"})
+    text = tokenbox.pack(root, None, tokenizer="utf8-bytes").text
+    assert (
+        "\n# %% [markdown]\n# Churn\nWho leaves?\n\n"
+        "# %%\ndef rate(table):\n    return table.left.mean()\n#> row 0\n" in text
+    )
+    assert "#> row 7\n#> ... " in text
+    assert "row 8\n" not in text
+    assert "iVBOR" not in text
+    assert "# %%\n1 / 0\n#> ZeroDivisionError: by zero\n" in text
+    assert "{no notebook" in text
+    bare = tokenbox.pack(root, None, tokenizer="utf8-bytes", strip=["outputs"]).text
+    assert "#>" not in bare
+    assert "def rate(table):" in bare
+
+
+def test_a_query_finds_the_cell_of_a_notebook(folder: Make) -> None:
+    code = [
+        {"cell_type": "code", "source": f"# Step {n}\nstep_{n} = load({n})\n" + f"plot({n})\n" * 30}
+        for n in range(60)
+    ]
+    root = folder({"a.ipynb": json.dumps({"cells": code})})
+    pack = tokenbox.pack(root, 1200, "where is step_41 loaded?", tokenizer="utf8-bytes")
+    assert "step_41 = load(41)\n" in pack.text
+    assert "step_20 = load(20)\n" not in pack.text
+    assert pack.total <= 1200
 
 
 def test_each_line_has_its_number_and_counts(folder: Make) -> None:
@@ -187,7 +233,7 @@ def test_without_grammars_it_says_so(
     folder: Make, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = folder({"a.py": "x = 1\n", "b.go": "package b\n", "c.txt": "c"})
-    monkeypatch.setattr("tokenbox.content.lenses.definitions.works", lambda language: language == "go")
+    monkeypatch.setattr("tokenbox.content.lenses.syntax.works", lambda language: language == "go")
     assert main(["pack", str(root), "-t", "utf8-bytes", "--no-cache"]) == 0
     assert "cut at blank lines: 1 (python)" in capsys.readouterr().err
 

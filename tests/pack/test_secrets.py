@@ -301,3 +301,63 @@ def test_what_looks_real_is_redacted_in_tests_and_manuals_too(text: str, path: s
 )
 def test_made_up_values_are_left_alone_in_tests_and_manuals(text: str, path: str) -> None:
     assert redact(text.encode(), path) == (text.encode(), [])
+
+
+RANDOM = "q7Rk2Zt9Lw4Xc8Vb1Nm6Hg3Jd5Fs0Pa"
+IN_CONTEXT = {
+    ".netrc": "machine api.acme.io\n  login bob\n  password {}\n",
+    "setup.sh": 'echo "machine api.acme.io login bob password {}" > ~/.netrc\n',
+    "home/.pgpass": "db.acme.io:5432:prod:app:{}\n",
+    "app/cache.py": 'URL = "redis://:{}@cache.acme.io:6379/0"\n',
+    "app/blobs.py": 'u = "https://a.blob.core.windows.net/c?sv=2022-11-02&sig={}q7Rk2Zt9Lw%3D"\n',
+    "deploy.sh": "export CLOUDFLARE_API_TOKEN={}\n",
+    "README.md": "CLOUDFLARE_API_TOKEN={} wrangler deploy\n",
+    "ci.yml": "  CLOUDFLARE_API_TOKEN: {}\n",
+    "Dockerfile": "ENV DD_API_KEY={}\n",
+    ".npmrc": "_authToken={}\n",
+    "web/.npmrc": "//registry.npmjs.org/:_authToken={}\n",
+    "call.sh": 'curl -H "X-Api-Key: {}" https://api.acme.io\n',
+    "user.sh": "curl -u robot:{} https://api.acme.io\n",
+    "pass.sh": "sshpass -p {} ssh deploy@host\n",
+    "compose.yml": "  REDIS_URL: redis://:{}@cache:6379\n",
+    "dump.sh": "mysql -u root -p{} prod\n",
+    "psql.sh": "PGPASSWORD={} psql -h db\n",
+    "app.ts": "const accessToken = '{}';\n",
+    "app.rb": "auth_token: '{}'\n",
+    "appsettings.json": '"Default": "Server=db;User Id=sa;Password={};"\n',
+    "bus.json": '"sb": "Endpoint=sb://a.net/;SharedAccessKeyName=R;SharedAccessKey={}"\n',
+    "hosts.ini": "web ansible_ssh_pass={}\n",
+    "settings.xml": "<password>{}</password>\n",
+    "nuget.config": '<add key="ClearTextPassword" value="{}" />\n',
+    "aws/config.py": "aws_session_token = {0}{0}{0}{0}\n",
+    "site/.htpasswd": "deploy:{}\n",
+}
+
+
+@pytest.mark.parametrize("path", IN_CONTEXT)
+def test_a_secret_is_known_by_what_stands_before_it(path: str) -> None:
+    cleaned, notes = redact(IN_CONTEXT[path].format(RANDOM).encode(), path)
+    assert RANDOM.encode() not in cleaned
+    assert notes
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("a.sh", "export API_TOKEN=your-token-goes-here-123456"),
+        ("a.sh", "API_TOKEN=${VAULT_API_TOKEN_2024_PRODUCTION}"),
+        ("a.py", 'CACHE_ACCESS_KEY = "user.sessions.v2.active"'),
+        ("a.py", 'SESSION_TOKEN = "9f86d081-884c-4d65-9a2f-eaa0c55ad015"'),
+        ("a.ts", "const accessToken = 'getAccessTokenFromStore2';"),
+        ("a.yml", "  SECRET_KEY: vault:secret/data/app#key_number_one1"),
+        ("a.sh", "curl -u user:$PASSWORD https://host"),
+        ("a.py", "u = 'redis://:password@localhost'"),
+        ("a.sh", "curl -u user:mypassword1 https://host"),
+        ("a.pem", "EAAAAAAAAAAAAAAAAAAAAAAGIBCoDBAUwDgYDVR0PAQH/BAQDAgWgMB0GA1UdJQQW"),
+        (".npmrc", "//registry.npmjs.org/:_authToken=${NPM_TOKEN}"),
+        ("tests/test_a.py", f'API_TOKEN = "{RANDOM}"'),
+        ("ci.yml", "POSTGRES_URL: postgresql://postgres:postgres@localhost:5432/app"),
+    ],
+)
+def test_a_name_or_reference_after_such_a_word_is_left_alone(path: str, line: str) -> None:
+    assert redact(line.encode(), path) == (line.encode(), [])

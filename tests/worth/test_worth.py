@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,8 @@ from tokenbox.worth.documents import Document, DocumentRole, PieceSpan
 from tokenbox.worth.fixed import log2
 from tokenbox.worth.lexical import Lexical, identifiers
 from tokenbox.worth.query import NamedPath
-from tokenbox.worth.relevance import Relevance, recency
+from tokenbox.worth.recent import PastChange, RecentWork, lines_written
+from tokenbox.worth.relevance import Relevance
 from tokenbox.worth.standing import Standing, defined_in, defined_with_members
 from tokenbox.worth.words import split, stem
 
@@ -166,14 +168,38 @@ def test_a_lone_surrogate_in_a_query_is_no_word_and_no_error() -> None:
     ]
 
 
-def test_what_was_changed_last_is_worth_more_where_it_matches_as_well() -> None:
+def test_what_is_being_worked_on_is_worth_more_where_it_matches_as_well() -> None:
     documents = [Document("a.py", b"mark = 1\n"), Document("b.py", b"mark = 1\n"), Document("c.py", b"x\n")]
-    messages = [(b"x", ["b.py", "c.py"]), *[(b"y", [])] * 19, (b"z", ["a.py", "b.py"])]
-    fresh = recency(messages, documents)
-    assert fresh == {0: 50, 1: 100, 2: 100}
-    found = Relevance(documents, read_query("mark"), fresh=fresh)
+    other = PastChange(b"y", ())
+    changes = [PastChange(b"x", ("b.py", "c.py")), *[other] * 19, PastChange(b"z", ("a.py", "b.py"))]
+    recent = RecentWork(changes, documents)
+    shares = [recent.document(i) for i in range(3)]
+    assert shares[1] == SCALE > shares[2] > shares[0] > 0
+    found = Relevance(documents, read_query("mark"), recent=recent)
     worths = [found.document(i) for i in range(3)]
     assert worths[1] > worths[0] > worths[2]
+
+
+def test_a_piece_with_lines_of_recent_changes_is_worth_most() -> None:
+    text = b"first = 1\nsecond = 2\nthird = 3\nfourth = 4\nfifth = 5\n"
+    documents = [Document("a.py", text), Document("b.py", text)]
+    ends = [0, *(n + 1 for n, letter in enumerate(text) if letter == 0x0A)]
+    spans = [PieceSpan(start, end) for start, end in pairwise(ends)]
+    pieces = [(i, span) for i in (0, 1) for span in spans]
+    written = {"a.py": lines_written([b"    third = 3", b"}"])}
+    worths = Standing(documents, recent=RecentWork([PastChange(b"", ("a.py",), written)], documents)).pieces(
+        pieces
+    )
+    assert max(worths) == worths[2]
+    assert min(worths[1], worths[3]) > max(worths[0], worths[4]), "beside a change"
+    assert min(worths[:5]) > max(worths[5:]), "the other document was not changed"
+
+
+def test_a_change_of_very_many_files_says_nothing_of_them() -> None:
+    documents = [Document(f"{n}.py", b"x = 1\n") for n in range(31)]
+    paths = [document.path for document in documents]
+    assert RecentWork([PastChange(b"", paths)], documents).document(0) == 0
+    assert RecentWork([PastChange(b"", paths[1:])], documents).document(1) == SCALE
 
 
 def test_a_test_and_what_it_tests_are_worth_more_together() -> None:

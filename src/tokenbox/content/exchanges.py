@@ -33,14 +33,14 @@ class Grouping:
 
     Results answer the calls of the round directly before them: each call once, by id, or else in order. Calls
     and reasoning that are separate items form one round until a result arrives. A user's text next to tool
-    results (Anthropic's API) is pinned while it is the latest text of the user.
+    results (Anthropic's API) stays while it is the latest text of the user; the results may be shortened.
     """
 
     def __init__(self) -> None:
         self._round: int | None = None
         self._waiting: list[str | None] = []
         self._is_open = False
-        self._pinned: int | None = None
+        self._held: int | None = None
 
     def take_into(self, window: Window, item: Item, size: int) -> int:
         """Append the item to the window and return its number there."""
@@ -48,16 +48,21 @@ class Grouping:
         if placed.abandoned is not None and placed.abandoned in window:
             window.give_up_waiting(placed.abandoned)
         number = window.append(
-            placed.kind, size, calls=placed.calls, call=placed.call, answers=placed.answers
+            placed.kind,
+            size,
+            calls=placed.calls,
+            call=placed.call,
+            answers=placed.answers,
+            media=placed.kind is ItemKind.USER and any(message.media for message in item.messages),
         )
         if item.is_system and placed.kind is not ItemKind.FIXED:
             window.pin(number)
         if item.role is Role.USER:
-            if self._pinned is not None and self._pinned in window:
-                window.unpin(self._pinned)
-            self._pinned = number if placed.kind is ItemKind.RESULT else None
-            if self._pinned is not None:
-                window.pin(number)
+            if self._held is not None and self._held in window:
+                window.release(self._held)
+            self._held = number if placed.kind is ItemKind.RESULT else None
+            if self._held is not None:
+                window.hold(number)
         return number
 
     def place(self, item: Item, number: int) -> Placement:

@@ -33,7 +33,7 @@ class Group:
     def __post_init__(self) -> None:
         if type(self.name) is not str or not self.name:
             raise InvalidSection(
-                f"a group needs a name: a text that is not empty, not {self.name!r}.", field="name"
+                f"a group needs a name: a text that is not empty, not {shown(self.name)}.", field="name"
             )
         place = f"group {self.name!r}"
         object.__setattr__(self, "priority", whole_from(place, "priority", self.priority, -MAX_INTEGER))
@@ -41,7 +41,7 @@ class Group:
         object.__setattr__(self, "max", exact_bound(place, self.max))
         if self.parent is not None and (type(self.parent) is not str or not self.parent):
             raise InvalidSection(
-                f"{place}: parent is the name of a group, not {self.parent!r}.", field="parent"
+                f"{place}: parent is the name of a group, not {shown(self.parent)}.", field="parent"
             )
 
     @classmethod

@@ -30,7 +30,7 @@ from tokenbox.content.message import (
 _CALLER_CALLS: Final = frozenset(
     """
     function_call custom_tool_call computer_call local_shell_call shell_call apply_patch_call
-    """.split()  # noqa: SIM905  # names read best as words
+    """.split()
 )
 # Other items of the Responses API: calls that the provider executes, their outputs, and its own records.
 _PROVIDER_ITEMS: Final = frozenset(
@@ -39,7 +39,7 @@ _PROVIDER_ITEMS: Final = frozenset(
     mcp_call mcp_list_tools mcp_approval_request mcp_approval_response
     program program_output additional_tools
     item_reference compaction tool_search_call tool_search_output handoff_call handoff_output
-    """.split()  # noqa: SIM905
+    """.split()
 )
 # Content blocks that only Anthropic's API has.
 _ANTHROPIC_BLOCKS: Final = frozenset(
@@ -47,7 +47,7 @@ _ANTHROPIC_BLOCKS: Final = frozenset(
     tool_use tool_result thinking redacted_thinking server_tool_use
     search_result mcp_tool_use mcp_tool_result container_upload compaction
     tool_reference tool_addition tool_removal mcp_tool_listing fallback
-    """.split()  # noqa: SIM905
+    """.split()
 )
 
 
@@ -68,6 +68,14 @@ class Item:
     def to_dict(self) -> Any:  # noqa: ANN401  # JSON
         """Return the original item as a mapping."""
         return self.messages[0].to_dict() if self.verbatim else thaw(self.raw)
+
+    def sent(self, *, declared: bool = True) -> list[Any]:
+        """Return the mappings that are sent. ``declared``: as for :meth:`Message.to_dict`."""
+        if self.verbatim:
+            return [self.messages[0].to_dict(declared=declared)]
+        given = thaw(self.raw)
+        several = given.get("messages") if "role" not in given else None
+        return several if isinstance(several, list) else [given]
 
     @property
     def text(self) -> str:
@@ -106,6 +114,8 @@ def read_item(value: object, *, strict: bool = True) -> Item:
         return Item((plain,))
     if isinstance(value, Message):
         return Item((value,))
+    if isinstance(value, Item):
+        return value
     if isinstance(value, Mapping):
         given: Mapping[str, Any] = value
         verbatim = True
@@ -118,8 +128,8 @@ def read_item(value: object, *, strict: bool = True) -> Item:
     try:
         item = _read(given)
     except InvalidMessage:
-        plain_value = as_plain(given)
-        if plain_value != given:
+        plain_value = _plain(given)
+        if plain_value is not None:
             item = _read(plain_value)
         elif strict:
             raise
@@ -128,6 +138,16 @@ def read_item(value: object, *, strict: bool = True) -> Item:
     if verbatim or not item.verbatim:
         return item
     return Item(item.messages, item.joins, verbatim=False, raw=freeze_object(given, "message"))
+
+
+def _plain(given: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the item without the objects of an SDK in it; None if it has none."""
+    try:
+        found: Mapping[str, Any] = as_plain(given)
+        is_plain = found == given
+    except RecursionError:
+        raise InvalidMessage("a message is nested too deeply.") from None
+    return None if is_plain else found
 
 
 def _read(given: Mapping[str, Any]) -> Item:

@@ -48,7 +48,7 @@ def as_mapping(value: object) -> tuple[Given | list[Given], bool]:
     )
 
 
-def as_plain(value: object) -> Any:  # noqa: ANN401  # JSON
+def as_plain(value: object) -> Any:  # JSON
     """Replace SDK objects anywhere in a value with the mappings that the SDKs send."""
     if isinstance(value, Mapping):
         return {key: as_plain(inner) for key, inner in value.items()}
@@ -102,7 +102,7 @@ _LANGCHAIN_ROLES: Final = {
 }
 
 
-def _of_langchain(value: Any) -> Given:  # noqa: ANN401  # an object of a library
+def _of_langchain(value: Any) -> Given:  # an object of a library
     role = _LANGCHAIN_ROLES.get(value.type) or getattr(value, "role", None)
     if role is None:
         raise InvalidMessage(f"LangChain's {type(value).__name__} is not a message that is sent.")
@@ -126,7 +126,7 @@ def _of_langchain(value: Any) -> Given:  # noqa: ANN401  # an object of a librar
     return message
 
 
-def _langchain_calls(value: Any) -> list[Mapping[str, Any]]:  # noqa: ANN401
+def _langchain_calls(value: Any) -> list[Mapping[str, Any]]:
     return [*(getattr(value, "tool_calls", None) or ()), *(getattr(value, "invalid_tool_calls", None) or ())]
 
 
@@ -142,7 +142,7 @@ _LANGCHAIN_PROVIDER: Final = frozenset(
     code_interpreter_output code_interpreter_result code_execution_tool_result
     mcp_call mcp_tool_use mcp_tool_result mcp_list_tools redacted_thinking
     text-plain executable_code code_execution_result
-    """.split()  # noqa: SIM905  # names read best as words
+    """.split()
 )
 
 
@@ -177,7 +177,7 @@ _LLAMA_MEDIA: Final = {
 }
 
 
-def _of_llama_index(value: Any) -> Given:  # noqa: ANN401
+def _of_llama_index(value: Any) -> Given:
     role = getattr(value.role, "value", value.role)
     extra = dict(value.additional_kwargs or {})
     parts: list[dict[str, Any]] = []
@@ -204,7 +204,7 @@ def _of_llama_index(value: Any) -> Given:  # noqa: ANN401
     return message
 
 
-def _llama_parts(block: Any, kind: str) -> list[dict[str, Any]]:  # noqa: ANN401
+def _llama_parts(block: Any, kind: str) -> list[dict[str, Any]]:
     if kind == "text":
         return [_text(block.text)]
     if kind in _LLAMA_MEDIA:
@@ -219,7 +219,7 @@ def _llama_parts(block: Any, kind: str) -> list[dict[str, Any]]:  # noqa: ANN401
 # pydantic-ai ----------------------------------------------------------------------------------------------
 
 
-def _of_pydantic_ai(value: Any) -> Given | list[Given]:  # noqa: ANN401
+def _of_pydantic_ai(value: Any) -> Given | list[Given]:
     """Convert a request or a response of several parts to blocks of Anthropic's API.
 
     A system prompt next to other parts becomes a separate message, as pydantic-ai sends it.
@@ -235,7 +235,7 @@ def _of_pydantic_ai(value: Any) -> Given | list[Given]:  # noqa: ANN401
     return [system, spoken] if blocks else system
 
 
-def _pydantic_ai_blocks(part: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+def _pydantic_ai_blocks(part: Any) -> list[dict[str, Any]]:
     read = _PYDANTIC_AI_PARTS.get(part.part_kind)
     if read is not None:
         return read(part)
@@ -245,19 +245,19 @@ def _pydantic_ai_blocks(part: Any) -> list[dict[str, Any]]:  # noqa: ANN401
     raise InvalidMessage(f"pydantic-ai's part kind {part.part_kind!r:.60} is unknown.")
 
 
-def _pydantic_ai_call(part: Any, kind: str = "tool_use") -> list[dict[str, Any]]:  # noqa: ANN401
+def _pydantic_ai_call(part: Any, kind: str = "tool_use") -> list[dict[str, Any]]:
     arguments = part.args if isinstance(part.args, dict) else part.args_as_json_str()
     return [{"type": kind, "id": part.tool_call_id, "name": part.tool_name, "input": arguments}]
 
 
-def _pydantic_ai_result(part: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+def _pydantic_ai_result(part: Any) -> list[dict[str, Any]]:
     response = getattr(part, "model_response_str", None) or part.model_response
     if getattr(part, "tool_name", None) is None:
         return [_text(response())]
     return [{"type": "tool_result", "tool_use_id": part.tool_call_id, "content": response()}]
 
 
-def _pydantic_ai_prompt(part: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+def _pydantic_ai_prompt(part: Any) -> list[dict[str, Any]]:
     if isinstance(part.content, str):
         return [_text(part.content)]
     return [_prompt_part(one) for one in part.content if getattr(one, "kind", "") != "cache-point"]
@@ -299,7 +299,7 @@ def _prompt_part(part: object) -> dict[str, Any]:
 # Haystack -------------------------------------------------------------------------------------------------
 
 
-def _of_haystack(value: Any) -> Given:  # noqa: ANN401
+def _of_haystack(value: Any) -> Given:
     message: Given = value.to_openai_dict_format(require_tool_call_ids=False)
     return message
 

@@ -204,7 +204,7 @@ class Message:
 
 def plain_message(value: Any) -> Message | None:  # noqa: ANN401  # any value from a caller
     """Read a message of only a role and a text, the most common kind; None for any other value."""
-    if value.__class__ is not dict or len(value) != 2:  # noqa: PLR2004
+    if value.__class__ is not dict or len(value) != 2:
         return None
     name, content = value.get("role"), value.get("content")
     if name.__class__ is not str or content.__class__ is not str or (role := _ROLES.get(name)) is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from tokenbox.content.items import Item, read_items
 from tokenbox.content.library_objects import texts_in
@@ -56,7 +56,7 @@ FREE_FIELDS: Final = frozenset(
     prompt_cache_key prompt_cache_retention prompt_cache_options cache_control cache_prompt id_slot
     timings_per_token return_progress return_tokens encoding_format dimensions truncation include
     echo keep_alive
-    """.split()  # noqa: SIM905  # fifty names read best as words
+    """.split()
 )
 # The free fields may contain this much text together. Above it they are counted, because an unknown server
 # might show them to the model. The largest of them, OpenAI's metadata, has up to 9,216 characters.
@@ -81,7 +81,7 @@ class Request:
     (``response_format``, ``tool_choice``, ...), without those that cost none (:data:`FREE_FIELDS`).
 
     ``verbatim``: messages and tools are sent as they are here. Otherwise some were converted from another
-    shape, ``raw`` contains the originals, and a count by a chat template is not proven exact.
+    shape, ``raw`` contains the originals by their places, and a count by a chat template is not proven exact.
     """
 
     messages: tuple[Message, ...] = ()
@@ -92,6 +92,7 @@ class Request:
     places: tuple[int | None, ...] = ()
     verbatim: bool = True
     raw: tuple[Frozen, ...] = field(default=(), repr=False)
+    raw_places: tuple[int, ...] = field(default=(), repr=False)
 
     @classmethod
     def of_items(
@@ -101,15 +102,17 @@ class Request:
 
         Raises :class:`InvalidMessage`.
         """
-        read, tools_verbatim = read_tools(tools)
-        messages, places, raw = _in_items(items)
+        given, others = tools_and_fields(tools, fields)
+        read, tools_verbatim = read_tools(given)
+        messages, places, raw, raw_places = _in_items(items)
         return cls(
             tuple(messages),
             read,
-            fields=costly_fields(fields or {}),
+            fields=others,
             places=tuple(places),
             verbatim=tools_verbatim and not raw,
             raw=raw,
+            raw_places=raw_places,
         )
 
     def texts(self) -> Iterator[str]:
@@ -158,6 +161,53 @@ def read_tools(tools: object) -> tuple[tuple[Object, ...], bool]:
     return tuple(tool for tool, _ in read), all(verbatim for _, verbatim in read)
 
 
+def tools_and_fields(tools: object, fields: Mapping[str, object] | None) -> tuple[object, Object]:
+    """Return all tools of a request, legacy ``functions`` too, and its other :func:`costly_fields`.
+
+    Raises :class:`InvalidMessage`.
+    """
+    functions = fields.get("functions") if isinstance(fields, Mapping) else None
+    if functions is None:
+        return tools, costly_fields(fields or {})
+    others = {key: value for key, value in (fields or {}).items() if key != "functions"}
+    return with_functions(tools, functions), costly_fields(others)
+
+
+def with_functions(tools: object, functions: object) -> object:
+    """Return the tools with legacy ``functions`` after them. Raises :class:`InvalidMessage`."""
+    check_tools(tools)
+    check_tools(functions)
+    both = cast("Sequence[Sequence[Mapping[str, object]] | None]", (tools, functions))
+    return [tool for given in both for tool in given or ()] if functions else tools
+
+
+@dataclass(frozen=True, slots=True)
+class RequestParts:
+    """The parts of a whole request: ``head`` are the items in place of a field with a system prompt."""
+
+    head: tuple[Item, ...]
+    items: tuple[Item, ...]
+    tools: Sequence[Mapping[str, object]]
+    fields: Object
+    api: Api
+
+
+def in_parts(body: Mapping[str, Any]) -> RequestParts:
+    """Read a whole request of messages. Raises :class:`InvalidMessage`."""
+    api = _api_of(body)
+    if api in (Api.COMPLETIONS, Api.EMBEDDINGS):
+        raise InvalidMessage("a request of a prompt has no messages. Give its text in a list.")
+    key = _INPUT[api]
+    tools: Any = with_functions(body.get("tools"), body.get("functions"))
+    return RequestParts(
+        tuple(Item((message,)) for message in _system_messages(body, api)),
+        tuple(read_items(_given_items(body.get(key), api))),
+        tools or (),
+        costly_fields(_beside(body, api)),
+        api,
+    )
+
+
 def costly_fields(body: Mapping[str, object]) -> Object:
     """Return :func:`costly` of a request's fields, frozen. Raises ``InvalidMessage``."""
     if not isinstance(body, Mapping):
@@ -182,22 +232,27 @@ def costly(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def characters_in(value: object) -> int:
-    """Count the characters of all texts and keys in a JSON value. Any other scalar counts as one."""
+    """Count the characters of all texts, keys and numbers in a JSON value, and one for each value.
+
+    A character outside ASCII counts as its bytes in UTF-8, since each of them may be a token. It stops above
+    :data:`FREE_CHARACTERS`: a value that contains itself has no end.
+    """
     size = 0
     stack = [value]
-    while stack:
+    while stack and size <= FREE_CHARACTERS:
         inner = stack.pop()
+        size += 1
         if isinstance(inner, str):
-            size += len(inner)
-        elif inner is None or isinstance(inner, (int, float)):  # a check for Mapping is slower
-            size += 1
+            size += len(inner) if inner.isascii() else len(inner.encode("utf-8", "surrogatepass"))
+        elif isinstance(inner, int):  # repr takes no integer of more than 4,300 digits
+            size += inner.bit_length() // 3
+        elif isinstance(inner, float):
+            size += len(repr(inner))
         elif isinstance(inner, Mapping):
             stack += inner
             stack += inner.values()
         elif isinstance(inner, list | tuple):
             stack += inner
-        else:
-            size += 1
     return size
 
 
@@ -220,23 +275,12 @@ def _api_of(body: Mapping[str, object]) -> Api:
 
 def _of_body(body: Mapping[str, Any], api: Api, *, strict: bool) -> Request:
     key = _INPUT[api]
-    taken = {key, "tools", "functions", *_SYSTEM.get(api, ())}
-    fields = costly_fields({name: value for name, value in body.items() if name not in taken})
+    fields = costly_fields(_beside(body, api))
     if api in (Api.COMPLETIONS, Api.EMBEDDINGS):
         return Request(prompts=_prompts(body.get(key), key), api=api, fields=fields)
-    given = body.get(key)
-    if isinstance(given, str):  # the Responses API accepts a text as input
-        given = [{"role": "user", "content": given}]
-    elif given is None and api is Api.RESPONSES:
-        given = []
-    messages, places, raw = _messages(given, strict=strict)
-    system = [message for name in _SYSTEM.get(api, ()) for message in _system(body.get(name))]
-    tools, functions = body.get("tools"), body.get("functions")
-    if functions is not None:
-        check_tools(tools)
-        check_tools(functions)
-        tools = [*(tools or ()), *functions] if functions else tools
-    read, tools_verbatim = read_tools(tools)
+    messages, places, raw, raw_places = _messages(_given_items(body.get(key), api), strict=strict)
+    system = _system_messages(body, api)
+    read, tools_verbatim = read_tools(with_functions(body.get("tools"), body.get("functions")))
     return Request(
         (*system, *messages),
         read,
@@ -245,11 +289,28 @@ def _of_body(body: Mapping[str, Any], api: Api, *, strict: bool) -> Request:
         places=(*[None] * len(system), *places),
         verbatim=api is Api.CHAT and tools_verbatim and not raw,
         raw=raw,
+        raw_places=raw_places,
     )
 
 
-_Messages = tuple[Sequence[Message], Sequence[int], tuple[Frozen, ...]]
-"""Messages, the position of the item that each comes from, and the originals of converted items."""
+def _beside(body: Mapping[str, Any], api: Api) -> dict[str, Any]:
+    """Return the fields of a request beside its input, tools and system prompt."""
+    taken = {_INPUT[api], "tools", "functions", *_SYSTEM.get(api, ())}
+    return {name: value for name, value in body.items() if name not in taken}
+
+
+def _given_items(given: object, api: Api) -> object:
+    if isinstance(given, str):  # the Responses API accepts a text as input
+        return [{"role": "user", "content": given}]
+    return [] if given is None and api is Api.RESPONSES else given
+
+
+def _system_messages(body: Mapping[str, Any], api: Api) -> list[Message]:
+    return [message for name in _SYSTEM.get(api, ()) for message in _system(body.get(name))]
+
+
+_Messages = tuple[Sequence[Message], Sequence[int], tuple[Frozen, ...], tuple[int, ...]]
+"""Messages, the position of the item that each comes from, the originals of converted items, and theirs."""
 
 
 def _messages(given: object, *, strict: bool) -> _Messages:
@@ -257,14 +318,15 @@ def _messages(given: object, *, strict: bool) -> _Messages:
     if isinstance(given, list):  # fast path: most requests have only plain messages
         plain = [message for item in given if (message := plain_message(item)) is not None]
         if len(plain) == len(given):
-            return plain, range(len(plain)), ()
+            return plain, range(len(plain)), (), ()
     return _in_items(read_items(given, strict=strict))
 
 
 def _in_items(items: Sequence[Item]) -> _Messages:
     messages = [message for item in items for message in item.messages]
     places = [place for place, item in enumerate(items) for _ in item.messages]
-    return messages, places, tuple([item.raw for item in items if not item.verbatim])
+    raw_places = tuple([place for place, item in enumerate(items) if not item.verbatim])
+    return messages, places, tuple([items[place].raw for place in raw_places]), raw_places
 
 
 # The fields of each API that replace a system message.

@@ -1,4 +1,4 @@
-"""Replacement of the texts of tool results and plain messages: the result has the same type as the item.
+"""Replacement of the texts and media of an item by shorter texts: the copy has the same type as the item.
 
 It supports the shapes that :mod:`tokenbox.content.items` reads. Nothing else of an item changes, and the
 caller's object is never modified.
@@ -7,50 +7,140 @@ caller's object is never modified.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Container, Mapping, Sequence
+from itertools import count
 from typing import Any, Final
 
 from tokenbox.content.items import Item, read_item
-from tokenbox.content.message import InvalidMessage, Message
+from tokenbox.content.message import InvalidMessage, Message, freeze_object, media_kind, thaw
 
 Texts = Sequence[str]
 """The new texts of an item, in order."""
+NewContent = Callable[[object], Any]
+"""A function that returns the next new content, given the present one."""
 
 
-def result_texts(item: Item) -> list[str]:
-    """Return the texts of the tool results in an item, in order."""
-    return [message.text for message in item.messages if message.role in Message.RESULT_ROLES]
+def results(item: Item) -> list[Message]:
+    """Return the tool results in an item, in order."""
+    return [message for message in item.messages if message.role in Message.RESULT_ROLES]
 
 
 def cuttable_texts(item: Item) -> list[str]:
     """Return the texts of an item that may be cut: of its tool results, or of a plain message."""
-    found = result_texts(item)
+    found = [result.text for result in results(item)]
     if found or item.joins or len(item.messages) != 1:
         return found
     message = item.messages[0]
-    plain = isinstance(message.content, str) and not message.tool_calls and not message.reasoning
+    plain = _is_text(message) and not message.tool_calls and not message.reasoning
     return [message.text] if plain else []
 
 
-def with_texts(value: Any, texts: Texts) -> tuple[Any, Item]:  # noqa: ANN401  # the caller's own object
+def _is_text(message: Message) -> bool:
+    """Return True if its content is a text, or parts with a ``text`` each."""
+    if isinstance(message.content, str):
+        return True
+    return bool(message.content) and all("text" in dict(part.source) for part in message.content or ())
+
+
+def originals(item: Item) -> list[str]:
+    """Return what a shorter form of the item may leave out: texts, and contents with media as JSON."""
+    media = [message for message in item.messages if message.media]
+    contents = [json.dumps(thaw(dict(message.source)["content"]), ensure_ascii=False) for message in media]
+    return cuttable_texts(item) + contents
+
+
+def with_texts(
+    value: Any,  # the caller's own object
+    before: Item,
+    texts: Texts,
+    without_media: Container[int] = (),
+) -> tuple[Any, Item]:
     """Return a copy of ``value`` with other :func:`cuttable_texts`, and the item read from the copy.
+
+    ``before``: the item that ``value`` is read as.
+    ``without_media``: the places of the results whose images and files leave; those of the others stay.
 
     Raises :class:`InvalidMessage` for an object whose texts cannot be rewritten.
     """
     refusal = InvalidMessage(f"the texts of a {type(value).__name__} cannot be rewritten.")
+    rewritten, given = count(), iter(texts)
+
+    def content(old: object) -> Any:
+        return _content(old, next(given), keeps_media=next(rewritten) not in without_media)
+
     try:
-        written = _written(value, iter(texts).__next__)
+        written = _written(value, content)
     except StopIteration:  # the item has more results than there are texts
         raise refusal from None
     item = read_item(written)
-    if cuttable_texts(item) != list(texts):
+    media = [m.media if n not in without_media else () for n, m in enumerate(results(before))]
+    if cuttable_texts(item) != list(texts) or [m.media for m in results(item)] != media:
         raise refusal
     return written, item
 
 
-def _written(value: Any, text: Callable[[], str]) -> Any:  # noqa: ANN401
+def without_media(value: Any) -> tuple[Any, Item]:  # the caller's own object
+    """Return a copy of a message with a line in place of each image and file, and the item read from it.
+
+    Raises :class:`InvalidMessage` for an object that is not a mapping of parts.
+    """
+    given: Any = value.to_dict() if isinstance(value, Message | Item) else value
+    parts = given.get("content") if isinstance(given, Mapping) else None
+    if not isinstance(parts, list | tuple):
+        raise InvalidMessage(f"the media of a {type(value).__name__} cannot be left out.")
+    written = {**given, "content": [_line_for(part) for part in parts]}
+    if isinstance(value, Item):
+        item = _as_read(value, written)
+        return item, item
+    return (Message.of(written) if isinstance(value, Message) else written), read_item(written)
+
+
+def media_in_words(message: Message) -> str:
+    """Return the media of a message in words: ``2 images, 1 file``; empty without any."""
+    kinds = [part.kind.value for part in message.media]
+    return ", ".join(
+        f"{kinds.count(kind)} {kind}{'s' if kinds.count(kind) > 1 else ''}" for kind in dict.fromkeys(kinds)
+    )
+
+
+def _line_for(part: object) -> object:
+    """Return a text part in place of an image or file, and any other part as it is."""
+    kind = str(part.get("type")) if isinstance(part, Mapping) else ""
+    if (media := media_kind(kind)) is None:
+        return part
+    text = "input_text" if kind.startswith("input_") else "text"
+    return {"type": text, "text": f"[{media.value}, left out]"}
+
+
+def _content(old: object, text: str, *, keeps_media: bool) -> Any:
+    """Return the content in place of ``old``: ``text``, and the images and files of ``old`` if they stay."""
+    if isinstance(old, Mapping) and media_kind(old.get("type")) is not None:
+        raise InvalidMessage("the API takes no text in place of a screenshot.")
+    if not keeps_media or not isinstance(old, list | tuple) or not any(map(_is_media, old)):
+        return text
+    shown = next((part for part in old if not _is_media(part)), None)
+    parts = [part for part in old if _is_media(part) or part is shown]
+    return [{**part, "text": text} if part is shown and isinstance(part, Mapping) else part for part in parts]
+
+
+def _is_media(part: object) -> bool:
+    return isinstance(part, Mapping) and media_kind(part.get("type")) is not None
+
+
+def _as_read(before: Item, written: Mapping[str, Any]) -> Item:
+    """Return the item read from another form of ``before``, which is converted if that one was."""
+    item = read_item(written)
+    if before.verbatim or not item.verbatim:
+        return item
+    return Item(item.messages, item.joins, verbatim=False, raw=freeze_object(written, "message"))
+
+
+def _written(value: Any, text: NewContent) -> Any:
+    if isinstance(value, Item):
+        return _as_read(value, _in_mapping(value.to_dict(), text))
     if isinstance(value, Message):
-        return Message.of({**value.to_dict(), "content": text()})
+        return Message.of(_in_mapping(value.to_dict(), text))
     if isinstance(value, Mapping):
         return _in_mapping(value, text)
     for package, write in _WRITERS.items():
@@ -62,33 +152,38 @@ def _written(value: Any, text: Callable[[], str]) -> Any:  # noqa: ANN401
     raise InvalidMessage(f"the texts of a {type(value).__name__} cannot be rewritten.")
 
 
-def _in_mapping(value: Mapping[str, Any], text: Callable[[], str]) -> dict[str, Any]:
+def _in_mapping(value: Mapping[str, Any], text: NewContent) -> dict[str, Any]:
     """Replace the text of a tool message, an output of the Responses API, or Anthropic's blocks."""
     content = value.get("content")
-    if isinstance(content, list | tuple) and value.get("role") == "user":
+    if isinstance(content, list | tuple) and any(map(_is_result, content)):
         blocks = [
-            {**block, "content": text()}
-            if isinstance(block, Mapping) and block.get("type") == "tool_result"
-            else block
+            {**block, "content": text(block.get("content"))} if _is_result(block) else block
             for block in content
         ]
         return {**value, "content": blocks}
-    return {**value, "output" if "role" not in value else "content": text()}
+    if isinstance(content, list | tuple) and content and value.get("role") in ("user", "assistant"):
+        return {**value, "content": [{**content[0], "text": text(content)}]}
+    key = "output" if "role" not in value else "content"
+    return {**value, key: text(value.get(key))}
 
 
-def _langchain(value: Any, text: Callable[[], str]) -> Any:  # noqa: ANN401
-    return value.model_copy(update={"content": text()})
+def _is_result(block: object) -> bool:
+    return isinstance(block, Mapping) and block.get("type") == "tool_result"
 
 
-def _llama_index(value: Any, text: Callable[[], str]) -> Any:  # noqa: ANN401
+def _langchain(value: Any, text: NewContent) -> Any:
+    return value.model_copy(update={"content": text(value.content)})
+
+
+def _llama_index(value: Any, text: NewContent) -> Any:
     shown = value.model_copy(update={"blocks": list(value.blocks)})
-    shown.content = text()  # its setter makes a text block
+    shown.content = text(None)  # its setter makes a text block
     return shown
 
 
-def _pydantic_ai(value: Any, text: Callable[[], str]) -> Any:  # noqa: ANN401
+def _pydantic_ai(value: Any, text: NewContent) -> Any:
     parts = [
-        dataclasses.replace(part, content=text())
+        dataclasses.replace(part, content=text(part.content))
         if part.part_kind == "tool-return" or (part.part_kind == "retry-prompt" and part.tool_name)
         else part
         for part in value.parts
@@ -96,21 +191,21 @@ def _pydantic_ai(value: Any, text: Callable[[], str]) -> Any:  # noqa: ANN401
     return dataclasses.replace(value, parts=parts)
 
 
-def _openai_agents(value: Any, text: Callable[[], str]) -> Any:  # noqa: ANN401
+def _openai_agents(value: Any, text: NewContent) -> Any:
     raw = value.raw_item
     given = raw if isinstance(raw, Mapping) else raw.model_dump(exclude_none=True)
     return dataclasses.replace(value, raw_item=_in_mapping(given, text))
 
 
-def _haystack(value: Any, text: Callable[[], str]) -> Any:  # noqa: ANN401
+def _haystack(value: Any, text: NewContent) -> Any:
     parts = [
-        dataclasses.replace(part, result=text()) if hasattr(part, "origin") else part
+        dataclasses.replace(part, result=text(part.result)) if hasattr(part, "origin") else part
         for part in value._content  # noqa: SLF001  # no public attribute has all of them
     ]
     return dataclasses.replace(value, _content=parts)
 
 
-_WRITERS: Final[Mapping[str, Callable[[Any, Callable[[], str]], Any]]] = {
+_WRITERS: Final[Mapping[str, Callable[[Any, NewContent], Any]]] = {
     "langchain_core": _langchain,
     "llama_index": _llama_index,
     "pydantic_ai": _pydantic_ai,

@@ -145,10 +145,10 @@ class Section:
     # plain values: those need few checks, and no memory for options at their defaults.
     def __init__(  # noqa: PLR0913, PLR0917  # one parameter per field
         self,
-        id: str,  # noqa: A002
+        id: str,
         content: str | Sequence[object] | Mapping[str, object],
         priority: int = 500,
-        min: int = 0,  # noqa: A002
+        min: int = 0,
         grow: WeightInput = 0,
         shrink: WeightInput = 0,
         strategy: Pipeline | str | None = None,
@@ -156,7 +156,7 @@ class Section:
         extra: Sequence[str] = (),
         keep: Keep | str = Keep.HEAD,
         forms: Sequence[Pipeline | Text | str | Mapping[str, str]] = (),
-        max: int | str | Fraction | None = None,  # noqa: A002
+        max: int | str | Fraction | None = None,
         group: str | None = None,
         with_: str | None = None,
         cut: Cut | str = Cut.GRAPHEME,
@@ -183,7 +183,7 @@ class Section:
             values["grow"] = self._weight("grow", grow)
         if shrink.__class__ is not int or not 0 <= shrink <= MAX_INTEGER:
             values["shrink"] = self._weight("shrink", shrink)
-        if items is not None and self.content == "\n".join(items):
+        if items is not None and self.content == self._joined(items):
             values["items"] = items
         options = (strategy, role, extra, keep, forms, max, group, with_, cut, marker)
         if options != _PLAIN:
@@ -199,10 +199,10 @@ class Section:
                 self._refuse("role", "is a word such as 'user', not an empty text")
         object.__setattr__(self, "extra", self._items(self.extra))
         if self.keep not in _KEEPS:
-            self._refuse("keep", f"is one of {', '.join(_KEEPS)}, not {self.keep!r}")
+            self._refuse("keep", f"is one of {', '.join(_KEEPS)}, not {shown(self.keep)}")
         object.__setattr__(self, "keep", Keep(self.keep))
         if self.cut not in _CUTS:
-            self._refuse("cut", f"is one of {', '.join(_CUTS)}, not {self.cut!r}")
+            self._refuse("cut", f"is one of {', '.join(_CUTS)}, not {shown(self.cut)}")
         object.__setattr__(self, "cut", Cut(self.cut))
         self._check_text("marker", self.marker)
         object.__setattr__(self, "forms", self._alternatives(self.forms))
@@ -297,7 +297,13 @@ class Section:
             "cut": None if self.cut is Cut.GRAPHEME else self.cut.value,
             "marker": self.marker,
         }
-        return {name: value for name, value in given.items() if value}
+        # A maximum of 0 is a bound; no maximum is not.
+        return {name: value for name, value in given.items() if value or type(value) is int}
+
+    def _joined(self, items: object) -> str:
+        if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
+            self._refuse("items", f"are a list of texts, not {shown(items)}")
+        return "\n".join(items)
 
     def _refuse(self, name: str, what: str) -> NoReturn:
         raise InvalidSection(f"section {self.id!r}: {name} {what}.", id=self.id, field=name)
@@ -305,7 +311,7 @@ class Section:
     def _check_id(self) -> None:
         if type(self.id) is not str or not self.id:
             raise InvalidSection(
-                f"a section needs an id: a text that is not empty, not {self.id!r}.", field="id"
+                f"a section needs an id: a text that is not empty, not {shown(self.id)}.", field="id"
             )
         self._check_text("id", self.id)
 

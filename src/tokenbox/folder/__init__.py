@@ -7,22 +7,17 @@ options; not on the file system, the clock, the environment or the working direc
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from tokenbox.exports import on_first_use
 
 if TYPE_CHECKING:
     from tokenbox.folder.ahead import CountAhead
     from tokenbox.folder.notes import Note, NoteKind
     from tokenbox.folder.option_values import FileOrder, Purpose, Strip
-    from tokenbox.folder.packing import (
-        LevelRule,
-        PackedFile,
-        PackedFolder,
-        PackOptions,
-        as_blocks,
-        pack_source,
-        split,
-    )
+    from tokenbox.folder.options import LevelRule, PackOptions
+    from tokenbox.folder.packed import PackedFile, PackedFolder, split
+    from tokenbox.folder.packing import as_blocks, pack_source
     from tokenbox.folder.presets import PackSettings, settled, strips
     from tokenbox.folder.priorities import PriorityRule, parse_rule
     from tokenbox.folder.project import ProjectSettings
@@ -62,25 +57,22 @@ __all__ = [
     "weigh",
 ]
 
-_NAMES_BY_MODULE = {
-    "ahead": "CountAhead",
-    "notes": "Note NoteKind",
-    "option_values": "FileOrder Purpose Strip",
-    "packing": "LevelRule PackOptions PackedFile PackedFolder as_blocks pack_source split",
-    "presets": "PackSettings settled strips",
-    "priorities": "PriorityRule parse_rule",
-    "project": "ProjectSettings",
-    "remote": "cloned is_url",
-    "source": "File Source Survey read survey",
-    "walk": "PathProblem",
-    "weighing": "weigh",
-}
-_MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> object:
-    """Import a public name on first use, so that the help of a command does not load the packer."""
-    module = _MODULE_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"tokenbox.folder.{module}"), name)
+# The help of a command does not load the packer.
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "ahead": "CountAhead",
+        "notes": "Note NoteKind",
+        "option_values": "FileOrder Purpose Strip",
+        "options": "LevelRule PackOptions",
+        "packed": "PackedFile PackedFolder split",
+        "packing": "as_blocks pack_source",
+        "presets": "PackSettings settled strips",
+        "priorities": "PriorityRule parse_rule",
+        "project": "ProjectSettings",
+        "remote": "cloned is_url",
+        "source": "File Source Survey read survey",
+        "walk": "PathProblem",
+        "weighing": "weigh",
+    },
+)

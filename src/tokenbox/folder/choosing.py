@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tokenbox.engine.choice import Choice, Upgrade, choose
 from tokenbox.folder.cutting import cut_all
 from tokenbox.render.registry import find_renderer
+from tokenbox.worth.copies import counted_once
 from tokenbox.worth.documents import PieceSpan
 
 if TYPE_CHECKING:
@@ -156,7 +157,9 @@ class Board:
             cut = [(i, self._candidates[i].cut.pieces[p]) for i, p in self._items]
             spans = [(i, PieceSpan(p.start, p.end, p.first, p.last, p.names, p.within)) for i, p in cut]
             values = zip(cut, worth.pieces(spans), strict=True)
-            self._worths = [0 if piece.is_notice else value for (_, piece), value in values]
+            own = [0 if piece.is_notice else value for (_, piece), value in values]
+            data = [self._candidates[i].file.data[piece.start : piece.end] for i, piece in cut]
+            self._worths = counted_once(data, own)
         for i, candidate in self._candidates.items():
             worths = self._worths[self._first[i] : self._first[i] + len(candidate.cut.pieces)]
             best = max(worths, default=0)

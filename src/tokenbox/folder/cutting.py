@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tokenbox.content.lenses import definitions, languages, outline
+from tokenbox.content.lenses import definition, definitions, headed, heads, languages, outline, syntax
 from tokenbox.content.lenses.languages import BY_NAME
 from tokenbox.folder import pieces
 from tokenbox.folder.pieces import Piece, shape
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 # The modules whose source decides how a file is cut. Files without a grammar are not cached: cutting them is
 # as fast as a lookup.
-_CUT_RULES = (definitions, languages, outline, pieces)
+_CUT_RULES = (definition, definitions, headed, heads, languages, outline, pieces, syntax)
+_QUALIFIER = re.compile(r".*[.:](?=.)")
 # The minimum size in bytes of a file whose names are cached.
 _MIN_CACHED = 2_000
 
@@ -81,11 +83,12 @@ def _key(data: bytes, language: str | None) -> bytes | None:
 @cache
 def _rules(language: str) -> bytes | None:
     """Return a digest of the code that cuts files; None if its source or version is unknown."""
-    if not definitions.works(language):
+    if not syntax.works(language):
         return None
     digest = hashlib.sha256(language.encode())
     try:
-        for name in ("tree-sitter", BY_NAME[language].module.replace("_", "-")):
+        for module in BY_NAME[language].modules:
+            name = module.replace("_", "-")
             digest.update(f"{name} {version(name)}\n".encode())
         digest.update(_source_of(_CUT_RULES))
     except (OSError, PackageNotFoundError):
@@ -100,27 +103,40 @@ def _source_of(modules: Iterable[ModuleType]) -> bytes:
 @cache
 def _name_rules() -> bytes | None:
     try:
-        return hashlib.sha256(_source_of([standing])).digest()
+        return hashlib.sha256(_source_of([standing, headed, heads])).digest()
     except OSError:
         return None
 
 
-def names_in(contents: Sequence[bytes], memory: CountCache | None) -> list[list[bytes]]:
+def names_in(contents: Sequence[tuple[bytes, str | None]], memory: CountCache | None) -> list[list[bytes]]:
     """Return the names that each content defines. ``memory`` is the cache, read first and then updated."""
     rules = None if memory is None else _name_rules()
     if memory is None or rules is None:
-        return [defined_in(data) for data in contents]
-    keys = [None if len(data) < _MIN_CACHED else hashlib.sha256(rules + data).digest() for data in contents]
+        return [_names(data, language) for data, language in contents]
+    keys = [
+        hashlib.sha256(b"%b%b\n%b" % (rules, (language or "").encode(), data)).digest()
+        if len(data) >= _MIN_CACHED
+        else None
+        for data, language in contents
+    ]
     known = memory.recall([key for key in keys if key is not None])
     found: list[list[bytes]] = []
     new: dict[bytes, bytes] = {}
-    for key, data in zip(keys, contents, strict=True):
+    for key, (data, language) in zip(keys, contents, strict=True):
         cached = None if key is None else _decode_names(known.get(key))
-        found.append(defined_in(data) if cached is None else cached)
+        found.append(_names(data, language) if cached is None else cached)
         if key is not None and cached is None:
             new[key] = _encode_names(found[-1])
     memory.remember(new)
     return found
+
+
+def _names(data: bytes, language: str | None) -> list[bytes]:
+    """Return the names that a content defines, without the members of types."""
+    known = None if language is None else BY_NAME[language].heads
+    if known is None or not known.suffixes or len(data) > pieces.MAX_PARSED:
+        return defined_in(data)
+    return list(dict.fromkeys(_QUALIFIER.sub("", name).encode() for name in headed.names(data, known)))
 
 
 def _encode_names(names: list[bytes]) -> bytes:
@@ -130,7 +146,7 @@ def _encode_names(names: list[bytes]) -> bytes:
 
 def _decode_names(stored: bytes | None) -> list[bytes] | None:
     """Return the stored names; None if nothing is stored or the checksum is wrong."""
-    if stored is None or len(stored) < 4 or zlib.crc32(stored[4:]).to_bytes(4) != stored[:4]:  # noqa: PLR2004
+    if stored is None or len(stored) < 4 or zlib.crc32(stored[4:]).to_bytes(4) != stored[:4]:
         return None
     return stored[4:].split(b"\n") if stored[4:] else []
 

@@ -30,18 +30,22 @@ _GIT = (
 )
 # The options of each command that prints paths.
 _SAFE = ("--no-color", "--no-ext-diff", "--no-textconv", "--relative")
+_LOG = ("log", "--no-show-signature", *_SAFE)
+# The same hunks, whatever the user's settings.
+_STEADY = ("--diff-algorithm=histogram", "--no-indent-heuristic")
 _DIFF = (
     "diff",
     *_SAFE,
+    *_STEADY,
     "--src-prefix=a/",
     "--dst-prefix=b/",
     "--unified=3",
     "--find-renames",
-    "--diff-algorithm=histogram",
-    "--no-indent-heuristic",
     "--submodule=short",
     "--ignore-submodules=dirty",
 )
+# The lines of larger files are not compared.
+_SMALL_FILES = ("-c", "core.bigFileThreshold=512k")
 _ENVIRONMENT = {
     "LC_ALL": "C",
     "GIT_OPTIONAL_LOCKS": "0",
@@ -76,8 +80,7 @@ def git_diff(root: str, revision: str, paths: Sequence[str]) -> list[DiffBlock]:
     run_git(["rev-parse", "--is-inside-work-tree"], root)  # otherwise diff would compare plain files
     settings = run_git(["config", "--null", "--name-only", "--list"], root)
     output = run_git([*_DIFF, revision, "--", *(paths or ["."])], root, _no_filters(settings))
-    starts = [match.start() for match in _FILE.finditer(output)]
-    return [_block(output[start:end]) for start, end in pairwise([*starts, len(output)])]
+    return _blocks(output)
 
 
 def git_log(number: int, format_: str, root: str, *options: str) -> list[bytes]:
@@ -87,8 +90,27 @@ def git_log(number: int, format_: str, root: str, *options: str) -> list[bytes]:
     """
     # Without a search for renames git reads no content, which a partial clone may lack.
     only_names = ("--name-only", "--no-renames")
-    command = ["log", *_SAFE, f"-{number}", *only_names, *options, f"--format=%x01{format_}", "--", "."]
+    command = [*_LOG, f"-{number}", *only_names, *options, f"--format=%x01{format_}", "--", "."]
     return run_git(command, root).split(b"\x01")[1:]
+
+
+def git_patches(number: int, root: str) -> dict[bytes, list[DiffBlock]]:
+    """Return what the latest commits in and below ``root`` changed in existing files, by their hashes.
+
+    Merges, large files and context lines are left out. Raises :class:`GitProblem`, also for a partial clone.
+    """
+    command = [*_LOG, *_STEADY, f"-{number}", "--patch", "--unified=0", "--diff-filter=M"]
+    command += ["--src-prefix=a/", "--dst-prefix=b/", "--no-renames", "--no-merges", "--ignore-submodules"]
+    output = run_git([*_SMALL_FILES, *command, "--format=%x01%H", "--", "."], root)
+    # Every line of a patch begins with a sign, a letter or a backslash.
+    entries = (entry.partition(b"\n") for entry in re.split(rb"(?:\A|\n)\x01", output)[1:])
+    return {name: _blocks(patch) for name, _, patch in entries}
+
+
+def _blocks(output: bytes) -> list[DiffBlock]:
+    """Parse the output of ``git diff``."""
+    starts = [match.start() for match in _FILE.finditer(output)]
+    return [_block(output[start:end]) for start, end in pairwise([*starts, len(output)])]
 
 
 def _no_filters(settings: bytes) -> dict[str, str]:
@@ -190,6 +212,6 @@ def _unquoted(name: bytes) -> bytes:
     if not name.startswith(b'"'):
         return name
     return _ESCAPE.sub(
-        lambda m: bytes([int(m[1], 8)]) if len(m[1]) == 3 else _ESCAPED.get(m[1], m[1]),  # noqa: PLR2004
+        lambda m: bytes([int(m[1], 8)]) if len(m[1]) == 3 else _ESCAPED.get(m[1], m[1]),
         name[1:-1],
     )

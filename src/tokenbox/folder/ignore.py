@@ -64,7 +64,7 @@ class IgnoreRules:
             decision = rules._decide(name)  # noqa: SLF001  # of the same class
             if decision is not None:
                 return decision
-            rules = rules._outer  # noqa: SLF001
+            rules = rules._outer  # noqa: SLF001  # of the same class
         return False
 
     def for_named(self, folder: str) -> IgnoreRules:
@@ -97,10 +97,10 @@ class IgnoreRules:
 def _read_rules(folder: str, name: str) -> list[str]:
     """Return the lines of a rule file; none if it cannot be read. As in git, links are not followed."""
     try:
-        handle = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # noqa: PTH118
+        handle = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return []
-    with open(handle, "rb") as file:  # noqa: PTH123  # a handle has no path
+    with open(handle, "rb") as file:  # a handle has no path
         try:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return []

@@ -9,6 +9,7 @@ import re
 from typing import NamedTuple
 
 from tokenbox.content.block_kinds import FormatHint, Lang
+from tokenbox.content.lenses.heads import HEADS
 
 
 class FileKind(NamedTuple):
@@ -23,6 +24,8 @@ class FileKind(NamedTuple):
 
 
 CODE = FileKind()
+# Text in a language without an entry below.
+OTHER = FileKind(outline="other")
 MARKDOWN = FileKind(Lang.MARKDOWN, None, FormatHint.MARKDOWN)
 PLAIN = FileKind(format=FormatHint.PLAIN)
 
@@ -33,14 +36,16 @@ _TSX = FileKind(Lang.TYPESCRIPT, "tsx")
 _C = FileKind(Lang.C, "c")
 _CPP = FileKind(Lang.CPP, "cpp")
 _RUBY = FileKind(Lang.RUBY, "ruby")
-_SHELL = FileKind(Lang.SHELL)
+_SHELL = FileKind(Lang.SHELL, "shell")
 _HTML = FileKind(Lang.HTML)
 _CSS = FileKind(Lang.CSS, "css")
 _JSON = FileKind(Lang.JSON)
+_NOTEBOOK = FileKind(Lang.PYTHON, "notebook")
 _YAML = FileKind(Lang.YAML)
 _TOML = FileKind(Lang.TOML)
 
 _SUFFIXES: dict[str, FileKind] = {
+    **{suffix: FileKind(outline=heads.name) for heads in HEADS for suffix in heads.suffixes.split()},
     **dict.fromkeys(("py", "pyi", "pyw"), _PYTHON),
     **dict.fromkeys(("js", "mjs", "cjs", "jsx"), _JAVASCRIPT),
     **dict.fromkeys(("ts", "mts", "cts"), _TYPESCRIPT),
@@ -49,7 +54,7 @@ _SUFFIXES: dict[str, FileKind] = {
     "rs": FileKind(Lang.RUST, "rust"),
     "java": FileKind(Lang.JAVA, "java"),
     **dict.fromkeys(("c", "h"), _C),
-    **dict.fromkeys(("cc", "cpp", "cxx", "hh", "hpp", "hxx", "ino"), _CPP),
+    **dict.fromkeys(("cc", "cpp", "cxx", "hh", "hpp", "hxx", "ino", "cu", "cuh", "inl", "ipp", "tpp"), _CPP),
     **dict.fromkeys(("rb", "rake", "gemspec"), _RUBY),
     **dict.fromkeys(("sh", "bash", "zsh", "ksh", "fish"), _SHELL),
     "cs": FileKind(outline="csharp"),
@@ -59,10 +64,12 @@ _SUFFIXES: dict[str, FileKind] = {
     **dict.fromkeys(("scala", "sc", "sbt"), FileKind(outline="scala")),
     "lua": FileKind(outline="lua"),
     "sql": FileKind(Lang.SQL, "sql"),
-    **dict.fromkeys(("html", "htm", "xhtml", "vue", "svelte"), _HTML),
+    **dict.fromkeys(("html", "htm", "xhtml"), _HTML),
+    **dict.fromkeys(("vue", "svelte"), FileKind(Lang.HTML, "vue")),
     "css": _CSS,
-    **dict.fromkeys(("scss", "sass", "less"), FileKind(Lang.CSS)),
-    **dict.fromkeys(("json", "jsonc", "json5", "jsonl", "ipynb", "geojson"), _JSON),
+    **dict.fromkeys(("scss", "sass", "less"), FileKind(Lang.CSS, "sass")),
+    **dict.fromkeys(("json", "jsonc", "json5", "jsonl", "geojson"), _JSON),
+    "ipynb": _NOTEBOOK,
     **dict.fromkeys(("yaml", "yml"), _YAML),
     "toml": _TOML,
     **dict.fromkeys(("md", "markdown", "mdx", "rmd", "qmd"), MARKDOWN),
@@ -72,6 +79,9 @@ _SUFFIXES: dict[str, FileKind] = {
 _NAMES: dict[str, FileKind] = {
     **dict.fromkeys(("rakefile", "gemfile", "vagrantfile"), _RUBY),
     **dict.fromkeys((".bashrc", ".profile", ".zshrc", "configure", "gradlew"), _SHELL),
+    **dict.fromkeys(("makefile", "gnumakefile", "justfile"), FileKind(outline="make")),
+    "cmakelists.txt": FileKind(outline="cmake"),
+    "jenkinsfile": FileKind(outline="clike"),
     **dict.fromkeys(("sconstruct", "sconscript", "wscript"), _PYTHON),
     **dict.fromkeys(("cargo.lock", "poetry.lock", "uv.lock", "pipfile", "pdm.lock"), _TOML),
     **dict.fromkeys(("composer.lock", "pipfile.lock", "flake.lock", ".prettierrc", ".babelrc"), _JSON),
@@ -101,7 +111,10 @@ def kind_of(path: str, content: bytes) -> FileKind:
     stem, _, suffix = name.rpartition(".")
     known = _NAMES.get(name) or (_SUFFIXES.get(suffix) if stem else None)
     if known is None:
-        return _by_content(content)
+        found = _by_content(content)
+        return OTHER if found is CODE and stem and suffix else found
+    if known is _NOTEBOOK and content.lstrip()[:1] == b"{":
+        return _JSON  # it could not be read as cells
     if known is _C and suffix == "h" and _CPP_HEADER.search(content, 0, _SEARCHED_BYTES):
         return _CPP
     return known

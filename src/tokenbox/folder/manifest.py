@@ -171,7 +171,7 @@ def _field(  # noqa: PLR0911  # one per type of field
         return _enum(_ENUMS[kind, name], value, place)
     if name == "lines":
         ends = [_number(item, place) for item in _list(value, place)]
-        if len(ends) != 2:  # noqa: PLR2004  # first and last
+        if len(ends) != 2:  # first and last
             raise ManifestProblem(place, "must be the first and the last line, as in [10, 20].")
         return values.LineRange(*ends)
     if name in _NUMBERS:

@@ -38,4 +38,4 @@ def _shown_character(c: str) -> str:
         return f"\\x{number - 0xDC00:02x}"
     if category(c) not in _INVISIBLE:
         return c
-    return f"\\u{number:04x}" if number <= 0xFFFF else f"\\U{number:08x}"  # noqa: PLR2004  # the width of \u
+    return f"\\u{number:04x}" if number <= 0xFFFF else f"\\U{number:08x}"  # the width of \u

@@ -10,6 +10,7 @@ class NoteKind(StrEnum):
     """The reason for a note on a file or folder."""
 
     BINARY = "binary"
+    CELLS = "cells"
     CHANGED = "changed"
     CONTROLS = "controls"
     DEEP = "deep"
@@ -24,6 +25,7 @@ class NoteKind(StrEnum):
 
 _TEXTS = {
     NoteKind.BINARY: "binary, so only named in the file tree",
+    NoteKind.CELLS: "a notebook, packed as its cells",
     NoteKind.CHANGED: "changed while it was read; the last version read is packed",
     NoteKind.CONTROLS: "has control characters, which are kept but invalid in XML",
     NoteKind.DEEP: "too deep, not packed",

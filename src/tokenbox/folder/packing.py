@@ -5,18 +5,19 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tokenbox.compose.blocks import render_blocks
 from tokenbox.compose.counting import Counter
 from tokenbox.content.block_kinds import FormatHint, Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DiffBlock, DocumentBlock
-from tokenbox.errors import ContextCriticalOverflow, EmptyInput, TokenboxError, TokenizerError
+from tokenbox.errors import ContextCriticalOverflow, EmptyInput, TokenizerError
 from tokenbox.folder.choosing import WITH_QUERY, WITHOUT_QUERY, Board, PieceForm, numbered
-from tokenbox.folder.globs import Glob
 from tokenbox.folder.listing import FileShown, Listing, file_tree, folders, folders_only
 from tokenbox.folder.option_values import FileOrder
+from tokenbox.folder.options import PackOptions
+from tokenbox.folder.packed import PackedFile, PackedFolder
 from tokenbox.folder.priorities import matcher
 from tokenbox.folder.summaries import summary_of
 from tokenbox.folder.weighing import in_focus, weigh
@@ -34,9 +35,8 @@ if TYPE_CHECKING:
     from tokenbox.proof.evidence import Sink
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
-    from tokenbox.worth.scorers import Scorer, Worth
+    from tokenbox.worth.scorers import Worth
 
-SCHEMA = "tokenbox.folder/1"
 # Token limit of the tree: 1/40 of the budget, but at least 200 tokens; never more than a fifth of the budget.
 _TREE_SHARE, _TREE_MIN, _TREE_MAX_SHARE = 40, 200, 5
 # Size of the candidate files, by descending worth: 8 times the budget and 40,000 tokens. The factor grows by
@@ -46,133 +46,9 @@ _CANDIDATE_FACTOR, _CANDIDATE_TOKENS, _CANDIDATE_GROWTH = 8, 40_000, 4
 _CANDIDATE_FACTOR_OF_OUTLINES = 25
 # Tokens left over that do not justify another round.
 _LEFTOVER = 24
+# The share of the budget (1/33) that is left to a larger tree if nothing else fits into it.
+_UNUSED_SHARE = 33
 _MAX_ROUNDS = 12
-
-
-class LevelProblem(TokenboxError, code="level_invalid"):
-    """A ``--level`` rule is invalid."""
-
-
-class SplitProblem(TokenboxError, code="split_too_small"):
-    """One file of a pack is larger than the limit of a part."""
-
-
-@dataclass(frozen=True, slots=True)
-class LevelRule:
-    """A limit on how much of the files that match ``glob`` is shown."""
-
-    glob: str
-    level: PieceForm
-
-    @classmethod
-    def parse(cls, text: str) -> LevelRule:
-        """Parse ``GLOB=LEVEL``. Raises :class:`LevelProblem`."""
-        glob, _, name = text.rpartition("=")
-        if name not in LEVELS or Glob.of(glob) is None:
-            raise LevelProblem(
-                f"--level takes GLOB=LEVEL with one of {', '.join(LEVELS)}, as in 'docs/**=listed'; "
-                f"not {text[:60]!r}.",
-                rule=text,
-            )
-        return cls(glob, LEVELS[name])
-
-
-LEVELS = {"full": PieceForm.FULL, "outline": PieceForm.OUTLINE, "listed": PieceForm.NOTHING}
-
-
-@dataclass(frozen=True, slots=True)
-class PackOptions:
-    """The options of a pack.
-
-    ``instructions``: text shown after the files; it counts towards the budget. ``focus``: paths, or
-    ``PATH:SYMBOL``, whose neighbourhood is preferred. ``history``: use the commit messages of git as evidence
-    of relevance. ``levels``: limits on how much of some files is shown. ``line_numbers``: number each line.
-    ``scorer``: scores pieces instead of the words of the query: a function, the name of an entry point, or
-    ``module:function`` (``worth.scorers``).
-    """
-
-    query: str | None = None
-    order: FileOrder = FileOrder.PATH
-    instructions: str | None = None
-    focus: tuple[str, ...] = ()
-    history: bool = False
-    levels: tuple[LevelRule, ...] = ()
-    line_numbers: bool = False
-    scorer: Scorer | str | None = None
-
-    def asks(self, source: Source) -> bool:
-        """Return whether a query, focus, diff or scorer says what the pack is for."""
-        return self.query is not None or bool(self.focus or source.changes or self.scorer)
-
-
-@dataclass(frozen=True, slots=True)
-class PackedFile:
-    """A file and how the pack shows it.
-
-    ``tokens`` of its content are None for a binary file, ``worth`` is None if it was not computed.
-    """
-
-    path: str
-    size: int
-    tokens: int | None
-    shown: FileShown
-    worth: int | None = None
-
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "path": self.path,
-            "bytes": self.size,
-            "tokens": self.tokens,
-            "shown": self.shown.name.lower(),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class PackedFolder:
-    """A pack.
-
-    ``rendering`` has the text and its exact count. ``gap_permille``: an upper bound on the distance between
-    the choice and the best one, in thousandths. ``blocks``: the rendered blocks, each as it is shown.
-    """
-
-    rendering: BlockLayout
-    files: tuple[PackedFile, ...]
-    options: PackOptions
-    gap_permille: int | None = None
-    blocks: tuple[Block, ...] = ()
-
-    @property
-    def text(self) -> str:
-        return self.rendering.text
-
-    @property
-    def total(self) -> int:
-        return self.rendering.total
-
-    def explain(self) -> str:
-        """Return a line per file: how it is shown, its tokens, its worth in percent of the best file's."""
-        best = max((file.worth or 0 for file in self.files), default=0) or 1
-        lines = []
-        for file in sorted(self.files, key=lambda file: (-(file.worth or 0), file.path)):
-            tokens = "binary" if file.tokens is None else f"{file.tokens:,}"
-            worth = "" if file.worth is None else f"{file.worth * 1000 // best / 10:5.1f} %"
-            lines.append(f"{file.shown.name.lower():<8} {tokens:>9}  {worth:>7}  {file.path}")
-        if self.gap_permille is not None:
-            lines.append(
-                f"At most {self.gap_permille / 10:.1f} % below the best choice there is, by these worths."
-            )
-        return "\n".join(lines)
-
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "schema": SCHEMA,
-            "query": self.options.query,
-            "order": self.options.order.value,
-            "scorer": None if self.options.scorer is None else scorer_name(self.options.scorer),
-            "gap_permille": self.gap_permille,
-            "files": [file.to_dict() for file in self.files],
-            "rendering": self.rendering.to_dict(),
-        }
 
 
 def pack_source(
@@ -205,46 +81,6 @@ def pack_source(
         worth,
     )
     return packer.everything() or packer.chosen()
-
-
-def split(
-    pack: PackedFolder,
-    tokenizer: str | Tokenizer | Callable[[str], int],
-    limit: int,
-    mode: str = "xml",
-    *,
-    cache: CountCache | None = None,
-) -> list[BlockLayout]:
-    """Split the pack between files into parts of at most ``limit`` tokens each.
-
-    Raises :class:`SplitProblem` if one file alone is larger.
-    """
-
-    def rendered(blocks: Sequence[Block]) -> BlockLayout:
-        return render_blocks(blocks, tokenizer, None, mode, verbosity="summary", cache=cache)
-
-    parts: list[BlockLayout] = []
-    pending = [(block, rendered([block]).total) for block in pack.blocks]
-    while pending:
-        block, size = pending[0]
-        if size > limit:
-            name = getattr(block, "path", None) or getattr(block, "title", None) or "the tree"
-            raise SplitProblem(
-                f"{name} alone has {size:,} tokens, {size - limit:,} over the {limit:,} of a part. "
-                f"Use --split {size}.",
-                size=size,
-                limit=limit,
-            )
-        number = 1
-        while number < len(pending) and sum(size for _, size in pending[: number + 1]) <= limit:
-            number += 1
-        part = rendered([block for block, _ in pending[:number]])
-        while part.total > limit:
-            number -= 1
-            part = rendered([block for block, _ in pending[:number]])
-        parts.append(part)
-        pending = pending[number:]
-    return parts
 
 
 class _Packer:
@@ -312,9 +148,8 @@ class _Packer:
         order = self._by_worth(worth)
         kept = self._kept()
         free = budget - self._fixed(kept, budget)
-        has_goal = self._options.asks(self._source)
-        depths = WITH_QUERY if has_goal else WITHOUT_QUERY
-        factor = _CANDIDATE_FACTOR if has_goal else _CANDIDATE_FACTOR_OF_OUTLINES
+        depths = WITH_QUERY if worth.is_led else WITHOUT_QUERY
+        factor = _CANDIDATE_FACTOR if worth.is_led else _CANDIDATE_FACTOR_OF_OUTLINES
         correction = 0
         board = Board(
             self._source.files,
@@ -344,6 +179,12 @@ class _Packer:
                 # A correction by the excess alone would only use up the room left, and choose the same.
                 correction += pack.rendering.over + max(0, choice.left)
                 continue
+            unused = budget - pack.rendering.total
+            if listing.is_cut and unused * _UNUSED_SHARE > budget:
+                larger = self._listing(room + unused, self._worths)
+                fuller = self._shown(board, larger, choice, None)
+                if fuller is not None and not fuller.rendering.over:
+                    pack, listing = fuller, larger
             if self._proof is not None:
                 pack = self._shown(board, listing, choice, self._proof) or pack
             return pack

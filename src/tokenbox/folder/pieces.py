@@ -12,15 +12,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from tokenbox.content.lenses.definitions import DefinitionRole, definitions, works
+from tokenbox.content.lenses.definition import DefinitionRole
+from tokenbox.content.lenses.definitions import definitions
 from tokenbox.content.lenses.languages import BY_NAME
+from tokenbox.content.lenses.syntax import works
 
 if TYPE_CHECKING:
-    from tokenbox.content.lenses.definitions import Definition
+    from tokenbox.content.lenses.definition import Definition
 
 # The length in lines that pieces are merged and split to, and the length from which they are split.
 _TARGET_LINES, _MAX_LINES = 40, 60
-_MAX_PARSED = 2 << 20
+MAX_PARSED = 2 << 20
+"""The size in bytes of the largest file whose definitions are read."""
 # A comment at the top of a file, in the languages with such marks, and how it is known as a license.
 _TOP_COMMENT = re.compile(
     rb"\A(?:<\?php\s+|\s+)?"
@@ -80,7 +83,7 @@ def shape(data: bytes, language: str | None) -> Shape:
     """
     starts = _line_starts(data)
     found: tuple[Definition, ...] = ()
-    if language is not None and len(data) <= _MAX_PARSED and works(language):
+    if language is not None and len(data) <= MAX_PARSED and works(language):
         found = definitions(data, BY_NAME[language])
     units = list(_units(starts, found)) if found else _paragraphs(data, starts)
     top = _notice(data)

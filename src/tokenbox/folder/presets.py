@@ -6,10 +6,10 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
-from tokenbox.errors import TokenboxError
+from tokenbox.errors import TokenboxError, shown
 from tokenbox.folder.difference import HEAD
 from tokenbox.folder.option_values import FileOrder, Purpose, Strip
-from tokenbox.folder.packing import LevelRule
+from tokenbox.folder.options import LevelRule
 
 if TYPE_CHECKING:
     from tokenbox.folder.project import ProjectSettings
@@ -87,9 +87,13 @@ def strips(names: tuple[str, ...]) -> tuple[Strip, ...]:
     return tuple(_member(Strip, name, "strip") for name in names)
 
 
-def _member(kind: type[E], value: str, setting: str) -> E:
-    try:
-        return kind(value)
-    except ValueError:
+def file_order(name: object) -> FileOrder:
+    """Parse the order of files. Raises :class:`SettingProblem`."""
+    return _member(FileOrder, name, "order")
+
+
+def _member(kind: type[E], value: object, setting: str) -> E:
+    if not isinstance(value, str) or value not in set(kind):
         known = ", ".join(kind)
-        raise SettingProblem(f"{setting} must be one of {known}, not {value!r}.", setting=setting) from None
+        raise SettingProblem(f"{setting} must be one of {known}, not {shown(value)}.", setting=setting)
+    return kind(value)

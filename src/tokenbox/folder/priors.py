@@ -63,7 +63,8 @@ PRIORS = (
         "vendored",
         25,
         6,
-        "vendor/ _vendor/ vendored/ third_party/ thirdparty/ node_modules/ bower_components/ pods/",
+        "vendor/ _vendor/ vendored/ third_party/ thirdparty/ node_modules/ bower_components/ pods/ "
+        "import-standalone-*.r",
     ),
     GENERATED,
     Prior(
@@ -111,6 +112,8 @@ PRIORS = (
         3,
         ".* .*/ tox.ini setup.cfg *.editorconfig codecov.yml renovate.json *.eslintrc* mypy.ini ruff.toml",
     ),
+    # Translations of the README.
+    Prior("docs", 30, 20, "README[-_.][a-z][a-z].md README[-_.][a-z][a-z][-_][a-z]*.md"),
     Prior("readme", 35, 45, "README* AGENTS.md CLAUDE.md ARCHITECTURE*"),
     Prior(
         "manifest",
@@ -118,7 +121,11 @@ PRIORS = (
         35,
         "pyproject.toml package.json Cargo.toml go.mod pom.xml build.gradle* Gemfile *.gemspec "
         "composer.json *.csproj *.sbt build.sc mix.exs Rakefile "
-        "Package.swift setup.py Makefile CMakeLists.txt Dockerfile",
+        "Package.swift setup.py Makefile CMakeLists.txt Dockerfile *.fsproj *.vbproj *.cabal cabal.project "
+        "stack.yaml dune-project *.opam *.nimble project.clj deps.edn build.zig.zon pubspec.yaml "
+        "Project.toml "
+        "rebar.config *.asd shard.yml dub.json dub.sdl DESCRIPTION cpanfile Makefile.PL Build.PL dist.ini "
+        "meson.build BUILD.bazel MODULE.bazel *.psd1 fpm.toml foundry.toml elm.json gleam.toml Podfile",
     ),
     Prior(
         "test",
@@ -128,14 +135,17 @@ PRIORS = (
         "*IntegrationTests/ *FunctionalTests/ *_test/ *_tests/ /t/ *-test/ *-tests/ test_*.py *_test.* "
         "test.ts test.tsx test.js test.jsx test.mjs test.rs tests.rs test.py tests.py spec.ts spec.js "
         "*-test.* *.test.* *.spec.* *_spec.rb conftest.py *Test.java *Tests.java *Test.kt *Tests.cs "
-        "*Tests.swift *Test.php jvmTest/ commonTest/ androidTest/ features/**/*.feature "
+        "*Tests.swift *Test.php *.tests.* *-spec.* *spec.groovy *spec.hs *spec.scala *_suite.erl *.bats "
+        "*.t *.t.sol test-*.r *_tb.* tb_*.* *.tftest.hcl /tst/ "
+        "jvmTest/ commonTest/ androidTest/ features/**/*.feature "
         "features/step_definitions/ features/support/",
     ),
     Prior(
         "example",
         45,
         5,
-        "examples/ example/ samples/ sample/ demo/ demos/ benchmarks/ benchmark/ bench/ benches/ "
+        "examples/ example/ example[-_]*/ samples/ sample/ *.ipynb "
+        "demo/ demos/ benchmarks/ benchmark/ bench/ benches/ "
         "playground/ sandbox/ website/ www/ site/ completion/ completions/ *-completion/ *-completions/",
     ),
     # Programs in YAML: those of Ansible, and the templates of Helm.
@@ -151,16 +161,22 @@ PRIORS = (
         "docs",
         30,
         20,
-        "docs/ doc/ documentation/ vignettes/ man/ *.md *.mdx *.rmd *.qmd *.rst *.txt *.adoc *.org *.pod *.1",
+        "docs/ doc/ documentation/ vignettes/ man/ *.md *.mdx *.rmd *.qmd *.rst *.txt *.adoc *.org *.pod *.1 "
+        "*.rd *.tex *.bib *.wiki *.texi",
     ),
-    Prior("data", 25, 8, "*.json *.yaml *.yml *.xml *.ipynb *.html *.htm *.lock"),
+    Prior(
+        "data",
+        25,
+        8,
+        "*.json *.yaml *.yml *.xml *.html *.htm *.lock *.edn *.pem *.crt *.cer *.patch *.diff *.orig",
+    ),
     Prior(
         "settings",
         40,
         15,
         "*.toml *.ini *.cfg *.conf *.config *.properties *.gradle *.cmake *.sln *.slnx *.props "
         "*.targets *.globalconfig *.ruleset *.plist *.pbxproj *.xcscheme *.dotsettings *.nuspec *.resx "
-        "*.podspec *.rockspec *.bat *.cmd",
+        "*.podspec *.rockspec *.bat *.cmd *.xcconfig *.xcsettings *.storyboard *.xib *.entitlements",
     ),
 )
 

@@ -62,7 +62,7 @@ def project_settings(root: str, within: str | None = None) -> ProjectSettings:
             return _settings(table, folder)
         if folder == top:
             return ProjectSettings()
-        folder = os.path.dirname(folder)  # noqa: PTH120
+        folder = os.path.dirname(folder)
 
 
 def _table(folder: str) -> object:
@@ -72,7 +72,7 @@ def _table(folder: str) -> object:
     try:
         found: object = tomllib.loads(content.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        place = shown(os.path.join(folder, _FILE))  # noqa: PTH118
+        place = shown(os.path.join(folder, _FILE))
         raise ProjectProblem(f"{place} is not valid TOML: {error}. Correct it.", file=place) from None
     for key in ("tool", "tokenbox", "pack"):
         found = found.get(key) if isinstance(found, dict) else None
@@ -118,7 +118,7 @@ def _settings(table: object, folder: str) -> ProjectSettings:
         levels=tuple(table.get("level", {}).items()),
         strip=tuple(table["strip"]) if "strip" in table else None,
         line_numbers=table.get("line_numbers"),
-        instructions=None if instructions is None else os.path.join(folder, instructions),  # noqa: PTH118
+        instructions=None if instructions is None else os.path.join(folder, instructions),
         order=table.get("order"),
         log=table.get("log"),
         history=table.get("history"),

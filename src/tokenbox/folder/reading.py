@@ -21,8 +21,8 @@ def read_file(root: str, path: str) -> tuple[bytes | None, Note | None]:
     """Return the bytes of the file, or None and a note with the reason. A changing file has both."""
     name = shown(path)
     try:
-        handle = os.open(os.path.join(root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)  # noqa: PTH118
-        with open(handle, "rb", buffering=0) as file:  # noqa: PTH123  # a handle has no path
+        handle = os.open(os.path.join(root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(handle, "rb", buffering=0) as file:  # a handle has no path
             mode = os.fstat(handle).st_mode
             if not stat.S_ISREG(mode):
                 return None, Note(name, NoteKind.SPECIAL, kind_of_special(mode))

@@ -28,7 +28,7 @@ def cloned(url: str, *, whole: bool) -> Iterator[str]:
     """
     address, _, ref = url.partition("#")
     with tempfile.TemporaryDirectory(prefix="tokenbox-") as folder:
-        target = os.path.join(folder, _name(address))  # noqa: PTH118
+        target = os.path.join(folder, _name(address))
         command = ["git", "-c", "core.hooksPath=/dev/null", "clone", "--quiet", "--no-recurse-submodules"]
         command += [] if whole else ["--depth=1", "--single-branch"]
         command += [f"--branch={ref}"] if ref else []
@@ -50,7 +50,7 @@ def cloned(url: str, *, whole: bool) -> Iterator[str]:
             )
             address = _without_password(address)
             raise GitProblem(
-                f"git cannot clone {address}: {reason}. Try it yourself: git clone {address}",
+                f"git cannot clone {address}: {reason.rstrip('.')}. Try it yourself: git clone {address}",
                 git=message[:2000],
             )
         yield target

@@ -19,8 +19,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
+import re2
+
 from tokenbox.folder.names import shown
 from tokenbox.folder.notes import Note, NoteKind
+from tokenbox.folder.secret_shapes import BY_FILE, CONTEXTS, KEYS, PASSWORDS
 
 if TYPE_CHECKING:
     from detect_secrets.plugins.base import BasePlugin
@@ -99,110 +102,18 @@ _FICTITIOUS = re.compile(
 # at least 6 changes between letters and digits.
 _MIN_RANDOM, _WORD_RUN, _RANDOM_CHANGES = 16, 5, 6
 _DIGIT_CHANGE = re.compile(r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])")
+_LONG_WORD = re.compile(r"[a-z]{5}|[A-Z]{6}")
+# A value of several words, a path or a call is a name; a version or a UUID is an id.
+_REFERENCE = re.compile(
+    r"[A-Za-z]{3,}[./_-][A-Za-z]{3,}|\.[a-z]+[._]|::|^\d+\.\d+|^v\d|^\d{4}-\d\d|%[A-Za-z_]+%|\.\.\."
+)
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 NOT_USED = {
     "Base64HighEntropyString": "every digest would be redacted",
     "HexHighEntropyString": "every digest would be redacted",
     "IPPublicDetector": "an address is not a secret",
     "PrivateKeyDetector": "finds the first line only; complete keys are found here",
     "TelegramBotTokenDetector": "takes any number before a colon; the pattern below wants a word about bots",
-}
-# Secrets unknown to the detectors: a pattern that the line must match (ignoring case), and the secret's own.
-KEYS = {
-    "Anthropic API Key": (r"sk-ant-", r"sk-ant-[a-z0-9]{2,12}-(?=[\w-]*[0-9])[\w-]{20,}"),
-    "OpenAI API Key": (r"sk-(?:proj|svcacct|admin)-", r"sk-(?:proj|svcacct|admin)-(?=[\w-]*[0-9])[\w-]{20,}"),
-    "Google API Key": (r"aiza[0-9a-z_-]{35}", r"AIza[\w-]{35}"),
-    "Hugging Face Token": (r"hf_[a-z0-9]{30}", r"hf_[A-Za-z0-9]{30,}"),
-    "GitHub Token": (r"github_pat_", r"github_pat_[A-Za-z0-9_]{22,}"),
-    "NPM Token": (r"npm_[a-z0-9]{36}", r"npm_[A-Za-z0-9]{36}"),
-    "Groq API Key": (r"gsk_[a-z0-9]{40}", r"gsk_[A-Za-z0-9]{40,}"),
-    "Databricks Token": (r"dapi[0-9a-f]{32}", r"dapi[0-9a-f]{32}(?:-[0-9])?"),
-    "DigitalOcean Token": (r"do[opr]_v1_[a-f0-9]{64}", r"do[opr]_v1_[a-f0-9]{64}"),
-    "Vault Token": (r"hv[sbr]\.[a-z0-9_-]{24}", r"hv[sbr]\.(?=[\w-]*[0-9])[\w-]{24,}"),
-    "Shopify Token": (r"shp(?:at|ca|pa|ss)_[a-f0-9]{32}", r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),
-    "Linear API Key": (r"lin_(?:api|oauth)_[a-z0-9]{40}", r"lin_(?:api|oauth)_[A-Za-z0-9]{40,}"),
-    "age Secret Key": (r"age-secret-key-1[0-9a-z]{58}", r"AGE-SECRET-KEY-1[0-9A-Z]{58}"),
-    "Terraform Token": (r"\.atlasv1\.[a-z0-9_=-]{60}", r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,}"),
-    "Docker Auth": (r"\"auth\":\s*\"[a-z0-9+/]{20}", r"(?<=\"auth\": \")[A-Za-z0-9+/]{20,}={0,2}(?=\")"),
-    "AWS Secret Key": (
-        r"aws_secret_access_key ?= ?[a-z0-9/+]{40}",
-        (
-            r"(?i:(?<=aws_secret_access_key=)|(?<=aws_secret_access_key = ))"
-            r"(?=[A-Za-z/+]*[0-9])(?![A-Za-z0-9/+]*EXAMPLE)[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])"
-        ),
-    ),
-    "Authorization Header": (
-        r"authorization.{1,6}(?:bearer|basic|token)\s+[\w.~+/=-]{20}",
-        r"(?i:(?<=bearer )|(?<=basic )|(?<=token ))(?=[\w.~+/=-]*[0-9])[\w.~+/=-]{20,}",
-    ),
-    "Telegram Bot Token": (
-        r"(?:telegram|bot).{0,40}[0-9]{8,10}:[a-z0-9_-]{35}",
-        r"[0-9]{8,10}:[A-Za-z0-9_-]{35}(?![\w-])",
-    ),
-}
-# Tokens with a fixed prefix: the prefix and the secret part, as the services document them and as scanners
-# such as gitleaks find them.
-_PREFIXED = {
-    "Adafruit Key": ("aio_", r"[a-zA-Z0-9]{28}"),
-    "Airtable Token": ("pat", r"[A-Za-z0-9]{14}\.[a-f0-9]{64}"),
-    "Atlassian Token": ("ATATT3", r"[A-Za-z0-9_=-]{100,}"),
-    "Azure AD Client Secret": ("", r"[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}"),
-    "Clojars Token": ("CLOJARS_", r"[a-z0-9]{60}"),
-    "Base64 Private Key": (
-        "LS0tLS1CRUdJTi(?:BSU0EgUFJJVkFURSBLRVk|BQUklWQVRFIEtFW|BFQyBQUklWQVRFIEtFW)",
-        r"[A-Za-z0-9+/]{100,}={0,2}",
-    ),
-    "Contentful Token": ("CFPAT-", r"[A-Za-z0-9_-]{43}"),
-    "crates.io Token": ("cio", r"(?=[A-Za-z]*[0-9])[A-Za-z0-9]{32}(?![A-Za-z0-9])"),
-    "Discord Webhook": (r"discord(?:app)?\.com/api/webhooks/", r"[0-9]{17,20}/[\w-]{60,}"),
-    "Docker Hub Token": ("dckr_pat_", r"[A-Za-z0-9_-]{27,}"),
-    "Doppler Token": (r"dp\.pt\.", r"[a-zA-Z0-9]{43}"),
-    "Dynatrace Token": (r"dt0c01\.", r"[A-Za-z0-9]{24}\.[A-Za-z0-9]{64}"),
-    "EasyPost Key": ("EZAK", r"[a-zA-Z0-9]{54}"),
-    "Figma Token": ("figd_", r"[A-Za-z0-9_-]{38,}"),
-    "Flutterwave Key": ("FLWSECK_TEST-", r"[a-h0-9]{32}"),
-    "Fly.io Token": ("FlyV1 fm2_", r"[A-Za-z0-9+/=,_-]{80,}"),
-    "Google OAuth Secret": ("GOCSPX-", r"[A-Za-z0-9_-]{28}"),
-    "Google OAuth Token": (r"ya29\.", r"(?=[\w-]*[0-9])[A-Za-z0-9_-]{30,}"),
-    "Grafana Token": ("gl(?:sa|c)_", r"[A-Za-z0-9+/]{32,}(?:_[a-f0-9]{8}|={0,2})"),
-    "Heroku Key": ("HRKU-", r"[A-Za-z0-9_-]{36,}"),
-    "Infracost Token": ("ico-", r"[a-zA-Z0-9]{32}"),
-    "JFrog Reference Token": ("cmVmdGtuOjAx", r"[A-Za-z0-9]{52}"),
-    "LangSmith Key": ("lsv2_(?:pt|sk)_", r"[a-f0-9]{32}_[a-f0-9]{10}"),
-    "Mailgun Key": ("key-", r"[a-f0-9]{32}"),
-    "Mapbox Token": (r"sk\.eyJ", r"[A-Za-z0-9_-]{50,}\.[A-Za-z0-9_-]{20,}"),
-    "Netlify Token": ("nfp_", r"[A-Za-z0-9]{36,}"),
-    "New Relic Key": ("NRAK-", r"[A-Z0-9]{27}"),
-    "Notion Token": ("ntn_", r"[0-9]{11}[A-Za-z0-9]{35}"),
-    "NuGet Key": ("oy2", r"[a-z0-9]{43}"),
-    "OpenRouter Key": ("sk-or-v1-", r"[a-f0-9]{64}"),
-    "OpenShift Token": ("sha256~", r"[A-Za-z0-9_-]{43}"),
-    "PayPal Token": (r"access_token\$production\$", r"[a-z0-9]{16}\$[a-f0-9]{32}"),
-    "Perplexity Key": ("pplx-", r"[A-Za-z0-9]{48}"),
-    "PlanetScale Token": (r"pscale_(?:tkn|pw|oauth)_", r"[A-Za-z0-9_.=-]{32,64}"),
-    "Postman Key": ("PMAK-", r"[a-f0-9]{24}-[a-f0-9]{34}"),
-    "Prefect Token": ("pnu_", r"[a-zA-Z0-9]{36}"),
-    "Pulumi Token": ("pul-", r"[a-f0-9]{40}"),
-    "ReadMe Token": ("rdme_", r"[a-z0-9]{70}"),
-    "Replicate Token": ("r8_", r"[A-Za-z0-9]{37}"),
-    "RubyGems Token": ("rubygems_", r"[a-f0-9]{48}"),
-    "Sentry Token": ("sntry[su]_", r"[A-Za-z0-9+/=_]{60,}"),
-    "Shippo Token": (r"shippo_(?:live|test)_", r"[a-f0-9]{40}"),
-    "Slack App Token": (r"xapp-[0-9]-", r"[A-Z0-9]+-[0-9]+-[a-z0-9]{32,}"),
-    "Sonar Token": ("sq[apu]_", r"[a-f0-9]{40}"),
-    "Square Token": ("(?:sq0atp-|EAAA)", r"(?=[\w-]*[0-9])[\w-]{22,60}"),
-    "Stripe Webhook Secret": ("whsec_", r"(?=[\w]*[0-9])[A-Za-z0-9]{32,}"),
-    "Supabase Token": ("sbp_", r"[a-f0-9]{40}"),
-    "Teams Webhook": (
-        r"webhook\.office\.com/webhookb2/",
-        r"[0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-f]{32}/[0-9a-f-]{36}",
-    ),
-    "Typeform Token": ("tfp_", r"[A-Za-z0-9_.=-]{59}"),
-    "xAI Key": ("xai-", r"[A-Za-z0-9]{80}"),
-    "Yandex Key": ("AQVN", r"[A-Za-z0-9_-]{35,38}"),
-}
-KEYS |= {
-    kind: (prefix + r"[a-z0-9_.$=+/-]{20}" if prefix else r"[0-9]q~[\w~.-]{31}", prefix + value)
-    for kind, (prefix, value) in _PREFIXED.items()
 }
 _KEYS = {kind: re.compile(rf"(?<!\w){value}", re.ASCII) for kind, (_, value) in KEYS.items()}
 _ANY_KEY = re.compile("|".join(key.pattern for key in _KEYS.values()), re.ASCII)
@@ -227,6 +138,7 @@ _PLACEHOLDERS = frozenset(
         "username",
         "xxx",
         "guest",
+        "postgres",
     }
 )
 # Longer lines are data or minified, and some detectors take more than linear time.
@@ -245,9 +157,10 @@ def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
         content = _without_private_keys(content, path, notes)
     pieces: list[bytes] = []
     done = 0
-    for start, end in _suspicious_lines(content):
+    by_file = _by_file(path)
+    for start, end in _suspicious_lines(content) if by_file is None else _lines(content):
         line = content[start:end].decode()
-        if len(line) > _MAX_LINE or not _needs_detectors(line, path):
+        if len(line) > _MAX_LINE or not (by_file or _needs_detectors(line, path)):
             continue
         redacted = line
         for finding in sorted(_secrets_in(line, path), key=lambda f: (-len(f.value), f)):
@@ -273,21 +186,41 @@ def _without_private_keys(content: bytes, path: str, notes: list[Note]) -> bytes
     return _PRIVATE_KEY.sub(replacement, content)
 
 
-def _suspicious_lines(content: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each line that may contain a secret."""
-    end = -1
-    for match in _line_filter().finditer(content):
-        if match.start() < end:
-            continue
-        start = content.rfind(b"\n", 0, match.start()) + 1
-        end = content.find(b"\n", match.start())
-        end = len(content) if end < 0 else end
-        yield start, end
+def _suspicious_lines(content: bytes) -> list[tuple[int, int]]:
+    """Return the start and end of each line that may contain a secret."""
+    found: dict[int, int] = {}
+    for pattern in _line_filters():
+        end = -1
+        for match in pattern.finditer(content):
+            if match.start() >= end:
+                start = content.rfind(b"\n", 0, match.start()) + 1
+                end = content.find(b"\n", match.start())
+                end = found[start] = len(content) if end < 0 else end
+    return sorted(found.items())
+
+
+def _lines(content: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each line."""
+    yield from ((match.start(), match.end()) for match in re.finditer(rb"[^\n]+", content))
+
+
+@cache
+def _contexts() -> tuple[tuple[str, re.Pattern[bytes]], ...]:
+    return tuple((kind, re2.compile(pattern.encode())) for kind, (_, pattern) in CONTEXTS.items())
+
+
+def _by_file(path: str) -> re.Pattern[str] | None:
+    """Return the pattern of the secrets in a file of this name, if its format has such."""
+    pattern = BY_FILE.get(path.rpartition("/")[2].lower())
+    return None if pattern is None else re2.compile(pattern)
 
 
 def _needs_detectors(line: str, path: str) -> bool:
     """Return whether the line passes the second filter."""
     if _ANY_KEY.search(line) is not None:
+        return True
+    data = line.encode()
+    if any(context.search(data) is not None for _, context in _contexts()):
         return True
     bare = _BARE_VALUES.search(path) is not None
     return any(
@@ -316,14 +249,12 @@ def _filters(*, bare: bool, environment: bool) -> tuple[tuple[re.Pattern[str], r
 
 
 @cache
-def _line_filter() -> re.Pattern[bytes]:
-    import re2  # only packing needs it
-
+def _line_filters() -> tuple[re.Pattern[bytes], ...]:
+    """Return the patterns of lines that may contain a secret: two, as one automaton would be too large."""
     options = re2.Options()
     options.case_sensitive = False
-    patterns = [*DETECTORS.values(), *(line for line, _ in KEYS.values())]
-    pattern: re.Pattern[bytes] = re2.compile("|".join(patterns).encode(), options)
-    return pattern
+    tables = ([*DETECTORS.values(), *(line for line, _ in KEYS.values())], [x for x, _ in CONTEXTS.values()])
+    return tuple(re2.compile("|".join(patterns).encode(), options) for patterns in tables)
 
 
 def _secrets_in(line: str, path: str) -> Iterator[_Finding]:
@@ -332,10 +263,7 @@ def _secrets_in(line: str, path: str) -> Iterator[_Finding]:
 
     if is_line_allowlisted(path, line, get_code_snippet([line], 1)):
         return
-    for kind, key in _KEYS.items():
-        for match in key.finditer(line):
-            if kind != "Authorization Header" or not _is_fictitious_login(match[0]):
-                yield _Finding(kind, match[0])
+    yield from _known_shapes(line, path)
     in_test = _TEST.search(path) is not None
     for plugin, first in _detectors():
         if first.search(line) is None:
@@ -346,6 +274,23 @@ def _secrets_in(line: str, path: str) -> Iterator[_Finding]:
                 continue
             if is_real is None or is_real(value, line):
                 yield _Finding(plugin.secret_type, value)
+
+
+def _known_shapes(line: str, path: str) -> Iterator[_Finding]:
+    """Yield the secrets that our own patterns find in a line."""
+    for kind, key in _KEYS.items():
+        for match in key.finditer(line):
+            if kind != "Authorization Header" or not _is_fictitious_login(match[0]):
+                yield _Finding(kind, match[0])
+    by_file = _by_file(path)
+    if by_file is not None and (own := by_file.search(line)) and not _is_placeholder(own[1]):
+        yield _Finding("Credentials", own[1])
+    for kind, context in () if _TEST.search(path) is not None else _contexts():
+        for found in context.finditer(line.encode()):
+            value = found[1].decode()
+            may_be = _may_be_password if kind in PASSWORDS else _is_random
+            if may_be(value) and not _is_placeholder(value):
+                yield _Finding(kind, value)
 
 
 @cache
@@ -409,6 +354,23 @@ def _looks_random(value: str, _line: str) -> bool:
     )
 
 
+def _is_random(value: str) -> bool:
+    """Return whether a value after a word for secrets may be one: letters and digits, and no words."""
+    changes = len(_DIGIT_CHANGE.findall(value))
+    return (
+        _FICTITIOUS.search(value) is None
+        and changes * 10 >= min(len(value), 60)
+        and (_LONG_WORD.search(value) is None or changes >= _RANDOM_CHANGES)
+        and _REFERENCE.search(value) is None
+        and _UUID.fullmatch(value) is None
+    )
+
+
+def _is_placeholder(value: str) -> bool:
+    words = re.split(r"[^a-z0-9]+", unquote(value).lower())
+    return not _PLACEHOLDERS.isdisjoint(words) or value.startswith(("$", "<", "{", "%"))
+
+
 def _is_text_in_base64(value: str) -> bool:
     try:
         return base64.b64decode(value, validate=True).decode("ascii").isprintable()
@@ -420,13 +382,15 @@ def _is_for_a_real_host(password: str, line: str) -> bool:
     """Return whether credentials in a URL are for a real host, with a password that may be real."""
     at = line.find(f":{password}@")
     host = re.split(r"[\s\"'`<>/?#]", line[at + len(password) + 1 :], maxsplit=1)[0]
+    return _may_be_password(password) and "." in host and _RESERVED_HOST.search(host) is None
+
+
+def _may_be_password(value: str) -> bool:
     return (
-        len(password) >= _MIN_VALUE
-        and any(c.isdigit() for c in password)
-        and any(c.isalpha() for c in password)
-        and _FICTITIOUS.search(password) is None
-        and "." in host
-        and _RESERVED_HOST.search(host) is None
+        len(value) >= _MIN_VALUE
+        and any(c.isdigit() for c in value)
+        and any(c.isalpha() for c in value)
+        and _FICTITIOUS.search(value) is None
     )
 
 
@@ -461,8 +425,7 @@ def _is_no_secret(value: str, line: str, path: str, plugin: BasePlugin) -> bool:
         heuristic.is_prefixed_with_dollar_sign,
         heuristic.is_not_alphanumeric_string,
     )
-    words = re.split(r"[^a-z0-9]+", unquote(value).lower())
-    if not _PLACEHOLDERS.isdisjoint(words) or any(test(value) for test in tests):
+    if _is_placeholder(value) or any(test(value) for test in tests):
         return True
     if type(plugin).__name__ != "KeywordDetector" or _is_environment(path):
         return False

@@ -15,7 +15,9 @@ from tokenbox.folder.generated import as_text
 from tokenbox.folder.history import latest_changes
 from tokenbox.folder.languages import kind_of
 from tokenbox.folder.names import shown
+from tokenbox.folder.notebooks import as_cells
 from tokenbox.folder.notes import Note, NoteKind
+from tokenbox.folder.option_values import Strip
 from tokenbox.folder.priorities import PriorityRules, matcher
 from tokenbox.folder.priors import Priors
 from tokenbox.folder.project import ProjectSettings, project_settings
@@ -27,7 +29,6 @@ from tokenbox.folder.walk import Found, common_folder, resolved, walk
 if TYPE_CHECKING:
     from tokenbox.content.block_kinds import Priority
     from tokenbox.folder.languages import FileKind
-    from tokenbox.folder.option_values import Strip
     from tokenbox.folder.priorities import PriorityRule
     from tokenbox.folder.priors import Prior
 
@@ -200,10 +201,15 @@ class _Reader:
                 self.notes.append(Note(name, NoteKind.DECODED, encoding))
             if _INVALID_IN_XML.search(text):
                 self.notes.append(Note(name, NoteKind.CONTROLS))
+            if path.endswith(".ipynb") and (
+                cells := as_cells(text, outputs=Strip.OUTPUTS not in self._strip)
+            ):
+                text, size = cells, len(cells)
+                self.notes.append(Note(name, NoteKind.CELLS))
             text, notes = self._clean(text, path)
             self.notes += notes
             if self._strip:
-                text = stripped(text, path, kind_of(path, text).outline, self._strip)
+                text = stripped(text, kind_of(path, text).outline, self._strip)
                 size = len(text)
         elif content is not None:
             self.notes.append(Note(name, NoteKind.BINARY))

@@ -1,4 +1,4 @@
-"""Remove comments, base64 data and notebook outputs from files.
+"""Remove comments and base64 data from files. Outputs of notebooks are removed where they are read.
 
 Comments are found in the syntax tree, so only in languages whose grammar is installed. Docstrings are not
 comments.
@@ -6,13 +6,12 @@ comments.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from tokenbox.content.lenses.definitions import syntax_tree, works
 from tokenbox.content.lenses.languages import BY_NAME
+from tokenbox.content.lenses.syntax import has_grammar, syntax_tree
 from tokenbox.folder.option_values import Strip
 
 if TYPE_CHECKING:
@@ -23,30 +22,16 @@ _BASE64 = re.compile(rb"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/]{200,}={0,2}(?![A-Za-z0
 _MAX_PARSED = 2 << 20
 
 
-def stripped(data: bytes, path: str, language: str | None, what: Collection[Strip]) -> bytes:
+def stripped(data: bytes, language: str | None, what: Collection[Strip]) -> bytes:
     """Return the text of a file without ``what``, or unchanged if it cannot be parsed.
 
     ``language``: a name of ``content.lenses.languages``.
     """
-    if Strip.OUTPUTS in what and path.endswith(".ipynb"):
-        data = _without_outputs(data)
-    if Strip.COMMENTS in what and language is not None and len(data) <= _MAX_PARSED and works(language):
+    if Strip.COMMENTS in what and language is not None and len(data) <= _MAX_PARSED and has_grammar(language):
         data = _without_comments(data, language)
     if Strip.BASE64 in what:
         data = _BASE64.sub(lambda match: b"[base64, %d characters]" % len(match[0]), data)
     return data
-
-
-def _without_outputs(data: bytes) -> bytes:
-    try:
-        notebook = json.loads(data)
-        cells = notebook["cells"]
-        for cell in cells:
-            if cell.get("outputs"):
-                cell["outputs"] = []
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return data
-    return json.dumps(notebook, ensure_ascii=False, indent=1).encode() + b"\n"
 
 
 def _without_comments(data: bytes, language: str) -> bytes:

@@ -54,17 +54,17 @@ def walk(
     walker = _Walker(root)
     for absolute in named:
         relative = "" if absolute == root else _relative(root, absolute)
-        if os.path.isdir(absolute):  # noqa: PTH112  # these are strings, which pathlib would change
+        if os.path.isdir(absolute):  # these are strings, which pathlib would change
             walker.folder(relative, _rules_for(root, relative, rules).for_named(relative))
         else:
-            walker.add(relative, os.stat(absolute).st_size)  # noqa: PTH116
+            walker.add(relative, os.stat(absolute).st_size)
     files = {path: walker.files[path] for path in sorted(walker.files, key=order)}
     return Found(root, files, sorted(set(walker.notes), key=lambda note: note.order))
 
 
 def common_folder(named: Sequence[str]) -> str:
     """Return the folder that contains all the absolute paths."""
-    folders = [path if os.path.isdir(path) else os.path.dirname(path) for path in named]  # noqa: PTH112, PTH120
+    folders = [path if os.path.isdir(path) else os.path.dirname(path) for path in named]
     return os.path.commonpath(folders)
 
 
@@ -74,8 +74,8 @@ def project_folder(root: str, within: str | None = None) -> str:
     ``within``: do not search above this folder.
     """
     folder = root
-    while not os.path.lexists(os.path.join(folder, ".git")):  # noqa: PTH118
-        above = os.path.dirname(folder)  # noqa: PTH120
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        above = os.path.dirname(folder)
         if folder in {within, above}:
             return root
         folder = above
@@ -115,7 +115,7 @@ class _Walker:
 
     def _entries(self, here: str, outer: IgnoreRules) -> list[tuple[str, IgnoreRules]]:
         """Add the files of one folder, and return its folders."""
-        absolute = os.path.join(self._root, here) if here else self._root  # noqa: PTH118
+        absolute = os.path.join(self._root, here) if here else self._root
         try:
             with os.scandir(absolute) as listing:
                 entries = list(listing)
@@ -152,7 +152,7 @@ class _Walker:
 
     def _target(self, path: str) -> str:
         """Return a remark on a link that is broken or leaves the folder; "" for one to a file inside."""
-        absolute = os.path.join(self._root, path)  # noqa: PTH118
+        absolute = os.path.join(self._root, path)
         try:
             target = os.path.realpath(absolute, strict=True)
         except OSError:
@@ -183,12 +183,14 @@ def resolved(path: str) -> str:
     """Return the absolute path without links. Raises :class:`PathProblem`."""
     try:
         absolute = os.path.realpath(path, strict=True)
-        mode = os.stat(absolute).st_mode  # noqa: PTH116
+        mode = os.stat(absolute).st_mode
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         hint = "Name existing files and folders."
         if path.startswith(("http://", "https://", "git@")):
             hint = f"Clone it first: git clone {shown(path)}"
+        elif "*" in path:
+            hint = f"To select files by a pattern: tokenbox pack . --include '{shown(path)}'"
         raise PathProblem(f"{shown(path)}: {reason}. {hint}", path=path) from None
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
         raise PathProblem(
@@ -211,9 +213,8 @@ def resolved(path: str) -> str:
 
 def _is_bare(folder: str) -> bool:
     """Return whether the folder is a bare git repository."""
-    return os.path.isfile(os.path.join(folder, "HEAD")) and all(  # noqa: PTH113, PTH118
-        os.path.isdir(os.path.join(folder, name))  # noqa: PTH112, PTH118
-        for name in ("objects", "refs")
+    return os.path.isfile(os.path.join(folder, "HEAD")) and all(
+        os.path.isdir(os.path.join(folder, name)) for name in ("objects", "refs")
     )
 
 
@@ -228,7 +229,7 @@ def _outer_rules(root: str, ignore: Iterable[str], within: str | None) -> Ignore
     while folder != root:
         way = _relative(folder, root)
         rules = rules.above(folder, f"{way}/")
-        folder = os.path.join(folder, way.partition("/")[0])  # noqa: PTH118
+        folder = os.path.join(folder, way.partition("/")[0])
     return IgnoreRules(ignore, rules)
 
 
@@ -237,5 +238,5 @@ def _rules_for(root: str, relative: str, rules: IgnoreRules) -> IgnoreRules:
     here, absolute = "", root
     for step in relative.split("/") if relative else []:
         rules = rules.inside(here, absolute, RULE_FILES)
-        here, absolute = f"{here}{step}/", os.path.join(absolute, step)  # noqa: PTH118
+        here, absolute = f"{here}{step}/", os.path.join(absolute, step)
     return rules

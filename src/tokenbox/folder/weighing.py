@@ -10,13 +10,14 @@ from tokenbox.folder.history import past_changes
 from tokenbox.folder.pieces import shape
 from tokenbox.worth.documents import Document, DocumentRole
 from tokenbox.worth.query import NamedPath, read_query
+from tokenbox.worth.recent import RecentWork
 from tokenbox.worth.references import with_references
-from tokenbox.worth.relevance import Relevance, history_scores, recency
+from tokenbox.worth.relevance import Relevance, history_scores
 from tokenbox.worth.scorers import Scored, scorer_of
 from tokenbox.worth.standing import Standing
 
 if TYPE_CHECKING:
-    from tokenbox.folder.packing import PackOptions
+    from tokenbox.folder.options import PackOptions
     from tokenbox.folder.source import File, Source
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.worth.scorers import Worth
@@ -38,7 +39,8 @@ def weigh(source: Source, options: PackOptions, memory: CountCache | None = None
         for i, file in enumerate(source.files)
         if file.text is not None and roles[i] is not DocumentRole.OTHER
     ]
-    names = dict(zip(code, names_in([source.files[i].data for i in code], memory), strict=True))
+    contents = [(source.files[i].data, source.files[i].kind.outline) for i in code]
+    names = dict(zip(code, names_in(contents, memory), strict=True))
     documents = [
         Document(
             file.name,
@@ -49,15 +51,15 @@ def weigh(source: Source, options: PackOptions, memory: CountCache | None = None
         )
         for i, file in enumerate(source.files)
     ]
-    past = past_changes(source.root) if options.history else []
-    fresh = recency(past, documents)
+    past = past_changes(source.root, lines=not has_goal) if options.history else []
+    recent = RecentWork(past, documents) if past else None
     if not has_goal:
-        return Standing(documents, fresh=fresh)
+        return Standing(documents, recent=recent)
     query = read_query(options.query or "")
     if options.focus or source.changes:
         query = with_references(query, documents, *_near(source, options.focus))
     extra = history_scores(past, query, documents)
-    worth = Relevance(documents, query, extra, fresh, standing=True)
+    worth = Relevance(documents, query, extra, recent, standing=True)
     if options.scorer is None:
         return worth
     return Scored(worth, scorer_of(options.scorer), options.query or "", documents)

@@ -48,7 +48,7 @@ FILE = FieldWeights(k1=400, b=80, name=0, path=400, body=100, is_whole=True)
 
 # A translation table that replaces every byte between identifiers with a blank.
 _SEPARATED = bytes(
-    byte if chr(byte).isalnum() or byte == ord("_") or byte > 0x7F else ord(" ")  # noqa: PLR2004  # beyond ASCII
+    byte if chr(byte).isalnum() or byte == ord("_") or byte > 0x7F else ord(" ")  # beyond ASCII
     for byte in range(256)
 )
 _SHORT = 3

@@ -23,7 +23,7 @@ _COMMON = frozenset(
         add adds added allow allows avoid bug change correctly ensure error handle implement improve instead
         introduce issue make missing move new prevent properly refactor remove removes rename support supports
         update use used uses using
-        """.split(),  # noqa: SIM905  # words read best as text
+        """.split(),
     )
 )
 _PATH = re.compile(

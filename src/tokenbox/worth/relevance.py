@@ -21,6 +21,7 @@ from tokenbox.worth.standing import Standing
 if TYPE_CHECKING:
     from tokenbox.worth.documents import Document, PieceSpan
     from tokenbox.worth.query import Query
+    from tokenbox.worth.recent import PastChange, RecentWork
 
 # All weights are percentages.
 # The share of its document's match that a piece inherits.
@@ -48,9 +49,9 @@ OF_TEST, OF_TESTED, _NAMESAKES = 30, 25, 2
 _TEST_NAME = re.compile(r"^[Tt]est_?|[_-]?(?:[Tt]ests?|[Ss]pec)$")
 # A document whose path the query names has at least this prior.
 NAMED_PRIOR = 60
-# The document with the best history gets this share of the best match. The match of the document changed last
-# is raised by RECENT; after _HALF_LIFE changes, by half of that.
-HISTORY, RECENT, _HALF_LIFE = 40, 50, 20
+# The document with the best history gets this share of the best match. The match of the busiest document
+# is raised by RECENT.
+HISTORY, RECENT = 40, 50
 # The number of past changes that count, and the maximum number of files of such a change.
 _MESSAGES, _MAX_PATHS = 100, 12
 # The number of path components that count: the file name and the folders around it.
@@ -58,18 +59,18 @@ _PATH_COMPONENTS = 3
 
 
 def history_scores(
-    messages: Sequence[tuple[bytes, Sequence[str]]], query: Query, documents: Sequence[Document]
+    changes: Sequence[PastChange], query: Query, documents: Sequence[Document]
 ) -> dict[int, int]:
     """Score documents by history: the match of past commit messages, credited to the changed documents.
 
-    ``messages``: each with the changed paths, the latest first.
+    ``changes``: the latest first.
     """
     lexical = Lexical(query)
-    matches = [lexical.read(identifiers(message), len(message)) for message, _ in messages]
+    matches = [lexical.read(identifiers(change.message), len(change.message)) for change in changes]
     lexical.finish()
-    usual = sum(len(message) for message, _ in messages) // max(1, len(messages))
+    usual = sum(len(change.message) for change in changes) // max(1, len(changes))
     scores = [
-        (lexical.score(match, {}, {}, len(messages[number][0]), usual, PIECE), number)
+        (lexical.score(match, {}, {}, len(changes[number].message), usual, PIECE), number)
         for number, match in enumerate(matches)
         if match
     ]
@@ -77,37 +78,28 @@ def history_scores(
     places = {document.path: i for i, document in enumerate(documents)}
     credit: dict[int, int] = {}
     for score, number in scores[:_MESSAGES]:
-        paths = messages[number][1]
+        paths = changes[number].paths
         for path in paths if len(paths) <= _MAX_PATHS else ():
             if (i := places.get(path)) is not None:
                 credit[i] = max(credit.get(i, 0), score) + (score // 8 if i in credit else 0)
     return credit
 
 
-def recency(messages: Sequence[tuple[bytes, Sequence[str]]], documents: Sequence[Document]) -> dict[int, int]:
-    """Return the recency of each document's last change: 100 for the latest commit, less for earlier ones."""
-    places = {document.path: i for i, document in enumerate(documents)}
-    found: dict[int, int] = {}
-    for number, (_, paths) in enumerate(messages):
-        for path in paths:
-            if path in places:
-                found.setdefault(places[path], 100 * _HALF_LIFE // (_HALF_LIFE + number))
-    return found
-
-
 class Relevance:
     """The worth of documents and of their pieces to a query.
 
-    From the history: ``extra[i]`` is added to the match of document ``i``, and ``fresh[i]`` raises it by up
-    to half. With ``standing``, references by other documents count a little.
+    From the history: ``extra[i]`` is added to the match of document ``i``, and recent work raises it by up to
+    half. With ``standing``, references by other documents count a little.
     """
+
+    is_led = True
 
     def __init__(
         self,
         documents: Sequence[Document],
         query: Query,
         extra: Mapping[int, int] | None = None,
-        fresh: Mapping[int, int] | None = None,
+        recent: RecentWork | None = None,
         *,
         standing: bool = False,
     ) -> None:
@@ -138,8 +130,9 @@ class Relevance:
         most = max((extra or {}).values(), default=0)
         for i, value in (extra or {}).items():
             self._scores[i] = self._scores.get(i, 0) + self._best * value * HISTORY // (100 * (most or 1))
-        for i, percent in (fresh or {}).items():
-            self._scores[i] = self._scores.get(i, 0) * (10_000 + RECENT * percent) // 10_000
+        if recent is not None:
+            for i, score in self._scores.items():
+                self._scores[i] = score + score * RECENT * recent.document(i) // (100 * SCALE)
         self._folders = self._folder_scores()
 
     def _read(self, bodies: list[Counter[int]]) -> Iterator[Counter[bytes]]:

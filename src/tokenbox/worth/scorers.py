@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, cast
 
 from tokenbox import named_code
-from tokenbox.errors import TokenboxError
+from tokenbox.errors import TokenboxError, shown
 from tokenbox.worth.fixed import SCALE
 
 if TYPE_CHECKING:
@@ -33,7 +33,13 @@ class Scorer(Protocol):
 
 
 class Worth(Protocol):
-    """The worth of documents and their pieces."""
+    """The worth of documents and their pieces.
+
+    ``is_led``: a query, changes or recent work say which bodies are needed; otherwise breadth counts.
+    """
+
+    @property
+    def is_led(self) -> bool: ...
 
     def document(self, i: int, /) -> int: ...
 
@@ -45,6 +51,8 @@ class Scored:
 
     The text of a piece begins with a line with its path.
     """
+
+    is_led = True
 
     def __init__(self, base: Worth, scorer: Scorer, query: str, documents: Sequence[Document]) -> None:
         self._base = base
@@ -81,7 +89,7 @@ def scorer_of(value: object) -> Scorer:
     """Return the scorer from a function or a name. Raises :class:`ScorerProblem` and ``CodeNotAllowed``."""
     found = _loaded(value) if isinstance(value, str) else value
     if not callable(found):
-        raise ScorerProblem(f"a scorer is a function of (query, texts), not {found!r:.60}.")
+        raise ScorerProblem(f"a scorer is a function of (query, texts), not {shown(found):.60}.")
     return cast("Scorer", found)
 
 

@@ -18,6 +18,7 @@ from tokenbox.worth.lexical import identifiers, tokens
 
 if TYPE_CHECKING:
     from tokenbox.worth.documents import Document, PieceSpan
+    from tokenbox.worth.recent import RecentWork
 
 _MODIFIERS = (
     rb"export|default|declare|pub(?:\([a-z]+\))?|public|private|protected|internal|fileprivate|static|final"
@@ -82,8 +83,10 @@ _FOLDER_PACKAGES = frozenset({"go"})
 _MANY_NAMES = 40
 # A source file that mentions a name counts as much as this many tests.
 _SOURCE_MENTION = 4
-# The worth of the document changed last is raised by this percentage; after 20 changes by half of that.
-_RECENT = 400
+# The busiest document and piece of the recent work get this percentage of the best worth.
+_RECENT = 2500
+# The percentage of recent work that counts: pages and manifests change with the source, and tell less of it.
+_WORK_ON = {DocumentRole.SOURCE: 100, DocumentRole.TEST: 20, DocumentRole.OTHER: 0}
 # The languages whose files mention each other's names, by extension.
 _FAMILIES = {
     extension: family[0]
@@ -101,18 +104,17 @@ _FAMILIES = {
 class Standing:
     """The worth of documents and of their pieces without a query, with the interface of ``Relevance``.
 
-    ``found``: the identifiers of each document, if they are known. ``fresh``: how recently each was changed,
-    of 100, as :func:`tokenbox.worth.relevance.recency` returns it.
+    ``found``: the identifiers of each document, if they are known. ``recent``: what is being worked on.
     """
 
     def __init__(
         self,
         documents: Sequence[Document],
         found: Iterable[Mapping[bytes, int]] | None = None,
-        fresh: Mapping[int, int] | None = None,
+        recent: RecentWork | None = None,
     ) -> None:
         self._documents = documents
-        self._fresh = fresh or {}
+        self._recent = recent
         self._family = [_family(document.path) for document in documents]
         # Documentation that mentions a name does not use it.
         own = [() if document.role is DocumentRole.OTHER else _defines(document) for document in documents]
@@ -134,6 +136,7 @@ class Standing:
         self._by_pieces: Counter[bytes] = Counter()
         self._homes: dict[int, frozenset[bytes]] = {}
         self._files = [self._of_names(i, names) for i, names in enumerate(own)]
+        self._best_file = max([SCALE, *self._files])
 
     def _count(self, found: Iterable[Mapping[bytes, int]] | None, merged: Collection[int]) -> None:
         """Count the mentions of each name by documents that neither define it nor are ``merged``."""
@@ -168,9 +171,18 @@ class Standing:
         self._qualified[family].update({pair for pair in pairs if pair[1] in only})
         return only
 
+    @property
+    def is_led(self) -> bool:
+        """True if there is recent work to lead the choice."""
+        return self._recent is not None and bool(self._recent)
+
     def document(self, i: int) -> int:
         """Return the worth of document ``i``: by mentions of the names that it defines."""
-        return (self._files[i] + SCALE) * self._percent(i) // 100
+        worth = self._files[i] + SCALE
+        if self._recent is not None:
+            work = self._recent.document(i) * _WORK_ON[self._documents[i].role] // 100
+            worth += self._best_file * _RECENT * work // (100 * SCALE)
+        return worth * self._documents[i].percent // 100
 
     @property
     def shares(self) -> list[int]:
@@ -191,7 +203,7 @@ class Standing:
         enclosing = self._best(i, [*span.within, *known] if known else span.within)
         # Among pieces without names, the first is worth most.
         score = best + enclosing // 8 + SCALE * 2 // (2 + span.first // 40) + self._files[i] // (4 * _PARTS)
-        return score * self._percent(i) // 100 + 1
+        return score * document.percent // 100 + 1
 
     def pieces(self, pieces: Sequence[tuple[int, PieceSpan]]) -> list[int]:
         """Return the worth of each piece. Each is given with the number of its document.
@@ -212,11 +224,14 @@ class Standing:
             before = known.setdefault(i, set())
             worths.append(self.piece(i, span, before & set(span.names)))
             before.update(span.names)
-        return worths
-
-    def _percent(self, i: int) -> int:
-        """Return the prior of document ``i``, raised if it was changed lately."""
-        return self._documents[i].percent * (10_000 + _RECENT * self._fresh.get(i, 0)) // 10_000
+        if self._recent is None:
+            return worths
+        work = [
+            own * _WORK_ON[self._documents[i].role] * self._documents[i].percent // 10_000
+            for own, (i, _) in zip(self._recent.pieces(pieces), pieces, strict=True)
+        ]
+        most, unit = max([SCALE, *work]), max(worths, default=0) * _RECENT // 100
+        return [worth + unit * own // most for worth, own in zip(worths, work, strict=True)]
 
     def _best(self, i: int, names: Iterable[str]) -> int:
         """Return the worth of the best of these names in document ``i``."""

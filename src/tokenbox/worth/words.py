@@ -32,7 +32,7 @@ STOP_WORDS = frozenset(
     one only or other our out over own please s same she should so some such t than that the their them
     then there these they this those through to too under until up upon us very was way we were what
     when where which while who whom why will with would you your http https www com org co
-    """.split()  # noqa: SIM905  # words read best as text
+    """.split()
 )
 _MIN_LENGTH = 3
 
@@ -52,7 +52,7 @@ def stem(word: str) -> str:
     """Stem a word lightly: return a prefix of the word, with a final ``y`` as ``i``."""
     if len(word) <= _MIN_LENGTH or not word.isascii():
         return word
-    if word.endswith("ies") and len(word) > 4:  # noqa: PLR2004  # not "dies"
+    if word.endswith("ies") and len(word) > 4:  # not "dies"
         word = word[:-2]
     elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
         word = word[:-1]

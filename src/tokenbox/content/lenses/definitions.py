@@ -1,6 +1,7 @@
 """The definitions in a source file: names, signatures, bodies and nested definitions, by tree-sitter.
 
-One set of rules serves every grammar, because grammars use similar names for their nodes:
+Languages without a grammar are read by the beginnings of their lines (``headed``). Otherwise one set of
+rules serves every grammar, because grammars use similar names for their nodes:
 ``class_declaration``, ``method_definition``, ``enum_variant``. A node is
 
 * a *container* (class, struct, interface, namespace ...): its members are definitions too;
@@ -15,47 +16,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from enum import Enum, auto
-from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from tokenbox.content.lenses.languages import BY_NAME
+from tokenbox.content.lenses.definition import Definition, DefinitionRole
+from tokenbox.content.lenses.headed import headed_definitions
+from tokenbox.content.lenses.syntax import syntax_tree
 
 if TYPE_CHECKING:
-    from tree_sitter import Language as Grammar
     from tree_sitter import Node
 
     from tokenbox.content.lenses.languages import Language
 
 
-class DefinitionRole(Enum):
-    """The kind of a definition."""
-
-    CONTAINER = auto()
-    FUNCTION = auto()
-    MEMBER = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """A definition. ``first <= start < body <= last``: the starts of its comment, code and body; its end."""
-
-    name: str
-    role: DefinitionRole
-    first: int
-    start: int
-    body: int
-    last: int
-    note: str
-    inside: tuple[Definition, ...] = ()
-
-
 # Patterns of node types, for each kind of definition.
 _CONTAINER = re.compile(
-    r"(?:abstract_)?(?:class|interface|enum|struct|union|record|trait|object|protocol|namespace|module|mod|impl"
+    r"(?:abstract_|anonymous_)?(?:class|interface|enum|struct|union|record|trait|object|protocol|namespace|module|mod|impl"
     r"|companion|internal_module|foreign_mod|annotation_type|extension|package_object|given|file_scoped_namespace"
     r"|category|media|supports|contract|library)"
     r"(?:_(?:declaration|definition|specifier|item|statement|interface|implementation|object|expression|binding))*$"
@@ -71,6 +46,30 @@ _MEMBER = re.compile(
     r"|declaration|property_declaration|preproc_def|preproc_function_def|enumerator|signature|const_element"
     r"|type_definition|using_alias|create_\w+|associated_type|macro_invocation|column_definition|event_field_declaration"
 )
+# Members that are signatures on all their lines: they have no value that could be cut.
+_SIGNATURE = re.compile(
+    r"(?!preproc).*(?:signature|alias|function|method|constructor|delegate_declaration|struct|record|class"
+    r"|interface|enum_variant|type_item|type_elem|type_spec|type_definition|create_table|create_view|create_type)"
+)
+# Declarations that are signatures unless they have a value, and the nodes that such a value is in.
+_DECLARED = frozenset(("declaration", "field_declaration"))
+_VALUED = frozenset(("init_declarator", "initializer_list", "variable_declarator", "variable_declaration"))
+# Calls that declare: members in Ruby, in pages the interface of a component.
+_DECLARING_CALLS = {
+    "ruby": re.compile(
+        rb"(?:attr_\w+|has_\w+|belongs_to|validates?|scope|enum|delegate|include|extend|field|attribute|alias_method"
+        rb"|property|option|argument|before_\w+|after_\w+|around_\w+|define_method|helper_method)[ (]"
+    ),
+    "vue": re.compile(
+        rb"(?:(?:const|let) [^=]{1,200}= *)?(?:withDefaults\( *)?"
+        rb"define(?:Props|Emits|Models?|Slots|Expose|Options)\b|\$: "
+    ),
+}
+_CALLS = frozenset(("call", "expression_statement", "lexical_declaration", "labeled_statement"))
+# Nodes around a signature.
+_AROUND_SIGNATURE = frozenset(
+    ("export_statement", "ambient_declaration", "type_declaration", "template_declaration")
+)
 # Nodes that are never definitions.
 _SKIPPED = re.compile(
     r"import|include|package|use_decl|using_directive|namespace_use|extern_alias|export_clause|access_specifier"
@@ -84,7 +83,7 @@ _TRANSPARENT = frozenset(
     declaration_list ERROR if_statement try_statement else_clause except_clause with_statement
     finally_clause block statement enum_body_declarations config_file body implementation_definition
     declarations source field_declaration_list class_member statements
-    """.split()  # noqa: SIM905  # names read best as words
+    """.split()
 )
 # Nodes around the node that is defined, such as an export or an assignment.
 _WRAPPERS = frozenset(
@@ -96,17 +95,19 @@ _WRAPPERS = frozenset(
     expression_list local_variable_declaration local_declaration type_alias_declaration
     parenthesized_expression const_declaration global_statement public_field_declaration as_expression
     satisfies_expression
-    """.split()  # noqa: SIM905
+    """.split()
 )
+# Those, and further ones that are no members themselves.
+_AROUND = _WRAPPERS | {"return_statement", "object_creation_expression"}
 _GROUPS = frozenset(("const_declaration", "var_declaration", "type_declaration"))
 # Values whose type is a function, or a block of statements.
 _FUNCTION_VALUES = frozenset(
-    "function_expression arrow_function function do_block func_literal block".split()  # noqa: SIM905
+    "function_expression arrow_function function do_block func_literal block".split()
 )
 _TYPE_LITERALS = frozenset(("struct_type", "interface_type", "object_type"))
 _BODY = re.compile(
     r".*_body$|body|block|.*_block$|.*declaration_list|enumerator_list|object_type|struct_type|interface_type"
-    r"|enum_variant_list|compound_statement|implementation_definition|object"
+    r"|enum_variant_list|compound_statement|implementation_definition|object$"
 )
 _OBJECT = frozenset({"object", "table_constructor", "dictionary_literal"})
 _NAME_FIELDS = ("name", "declarator", "left", "key", "property", "pattern")
@@ -119,61 +120,9 @@ _COMMENT_MARKS = re.compile(r"^[\s/*#!;-]+|(?<![\s*/-])[\s*/-]+$")
 # Tags of XML and Javadoc comments.
 _COMMENT_TAGS = re.compile(r"</?(?:summary|remarks|para|p)/?>")
 _MAX_DEPTH = 12
-# The steps of tree-sitter's parser. Real source takes at most 3 per byte, source with many errors up to 5.
-_STEPS_PER_BYTE = 10
-_STEPS_OF_ANY_FILE = 5_000
-_STEPS_PER_CALL = 100  # of the progress callback, a constant of tree-sitter
-_CHUNK = 1 << 12  # bytes
-# How often each chunk may be read on average; real source has been seen at 245. Some scanners read a comment
-# without an end to the end of the file at each try.
-_READINGS = 300
 _MAX_NAME = 120
 # A call with a function as argument (``describe(...)``, ``define(...)``) is read if it has this many lines.
 _LONG_CALL = 30
-
-
-@cache
-def works(language: str) -> bool:
-    """Return whether the grammar of ``language`` (a name or an alias) is installed."""
-    known = BY_NAME.get(language)
-    return known is not None and all(find_spec(name) is not None for name in ("tree_sitter", known.module))
-
-
-@cache
-def grammar(language: Language) -> Grammar:
-    """Return the compiled grammar. Raises ``ImportError`` without the extra ``outline``."""
-    import tree_sitter  # an extra
-
-    return tree_sitter.Language(getattr(import_module(language.module), language.factory)())
-
-
-def syntax_tree(source: bytes, language: Language) -> Node | None:
-    """Return the root of the syntax tree, or None if that takes too many steps, or reads of the source.
-
-    Recovering from errors takes quadratic time on some input: without a limit, 8 KB can take 10 s. The limits
-    count steps and chunks and not seconds, so that the result is the same on every machine.
-    """
-    import tree_sitter  # an extra
-
-    calls_left = (_STEPS_PER_BYTE * len(source) + _STEPS_OF_ANY_FILE) // _STEPS_PER_CALL
-    chunks_left = _READINGS * (len(source) // _CHUNK + 4)
-
-    def read(start: int, _: object) -> bytes:
-        nonlocal chunks_left
-        chunks_left -= 1
-        return source[start : start + _CHUNK] if chunks_left >= 0 else b""
-
-    def is_over(_start: int, _has_error: bool) -> bool:  # noqa: FBT001  # tree-sitter's signature
-        nonlocal calls_left
-        calls_left -= 1
-        return calls_left < 0 or chunks_left < 0
-
-    # tree-sitter ignores the callback if it gets the bytes themselves.
-    try:
-        tree = tree_sitter.Parser(grammar(language)).parse(read, progress_callback=is_over)
-    except ValueError:
-        return None
-    return tree.root_node if chunks_left >= 0 else None
 
 
 def definitions(source: bytes, language: Language) -> tuple[Definition, ...]:
@@ -181,17 +130,21 @@ def definitions(source: bytes, language: Language) -> tuple[Definition, ...]:
 
     Source that :func:`syntax_tree` gives up on has none.
     """
+    if language.heads is not None:
+        return headed_definitions(source, language.heads)
     root = syntax_tree(source, language)
     if root is None:
         return ()
-    reader = _Reader(source, docstrings=language.docstrings)
-    return tuple(reader.read(root.children, within=False, depth=0))
+    reader = _Reader(source, language)
+    found = tuple(reader.read(root.children, within=False, depth=0))
+    return found if found or language.otherwise is None else headed_definitions(source, language.otherwise)
 
 
 class _Reader:
-    def __init__(self, source: bytes, *, docstrings: bool) -> None:
+    def __init__(self, source: bytes, language: Language) -> None:
         self._source = source
-        self._docstrings = docstrings
+        self._docstrings = language.docstrings
+        self._declaring = _DECLARING_CALLS.get(language.name)
 
     def read(self, nodes: Iterable[Node], *, within: bool, depth: int) -> Iterator[Definition]:
         """Yield the definitions among ``nodes``.
@@ -233,6 +186,7 @@ class _Reader:
             return None
         inner = _unwrapped(node)
         body = _body(inner)
+        declares = False
         if body is not None and _CONTAINER.match(inner.type):
             role = DefinitionRole.CONTAINER
         elif body is not None and inner.type in _OBJECT:
@@ -243,20 +197,31 @@ class _Reader:
             role = DefinitionRole.CONTAINER
         elif (call := _long_call(node)) is not None:
             return self._call(node, call, comments, depth)
-        elif _is_member(node, within=within):
+        elif (declares := self._declares(node)) or _is_member(node, within=within):
             role = DefinitionRole.MEMBER
         else:
             return None
         first, last = self._start(node, comments), node.end_byte
         note = self._note(inner, body, comments)
         if role is DefinitionRole.MEMBER:
-            return Definition(_name(node), role, first, node.start_byte, last, last, note)
+            is_signature = declares or _is_signature(node)
+            return Definition(
+                _name(node), role, first, node.start_byte, last, last, note, is_signature=is_signature
+            )
         assert body is not None  # noqa: S101  # containers and functions have one
         inside: tuple[Definition, ...] = ()
         if role is DefinitionRole.CONTAINER:
             inside = tuple(self.read(_children(body), within=True, depth=depth + 1))
         name = _name(inner) if inner.type not in _OBJECT and _has_name(inner) else _name(node)
         return Definition(name, role, first, node.start_byte, _body_start(body), last, note, inside)
+
+    def _declares(self, node: Node) -> bool:
+        """Return whether the node is a call that declares something, such as ``attr_reader`` in Ruby."""
+        return (
+            self._declaring is not None
+            and node.type in _CALLS
+            and self._declaring.match(self._source, node.start_byte) is not None
+        )
 
     def _call(self, node: Node, body: Node, comments: Sequence[Node], depth: int) -> Definition:
         """Return a container for a call whose last argument is a long function."""
@@ -322,17 +287,17 @@ class _Reader:
 
 
 def _inner_nodes(node: Node) -> Sequence[Node]:
-    """Return the children of a transparent node, without the condition of an ``#if``."""
-    if not node.type.startswith("preproc_"):
-        return node.children
-    condition = node.child_by_field_name("condition") or node.child_by_field_name("name")
+    """Return the children of a transparent node, without the condition of an ``if`` or ``#if``."""
+    condition = node.child_by_field_name("condition")
+    if condition is None and node.type.startswith("preproc_"):
+        condition = node.child_by_field_name("name")
     return [child for child in node.children if child != condition]
 
 
 def _unwrapped(node: Node) -> Node:
     """Return the node that a statement defines: the class in an export, the function in an assignment."""
     for _ in range(8):
-        if node.type not in _WRAPPERS:
+        if node.type not in _AROUND:
             return node
         inner = next(
             (
@@ -344,7 +309,7 @@ def _unwrapped(node: Node) -> Node:
         )
         if inner is None or (node.type == "declaration" and _body(inner) is None):
             named = [child for child in node.named_children if "comment" not in child.type]
-            named = [child for child in named if child.type in _WRAPPERS or _body(child) is not None]
+            named = [child for child in named if child.type in _AROUND or _body(child) is not None]
             if node.type == "export_statement" or len(named) != 1:
                 inner = named[-1] if named else None
             else:
@@ -384,6 +349,8 @@ def _children(body: Node) -> list[Node]:
 
 def _body_start(body: Node) -> int:
     """Return the start of a body, including the comments that some grammars put before it."""
+    if body.type == "interface_type":
+        body = next((child for child in body.children if child.type == "{"), body)
     before = body.prev_sibling
     while before is not None and "comment" in before.type:
         body, before = before, before.prev_sibling
@@ -422,13 +389,29 @@ def _long_call(node: Node) -> Node | None:
     return None
 
 
+def _is_signature(node: Node) -> bool:
+    """Return whether all lines of a member are its signature, so that none is a value to cut."""
+    while node.type in _AROUND_SIGNATURE and node.named_children:
+        node = node.named_children[-1]
+    if node.type in _DECLARED:
+        return not any(child.type in _VALUED for child in node.named_children)
+    return _SIGNATURE.match(node.type) is not None or _is_alias(node)
+
+
+def _is_alias(node: Node) -> bool:
+    """Return whether the value of an assignment is a type with parameters, as in ``Key = Union[...]``."""
+    assigned = node.named_children[0] if node.type == "expression_statement" else node
+    value = assigned.child_by_field_name("right")
+    return value is not None and value.type == "subscript"
+
+
 def _is_member(node: Node, *, within: bool) -> bool:
     if node.type in ("expression_statement", "assignment_statement", "assignment"):
         target = node if node.type != "expression_statement" else (node.named_children or [node])[0]
         return target.type.startswith("assignment") and (within or _rows(node) < _LONG_CALL)
     if within:
         return (
-            not node.type.endswith("_statement")
+            (node.type == "export_statement" or not node.type.endswith("_statement"))
             and node.type not in _TRANSPARENT
             and node.type not in ("call", "string")
         )

@@ -30,7 +30,7 @@ _GENERATED = re.compile(
 
 
 @lens(
-    "4",
+    "5",
     "a unified diff with less context, and lock files as a count; changed lines stay",
     Parameter("context", int, default=1),
     example="diff",
@@ -165,10 +165,7 @@ def _reduced(hunk: Sequence[str], context: int) -> list[str]:
     changed = [i for i, each in enumerate(signs) if "+" in each or "-" in each]
     if not changed or [sum(side) for side in zip(*sides, strict=True)] != ranges.sizes:
         return list(hunk)
-    keep: set[int] = set()
-    for i in changed:
-        keep.update(range(max(0, i - context), min(len(body), i + context + 1)))
-    keep.update(i for i, line in enumerate(body) if line[:1] == "\\" and i - 1 in keep)
+    keep = _around(changed, body, context)
     earlier = _LEFT_OUT.search(match[4])
     title = _LEFT_OUT.sub("", match[4])
     left_out = len(body) - len(keep) + (int(earlier[1]) if earlier else 0)
@@ -181,12 +178,30 @@ def _reduced(hunk: Sequence[str], context: int) -> list[str]:
             continue
         if start < i:
             sizes = [sum(side) for side in zip(*sides[start:i], strict=True)]
-            *old, new = [f"{n - (size == 0)},{size}" for n, size in zip(following, sizes, strict=True)]
-            note = f" [{left_out} context line{'' if left_out == 1 else 's'} left out]" if left_out else ""
-            marks, parents = f"@{match[1]}", "".join(f" -{part}" for part in old)
-            result += [f"{marks}{parents} +{new} {marks}{title}{note}{match[5]}", *body[start:i]]
+            ranges_line = _ranges_line(f"@{match[1]}", following, sizes)
+            result += [f"{ranges_line}{title}{_context_note(left_out)}{match[5]}", *body[start:i]]
             following, left_out = [n + size for n, size in zip(following, sizes, strict=True)], 0
         if i < len(body):
             following = [n + inside for n, inside in zip(following, sides[i], strict=True)]
         start = i + 1
-    return result
+    # The note may be longer than the context that it counts.
+    return result if sum(map(len, result)) < sum(map(len, hunk)) else list(hunk)
+
+
+def _around(changed: Sequence[int], body: Sequence[str], context: int) -> set[int]:
+    """Return the lines that stay: the changed ones, ``context`` lines around each, and their notes."""
+    keep: set[int] = set()
+    for i in changed:
+        keep.update(range(max(0, i - context), min(len(body), i + context + 1)))
+    keep.update(i for i, line in enumerate(body) if line[:1] == "\\" and i - 1 in keep)
+    return keep
+
+
+def _ranges_line(marks: str, following: Sequence[int], sizes: Sequence[int]) -> str:
+    """Return the ranges of a hunk, ``@@ -3,2 +3,3 @@``; of a merge, one range for each parent."""
+    *old, new = [f"{n - (size == 0)},{size}" for n, size in zip(following, sizes, strict=True)]
+    return f"{marks}{''.join(f' -{part}' for part in old)} +{new} {marks}"
+
+
+def _context_note(left_out: int) -> str:
+    return f" [{left_out} context line{'' if left_out == 1 else 's'} left out]" if left_out else ""

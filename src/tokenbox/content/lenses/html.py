@@ -36,6 +36,9 @@ _BLOCKS = [
 ]
 # Elements without content to read.
 _REMOVED = ["script", "style", "noscript", "template", "svg", "iframe", "nav", "form", "button"]
+# A form with one of these around its fields is the page (ASP.NET puts all of it into a form).
+_WORDS_IN_FORM = ["h1", "h2", "h3", "p", "table", "article", "main", "section", "pre"]
+_FIELDS = ["select", "datalist", "textarea"]
 # The converter calls itself for each level, and Python limits such calls. Pages have fewer than 60 levels.
 _MAX_DEPTH = 120
 
@@ -55,7 +58,10 @@ def _text_of(page: str) -> str:
     from markdownify import MarkdownConverter  # an extra
 
     soup = BeautifulSoup(_LONG_BLANK.sub(lambda run: run[0][:256], page), "html.parser")
-    out = soup.find_all(_REMOVED)
+    forms = [form for form in soup.find_all("form") if form.find(_WORDS_IN_FORM)]
+    for form in forms:
+        form.name = "div"
+    out = [*soup.find_all(_REMOVED), *(field for form in forms for field in form.find_all(_FIELDS))]
     for element in out:
         element.decompose()
     if _depth(soup) > _MAX_DEPTH:
@@ -95,7 +101,7 @@ def _depth(soup: BeautifulSoup) -> int:
 register(
     LensKind(
         "html_to_text",
-        "2",
+        "3",
         build_html_to_text,
         description="a web page as Markdown, without scripts, styles and navigation (extra html)",
         example="html_to_text",

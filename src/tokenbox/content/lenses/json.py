@@ -102,14 +102,17 @@ _MAX_DEPTH = 200
 
 
 @lens(
-    "2",
+    "3",
     "JSON with long texts and lists shortened, each with a count of the rest",
     Parameter("text", int, default=200),
     Parameter("items", int, default=10),
     example="json_shorten(text=200, items=10)",
 )
 def json_shorten(given: str, text: int, items: int) -> str:
-    """Shorten each text to its first characters and each list to its first items."""
+    """Shorten each text to its first characters and each list to its first items.
+
+    A rest that is not longer than the note that would count it stays.
+    """
     values, is_lines = _values(given)
     shorter = [_written(_shortened(value, text, items)) for value in values]
     return "".join(f"{line}\n" for line in shorter) if is_lines else shorter[0] if shorter else given
@@ -124,17 +127,21 @@ def _shortened(value: object, text: int, items: int) -> object:
             return [_shortened(inner, text, items) for inner in value]
         out = len(value) - items
         note = f"[... {out} item{'' if out == 1 else 's'} left out ...]"
-        return [*(_shortened(inner, text, items) for inner in value[:items]), note]
+        least = len(note) + 2  # quoted
+        is_longer = 2 * out > least + 1 or len(_written(value[items:])) - 2 > least
+        rest = [note] if is_longer else value[items:]
+        return [*(_shortened(inner, text, items) for inner in value[:items]), *rest]
     if isinstance(value, str) and not isinstance(value, _Number) and len(value) > text:
         if _SHORTENED.search(value):
             return value
         out = len(value) - text
-        return f"{value[:text]}[... {out} character{'' if out == 1 else 's'} left out ...]"
+        note = f"[... {out} character{'' if out == 1 else 's'} left out ...]"
+        return f"{value[:text]}{note}" if out > len(note) else value
     return value
 
 
 @lens(
-    "2",
+    "3",
     "a list of JSON objects as a table, one row each; fields by path, such as 'id, user.name'",
     Parameter("fields", str, default=""),
     Parameter("rows", int, default=1000),
@@ -151,7 +158,10 @@ def json_table(text: str, fields: str, rows: int) -> str:
     name, beside, found = _rows_of(values if is_lines else values[0]) if values else ("", None, None)
     if found is None:
         return text
-    flat = [dict(_flat(row)) for row in found]
+    values_by_path = [_flat(row) for row in found]
+    flat = [dict(row) for row in values_by_path]
+    if any(len(row) < len(given) for row, given in zip(flat, values_by_path, strict=True)):
+        return text  # a key is there twice, and a table has one cell for it
     every = list(dict.fromkeys(path for row in flat for path in row))
     wanted = [path.strip().removeprefix(f"{name}.") for path in fields.split(",") if path.strip()]
     chosen = dict.fromkeys(every)

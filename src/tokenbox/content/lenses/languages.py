@@ -1,5 +1,7 @@
 """The table of languages for outlines and pieces: the grammar of each, and how to recognize its source.
 
+Languages without a grammar here are read by the beginnings of their lines (``heads``).
+
 Each grammar is a separate package that includes the compiled grammar; ``tree-sitter-language-pack`` would
 download grammars at run time. Bash is missing: tree-sitter-bash 0.25.1 reads out of bounds on unusual text.
 """
@@ -9,22 +11,36 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tokenbox.content.lenses.heads import HEADS, QUERIES, Heads
+
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """One language. ``module`` and ``factory`` name the grammar.
+    """One language. ``module`` and ``factory`` name the grammar, if it is read with one, or else ``heads``.
 
     ``signs``: patterns of typical source; the language is recognized if at least two match.
     ``comment``: the comment marker with which an outline shows the documentation of a definition.
+    ``is_script_in_page``: only the text in ``<script>`` is source. ``has_slow_angles``: its parser takes
+    quadratic time on angle brackets that nothing closes. ``otherwise``: how a file is read in which the
+    grammar finds no definitions.
     """
 
     name: str
-    module: str
+    module: str = ""
     signs: tuple[re.Pattern[str], ...] = ()
     aliases: tuple[str, ...] = ()
     factory: str = "language"
     docstrings: bool = False
     comment: str = "//"
+    has_slow_angles: bool = False
+    is_script_in_page: bool = False
+    heads: Heads | None = None
+    otherwise: Heads | None = None
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The packages that it is read with."""
+        return ("tree_sitter", self.module) if self.module else ()
 
 
 def _signs(*patterns: str) -> tuple[re.Pattern[str], ...]:
@@ -76,6 +92,8 @@ LANGUAGES = (
         aliases=("ts", "mts"),
         factory="language_typescript",
     ),
+    # Vue and Svelte.
+    Language("vue", "tree_sitter_typescript", (), ("svelte",), "language_typescript", is_script_in_page=True),
     Language("tsx", "tree_sitter_typescript", factory="language_tsx"),
     Language(
         "go",
@@ -150,13 +168,14 @@ LANGUAGES = (
         comment="#",
     ),
     # Recognized only by file name: their typical source looks like that of another language.
-    Language("csharp", "tree_sitter_c_sharp", aliases=("cs", "c#")),
+    Language("csharp", "tree_sitter_c_sharp", aliases=("cs", "c#"), has_slow_angles=True),
     Language("php", "tree_sitter_php", factory="language_php"),
     Language("swift", "tree_sitter_swift"),
     Language("kotlin", "tree_sitter_kotlin", aliases=("kt", "kts")),
     Language("scala", "tree_sitter_scala", aliases=("sc",)),
     Language("lua", "tree_sitter_lua", comment="--"),
     Language("css", "tree_sitter_css"),
-    Language("sql", "tree_sitter_sql", comment="--"),
+    Language("sql", "tree_sitter_sql", comment="--", otherwise=QUERIES),
+    *(Language(heads.name, comment=heads.comment, heads=heads) for heads in HEADS),
 )
 BY_NAME = {name: language for language in LANGUAGES for name in (language.name, *language.aliases)}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tokenbox.content.lenses.lens import ArgumentProblem, LensKind, Parameter, lens, register
+from tokenbox.tokenizers.truncation import truncate
 
 if TYPE_CHECKING:
     from tokenbox.content.lenses.lens import Apply
@@ -146,8 +147,6 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 def cut_tokens(text: str, count: int, tokenizer: Tokenizer, keep: str) -> str:
     """Return the longest cut of at most ``count`` tokens. ``keep``: head, tail or middle."""
-    from tokenbox.tokenizers.truncation import truncate  # only these lenses use it
-
     return truncate(_SURROGATE.sub("\ufffd", text), count, tokenizer, keep)
 
 

@@ -2,8 +2,9 @@
 
 Lines have the same pattern if they differ only in words with a digit (times, ids, sizes, addresses), in the
 names of days and months, and in the random ends of Kubernetes' names (``web-kgmmb``: no vowels). An error
-never has the pattern of another line: status 503 is not merged with 200. A line that begins with white space,
-or without a time if most lines have one, belongs to the preceding line, as in a stack trace.
+never has the pattern of another line: status 503 or 404 is not merged with 200, nor exit code 1 with 0. A
+line that begins with white space, or without a time if most lines have one, belongs to the preceding line,
+as in a stack trace.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from typing import NamedTuple
 from tokenbox.content.lenses.lens import Parameter, lens
 from tokenbox.content.lenses.lines import split_count, split_lines, with_count, without_styles
 
+# The letter of a level stays (klog: "E1123 14:00:01"), and a level that is a number (pino: "level":50).
 _VARIABLE = re.compile(
-    r"(?<!\w)\w*\d[\w.:+-]*|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b"
+    r"(?<=^[IWEF])\d{4}(?= \d\d:)|(?!^[IWEF]\d{4} \d\d:)(?<!\w)(?<!\"level\":)(?<!\"level\": )\w*\d[\w.:+-]*"
+    r"|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b"
     r"|(?<=-)[bcdfghjklmnpqrstvwxz]{5}\b",
     re.ASCII,
 )
@@ -25,9 +28,15 @@ _TIME_WITHIN = 40
 _ERROR = re.compile(
     r"\b(?:E|F|ERR(?:OR)?|FATAL|CRIT(?:ICAL)?|ALERT|EMERG|PANIC|SEVERE|[Ee]rror|[Ff]atal|[Pp]anic|[Ff]ailed"
     r"|[Ff]ailure|FAIL(?:ED|URE)?|Exception|Traceback|Caused by|segfault|core dumped|OOM|[Oo]ut of memory"
-    r"|timed out|refused)\b|\w(?:Error|Exception)\b|\" 5\d\d\b|\bstatus(?:_?[Cc]ode)?\"?[=: ]+5\d\d\b",
+    r"|timed out|refused)\b|\w(?:Error|Exception)\b|\" 5\d\d\b|\bstatus(?:_?[Cc]ode)?\"?[=: ]+5\d\d\b"
+    r"|^[EF]\d{4} \d\d:|\"level\": ?[56]0\b"  # klog; pino
+    rf"|^<(?:{'|'.join(str(n) for n in range(192) if n % 8 <= 3)})>"  # syslog: error or worse
+    r"|\b[Ee]xit(?:ed)?(?:[ _]?(?:with|[Ss]tatus|[Cc]ode))*\"?[=: ]+-?[1-9]\d*\b"
+    r"|\b(?:rc|return ?_?[Cc]ode)\"?[=: ]+-?[1-9]\d*\b",
     re.ASCII,
 )
+# Requests that were refused are no errors of the server, but not merged with those that were answered.
+_REFUSED = re.compile(r"\" 4\d\d\b|\bstatus(?:_?[Cc]ode)?\"?[=: ]+4\d\d\b", re.ASCII)
 # The number of errors of each pattern that are shown in full, with the lines around them.
 SHOWN = 3
 
@@ -42,7 +51,7 @@ class _Record(NamedTuple):
 
 
 @lens(
-    "4",
+    "5",
     "one line for each pattern of a log, with a count; errors with the lines around them",
     Parameter("context", int, default=2),
     example="logs",
@@ -93,8 +102,9 @@ def _records(lines: Sequence[str]) -> list[_Record]:
 def _completed(record: _Record) -> _Record:
     """Return the record with the pattern of all of its lines: different stack traces are not merged."""
     error = any(_ERROR.search(without_styles(line)) for line in record.lines)
+    kind = "!" if error else "?" if _REFUSED.search(record.lines[0]) else ""
     rest = [_VARIABLE.sub("0", line) for line in record.lines[1:]]
-    return record._replace(pattern="\n".join(["!" * error + record.pattern, *rest]), error=error)
+    return record._replace(pattern="\n".join([kind + record.pattern, *rest]), error=error)
 
 
 def _around_errors(records: Sequence[_Record], context: int) -> set[int]:

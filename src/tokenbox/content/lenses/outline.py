@@ -17,24 +17,27 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from tokenbox.characters import known
-from tokenbox.content.lenses.definitions import DefinitionRole, definitions
+from tokenbox.content.lenses.definition import DefinitionRole
+from tokenbox.content.lenses.definitions import definitions
 from tokenbox.content.lenses.languages import BY_NAME, LANGUAGES
 from tokenbox.content.lenses.lens import ArgumentProblem, LensKind, Parameter, register
 from tokenbox.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from tokenbox.content.lenses.definitions import Definition
+    from tokenbox.content.lenses.definition import Definition
     from tokenbox.content.lenses.languages import Language
     from tokenbox.tokenizers.protocol import Tokenizer
 
+# A line that holds nothing but annotations.
+_ANNOTATION = re.compile(r"\s*(?:@[\w.:]+(?:\([^()]*\))?\s*|#?\[[^\[\]]*\]\s*)+$")
 _HEADER = re.compile(r"\[outline of [a-z]+ source, [0-9]+ lines?\]\n")
 # The language is recognized from this many characters: enough for its imports and first definitions.
 _SAMPLE_LENGTH = 20_000
 _MIN_SIGNS = 2
 # A language, and the subset of it that has a grammar too.
 _SUBSETS = {"typescript": "javascript", "cpp": "c"}
-# The maximum length of a member. A value over several lines is cut after its first line.
-MAX_LINE = 160
+# The maximum length of a member's line, and of a signature. A value is cut after its first line.
+MAX_LINE, _MAX_SIGNATURE = 160, 640
 # The number of consecutive functions of the same name to show.
 OVERLOADS = 3
 
@@ -49,7 +52,7 @@ def build_outline(*, language: str | None = None) -> Callable[[str, Tokenizer], 
         near = difflib.get_close_matches(language.lower(), BY_NAME, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(x.name for x in LANGUAGES)}"
         raise ArgumentProblem(f"no outlines of {language!r}: {hint}", "language")
-    _require({"tree_sitter", named.module})
+    _require(set(named.modules))
     return lambda text, _: _outline(text, named)
 
 
@@ -65,7 +68,8 @@ def signatures(source: bytes, found: Sequence[Definition], language: Language) -
         for definition in same[:shown]:
             for line in _shown(source, definition, language):
                 yield definition.start, line
-            yield from signatures(source, definition.inside, language)
+            if not definition.is_signature:
+                yield from signatures(source, definition.inside, language)
         if len(same) > shown:
             indent = _indent(source, same[shown])
             yield same[shown].start, f"{indent}... {len(same) - shown} more {first.name}\n"
@@ -110,15 +114,19 @@ def _outline(text: str, language: Language | None) -> str:
 def _shown(source: bytes, definition: Definition, language: Language) -> Iterator[str]:
     """Yield the lines of one definition: its documentation and its signature."""
     indent = _indent(source, definition)
-    words = source[definition.start : definition.body].decode("utf-8", "replace").rstrip()
-    if definition.role is DefinitionRole.MEMBER:
+    end = definition.last if definition.is_signature else definition.body
+    words = source[definition.start : end].decode("utf-8", "replace").rstrip()
+    if definition.role is DefinitionRole.MEMBER and not definition.is_signature:
         words = _cut(words)
-    elif len(words) > 4 * MAX_LINE:
-        words = words[: 4 * MAX_LINE] + " ..."
+    elif len(words) > _MAX_SIGNATURE:
+        words = words[: words.rfind("\n", 0, _MAX_SIGNATURE) + 1 or _MAX_SIGNATURE].rstrip() + " ..."
+    if definition.role is DefinitionRole.CONTAINER and definition.name not in words:
+        words += f" ... {definition.name}"  # it comes after the body, as in C's ``typedef struct { } name``
     if not words:
         return
     if definition.note and not language.docstrings:
-        yield f"{indent}{language.comment} {definition.note}\n"
+        begins, _, ends = language.comment.partition(" ")
+        yield f"{indent}{begins} {definition.note}{ends and f' {ends}'}\n"
     yield f"{indent}{words}\n"
     if definition.note and language.docstrings:
         yield f'{indent}    """{definition.note}"""\n'
@@ -131,17 +139,18 @@ def _indent(source: bytes, definition: Definition) -> str:
 
 
 def _cut(words: str) -> str:
-    """Return a member as one line, with ``...`` in place of the rest of a long value."""
-    first, *rest = words.splitlines()
-    if not rest and len(first) <= MAX_LINE:
-        return first
-    return f"{first[:MAX_LINE].rstrip()} ..."
+    """Return the first line of a member below its annotations, ``...`` in place of the rest of its value."""
+    lines = words.splitlines()
+    at = next((n for n, line in enumerate(lines) if _ANNOTATION.match(line) is None), len(lines) - 1)
+    if at + 1 < len(lines) or len(lines[at]) > MAX_LINE:
+        lines[at] = f"{lines[at][:MAX_LINE].rstrip()} ..."
+    return "\n".join(lines[: at + 1])
 
 
 register(
     LensKind(
         "outline",
-        "4",
+        "5",
         build_outline,
         (Parameter("language", str, optional=True),),
         usage='outline or outline("python")',

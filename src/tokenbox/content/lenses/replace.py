@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import re2
+
 from tokenbox.content.lenses.lens import ArgumentProblem, LensKind, Parameter, register
 
 if TYPE_CHECKING:
@@ -44,8 +46,6 @@ def build_replace(pattern: str, by: str) -> Callable[[str, Tokenizer], str]:
 
 
 def _compile(pattern: str) -> Any:  # noqa: ANN401  # re2 has no types
-    import re2  # loads a native library
-
     options = re2.Options()
     options.log_errors = False
     try:
@@ -78,7 +78,7 @@ def _template(by: str, groups: int) -> tuple[bytes | int, ...]:
     return tuple(part for part in parts if part != b"")
 
 
-def _replace_once(data: bytes, compiled: Any, template: tuple[bytes | int, ...]) -> bytes:  # noqa: ANN401
+def _replace_once(data: bytes, compiled: Any, template: tuple[bytes | int, ...]) -> bytes:  # noqa: ANN401  # of RE2
     pieces: list[bytes] = []
     end, last_empty = 0, -1
     for match in compiled.finditer(data):
@@ -98,7 +98,7 @@ def _replace_once(data: bytes, compiled: Any, template: tuple[bytes | int, ...])
 
 
 def _inside_character(data: bytes, place: int) -> bool:
-    return place < len(data) and data[place] & 0xC0 == 0x80  # noqa: PLR2004  # a UTF-8 continuation byte
+    return place < len(data) and data[place] & 0xC0 == 0x80  # a UTF-8 continuation byte
 
 
 def _settle(once: Callable[[bytes], bytes], data: bytes) -> bytes | None:

@@ -32,14 +32,25 @@ _ONE_LINE = tuple(
     )
 )
 _LIBRARY = re.compile(
-    r"site-packages|dist-packages|[/\\]lib[/\\]python|<frozen |node_modules|node:|(?:^|\()internal[/\\]"
-    r"|[/\\]\.cargo[/\\]|^[/\\]rustc[/\\]|[/\\](?:go[/\\]src|pkg[/\\]mod|gems|lib[/\\]ruby|vendor)[/\\]"
+    r"site-packages|dist-packages|[/\\]lib(?:64)?[/\\](?:python|pypy)[0-9]|[/\\]Python[0-9]+[/\\]Lib[/\\]"
+    r"|<frozen |node_modules|node:|(?:^|\()internal[/\\]"
+    r"|[/\\]\.cargo[/\\]|^[/\\]rustc[/\\]|[/\\](?:pkg[/\\]mod|gems|lib[/\\]ruby|vendor)[/\\]"
+    # Go's own packages. A program may be in /go/src, too.
+    r"|[/\\]src[/\\](?:bufio|bytes|cmd|compress|container|context|crypto|database|encoding|errors|fmt|html|internal"
+    r"|io|iter|log|maps|math|mime|net|os|path|plugin|reflect|regexp|runtime|slices|sort|strconv|strings|sync|syscall"
+    r"|testing|text|time|unicode)[/\\](?:[\w/\\]+[/\\])?\w+\.(?:go|s):"
     r"|^(?:java|javax|jdk|sun|scala|kotlinx?|androidx?|reactor)[./]|^(?:System|Microsoft)\."
     r"|(?:^|/)(?:org\.(?:springframework|apache|hibernate|eclipse|junit|opentest4j|gradle|mockito|jetbrains)"
     r"|com\.(?:sun|android|fasterxml|zaxxer|google\.common)|io\.(?:netty|vertx|undertow|reactivex))\."
     r"|^\((?:stdlib|elixir|kernel|mix|ex_unit|phoenix\w*|plug\w*|cowboy|ecto\w*|db_connection) "
     r"|\((?:dart:|package:flutter/)|^\[(?:internal|native) | from /(?:usr/)?lib"
     r"|/(?:libsanitizer|sysdeps|csu)/"
+)
+# Rust's frames without a path: there is none in a release build, so only the names tell.
+_RUST_RUNTIME = re.compile(
+    r"<?(?:core|std|alloc|backtrace|panic_unwind|test)::|<[A-Z]\w* as (?:core|std|alloc)::|__?rust|rust_"
+    r"|<unknown>|_*(?:main|start|libc_start\w*|GI_\w+|clone\d*|start_thread|pthread\w*|scrt_\w+)$"
+    r"|invoke_main|BaseThread|RtlUser"
 )
 _LONGEST_CYCLE = 6
 
@@ -48,7 +59,7 @@ _PASSED = re.compile(
     r"|PASSED \S+::\S.*"  # pytest -rA
     r"|\[gw[0-9]+\] \[ *[0-9]+%\] PASSED \S.*"  # pytest -v -n
     r"|\S+\.py [.sxX]+\s*(?:\[ *[0-9]+%\])?\s*|[.sxX]+\s+\[ *[0-9]+%\]"  # pytest, pytest -q
-    r"|\S.* \.\.\. ok"  # unittest -v
+    r"|\S.* \.\.\. ok(?: \([0-9.]+m?s\))?"  # unittest -v, deno
     r"|\s*--- PASS: .*|PASS\s*|ok  ?\t?\S+\s+(?:[0-9]|\(cached\)).*"  # go test
     r"|test \S+(?: - \S.*)? \.\.\. ok\s*"  # cargo test
     r"|\s*[✓✔√] .*|PASS \S+.*"  # jest, mocha, vitest
@@ -59,6 +70,7 @@ _PASSED = re.compile(
     r"|\[ +OK \] \S.*|\s+PASS \[ *[0-9.]+s\] \S.*"  # GoogleTest, cargo nextest
     r"|Test Case '.*' passed \([0-9.]+ seconds\)\."  # XCTest
     r"|\.{2,}(?: +[0-9]+ / [0-9]+ \( *[0-9]+%\))?"  # RSpec, PHPUnit
+    r"|//\S+ +(?:\(cached\) )?PASSED in [0-9.]+s|\S+#\S+ = [0-9.]+ s = \."  # Bazel, minitest
 )
 # Lines that announce a test, or tell of it (go test -json). They are left out if the test passes.
 _ANNOUNCED = re.compile(
@@ -77,7 +89,19 @@ _PASSED_NAME = re.compile(
     re.MULTILINE,
 )
 
-_SUBTEST = re.compile(r"\s*# Subtest: .*\s*")
+# A test that failed in another run keeps all of its lines.
+_FAILED_NAME = re.compile(
+    r"^(?: *--- FAIL: (\S+)|\[gw[0-9]+\] \[ *[0-9]+%\] FAILED (\S.*)"
+    r'|\{"Time":"[^"]*","Action":"fail",("Package":"[^"]*","Test":"[^"]*").*'
+    r"|\[  FAILED  \] (\S.*) \(.*|Test Case '(.*)' failed .*)",
+    re.MULTILINE,
+)
+
+# The line before that of the result: in TAP, and the name of a test with a description (unittest -v).
+_SUBTEST = re.compile(r"\s*# Subtest: .*\s*|\w+ \([\w.]+\)\s*")
+_CHECKED = re.compile(r"\s*[✓✔√] .*")
+# The title of a group of tests (jest, mocha, vitest): words without a mark.
+_TITLE = re.compile(r"\s+(?![0-9]+\) )[^\W_].*")
 
 
 class _Frame(NamedTuple):
@@ -89,7 +113,7 @@ class _Frame(NamedTuple):
 
 
 @lens(
-    "4",
+    "5",
     "tracebacks of eleven languages: own frames, with a count of library and repeated ones",
     Parameter("own", str, default=""),
     example="traceback",
@@ -117,8 +141,8 @@ def _frames(lines: Sequence[str], place: int, own: str) -> tuple[list[_Frame], i
         if found is None:
             break
         end, path, name = found
-        # A frame without a path is of the language runtime: the program's entry, a closure of the library.
-        library = (not path or bool(_LIBRARY.search(path))) and not (own and own in (path or name))
+        runtime = _RUST_RUNTIME.match(name) if not path else _LIBRARY.search(path)
+        library = runtime is not None and not (own and own in (path or name))
         frames.append(_Frame(list(lines[place:end]), name, library))
         place = end
     return frames, place
@@ -190,17 +214,21 @@ def _cycle(frames: Sequence[_Frame], place: int) -> tuple[int, int]:
     return 1, 1
 
 
-@lens("4", "test reports of many tools: failures in full, a count of passes")
+@lens("5", "test reports of many tools: failures in full, a count of passes")
 def test_report(text: str) -> str:
     """Replace runs of lines that only report passed tests with counts. All other lines are kept."""
     result: list[str] = []
     passed: list[str] = []
     lines = split_lines(text)
     plain = [without_styles(line) for line in lines]
-    names = {match[match.lastindex or 0].rstrip() for match in _PASSED_NAME.finditer("".join(plain))}
+    names = _names(_PASSED_NAME, plain) - _names(_FAILED_NAME, plain)
     place = 0
     while place <= len(lines):
         end = _passed(plain, place, names)
+        if end == place:
+            end = _passed_group(plain, place) or place
+        if end == place and passed:
+            end = _passed_after_blank(plain, place, names)
         passed += lines[place:end]
         if end == place:
             note = f"[... {len(passed)} line{'' if len(passed) == 1 else 's'} of passed tests left out ...]\n"
@@ -234,6 +262,39 @@ def _passed(lines: Sequence[str], place: int, names: Container[str]) -> int:
         if end < len(lines) and lines[end].strip() == "...":
             place = end + 1
     return place
+
+
+def _names(pattern: re.Pattern[str], lines: Sequence[str]) -> set[str]:
+    return {match[match.lastindex or 0].rstrip() for match in pattern.finditer("".join(lines))}
+
+
+def _passed_group(lines: Sequence[str], place: int) -> int:
+    """Return the end of the group of passed tests whose title is a line; 0 if anything else is in it."""
+    end = place
+    while end < len(lines) and (end == place or _indent(lines[end]) > _indent(lines[place])):
+        if not (end > place and _CHECKED.fullmatch(lines[end].rstrip())) and not _is_title(lines, end):
+            return 0
+        end += 1
+    return end
+
+
+def _is_title(lines: Sequence[str], place: int) -> bool:
+    """Return True for words whose next line is indented deeper."""
+    following = lines[place + 1] if place + 1 < len(lines) else ""
+    return (
+        _TITLE.fullmatch(lines[place].rstrip()) is not None
+        and bool(following.strip())
+        and _indent(following) > _indent(lines[place])
+    )
+
+
+def _passed_after_blank(lines: Sequence[str], place: int, names: Container[str]) -> int:
+    """Return the end of the blank lines between passed tests; ``place`` if they are not between such."""
+    end = place
+    while end < len(lines) and lines[end].isspace():
+        end += 1
+    is_next = end > place and (_passed(lines, end, names) > end or _passed_group(lines, end))
+    return end if is_next else place
 
 
 def _indent(line: str) -> int:

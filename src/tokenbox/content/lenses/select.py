@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 from tokenbox.characters import casefold
 from tokenbox.content.lenses.lens import Parameter, lens
 from tokenbox.content.lenses.lines import count_omitted, omission, split_lines
+from tokenbox.worth.documents import Document, PieceSpan
+from tokenbox.worth.query import read_query
+from tokenbox.worth.relevance import Relevance
 
 if TYPE_CHECKING:
     from tokenbox.worth.query import Query
@@ -25,7 +28,7 @@ _FENCE = re.compile(r" {0,3}(?:```|~~~)")
 
 
 @lens(
-    "2",
+    "3",
     "the parts of a text that match a query best, in order, with a count of the other lines",
     Parameter("query", str),
     Parameter("lines", int, default=60),
@@ -44,7 +47,8 @@ def select(text: str, query: str, lines: int) -> str:
         if size <= room:
             chosen.add(i)
             room -= size
-    return "".join(_shown(parts, chosen))
+    less = "".join(_shown(parts, chosen))
+    return less if len(less) < len(text) else text
 
 
 def _parts(lines: Sequence[str], longest: int) -> Iterator[list[str]]:
@@ -64,9 +68,6 @@ def _parts(lines: Sequence[str], longest: int) -> Iterator[list[str]]:
 
 def _by_worth(parts: Sequence[Sequence[str]], query: str) -> list[int]:
     """Return the indexes of the parts, best first; parts without a match come last, in order."""
-    from tokenbox.worth.documents import Document, PieceSpan
-    from tokenbox.worth.relevance import Relevance  # only this lens loads re2
-
     data = ["".join(part).encode("utf-8", "surrogatepass") for part in parts]
     relevance = Relevance([Document("", b"".join(data))], _read(query))
     ends = list(accumulate(map(len, data)))
@@ -77,8 +78,6 @@ def _by_worth(parts: Sequence[Sequence[str]], query: str) -> list[int]:
 
 @lru_cache(maxsize=16)
 def _read(query: str) -> Query:
-    from tokenbox.worth.query import read_query  # with the above
-
     return read_query(query)
 
 
@@ -100,7 +99,7 @@ def _counted(lines: Sequence[str]) -> Iterable[str]:
 
 
 @lens(
-    "1",
+    "2",
     "Markdown sections: the named ones in full, the others by heading and first paragraph",
     Parameter("names", str, default=""),
     example='markdown_sections("Install, Usage")',
@@ -149,4 +148,5 @@ def _first_paragraph(lines: Sequence[str], *, heading: bool) -> list[str]:
     kept = list(lines[:end])
     if kept and not kept[-1].endswith(("\n", "\r")):
         kept[-1] += "\n"
-    return [*kept, "\n", f"{omission(count_omitted(rest), 'line')}\n", "\n"]
+    note = ["\n", f"{omission(count_omitted(rest), 'line')}\n", "\n"]
+    return [*kept, *note] if sum(map(len, note)) < sum(map(len, lines[end:])) else list(lines)

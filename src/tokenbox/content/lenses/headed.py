@@ -1,0 +1,357 @@
+"""The definitions in a source file whose language has no grammar, by the beginnings of lines and indents.
+
+A definition begins at its head (``heads``). It ends before the next line that is indented as far as the
+head or less, and is another head, or comes after a blank line and closes nothing. Comments, attributes and
+documentation directly above the head belong to it. No line of a comment or string over several lines is a
+head: documentation is full of examples. Every step is linear in the source.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import re2
+
+from tokenbox.content.lenses.definition import Definition, DefinitionRole
+
+if TYPE_CHECKING:
+    from tokenbox.content.lenses.heads import Heads
+
+# The beginnings of lines above a head that belong to it: comments, attributes, specifications.
+_ABOVE = re.compile(rb"[ \t]*(?:[/#;%!@'*-]|\|#|\|\|\||\(\*|\[<|\[[A-Z]|\{-|<#|[a-z_]\w*'* +::)")
+# Lines that say nothing about where a definition ends: comments and directives.
+_COMMENT = re.compile(rb"[ \t]*(?:[/#;%!`*]|\(\*|--|\{-)")
+# The beginnings of lines that never end a definition: they close or continue a block.
+_NEUTRAL = re.compile(
+    rb"[ \t]*(?:[}\])>|]|(?:end|done|fi|esac|endif|in|where|then|else|elseif|elsif|elif|rescue"
+    rb"|catch|finally|after|begin|do|contains|private|public|protected)\b)",
+    re.IGNORECASE,
+)
+# Blocks of documentation above a head, by their last line and their first.
+_BLOCKS = (
+    (re.compile(rb'[ \t]*"""[ \t]*\r?$'), re.compile(rb'[^\n]*"""')),
+    (re.compile(rb"[^\n]*\*/[ \t]*\r?$"), re.compile(rb"[ \t]*/\*")),
+    (re.compile(rb"[^\n]*\*\)[ \t]*\r?$"), re.compile(rb"[ \t]*\(\*")),
+    (re.compile(rb"[^\n]*-\}[ \t]*\r?$"), re.compile(rb"[ \t]*\{-")),
+    (re.compile(rb"[ \t]*#>[ \t]*\r?$"), re.compile(rb"[ \t]*<#")),
+)
+_MAX_ABOVE = 600  # lines
+_MAX_SIGNATURE = 40  # lines
+_MAX_CONTINUED = 8  # lines
+_MAX_SPECIFICATION = 40  # lines
+_MAX_DEPTH = 12
+# The bytes between a type's head and its first definition that are shown: fields, enum members.
+_MAX_GAP = 400
+_MAX_NAME = 120
+# Words that begin statements, where a declaration of C's family would begin with a type.
+_STATEMENTS = re.compile(
+    rb"(?:return|if|else|for|foreach|while|switch|case|throw|new|await|yield|assert|delete|goto|import|using"
+    rb"|package|elseif|elif|until|unless|when|catch|try|do)\b"
+)
+_PARENTHESIS = re.compile(rb"[()]")
+# Types whose members are as good as at the top.
+_MODULE = re.compile(rb"(?:def|bare|sub)?module\b|namespace\b|package\b|library\b|program\b", re.IGNORECASE)
+_NOTE = re.compile(r"^[\s/*#!;%'\"(|^<{-]+|[\s*/)#}>-]+$")
+# The tags of documentation before its first sentence.
+_DOC = re.compile(r"""[@\\](?:brief|title|description|summary) +|@\w*doc\w* *(?:~?\w+)?["']+""")
+# A note has at least two words, and is no attribute, field of a header, directive or license.
+_NO_NOTE = re.compile(
+    r"\S*$|@[a-z]|[\[=-]|\w+ *: {2}|(?:.* )?(?:©|\([cC]\)|[12][0-9]{3} [A-Z])"
+    r"|(?:pragma|template|macro|inheritdoc|SPDX|Copyright|Licensed)\b"
+)
+# How comments and strings over several lines begin: in each case one group is their mark.
+_TEXT: re.Pattern[bytes] = re2.compile(
+    rb"""(?m)^[ \t]*(?:(/\*)[\s*!]|(\(\*)|(\{-)|(<#)|(#=)\s|(#\[)\s|(#\|)|[@\w~ ]*(\"\"\"))"""
+    rb"""|(\"\"\")[ \t]*\r?$|~[A-Za-z](''')|^(=(?:head1|pod|encoding))\b"""
+)
+# How the text of each group ends.
+_TEXT_ENDS = (b"*/", b"*)", b"-}", b"#>", b"=#", b"]#", b"|#", b'"""', b'"""', b"'''", b"\n=cut")
+_POD = len(_TEXT_ENDS)  # the group of Perl's documentation, which may last to the end of the file
+_NO_TEXT = sys.maxsize, sys.maxsize
+
+
+class _Head(NamedTuple):
+    name: str
+    is_type: bool
+
+
+@dataclass(slots=True)
+class _Open:
+    """A definition as far as it has been read. ``last`` is the end of its last line that is not blank."""
+
+    name: str
+    is_type: bool
+    indent: int
+    first: int
+    start: int
+    signature: int
+    note: str
+    last: int = 0
+    inside: list[_Open] = field(default_factory=list)
+
+
+def headed_definitions(source: bytes, heads: Heads) -> tuple[Definition, ...]:
+    """Return the definitions in ``source``, in order, members inside their containers."""
+    return tuple(_Reader(source, heads).read())
+
+
+def names(source: bytes, heads: Heads) -> list[str]:
+    """Return the names of types, and of what is in no type, or only in a module."""
+    found = list(_found(source, heads))
+    in_module = any(_MODULE.match(source, start + indent) is not None for start, indent, _ in found)
+    others = [indent for _, indent, head in found if not head.is_type]
+    least = min(others, default=0) if in_module else 0
+    return [head.name for _, indent, head in found if head.name and (head.is_type or indent <= least)]
+
+
+def _found(source: bytes, heads: Heads) -> Iterator[tuple[int, int, _Head]]:
+    """Yield each head with the start of its line and its indent."""
+    pattern, of_type = _pattern(heads)
+    texts = _texts(source)
+    first, end = next(texts, _NO_TEXT)
+    for match in pattern.finditer(source):
+        while end <= match.start():
+            first, end = next(texts, _NO_TEXT)
+        indent, *groups = match.groups()
+        if match.start() <= first and _STATEMENTS.match(source, match.start() + len(indent)) is None:
+            name = next((text for text in groups if text), b"")
+            text = name[:_MAX_NAME].decode("utf-8", "replace").strip(" `").replace('" "', ".")
+            yield match.start(), len(indent), _Head(text, of_type > 0 and groups[of_type - 1] is not None)
+
+
+def _texts(source: bytes) -> Iterator[tuple[int, int]]:
+    """Yield where each comment or string over several lines begins and ends."""
+    end = 0
+    unclosed = set()
+    for match in _TEXT.finditer(source):
+        kind = match.lastindex or 0
+        if match.start() < end or kind in unclosed:
+            continue
+        mark = _TEXT_ENDS[kind - 1]
+        closed = source.find(mark, match.end(kind))
+        if closed < 0 and kind == _POD:
+            closed = len(source)
+        if closed < 0:
+            unclosed.add(kind)
+        else:
+            end = closed + len(mark)
+            yield match.start(kind), end
+
+
+@cache
+def _pattern(heads: Heads) -> tuple[re.Pattern[bytes], int]:
+    """Return the pattern of all heads, and its group that matches, empty, after the head of a type.
+
+    The first group is the indent, the others are names.
+    """
+    parts = [f"(?:{part}){mark}" for part, mark in ((heads.types, "()"), (heads.others, "")) if part]
+    compiled: re.Pattern[bytes] = re2.compile(rb"(?m)^([ \t]*)(?:" + "|".join(parts).encode() + b")")
+    return compiled, re.compile(heads.types).groups + 1 if heads.types else 0
+
+
+@cache
+def _specifies(heads: Heads) -> re.Pattern[bytes]:
+    """Return the pattern of the heads whose deeper lines are all their signature."""
+    compiled: re.Pattern[bytes] = re2.compile(rb"[ \t]*(?:" + (heads.specifications or "$.").encode() + b")")
+    return compiled
+
+
+@cache
+def _wholes(heads: Heads) -> re.Pattern[bytes]:
+    """Return the pattern of the types that are shown whole, whatever is defined in them."""
+    compiled: re.Pattern[bytes] = re2.compile(b"(?:" + (heads.wholes or "$.").encode() + b")")
+    return compiled
+
+
+def _note(line: str) -> str:
+    """Return a line of documentation without its marks."""
+    text = _NOTE.sub("", line.strip())
+    tag = _DOC.match(text)
+    return text if tag is None else text[tag.end() :].rstrip("\"'")
+
+
+def _indent(line: bytes) -> int:
+    return len(line) - len(line.lstrip(b" \t"))
+
+
+def _close(stack: list[_Open], indent: int, *, same: bool) -> None:
+    """Close the definitions that end before a line of this indent; ``same``: also those indented alike."""
+    while stack and (indent < stack[-1].indent or (same and indent == stack[-1].indent)):
+        stack.pop()
+
+
+class _Reader:
+    def __init__(self, source: bytes, heads: Heads) -> None:
+        self._source = source
+        self._heads = heads
+        ends = [match.end() for match in re.finditer(rb"\n", source)]
+        if not ends or ends[-1] < len(source):
+            ends.append(len(source))
+        self._ends = ends
+
+    def read(self) -> Iterator[Definition]:
+        """Yield the definitions at the top, with those in them."""
+        found = {start: head for start, _, head in _found(self._source, self._heads)}
+        top: list[_Open] = []
+        stack: list[_Open] = []
+        is_after_blank = False
+        free = start = 0
+        for n, end in enumerate(self._ends):
+            line = self._source[start:end]
+            head, begin, start = found.get(start), start, end
+            if not line.strip():
+                is_after_blank = True
+                continue
+            if head is None and _COMMENT.match(line) is not None:
+                for one in () if is_after_blank else stack:
+                    one.last = end
+                continue
+            indent = _indent(line)
+            if head is not None or _NEUTRAL.match(line) is None:
+                _close(stack, indent, same=head is not None or is_after_blank)
+            is_after_blank = False
+            if head is not None and len(stack) < _MAX_DEPTH and (not stack or stack[-1].is_type):
+                opened = self._open(n, begin + indent, head, free)
+                stack.append(self._added(stack[-1].inside if stack else top, opened))
+                free = n + 1 if head.name else free
+            for one in stack:
+                one.last = end
+        yield from map(self._definition, top)
+
+    def _added(self, siblings: list[_Open], opened: _Open) -> _Open:
+        """Add a definition to its siblings; return the one before it if it is another clause of that."""
+        if self._continues(siblings, opened):
+            return siblings[-1]
+        if siblings and not siblings[-1].name and siblings[-1].first >= opened.first:
+            siblings.pop()  # a mark directly above
+        if siblings:
+            siblings[-1].last = min(siblings[-1].last, opened.first)
+        siblings.append(opened)
+        return opened
+
+    def _open(self, n: int, start: int, head: _Head, free: int) -> _Open:
+        """Return the definition whose head is line ``n``; lines before ``free`` belong to others."""
+        first = n
+        is_open = False
+        while first > free and n - first < _MAX_ABOVE:
+            line = self._line(first - 1)
+            ends_block = not is_open and any(ends.match(line) is not None for ends, _ in _BLOCKS)
+            begin = self._block_start(first - 1, free, line) if ends_block else None
+            is_open |= ends_block and begin is None  # further searches would read the same lines
+            if begin is None and _ABOVE.match(line) is None:
+                break
+            first = first - 1 if begin is None else begin
+        above = b"".join(self._line(k) for k in range(first, n)).decode("utf-8", "replace")
+        notes = map(_note, above.splitlines())
+        note = next((line for line in notes if line and _NO_NOTE.match(line) is None), "")
+        signature = self._signature(n)
+        below = self._heads.note_below
+        if below is not None and not note:
+            line = self._source[signature : self._source.find(b"\n", signature) + 1].strip()
+            note = _note(line.decode("utf-8", "replace")) if line.startswith(below) else ""
+        return _Open(head.name, head.is_type, self._indent(start), self._begin(first), start, signature, note)
+
+    def _block_start(self, n: int, free: int, line: bytes) -> int | None:
+        """Return the first line of the block of documentation that ends in line ``n``, if one does."""
+        for ends, begins in _BLOCKS:
+            if ends.match(line) is not None:
+                for k in range(n, max(free, n - _MAX_ABOVE) - 1, -1):
+                    if begins.match(self._line(k)) is not None and (k < n or ends is not _BLOCKS[0][0]):
+                        return k
+        return None
+
+    def _signature(self, n: int) -> int:
+        """Return the end of the signature whose first line is ``n``."""
+        if not self._heads.spans_lines:
+            return self._ends[n]
+        if _specifies(self._heads).match(self._line(n)) is not None:
+            return self._ends[self._last_deeper(n)]
+        last = self._continued(n, self._closed(n))
+        is_above_arguments = (
+            self._heads.arguments is not None
+            and last + 1 < len(self._ends)
+            and self._heads.arguments.match(self._line(last + 1)) is not None
+        )
+        return self._ends[last + is_above_arguments]
+
+    def _closed(self, n: int) -> int:
+        """Return the line in which the parentheses are closed that are opened from line ``n`` on."""
+        depth = 0
+        for k in range(n, min(n + _MAX_SIGNATURE, len(self._ends))):
+            for mark in _PARENTHESIS.findall(self._line(k)):
+                depth += 1 if mark == b"(" else -1
+                # what follows on the same line opens other parentheses: ``) : this.of(``
+                if depth == 0 and k > n:
+                    return k
+            if depth <= 0:
+                return k
+        return n
+
+    def _continued(self, n: int, last: int) -> int:
+        """Return the last line of a signature whose lines ``n`` to ``last`` have no mark that ends it.
+
+        Deeper lines continue it, up to one with such a mark, or up to a brace on a line of its own.
+        """
+        ends = self._heads.ends
+        if ends is None or any(ends.search(self._line(k)) is not None for k in range(n, last + 1)):
+            return last
+        indent = _indent(self._line(n))
+        for k in range(last + 1, min(last + 1 + _MAX_CONTINUED, len(self._ends))):
+            line = self._line(k)
+            if not line.strip() or _indent(line) <= indent:
+                return k - 1 if line.lstrip().startswith(b"{") else last
+            if ends.search(line) is not None:
+                return k
+        return last
+
+    def _last_deeper(self, n: int) -> int:
+        """Return the last of the lines after line ``n`` that are indented deeper, up to a blank one."""
+        indent = _indent(self._line(n))
+        for k in range(n, min(n + _MAX_SPECIFICATION, len(self._ends) - 1)):
+            line = self._line(k + 1)
+            if not line.strip() or _indent(line) <= indent:
+                return k
+        return k if n < len(self._ends) - 1 else n
+
+    def _continues(self, siblings: list[_Open], opened: _Open) -> bool:
+        """Return whether it is another clause of the definition before it."""
+        return (
+            self._heads.clauses
+            and bool(siblings)
+            and opened.name != ""
+            and siblings[-1].name == opened.name
+            and siblings[-1].is_type == opened.is_type
+            and siblings[-1].indent == opened.indent
+        )
+
+    def _definition(self, found: _Open) -> Definition:
+        last = max(found.last, found.start)
+        inside = tuple(map(self._definition, found.inside))
+        body = min(found.signature, last) if found.name or found.is_type else found.start
+        if found.is_type and inside and self._is_short_gap(found, inside[0].first):
+            body = max(body, inside[0].first)
+        is_whole = _wholes(self._heads).match(self._source, found.start) is not None
+        is_signature = found.is_type and (is_whole or not inside)
+        role = DefinitionRole.CONTAINER if found.is_type else DefinitionRole.FUNCTION
+        return Definition(
+            found.name, role, found.first, found.start, body, last, found.note, inside, is_signature
+        )
+
+    def _is_short_gap(self, found: _Open, first: int) -> bool:
+        """Return whether what is between the head of a type and its first definition is shown."""
+        is_module = _MODULE.match(self._source, found.start) is not None
+        return not is_module and first - found.signature <= _MAX_GAP
+
+    def _begin(self, n: int) -> int:
+        return self._ends[n - 1] if n else 0
+
+    def _line(self, n: int) -> bytes:
+        return self._source[self._begin(n) : self._ends[n]]
+
+    def _indent(self, start: int) -> int:
+        return start - self._source.rfind(b"\n", 0, start) - 1

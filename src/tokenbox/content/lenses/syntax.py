@@ -1,0 +1,110 @@
+"""Syntax trees of source code by tree-sitter, within limits that count steps and not seconds."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from tokenbox.content.lenses.languages import BY_NAME
+
+if TYPE_CHECKING:
+    from tree_sitter import Language as Grammar
+    from tree_sitter import Node
+
+    from tokenbox.content.lenses.languages import Language
+
+# The steps of tree-sitter's parser. Real source takes at most 3 per byte, source with many errors up to 5.
+_STEPS_PER_BYTE = 10
+_STEPS_OF_ANY_FILE = 5_000
+_STEPS_PER_CALL = 100  # of the progress callback, a constant of tree-sitter
+_CHUNK = 1 << 12  # bytes
+# How often each chunk may be read on average; real source has been seen at 245. Some scanners read a comment
+# without an end to the end of the file at each try.
+_READINGS = 300
+# Angle brackets and the ends of statements. On open ones a parser's step can take as long as their number.
+_ANGLES = re.compile(rb"(?<![=-])>|[<;{}]")
+_MAX_ANGLES = 200
+# The opening tag of a script in a page, and every byte that begins no line.
+_SCRIPT = re.compile(rb"<script\b[^>]{0,300}>", re.IGNORECASE)
+_NO_BREAK = re.compile(rb"[^\n]")
+
+
+@cache
+def works(language: str) -> bool:
+    """Return whether ``language`` (a name or an alias) needs no grammar, or its grammar is installed."""
+    known = BY_NAME.get(language)
+    return known is not None and all(find_spec(name) is not None for name in known.modules)
+
+
+def has_grammar(language: str) -> bool:
+    """Return whether the grammar of ``language`` (a name or an alias) is installed."""
+    return works(language) and BY_NAME[language].heads is None
+
+
+@cache
+def grammar(language: Language) -> Grammar:
+    """Return the compiled grammar. Raises ``ImportError`` without the extra ``outline``."""
+    import tree_sitter  # an extra
+
+    return tree_sitter.Language(getattr(import_module(language.module), language.factory)())
+
+
+def syntax_tree(source: bytes, language: Language) -> Node | None:
+    """Return the root of the syntax tree, or None if that takes too many steps, or reads of the source.
+
+    Recovering from errors takes quadratic time on some input: without a limit, 8 KB can take 10 s. The limits
+    count steps and chunks and not seconds, so that the result is the same on every machine.
+    """
+    import tree_sitter  # an extra
+
+    if language.is_script_in_page:
+        source = _scripts(source)
+    if language.has_slow_angles and _opens_many_angles(source):
+        return None
+    calls_left = (_STEPS_PER_BYTE * len(source) + _STEPS_OF_ANY_FILE) // _STEPS_PER_CALL
+    chunks_left = _READINGS * (len(source) // _CHUNK + 4)
+
+    def read(start: int, _: object) -> bytes:
+        nonlocal chunks_left
+        chunks_left -= 1
+        return source[start : start + _CHUNK] if chunks_left >= 0 else b""
+
+    def is_over(_start: int, _has_error: bool) -> bool:  # noqa: FBT001  # tree-sitter's signature
+        nonlocal calls_left
+        calls_left -= 1
+        return calls_left < 0 or chunks_left < 0
+
+    # tree-sitter ignores the callback if it gets the bytes themselves.
+    try:
+        tree = tree_sitter.Parser(grammar(language)).parse(read, progress_callback=is_over)
+    except ValueError:
+        return None
+    return tree.root_node if chunks_left >= 0 else None
+
+
+def _opens_many_angles(source: bytes) -> bool:
+    """Return whether a statement opens many angle brackets that it does not close."""
+    opened = 0
+    for match in _ANGLES.finditer(source):
+        sign = match[0]
+        opened = opened + 1 if sign == b"<" else max(0, opened - 1) if sign == b">" else 0
+        if opened > _MAX_ANGLES:
+            return True
+    return False
+
+
+def _scripts(page: bytes) -> bytes:
+    """Return the scripts of a page, with blanks in place of everything else, so that positions stay."""
+    parts: list[bytes] = []
+    done = 0
+    for match in _SCRIPT.finditer(page):
+        if match.end() < done:
+            continue
+        end = page.find(b"</script", match.end())
+        end = len(page) if end < 0 else end
+        parts += [_NO_BREAK.sub(b" ", page[done : match.end()]), page[match.end() : end]]
+        done = end
+    return b"".join([*parts, _NO_BREAK.sub(b" ", page[done:])])

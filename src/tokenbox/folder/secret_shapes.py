@@ -1,0 +1,161 @@
+"""The shapes of secrets that the detectors of detect-secrets do not know. Data."""
+
+from __future__ import annotations
+
+# Secrets unknown to the detectors: a pattern that the line must match (ignoring case), and the secret's own.
+KEYS = {
+    "Anthropic API Key": (r"sk-ant-", r"sk-ant-[a-z0-9]{2,12}-(?=[\w-]*[0-9])[\w-]{20,}"),
+    "OpenAI API Key": (r"sk-(?:proj|svcacct|admin)-", r"sk-(?:proj|svcacct|admin)-(?=[\w-]*[0-9])[\w-]{20,}"),
+    "Google API Key": (r"aiza[0-9a-z_-]{35}", r"AIza[\w-]{35}"),
+    "Hugging Face Token": (r"hf_[a-z0-9]{30}", r"hf_[A-Za-z0-9]{30,}"),
+    "GitHub Token": (r"github_pat_", r"github_pat_[A-Za-z0-9_]{22,}"),
+    "NPM Token": (r"npm_[a-z0-9]{36}", r"npm_[A-Za-z0-9]{36}"),
+    "Groq API Key": (r"gsk_[a-z0-9]{40}", r"gsk_[A-Za-z0-9]{40,}"),
+    "Databricks Token": (r"dapi[0-9a-f]{32}", r"dapi[0-9a-f]{32}(?:-[0-9])?"),
+    "DigitalOcean Token": (r"do[opr]_v1_[a-f0-9]{64}", r"do[opr]_v1_[a-f0-9]{64}"),
+    "Vault Token": (r"hv[sbr]\.[a-z0-9_-]{24}", r"hv[sbr]\.(?=[\w-]*[0-9])[\w-]{24,}"),
+    "Shopify Token": (r"shp(?:at|ca|pa|ss)_[a-f0-9]{32}", r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),
+    "Linear API Key": (r"lin_(?:api|oauth)_[a-z0-9]{40}", r"lin_(?:api|oauth)_[A-Za-z0-9]{40,}"),
+    "age Secret Key": (r"age-secret-key-1[0-9a-z]{58}", r"AGE-SECRET-KEY-1[0-9A-Z]{58}"),
+    "Terraform Token": (r"\.atlasv1\.[a-z0-9_=-]{60}", r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,}"),
+    "Docker Auth": (r"\"auth\":\s*\"[a-z0-9+/]{20}", r"(?<=\"auth\": \")[A-Za-z0-9+/]{20,}={0,2}(?=\")"),
+    "AWS Secret Key": (
+        r"aws_secret_access_key ?= ?[a-z0-9/+]{40}",
+        (
+            r"(?i:(?<=aws_secret_access_key=)|(?<=aws_secret_access_key = ))"
+            r"(?=[A-Za-z/+]*[0-9])(?![A-Za-z0-9/+]*EXAMPLE)[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])"
+        ),
+    ),
+    "Authorization Header": (
+        r"authorization.{1,6}(?:bearer|basic|token)\s+[\w.~+/=-]{20}",
+        r"(?i:(?<=bearer )|(?<=basic )|(?<=token ))(?=[\w.~+/=-]*[0-9])[\w.~+/=-]{20,}",
+    ),
+    "Telegram Bot Token": (
+        r"(?:telegram|bot).{0,40}[0-9]{8,10}:[a-z0-9_-]{35}",
+        r"[0-9]{8,10}:[A-Za-z0-9_-]{35}(?![\w-])",
+    ),
+}
+# Tokens with a fixed prefix: the prefix and the secret part, as the services document them and as scanners
+# such as gitleaks find them.
+_PREFIXED = {
+    "Adafruit Key": ("aio_", r"[a-zA-Z0-9]{28}"),
+    "Airtable Token": ("pat", r"[A-Za-z0-9]{14}\.[a-f0-9]{64}"),
+    "Atlassian Token": ("ATATT3", r"[A-Za-z0-9_=-]{100,}"),
+    "Azure AD Client Secret": ("", r"[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}"),
+    "Clojars Token": ("CLOJARS_", r"[a-z0-9]{60}"),
+    "Base64 Private Key": (
+        "LS0tLS1CRUdJTi(?:BSU0EgUFJJVkFURSBLRVk|BQUklWQVRFIEtFW|BFQyBQUklWQVRFIEtFW)",
+        r"[A-Za-z0-9+/]{100,}={0,2}",
+    ),
+    "Contentful Token": ("CFPAT-", r"[A-Za-z0-9_-]{43}"),
+    "crates.io Token": ("cio", r"(?=[A-Za-z]*[0-9])[A-Za-z0-9]{32}(?![A-Za-z0-9])"),
+    "Discord Webhook": (r"discord(?:app)?\.com/api/webhooks/", r"[0-9]{17,20}/[\w-]{60,}"),
+    "Docker Hub Token": ("dckr_pat_", r"[A-Za-z0-9_-]{27,}"),
+    "Doppler Token": (r"dp\.pt\.", r"[a-zA-Z0-9]{43}"),
+    "Dynatrace Token": (r"dt0c01\.", r"[A-Za-z0-9]{24}\.[A-Za-z0-9]{64}"),
+    "EasyPost Key": ("EZAK", r"[a-zA-Z0-9]{54}"),
+    "Figma Token": ("figd_", r"[A-Za-z0-9_-]{38,}"),
+    "Flutterwave Key": ("FLWSECK_TEST-", r"[a-h0-9]{32}"),
+    "Fly.io Token": ("FlyV1 fm2_", r"[A-Za-z0-9+/=,_-]{80,}"),
+    "Google OAuth Secret": ("GOCSPX-", r"[A-Za-z0-9_-]{28}"),
+    "Google OAuth Token": (r"ya29\.", r"(?=[\w-]*[0-9])[A-Za-z0-9_-]{30,}"),
+    "Grafana Token": ("gl(?:sa|c)_", r"[A-Za-z0-9+/]{32,}(?:_[a-f0-9]{8}|={0,2})"),
+    "Heroku Key": ("HRKU-", r"[A-Za-z0-9_-]{36,}"),
+    "Infracost Token": ("ico-", r"[a-zA-Z0-9]{32}"),
+    "JFrog Reference Token": ("cmVmdGtuOjAx", r"[A-Za-z0-9]{52}"),
+    "LangSmith Key": ("lsv2_(?:pt|sk)_", r"[a-f0-9]{32}_[a-f0-9]{10}"),
+    "Mailgun Key": ("key-", r"[a-f0-9]{32}"),
+    "Mapbox Token": (r"sk\.eyJ", r"[A-Za-z0-9_-]{50,}\.[A-Za-z0-9_-]{20,}"),
+    "Netlify Token": ("nfp_", r"[A-Za-z0-9]{36,}"),
+    "New Relic Key": ("NRAK-", r"[A-Z0-9]{27}"),
+    "Notion Token": ("ntn_", r"[0-9]{11}[A-Za-z0-9]{35}"),
+    "NuGet Key": ("oy2", r"[a-z0-9]{43}"),
+    "OpenRouter Key": ("sk-or-v1-", r"[a-f0-9]{64}"),
+    "OpenShift Token": ("sha256~", r"[A-Za-z0-9_-]{43}"),
+    "PayPal Token": (r"access_token\$production\$", r"[a-z0-9]{16}\$[a-f0-9]{32}"),
+    "Perplexity Key": ("pplx-", r"[A-Za-z0-9]{48}"),
+    "PlanetScale Token": (r"pscale_(?:tkn|pw|oauth)_", r"[A-Za-z0-9_.=-]{32,64}"),
+    "Postman Key": ("PMAK-", r"[a-f0-9]{24}-[a-f0-9]{34}"),
+    "Prefect Token": ("pnu_", r"[a-zA-Z0-9]{36}"),
+    "Pulumi Token": ("pul-", r"[a-f0-9]{40}"),
+    "ReadMe Token": ("rdme_", r"[a-z0-9]{70}"),
+    "Replicate Token": ("r8_", r"[A-Za-z0-9]{37}"),
+    "RubyGems Token": ("rubygems_", r"[a-f0-9]{48}"),
+    "Sentry Token": ("sntry[su]_", r"[A-Za-z0-9+/=_]{60,}"),
+    "Shippo Token": (r"shippo_(?:live|test)_", r"[a-f0-9]{40}"),
+    "Slack App Token": (r"xapp-[0-9]-", r"[A-Z0-9]+-[0-9]+-[a-z0-9]{32,}"),
+    "Sonar Token": ("sq[apu]_", r"[a-f0-9]{40}"),
+    "Square Token": ("(?:sq0atp-|EAAA)", r"(?!AAAA)(?=[\w-]*[0-9])[\w-]{22,60}"),
+    "Stripe Webhook Secret": ("whsec_", r"(?=[\w]*[0-9])[A-Za-z0-9]{32,}"),
+    "Supabase Token": ("sbp_", r"[a-f0-9]{40}"),
+    "Teams Webhook": (
+        r"webhook\.office\.com/webhookb2/",
+        r"[0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-f]{32}/[0-9a-f-]{36}",
+    ),
+    "Typeform Token": ("tfp_", r"[A-Za-z0-9_.=-]{59}"),
+    "xAI Key": ("xai-", r"[A-Za-z0-9]{80}"),
+    "Yandex Key": ("AQVN", r"[A-Za-z0-9_-]{35,38}"),
+}
+KEYS |= {
+    kind: (prefix + r"[a-z0-9_.$=+/-]{20}" if prefix else r"[0-9]q~[\w~.-]{31}", prefix + value)
+    for kind, (prefix, value) in _PREFIXED.items()
+}
+
+# Secrets known by what stands before them: a pattern for the line (ignoring case), and for google-re2 one
+# whose group is the secret. Such a value must not stand in a test or a manual; it must look random after a
+# word that also names other things, and elsewhere have a digit and a letter.
+_VALUE = r"([A-Za-z0-9_+/=:.~%-]{16,})"
+CONTEXTS = {
+    "Environment Variable": (
+        r"(?:_token|_secret|_key|passw(?:or)?d|_pass|_pwd|_oauth)[\"']?\s*[:=]\s*[\"']?[a-z0-9_+/=:.~-]{12}",
+        (
+            r"\b[A-Z][A-Z0-9_]*(?:_TOKEN|_SECRET|(?:API|SECRET|PRIVATE|ACCESS|MASTER|AUTH|SIGNING|ENCRYPTION)_KEY|PASSWORD"
+            rf"|_PASSWD|_PASS|_PWD|_OAUTH)[\"']?\s*[:=]\s*[\"']?(?:oauth:)?{_VALUE}"
+        ),
+    ),
+    "Access Token": (
+        r"(?:access|auth|api|bearer|refresh|bot|oauth|session|deploy)_?token[\"']?\s*(?:=>|:=|:|=)\s*[\"'][\w+/=.~-]{12}",
+        (
+            r"(?i:(?:access|auth|api|bearer|refresh|bot|oauth|session|deploy)_?token)[\"']?\s*(?:=>|:=|:|=)\s*[\"']"
+            r"([A-Za-z0-9_+/=.~-]{20,})[\"']"
+        ),
+    ),
+    "Header With Key": (
+        r"(?:api-?key|private-token|auth-token|vault-token|access-token)[\"']?\s*[:,=]\s*[\"']?[\w.~+/=-]{12}",
+        rf"(?i:api-?key|private-token|auth-token|vault-token|access-token)[\"']?\s*[:,=]\s*[\"']?{_VALUE}",
+    ),
+    "Password Of A Command": (
+        r"curl\s|sshpass\s|mysql\w*\s|--password",
+        (
+            r"(?:curl\s.*(?:-u|--user)[ =]?[\"']?[^\s:\"']+:|sshpass\s+-p\s*[\"']?|mysql\w*\s.*\s-p[\"']?"
+            rf"|--password[ =][\"']?){_VALUE}"
+        ),
+    ),
+    "Netrc Password": (r"login\s+\S+\s+password\s", rf"login\s+\S+\s+password\s+{_VALUE}"),
+    "Basic Auth Credentials": (r"://:[^\s:/@]{8}", r"[a-z]://:([^\s:/@'\"$<{]{8,})@[\w.-]"),
+    "Connection String": (
+        r"(?:sharedaccesskey|password|pwd)=[^;\s]{8}",
+        r"(?i:;\s*(?:SharedAccessKey|password|pwd)=)([^;\s\"'{}$<>]{8,})",
+    ),
+    "Azure SAS": (r"[?&]sig=[a-z0-9%+/_-]{12}", r"[?&]sig=([A-Za-z0-9%+/=_-]{40,})"),
+    "Password Element": (
+        r"<password>[^<\s]|password\"\s+value=\"",
+        r"(?i:<password>|password\"\s+value=\")([^<>\"\s{}$]{8,})",
+    ),
+    "AWS Session Token": (
+        r"aws_session_token",
+        r"(?i:aws_session_token)\s*[=:]\s*[\"']?([A-Za-z0-9/+=]{100,})",
+    ),
+    "Ansible Password": (r"ansible_\w*pass", r"ansible_\w*pass(?:word)?\s*[=:]\s*[\"']?([^\s\"'{}]{8,})"),
+}
+PASSWORDS = frozenset(CONTEXTS) - {"Environment Variable", "Access Token", "Header With Key"}
+# Files whose format has secrets without a word for them: the name, and what is before each.
+BY_FILE = {
+    **dict.fromkeys((".netrc", "_netrc"), r"\bpassword\s+(\S+)"),
+    **dict.fromkeys((".pgpass", "pgpass.conf"), r"^(?:(?:[^:#\\]|\\.)*:){4}(.+)"),
+    ".npmrc": r"(?:_auth|_authToken|_password)\s*=\s*[\"']?([^\s\"'$]+)",
+    ".htpasswd": r"^[^:#]+:(\S+)",
+    "master.key": r"^([0-9a-f]{32})\s*$",
+    ".git-credentials": r"://[^:]+:([^@]+)@",
+    ".pypirc": r"^password\s*[=:]\s*(\S+)",
+}

@@ -1,0 +1,51 @@
+"""Near-copies: pieces that say nearly the same as one that is worth more, such as vendored or moved code.
+
+A piece is a near-copy if at least nine tenths of its runs of three lines are in the other. Blanks do not
+count, and neither do names: a copy often has other ones. Candidates share one of the smallest hashes of their
+runs, so the comparison is linear in the text.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+
+# The worth of a near-copy is divided by this: what is left over of a budget may still show it.
+_LESS = 8
+# Shorter texts repeat by chance.
+_MIN_RUNS = 6
+_RUN = 3  # lines
+_SHARE = 90  # percent
+# The number of hashes that find candidates, and of candidates for each.
+_KEYS, _CANDIDATES = 4, 4
+_NAME = re.compile(rb"[A-Za-z_]\w*")
+
+
+def counted_once(texts: Sequence[bytes], worths: Sequence[int]) -> list[int]:
+    """Return the worth of each text: less for a near-copy of one that is worth more, or as much and first."""
+    found = list(worths)
+    known: dict[int, list[frozenset[int]]] = {}
+    for n in sorted(range(len(texts)), key=lambda n: (-worths[n], n)):
+        runs = _runs(texts[n])
+        if len(runs) < _MIN_RUNS:
+            continue
+        keys = sorted(runs)[:_KEYS]
+        if any(_is_copy(runs, other) for key in keys for other in known.get(key, ())):
+            found[n] //= _LESS
+            continue
+        for key in keys:
+            others = known.setdefault(key, [])
+            if len(others) < _CANDIDATES:
+                others.append(runs)
+    return found
+
+
+def _is_copy(runs: frozenset[int], other: frozenset[int]) -> bool:
+    return len(runs & other) * 100 >= len(runs) * _SHARE
+
+
+def _runs(text: bytes) -> frozenset[int]:
+    """Return the hashes of all runs of lines, without blanks and names."""
+    lines = [line for line in _NAME.sub(b"a", text).translate(None, b" \t\r\f\v").split(b"\n") if line]
+    return frozenset(zlib.crc32(b"\n".join(lines[n : n + _RUN])) for n in range(len(lines) - _RUN + 1))

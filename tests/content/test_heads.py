@@ -1,0 +1,374 @@
+"""Definitions in languages without a grammar, by the beginnings of lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.compose.independent import HOSTILE
+from tokenbox.content.lenses import headed
+from tokenbox.content.lenses.definitions import definitions
+from tokenbox.content.lenses.headed import headed_definitions
+from tokenbox.content.lenses.heads import HEADS
+from tokenbox.content.lenses.languages import BY_NAME
+from tokenbox.content.lenses.outline import signatures
+
+if TYPE_CHECKING:
+    from tokenbox.content.lenses.definition import Definition
+
+ELIXIR = """defmodule Shop.Cart do
+  @moduledoc false
+
+  @doc \"\"\"
+  Adds an item.
+
+  More about it.
+  \"\"\"
+  @spec add(t, item) :: t
+  def add(cart, nil), do: cart
+
+  def add(cart, item) do
+    def_not = 1
+    put(cart, item)
+  end
+
+  defp put(cart, item), do: [item | cart]
+end
+"""
+ZIG = """const std = @import("std");
+
+/// A queue of jobs.
+pub const Queue = struct {
+    len: usize = 0,
+
+    /// Take the first one.
+    pub fn pop(
+        self: *Queue,
+    ) ?Job {
+        const x = 1;
+        return null;
+    }
+};
+
+test "pop" {
+    try x();
+}
+"""
+OUTLINES = {
+    "elixir": (ELIXIR, ["defmodule Shop.Cart do", "  # Adds an item.", "  def add(cart, nil), do: cart"]),
+    "zig": (
+        ZIG,
+        [
+            "// A queue of jobs.",
+            "pub const Queue = struct {",
+            "    len: usize = 0,",
+            "    // Take the first one.",
+            "    pub fn pop(",
+            "        self: *Queue,",
+            "    ) ?Job {",
+        ],
+    ),
+    "haskell": (
+        (
+            "module M where\n\n-- | Sum up.\ntotal :: [Int] -> Int\ntotal [] = 0\ntotal (x:xs) = x\n\n"
+            "data Tree = Leaf\n  | Node Tree Tree\n"
+        ),
+        ["-- Sum up.", "total :: [Int] -> Int", "data Tree = Leaf", "  | Node Tree Tree"],
+    ),
+    "ocaml": (
+        "let area w h =\n  let s = w in\n  s * h\n\ntype t = {\n  w : int;\n}\n",
+        ["let area w h =", "type t = {", "  w : int;"],
+    ),
+    "lisp": ("(ns a.b)\n\n(defn- total [xs]\n  (reduce + xs))\n", ["(ns a.b)", "(defn- total [xs]"]),
+    "erlang": (
+        "-spec f(a) -> b.\nf(1) -> 2;\nf(_) ->\n    g(3).\n\ng(X) -> X.\n",
+        ["-spec f(a) -> b.", "g(X) -> X."],
+    ),
+    "fortran": (
+        "MODULE m\ncontains\n  pure function area(w) result(a)\n    real :: a\n  end function\nend module\n",
+        ["MODULE m", "pure function area(w) result(a)"],
+    ),
+    "solidity": (
+        "contract Box {\n    uint256 public sum;\n    function put(\n        uint256 x\n    ) {\n    }\n}\n",
+        ["contract Box {", "    uint256 public sum;", "    function put(", "        uint256 x"],
+    ),
+    "dart": (
+        "class Cart extends Base {\n  final int size;\n\n  int total() {\n    return add(1);\n  }\n}\n",
+        ["class Cart extends Base {", "  final int size;", "  int total() {"],
+    ),
+    "objc": (
+        "@implementation Cart\n- (void)add:(Item *)x {\n  [a b];\n}\n@end\n",
+        ["- (void)add:(Item *)x {"],
+    ),
+    "r": ("#' Add up.\ntotal <- function(x) {\n  sum(x)\n}\n", ["# Add up.", "total <- function(x) {"]),
+    "shell": ("build() {\n  make\n}\nfunction test_all {\n  x\n}\n", ["build() {", "function test_all {"]),
+    "terraform": ('resource "aws_vpc" "main" {\n  x = 1\n}\n', ['resource "aws_vpc" "main" {']),
+    "schema": (
+        "message A {\n  string b = 1;\n}\nservice S {\n  rpc Get(A) returns (B);\n}\n",
+        ["message A {", "  string b = 1;", "  rpc Get(A) returns (B);"],
+    ),
+    "other": ("class Cart\n  fun total()\n    1\n", ["class Cart", "  fun total()"]),
+}
+
+
+@pytest.mark.parametrize("language", OUTLINES)
+def test_an_outline_has_the_signatures(language: str) -> None:
+    text, wanted = OUTLINES[language]
+    known = BY_NAME[language]
+    lines = "".join(
+        line for _, line in signatures(text.encode(), definitions(text.encode(), known), known)
+    ).splitlines()
+    for line in wanted:
+        assert line.strip() in [one.strip() for one in lines]
+    assert not {"return null;", "def_not = 1", "return add(1);", "let s = w in", "sum(x)"} & {
+        line.strip() for line in lines
+    }
+
+
+def test_clauses_of_a_name_are_one_definition() -> None:
+    (module,) = definitions(ELIXIR.encode(), BY_NAME["elixir"])
+    assert [one.name for one in module.inside] == ["add", "put"]
+    add = module.inside[0]
+    assert ELIXIR[add.first :].startswith('  @doc """')
+    assert "put(cart, item)\n  end\n" in ELIXIR[add.start : add.last]
+
+
+@given(
+    st.sampled_from(HEADS),
+    st.lists(
+        st.sampled_from(
+            [*HOSTILE, ELIXIR, ZIG, "  ", "\n", "\n\n", "# x\n", '"""\n', "*/\n", "def f(x\n", "type A\n"]
+        ),
+        max_size=8,
+    ).map("".join),
+)
+def test_definitions_are_in_order_and_inside_each_other(heads: object, text: str) -> None:
+    source = text.encode("utf-8", "surrogatepass")
+
+    def check(found: object, first: int, last: int) -> None:
+        for one in found:  # type: ignore[attr-defined]
+            assert first <= one.first <= one.start <= one.body <= one.last <= last
+            check(one.inside, one.start, one.last)
+            first = one.last
+
+    check(headed_definitions(source, heads), 0, len(source))  # type: ignore[arg-type]
+
+
+DOCUMENTED = {
+    "elixir": (
+        'defmodule A do\n  @doc """\n  Adds.\n\n      def no(x), do: x\n  """\n  def add(x), do: x\nend\n',
+        ["A", "add"],
+    ),
+    "zig": ("/*\nfn no() void {}\n*/\nfn yes() void {}\n", ["yes"]),
+    "haskell": ("{- |\nno :: Int\n-}\nyes :: Int\nyes = 1\n", ["yes"]),
+    "ocaml": ("(* let no = 1\nlet no x = x\n*)\nlet yes x = x\n", ["yes"]),
+    "julia": ('"""\n    f(x)\n\nfunction no(x)\n"""\nfunction yes(x)\nend\n', ["yes"]),
+    "dart": ("/*\nint no() {\n}\n*/\nint yes() {\n}\n", ["yes"]),
+    "shell": ('x="""\nyes() {\n}\n', ["yes"]),  # nothing ends it, so it is no text
+}
+
+
+@pytest.mark.parametrize("language", DOCUMENTED)
+def test_examples_in_documentation_define_nothing(language: str) -> None:
+    text, wanted = DOCUMENTED[language]
+    found: list[str] = []
+
+    def collect(definitions_there: tuple[Definition, ...]) -> None:
+        for one in definitions_there:
+            found.append(one.name)
+            collect(one.inside)
+
+    collect(definitions(text.encode(), BY_NAME[language]))
+    assert [name for name in found if name] == wanted
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "signature"),
+    [
+        ("haskell", "total :: [Int]\n      -> Int\ntotal = sum\n", "total :: [Int]\n      -> Int\n"),
+        (
+            "ocaml",
+            "val map :\n  ('a -> 'b) ->\n  'a t ->\n  'b t\n\nval x : int\n",
+            "val map :\n  ('a -> 'b) ->\n",
+        ),
+        ("erlang", "-spec f(a) ->\n    b.\nf(1) -> 2.\n", "-spec f(a) ->\n    b.\n"),
+        ("dart", "A f(\n  int x,\n) : this.of(\n  x,\n) {\n  y();\n}\n", "A f(\n  int x,\n) : this.of(\n"),
+    ],
+)
+def test_a_signature_of_several_lines_is_whole(language: str, text: str, signature: str) -> None:
+    known = BY_NAME[language]
+    shown = "".join(line for _, line in signatures(text.encode(), definitions(text.encode(), known), known))
+    assert signature in shown
+    assert "y();" not in shown
+
+
+VUE = """<template>
+  <p>é function no() {}</p>
+</template>
+<script setup lang="ts">
+interface Props { size: number }
+
+function total(x: number): number {
+  return x * 2;
+}
+</script>
+<style>a { b: c }</style>
+"""
+
+
+WHOLE = {
+    "haskell": (
+        (
+            "data S = S {\n    sA :: Int,\n    sB :: String\n  } deriving (Show, Eq)\n\n"
+            "(+++) :: Int -> Int\na +++ b = a\n\nf x\n  | x > 1 = 2\n  | y = 3\ng :: Int\ng = 1\n"
+        ),
+        (
+            "data S = S {\n    sA :: Int,\n    sB :: String\n  } deriving (Show, Eq)\n"
+            "(+++) :: Int -> Int\na +++ b = a\ng :: Int\n"
+        ),
+    ),
+    "dart": (
+        (
+            "enum Level {\n  low(1);\n\n  const Level(this.value);\n}\n"
+            "class Todo extends Equatable\n    with Mix {\n  String? title;\n  int count = 0;\n\n"
+            "  void on<E extends Event>(Handler<E> h) {\n    final x = foo(1);\n  }\n}\n"
+        ),
+        (
+            "enum Level {\n  low(1);\n\n  const Level(this.value);\n}\n"
+            "class Todo extends Equatable\n    with Mix {\n  String? title;\n  int count = 0;\n"
+            "  void on<E extends Event>(Handler<E> h) {\n"
+        ),
+    ),
+    "fsharp": (
+        (
+            "type Rec =\n    { A: int\n      B: string }\n    static member Zero = 0\n\n"
+            "let foo\n    (a: int)\n    (b: string)\n    : int =\n    let c = a\n    c\n"
+        ),
+        (
+            "type Rec =\n    { A: int\n      B: string }\n    static member Zero = 0\n"
+            "let foo\n    (a: int)\n    (b: string)\n    : int =\n"
+        ),
+    ),
+    "nim": (
+        "const\n  X* = 1\n\nproc foo*(a: int): string =\n  ## Does foo well.\n  result = a\n",
+        "  X* = 1\n# Does foo well.\nproc foo*(a: int): string =\n",
+    ),
+    "solidity": (
+        (
+            "contract C {\n    uint256[] public list;\n    address payable owner;\n"
+            "    function f(\n        uint a\n    )\n        external\n        returns (uint)\n    {\n"
+            "        uint b = 1;\n    }\n}\n"
+        ),
+        (
+            "contract C {\n    uint256[] public list;\n    address payable owner;\n"
+            "    function f(\n        uint a\n    )\n        external\n        returns (uint)\n"
+        ),
+    ),
+    "julia": (
+        "@enum Color red green\nBase.@kwdef struct Opt\n    a::Int = 1\n    Opt(x) = new(x)\nend\n",
+        "@enum Color red green\nBase.@kwdef struct Opt\n    a::Int = 1\n    Opt(x) = new(x)\nend\n",
+    ),
+    "elixir": (
+        (
+            'defmodule User do\n  schema "users" do\n    field :name, :string\n  end\n\n'
+            "  def change(user) do\n    user\n  end\nend\n"
+        ),
+        'defmodule User do\n  schema "users" do\n    field :name, :string\n  end\n  def change(user) do\n',
+    ),
+    "perl": (
+        (
+            "has [qw(domain path)];\n\nsub parse {\n  my ($self, $str) = @_;\n  return 1;\n}\n\n"
+            "=head1 SYNOPSIS\n\n  has 'example';\n\n  sub example { }\n\n=cut\n\nsub last { 1 }\n\n"
+            "=head2 parse\n\n=head1 END\n\nsub none { 1 }\n"
+        ),
+        "has [qw(domain path)];\nsub parse {\n  my ($self, $str) = @_;\nsub last { 1 }\n",
+    ),
+    "terraform": (
+        'variable "a" {\n  type = string\n}\n\nlocals {\n  n = 1\n}\n\nresource "vpc" "x" {\n  a = 1\n}\n',
+        'variable "a" {\n  type = string\n}\nlocals {\n  n = 1\n}\nresource "vpc" "x" {\n',
+    ),
+    "cobol": (
+        (
+            "       PROGRAM-ID.    CBL1.\n       FILE SECTION.\n       01  PRINT-REC.\n"
+            "           05  ACCT-NO-O      PIC X(8).\n       PROCEDURE DIVISION.\n       OPEN-FILES.\n"
+            "           OPEN INPUT A.\n"
+        ),
+        (
+            "       PROGRAM-ID.    CBL1.\n       FILE SECTION.\n       01  PRINT-REC.\n"
+            "           05  ACCT-NO-O      PIC X(8).\n       PROCEDURE DIVISION.\n       OPEN-FILES.\n"
+        ),
+    ),
+    "fortran": (
+        (
+            "module k\n  integer, parameter, public :: RK = 8\ncontains\n  function f(x)\n"
+            "    integer, parameter :: no = 1\n  end function\nend module\n"
+        ),
+        "module k\n  integer, parameter, public :: RK = 8\n  function f(x)\n",
+    ),
+    "erlang": (
+        "-record(state, {\n" + "\ta = 1 :: integer(),\n" * 20 + "\tlast\n}).\n\nf(X) -> X.\n",
+        "-record(state, {\n" + "\ta = 1 :: integer(),\n" * 20 + "\tlast\n}).\nf(X) -> X.\n",
+    ),
+    "r": (
+        "#' Call it.\n"
+        + "#' More of it.\n" * 300
+        + "f <- function(\n"
+        + "  a = 1,\n" * 20
+        + "  b\n) {\n  1\n}\n",
+        "# Call it.\nf <- function(\n" + "  a = 1,\n" * 20 + "  b\n) {\n",
+    ),
+    "sql": (
+        (
+            "{{ config(materialized='view') }}\n\nwith a as (\n\n    select 1 as id\n\n),\n\nfinal as (\n"
+            "    select id from a\n)\n\nselect id\nfrom final\n"
+        ),
+        (
+            "{{ config(materialized='view') }}\nwith a as (\n\n    select 1 as id\n\n),\nfinal as (\n"
+            "    select id from a\n)\nselect id\nfrom final\n"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("language", WHOLE)
+def test_an_outline_is(language: str) -> None:
+    text, wanted = WHOLE[language]
+    known = BY_NAME[language]
+    found = definitions(text.encode(), known)
+    assert "".join(line for _, line in signatures(text.encode(), found, known)) == wanted
+
+
+def test_ends_of_comments_that_nothing_opens_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = (b" *)\n" * 700 + b"let x = 1\n\n") * 20
+    searched: list[int] = []
+    search = headed._Reader._block_start  # noqa: SLF001  # nothing else shows how often it searches
+
+    def counted(reader: headed._Reader, n: int, free: int, line: bytes) -> int | None:
+        searched.append(n)
+        return search(reader, n, free, line)
+
+    monkeypatch.setattr(headed._Reader, "_block_start", counted)  # noqa: SLF001  # see above
+    assert len(definitions(source, BY_NAME["ocaml"])) == 20
+    assert len(searched) == 20
+
+
+def test_a_long_type_is_cut_with_a_mark() -> None:
+    source = ("module Big = struct\nend\n\ntype t = {\n" + "  field : int;\n" * 90 + "}\n").encode()
+    known = BY_NAME["ocaml"]
+    *_, last = (line for _, line in signatures(source, definitions(source, known), known))
+    assert last.startswith("type t = {\n  field : int;\n")
+    assert last.endswith("  field : int; ...\n")
+    assert len(last) < 700
+
+
+def test_the_script_of_a_page_is_read() -> None:
+    known = BY_NAME["vue"]
+    pytest.importorskip(known.module)
+    lines = "".join(line for _, line in signatures(VUE.encode(), definitions(VUE.encode(), known), known))
+    assert "function total(x: number): number" in lines
+    assert "interface Props" in lines
+    assert "no()" not in lines
+    assert definitions(b"<script" * 9_000, known) == definitions(b"<script>" * 9_000, known) == ()
