@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import fields
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,9 +17,12 @@ from tokenbox.errors import ContextCriticalOverflow
 from tokenbox.tokenizers import CountCache
 from tokenbox.tokenizers.bpe import baseline
 from tokenbox.tokenizers.protocol import BaseTokenizer
+from tokenbox.tokenizers.registry import CallableTokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from tokenbox.tokenizers.protocol import Tokenizer
 
 TOKENIZER = baseline("o200k_base", "tiktoken")
 PIECES = [
@@ -37,12 +40,12 @@ PIECES = [
 BREAKERS = [" starts with a space", "/ a slash", "", "\n\n"]  # a text that does not begin at a cut
 
 
-def sections(choose: Random, *, plain: bool) -> list[tokenbox.Section]:
+def sections(choose: Random, *, plain: bool, pieces: int = 6) -> list[tokenbox.Section]:
     count = choose.choice([16, 17, 40, 90])
     texts = PIECES[:6] + PIECES[7:] if plain else PIECES + BREAKERS
     made = []
     for i in range(count):
-        text = "".join(choose.choice(texts) for _ in range(choose.randrange(1, 6)))
+        text = "".join(choose.choice(texts) for _ in range(choose.randrange(1, pieces)))
         made.append(
             tokenbox.Section(
                 id=f"s{i}",
@@ -59,10 +62,12 @@ def sections(choose: Random, *, plain: bool) -> list[tokenbox.Section]:
     return made
 
 
-def eager(given: list[tokenbox.Section], budget: int, separator: str) -> Layout | ContextCriticalOverflow:
+def eager(
+    given: list[tokenbox.Section], budget: int, separator: str, tokenizer: Tokenizer = TOKENIZER
+) -> Layout | ContextCriticalOverflow:
     """Lay out by the other path, which counts every section first."""
     options = LayoutOptions.of(given, separator, "facet", None, reclaim=False)
-    counter = Counter(TOKENIZER, CountCache())
+    counter = Counter(tokenizer, CountCache())
     return lay_out_all(given, options, counter, [budget])[0]
 
 
@@ -73,19 +78,64 @@ def test_the_same_layout_and_record_as_with_every_section_counted(seed: int) -> 
     separator = choose.choice(["\n\n", "\n\n", "\n", " ", "", "\n---\n"])
     total = TOKENIZER.count(separator.join(s.content for s in given))
     budget = choose.randrange(total // 4, total + 20)
-    expected = eager(given, budget, separator)
+    check_same(given, budget, separator, TOKENIZER)
+
+
+def check_same(
+    given: list[tokenbox.Section], budget: int, separator: str, tokenizer: Tokenizer
+) -> Layout | None:
+    expected = eager(given, budget, separator, tokenizer)
     if isinstance(expected, ContextCriticalOverflow):
         with pytest.raises(ContextCriticalOverflow) as caught:
-            tokenbox.layout(given, budget, TOKENIZER, separator)
+            tokenbox.layout(given, budget, tokenizer, separator, cache=CountCache())
         assert caught.value.to_dict() == expected.to_dict()
-        return
-    found = tokenbox.layout(given, budget, TOKENIZER, separator, cache=CountCache())
+        return None
+    found = tokenbox.layout(given, budget, tokenizer, separator, cache=CountCache())
     for each in fields(Layout):
         if each.name not in ("at_budgets", "counter"):
             assert getattr(found, each.name) == getattr(expected, each.name), each.name
     assert found.to_dict() == expected.to_dict()
     assert found.digest == expected.digest
-    assert found.total == TOKENIZER.count(found.text) <= budget
+    assert found.total == tokenizer.count(found.text) <= budget
+    return found
+
+
+# Functions whose counts of parts do not add up to the count of the whole.
+FUNCTIONS: dict[str, Callable[[str], int]] = {
+    "quarter": lambda text: len(text) // 4,
+    "begins": lambda text: TOKENIZER.count(text) + 1,
+    "words": lambda text: len(text.split()),
+    "merges": lambda text: len(text) - text.count("\n\n") * 2,
+    "distinct": lambda text: len(set(text.split())),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("seed", range(20))
+def test_the_same_with_any_function(seed: int, name: str) -> None:
+    choose = Random(f"{seed} {name}")
+    given = sections(choose, plain=seed % 5 > 0, pieces=200)
+    if seed % 4 == 0:
+        given[7] = tokenbox.Section("empty", "", choose.choice([100, 500, 900]), shrink=choose.choice([0, 1]))
+    separator = choose.choice(["\n\n", "\n", " ", "", "\n---\n"])
+    total = FUNCTIONS[name](separator.join(s.content for s in given))
+    budget = choose.randrange(total // 5, total * 3 // 4)
+    check_same(given, budget, separator, CallableTokenizer(FUNCTIONS[name], name))
+
+
+@pytest.mark.parametrize("form", [tokenbox.Section, dict])
+def test_a_function_is_called_for_what_decides(form: Callable[..., Any]) -> None:
+    asked: list[str] = []
+
+    def count(text: str) -> int:
+        asked.append(text)
+        return len(text) // 4
+
+    inputs = [form(id=f"s{i}", content=f"{i} " * 200, priority=i % 5, shrink=1) for i in range(200)]
+    found = tokenbox.layout(inputs, 15_000, count)
+    assert len(asked) < 120
+    assert len(found.base_sizes) == 200
+    assert {section.content for section in found.inputs} <= set(asked)
 
 
 class Noted(BaseTokenizer):
@@ -131,3 +181,11 @@ def test_a_copy_in_another_process_has_the_record() -> None:
     assert copy == found
     assert copy.digest == found.digest
     assert copy.base_sizes == found.base_sizes
+
+
+def test_an_empty_text_that_counts_is_priced_as_when_every_section_is_counted() -> None:
+    texts = ["abc", *("word " * 150 for _ in range(40)), "", "last " * 150]
+    inputs = [tokenbox.Section(f"s{i}", text, i, shrink=1) for i, text in enumerate(texts)]
+    tokenizer = CallableTokenizer(lambda text: len(text) // 4 if text else 90, "empty counts")
+    for budget in range(2_000, 2_400, 50):
+        check_same(inputs, budget, "\n\n", tokenizer)

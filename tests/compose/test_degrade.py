@@ -301,3 +301,36 @@ def test_with_one_form_and_no_minimum_it_is_facet_with_reclaim(name: str, data: 
     result = layout(sections, budget, name, separator, policy="degrade")
     assert list(result.texts) == expected.texts
     assert [section.decision.value for section in result.sections] == expected.decisions
+
+
+def test_a_maximum_of_zero_is_not_no_maximum() -> None:
+    bounded = Section("a", "abc", shrink=1, max=0)
+    free = Section("a", "abc", shrink=1)
+    assert Section.of(bounded.to_dict()) == bounded
+    digests = {layout([one], 0, "utf8-bytes", policy="degrade").digest for one in (bounded, free)}
+    assert len(digests) == 2
+
+
+def test_extra_items_whose_price_is_too_low_end_the_search() -> None:
+    """The price of each join is corrected by what the whole showed, but most joins leave with the maxima."""
+    bounded = [Section(f"s{i}", "x", shrink=1, max=0) for i in range(10)]
+    growing = Section("a", "a", shrink=1, grow=1, extra=[f"b c {i}" for i in range(9)])
+    result = layout([*bounded, growing], 11, lambda text: len(text.split()), policy="degrade")
+    assert result.text.startswith("a\n\nb c 0")
+    assert result.total == len(result.text.split()) <= 11
+
+
+@pytest.mark.parametrize(
+    ("bound", "said"),
+    [({"max": 4}, "it was 8 over its maximum"), ({"group": "g"}, "its group was 8 over its")],
+)
+def test_a_drop_for_a_maximum_does_not_speak_of_the_budget(bound: dict[str, Any], said: str) -> None:
+    section = Section("a", "one two. fin", shrink=1, cut="sentence", **bound)
+    result = layout([section], 99, "utf8-bytes", policy="degrade", groups={"g": Group("g", max=4)})
+    assert next(step.why for step in result.sections[0].steps).startswith(said)
+    pair = [
+        Section("a", "one two. fin", shrink=1, cut="sentence", **bound),
+        Section("b", "c", with_="a", shrink=1),
+    ]
+    result = layout(pair, 99, "utf8-bytes", policy="degrade", groups={"g": Group("g", max=4)})
+    assert "budget" not in "".join(step.why for part in result.sections for step in part.steps)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import tokenbox
 from tests.effort import examples
 from tokenbox import Section
-from tokenbox.compose import counting, seamed, sections
-from tokenbox.compose.reuse import MeasuredColumns, ParsedSections
+from tokenbox.compose import columns, counting, seamed
+from tokenbox.compose.reuse import LastResult, Measurements, ParsedSections
 from tokenbox.errors import InvalidSection
 
 if TYPE_CHECKING:
@@ -44,10 +44,12 @@ def made(n: int, form: Callable[..., Any], seed: int = 1) -> list[Any]:
 def fresh(given: list[Any], budget: int, counter: Any) -> Layout:  # noqa: ANN401
     """The layout where nothing is remembered."""
     with pytest.MonkeyPatch.context() as patch:
-        last = MeasuredColumns()
+        last = Measurements()
         patch.setattr(counting, "MEASUREMENTS", last)
         patch.setattr(seamed, "MEASUREMENTS", last)
-        patch.setattr(sections, "PARSED", ParsedSections())
+        patch.setattr(columns, "PARSED", ParsedSections())
+        patch.setattr(columns, "_UNIQUE", LastResult())
+        patch.setattr(columns, "_RANKED", LastResult())
         patch.setattr(counting, "DEFAULT_CACHE", tokenbox.tokenizers.CountCache())
         return tokenbox.layout(given, budget, counter)
 
@@ -88,7 +90,7 @@ def test_a_function_is_asked_for_what_is_new() -> None:
         return len(text)
 
     inputs = made(500, Section)
-    tokenbox.layout(inputs, 10_000, count)
+    assert len(tokenbox.layout(inputs, 10_000, count).base_sizes) == 500
     assert len(asked) >= 500
     asked.clear()
     inputs[250] = Section("other", "an other text", shrink=1)

@@ -9,6 +9,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
+import rfc8785
+
 from tokenbox.compose.block_whole import BlockForms, BlockWhole, PricedBlockWhole, shows_content
 from tokenbox.compose.counting import Counter
 from tokenbox.compose.pricing import checked_total
@@ -16,9 +18,10 @@ from tokenbox.compose.seamed import NotSeamable
 from tokenbox.content.block_kinds import BlockType, Priority
 from tokenbox.content.blocks import AnnotationBlock, Block, resolve_priorities
 from tokenbox.engine.ladder import Form, LadderRun
-from tokenbox.errors import EmptyInput, InvalidContent, RenderError, TokenizerError
+from tokenbox.errors import EmptyInput, InvalidContent, RenderError, TokenizerError, shown
 from tokenbox.integers import MAX_INTEGER, token_budget
 from tokenbox.records import to_record
+from tokenbox.render.html import in_words, picture_of
 from tokenbox.render.markup import block_description, block_label
 from tokenbox.render.registry import find_renderer
 from tokenbox.render.templates import is_text
@@ -122,8 +125,6 @@ class BlockLayout:
     @cached_property
     def digest(self) -> str:
         """The SHA-256 (hex) of the RFC 8785 JSON of all inputs of the layout and its result."""
-        import rfc8785  # loaded only for a digest
-
         return hashlib.sha256(rfc8785.dumps(cast("Any", self._digested()))).hexdigest()
 
     def to_dict(self) -> dict[str, object]:
@@ -150,8 +151,6 @@ class BlockLayout:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        from tokenbox.render.html import in_words  # loaded only for a picture
-
         forms = [block.form.value for block in self.blocks]
         return in_words(
             "BlockLayout", self.total, self.budget, self.tokenizer.name, forms, exact=self.tokenizer.exact
@@ -159,8 +158,6 @@ class BlockLayout:
 
     def _repr_html_(self) -> str:
         """Return a small picture for notebooks."""
-        from tokenbox.render.html import picture_of  # loaded only for a picture
-
         return picture_of(self)
 
     def _digested(self) -> dict[str, object]:
@@ -247,7 +244,7 @@ def render_blocks(  # noqa: PLR0913  # keyword options, as of `layout`
     priorities = [all_priorities[i] for i in indices]
     counter = Counter(as_tokenizer(tokenizer), cache)
     forms = BlockForms([given[i] for i in indices], indices, markup, counter, summarize)
-    plan = _Plan(forms, indices, priorities, checked_budget, _verbosity(verbosity), soft)
+    plan = _Plan(forms, indices, priorities, checked_budget, _verbosity(verbosity), soft=soft)
     return plan.exact() or plan.conservative()
 
 
@@ -261,7 +258,8 @@ class _Plan:
         priorities: Sequence[Priority],
         budget: int | None,
         verbosity: Verbosity,
-        soft: bool,  # noqa: FBT001
+        *,
+        soft: bool,
     ) -> None:
         self.forms = forms
         self.indices = indices
@@ -408,11 +406,10 @@ def checked_blocks(blocks: object) -> list[Block]:
 
 
 def _verbosity(value: str) -> Verbosity:
-    try:
-        return Verbosity(value)
-    except ValueError:
+    if value not in list(Verbosity):
         names = ", ".join(one.value for one in Verbosity)
-        raise RenderError(f"verbosity is one of {names}, not {value!r}.") from None
+        raise RenderError(f"verbosity is one of {names}, not {shown(value)}.")
+    return Verbosity(value)
 
 
 def _type_id(value: object) -> int:
@@ -425,4 +422,4 @@ def _type_id(value: object) -> int:
             raise RenderError(f"no block type is called {value!r}. There are: {names}.") from None
     if isinstance(value, int) and not isinstance(value, bool) and value in range(256):
         return int(value)
-    raise RenderError(f"a block type is a name or a number up to 255, not {value!r}.")
+    raise RenderError(f"a block type is a name or a number up to 255, not {shown(value)}.")

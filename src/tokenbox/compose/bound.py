@@ -79,7 +79,7 @@ class Bound:
 
     def message(self, message: Message) -> int:
         content = message.content
-        if len(message.source) == 2 and isinstance(content, str) and message.role not in _DUMPED:  # noqa: PLR2004  # role and content
+        if len(message.source) == 2 and isinstance(content, str) and message.role not in _DUMPED:
             return PER_MESSAGE + sum(self.plain([message.role.value, content]))
         calls = len(message.tool_calls) + (message.role in _DUMPED)
         return PER_MESSAGE + PER_CALL * calls + self.value(message.source, media=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from tokenbox.compose.columns import needing_degrade
 from tokenbox.content.group import Group
 from tokenbox.engine import degrade
 from tokenbox.engine.result import Policy
@@ -52,8 +52,8 @@ def checked_groups(groups: object) -> tuple[Group, ...]:
 def check_policy(sections: Sequence[Section], groups: Sequence[Group], policy: Policy) -> None:
     """Raise :class:`InvalidSection` for a setting that the policy does not support, or an unknown name."""
     if policy is Policy.FACET:
-        if any(map(attrgetter("needs_degrade"), sections)):
-            needs = next(section for section in sections if section.needs_degrade)
+        needs = needing_degrade(sections)
+        if needs is not None:
             raise InvalidSection(
                 f"section {needs.id!r}: {needs.needs_degrade} needs policy='degrade'; the policy is 'facet'.",
                 id=needs.id,

@@ -1,11 +1,11 @@
 """The budgets at which a layout changes: the decision and form of each section over a range of budgets.
 
-Below the fixed load nothing fits. Once everything is whole, a larger budget changes nothing unless sections
-can grow. If fewer than ``EVERY`` budgets lie between these bounds, the sections are laid out at each of them,
-and every change is found. In a longer range, the budgets of a grid are tried, and the totals that the engine
-compared with the budget, where decisions change; between two neighbours that differ, bisection finds the
-change. So every reported change is exact, but a change that is undone within one step of the grid can be
-missed.
+Below the fixed load nothing fits. Once every section is complete, a larger budget changes nothing unless
+sections can grow. If fewer than ``EVERY`` budgets lie between these bounds, the sections are laid out at each
+of them, and every change is found. In a longer range, the budgets of a grid are tried, and the totals that
+the engine compared with the budget, where decisions change; between two neighbours that differ, bisection
+finds the change. So every reported change is exact, but a change that is undone within one step of the grid
+can be missed.
 """
 
 from __future__ import annotations

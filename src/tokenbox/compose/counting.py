@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from tokenbox.compose.reuse import MEASUREMENTS
+from tokenbox.compose.columns import SectionColumns, contents_of
+from tokenbox.compose.reuse import MEASUREMENTS, Measured
 from tokenbox.content.section import Text
 from tokenbox.tokenizers.cache import CountCache, is_worth_remembering
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
@@ -40,31 +41,32 @@ class Counter:
             self._cache = DEFAULT_CACHE if cache is None else cache
         self._windows = self._cache if self._cache is not None and self._cache.keeps_windows else None
         self._small: dict[str, int] = {"": 0}
-        self._sizes: tuple[Sequence[Section], list[int]] = ((), [])
+        self._sizes: tuple[Sequence[Section], Measured[int]] | None = None
         self._forms: dict[tuple[str, bytes], tuple[str, int]] = {}
 
     def sizes(self, sections: Sequence[Section]) -> list[int]:
         """Return the count of each section's content, computed once per layout."""
-        if self._sizes[0] is not sections:
+        return self.sizes_when_read(sections).all()
+
+    def sizes_when_read(self, sections: Sequence[Section]) -> Measured[int]:
+        """Return the count of each section's content; one is computed when it is read."""
+        if self._sizes is None or self._sizes[0] is not sections:
             by = "sizes", self._cache, getattr(self.tokenizer, "function", self.tokenizer)
-            (sizes,) = MEASUREMENTS.columns(by, sections, self._counted, self._holds)
-            self._sizes = sections, sizes
+            contents = contents_of(sections)
+
+            def count(indices: Sequence[int]) -> list[int]:
+                texts = [contents[i] for i in indices]
+                if self._cache is None:
+                    return self.tokenizer.count_batch(texts)
+                digests = sections.digests(indices) if isinstance(sections, SectionColumns) else None
+                return self._cache.count_batch(self.tokenizer, texts, digests)
+
+            self._sizes = sections, MEASUREMENTS.of(by, contents, count, self._holds)
         return self._sizes[1]
 
-    def _counted(self, sections: Sequence[Section]) -> list[list[int]]:
-        return [self.sizes_of(sections)]
-
-    def sizes_of(self, sections: Sequence[Section]) -> list[int]:
-        """Return the count of each section's content: of some sections of a layout."""
-        texts = [section.content for section in sections]
-        if self._cache is None:
-            return self.tokenizer.count_batch(texts)
-        digests = [section.content_digest for section in sections]
-        return self._cache.count_batch(self.tokenizer, texts, digests)
-
-    def _holds(self, section: Section, sizes: Sequence[int]) -> bool:
+    def _holds(self, text: str, size: int) -> bool:
         """Return whether a cached count is still right: a user's function may count differently now."""
-        return self._cache is not None or [self.tokenizer.count(section.content)] == sizes
+        return self._cache is not None or self.tokenizer.count(text) == size
 
     def count_all(self, texts: Sequence[str]) -> list[int]:
         """Count texts that other layouts may contain."""

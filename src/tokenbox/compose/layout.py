@@ -8,16 +8,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
+import rfc8785
+
 from tokenbox.compose.bounds import SectionWarning, check_policy, checked_groups, warnings
 from tokenbox.compose.diff import SCHEMA, LayoutDiff, diff
 from tokenbox.compose.messages import messages_of
 from tokenbox.content.section import Section, Text
 from tokenbox.content.weight import weight_text
 from tokenbox.engine.result import Action, Decision, Policy
-from tokenbox.errors import LayoutError
+from tokenbox.errors import LayoutError, shown
+from tokenbox.render.explain import explain
+from tokenbox.render.html import in_words, picture_of
 from tokenbox.tokenizers.cache import text_digest
 
 if TYPE_CHECKING:
+    from tokenbox.compose.columns import SectionColumns
     from tokenbox.compose.counting import Counter
     from tokenbox.compose.requests import Count
     from tokenbox.content.group import Group
@@ -53,9 +58,9 @@ class LayoutOptions:
     ) -> LayoutOptions:
         """Validate the options, also against the sections."""
         if policy not in list(Policy):
-            raise LayoutError(f"policy is one of {', '.join(Policy)}, not {policy!r}.")
+            raise LayoutError(f"policy is one of {', '.join(Policy)}, not {shown(policy)}.")
         if type(reclaim) is not bool:
-            raise LayoutError(f"reclaim is True or False, not {reclaim!r}.")
+            raise LayoutError(f"reclaim is True or False, not {shown(reclaim)}.")
         checked = checked_groups({} if groups is None else groups)
         options = cls(_checked_separator(separator), Policy(str(policy)), checked, reclaim)
         check_policy(sections, checked, options.policy)
@@ -142,7 +147,7 @@ class Layout:
     ``exact`` or ``conservative``. ``fixed_load``: the count of the critical sections alone.
     """
 
-    inputs: tuple[Section, ...] = field(repr=False)
+    columns: SectionColumns = field(repr=False)
     texts: tuple[str, ...] = field(repr=False)
     sizes: tuple[int, ...] = field(repr=False)
     record: LayoutRecord = field(repr=False)
@@ -161,6 +166,11 @@ class Layout:
     def __getstate__(self) -> dict[str, object]:
         # A tokenizer's engine cannot be pickled.
         return {**self.__dict__, "counter": None, "at_budgets": None}
+
+    @cached_property
+    def inputs(self) -> tuple[Section, ...]:
+        """The sections."""
+        return tuple(self.columns)
 
     @property
     def base_sizes(self) -> tuple[int, ...]:
@@ -224,8 +234,6 @@ class Layout:
     @cached_property
     def digest(self) -> str:
         """The SHA-256 (hex) of the RFC 8785 JSON of all inputs of the layout and its result."""
-        import rfc8785  # loaded only for a digest
-
         return hashlib.sha256(rfc8785.dumps(cast("Any", self._digested()))).hexdigest()
 
     def messages(self) -> list[dict[str, str]]:
@@ -275,13 +283,9 @@ class Layout:
 
     def explain(self, width: int = 80) -> str:
         """Return a plain-text picture of the layout, ``width`` columns wide."""
-        from tokenbox.render.explain import explain  # loaded only for a picture
-
         return explain(self, width)
 
     def __repr__(self) -> str:
-        from tokenbox.render.html import in_words  # as above
-
         decisions = [section.decision.value for section in self.sections]
         return in_words(
             "Layout", self.total, self.budget, self.tokenizer.name, decisions, exact=self.tokenizer.exact
@@ -289,8 +293,6 @@ class Layout:
 
     def _repr_html_(self) -> str:
         """Return a small picture for notebooks."""
-        from tokenbox.render.html import picture_of  # loaded only for a picture
-
         return picture_of(self)
 
     def _digested(self) -> dict[str, object]:

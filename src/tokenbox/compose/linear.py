@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from tokenbox.compose.parts import Parts
+from tokenbox.compose.columns import contents_of
+from tokenbox.compose.parts import Parts, chosen_contents
 
 if TYPE_CHECKING:
     from tokenbox.compose.counting import Counter
     from tokenbox.content.section import Section
+    from tokenbox.engine.box import Ranked
     from tokenbox.tokenizers.protocol import AdditiveTokenizer
 
 
@@ -33,8 +35,9 @@ class LinearWhole(Parts):
         weights: Sequence[int],
         join: int,
         count_of: Callable[[int], int],
+        ranked: Ranked | None = None,
     ) -> None:
-        super().__init__(sections, separator, sizes, counter)
+        super().__init__(sections, separator, sizes, counter, ranked)
         self._weights = list(weights)
         self._join = join
         self._count_of = count_of
@@ -54,7 +57,7 @@ class LinearWhole(Parts):
         whole = self._sum + join * (self._live - 1)
         # What the drops take away so far. The last drop removes no join.
         lost = list(accumulate([weights[i] + join if weights[i] else 0 for i in order], initial=0))
-        fits = bisect_left(lost, True, 1, key=lambda less: price(max(0, whole - less)) <= budget)  # noqa: FBT003
+        fits = bisect_left(lost, x=True, lo=1, key=lambda less: price(max(0, whole - less)) <= budget)
         pivot = fits - 1
         self._live -= pivot - [weights[i] for i in order[:pivot]].count(0)
         sizes, texts = self.sizes, self.texts
@@ -87,11 +90,11 @@ class AdditiveWhole(LinearWhole):
         self, sections: Sequence[Section], separator: str, counter: Counter, tokenizer: AdditiveTokenizer
     ) -> None:
         self._weigh, count_of = tokenizer.weigh, tokenizer.count_of
-        weights = [self._weigh(section.content) for section in sections]
+        weights = list(map(self._weigh, contents_of(sections)))
         super().__init__(
             sections,
             separator,
-            [count_of(weight) for weight in weights],
+            list(map(count_of, weights)),
             counter,
             weights=weights,
             join=self._weigh(separator),
@@ -119,20 +122,29 @@ class PricedWhole(LinearWhole):
         counter: Counter,
         correction: int,
         sizes: Sequence[int] | None = None,
+        ranked: Ranked | None = None,
     ) -> None:
         self.correction = correction
         sizes = counter.sizes(sections) if sizes is None else sizes
         join = counter.small(separator) + 1
         weights = sizes
-        if 0 in sizes:
-            weights = [_weight(section.content, size) for section, size in zip(sections, sizes, strict=True)]
+        left_out = 0 if ranked is None else len(sections) - sum(map(len, ranked))
+        if sizes.count(0) > left_out:
+            weights = list(map(_weight, chosen_contents(sections, ranked), sizes))
         super().__init__(
-            sections, separator, sizes, counter, weights=weights, join=join, count_of=self._corrected
+            sections,
+            separator,
+            sizes,
+            counter,
+            weights=weights,
+            join=join,
+            count_of=self._corrected,
+            ranked=ranked,
         )
 
     def total_of(self, indices: Iterable[int]) -> int:
-        texts = [self.sections[i].content for i in indices]
-        return self.counter.count(self.separator.join(text for text in texts if text))
+        contents = contents_of(self.sections)
+        return self.counter.count(self.separator.join(contents[i] for i in indices if contents[i]))
 
     def _corrected(self, weight: int) -> int:
         return max(0, weight + self.correction) if weight else 0

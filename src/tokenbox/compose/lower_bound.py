@@ -15,12 +15,14 @@ from tokenbox.compose.remembered import COUNTS
 if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
 
-# The types of media parts, and the keys of their payload.
+# The types of media parts, the lists that have such parts, and the keys that lead to their payload.
 _IMAGES: Final = frozenset(("image_url", "input_image", "image"))
 _AUDIO: Final = frozenset(("input_audio", "audio"))
 _FILES: Final = frozenset(("file", "input_file", "document"))
 _MEDIA: Final = _IMAGES | _AUDIO | _FILES
+_CONTENTS: Final = frozenset(("content", "output"))
 _PAYLOAD: Final = frozenset(("url", "image_url", "data", "file_data", "file_url"))
+_HOLDERS: Final = _PAYLOAD | _MEDIA | {"source"}
 # The base64 characters per token of a payload: of low-bitrate speech, and of a file with text.
 _AUDIO_CHARACTERS: Final = 50
 _FILE_CHARACTERS: Final = 5
@@ -30,39 +32,59 @@ _STRUCTURE: Final = frozenset(
     messages tools role content type text tool_calls tool_call_id id name function arguments parameters
     properties description required enum items image_url url call_id input output input_schema
     json_schema schema
-    """.split()  # noqa: SIM905  # names read best as words
+    """.split()
 )
 _IDS: Final = frozenset(("id", "call_id", "tool_call_id", "tool_use_id", "type"))
 _ID: Final = re.compile(r"[A-Za-z0-9_.:-]{0,40}")
+# Characters of a number that may be the id of a token; and those per token of longer numbers, and of ids.
+_SHORT_NUMBER: Final = 6
+_DIGITS: Final = 3
+_ID_CHARACTERS: Final = 2
+# What is skipped is counted above this, and above this multiple of the rest, which no real request reaches.
+_FREE: Final = 200
+_FREE_MULTIPLE: Final = 2
 
 
 def lower_bound(value: Mapping[str, object], tokenizer: Tokenizer) -> int:
     """Count the tokens of every string, key and number of a JSON object.
 
-    It skips the data of images, whose length does not determine their cost, ids of up to 40 characters, and
-    the keys that every request has.
+    It skips the data of images, whose length does not determine their cost. It also skips ids of up to 40
+    characters, the keys that every request has, and brackets, unless the object has more of them than of
+    anything else.
     """
     texts: list[str] = []
-    more = 0
+    more = skipped = 0
     stack: list[tuple[object, str | None, str]] = [(value, None, "")]
     while stack:
         inner, kind, key = stack.pop()
         if isinstance(inner, dict):
             own = inner.get("type")
-            kind = own if isinstance(own, str) and own in _MEDIA else kind
+            kind = own if isinstance(own, str) and own in _MEDIA and key in _CONTENTS else kind
             kind = None if own == "text" and kind in _FILES and key == "source" else kind
-            stack += [(one, kind, name) for name, one in inner.items()]
+            stack += [(one, kind if name in _HOLDERS else None, name) for name, one in inner.items()]
             texts += [name for name in inner if name not in _STRUCTURE]
+            skipped += 1 + len(inner)
         elif isinstance(inner, list | tuple):
             stack += [(one, kind, key) for one in inner]
+            skipped += 1
         elif not isinstance(inner, str):
-            more += 1
+            more += 1 + _long_number(inner)
         elif kind is None or key not in _PAYLOAD or (kind in _FILES and _is_text(inner)):
-            if key not in _IDS or not _ID.fullmatch(inner):
+            if key in _IDS and _ID.fullmatch(inner):
+                skipped += 1 + len(inner) // _ID_CHARACTERS
+            else:
                 texts.append(inner)
+                skipped += not inner
         elif kind not in _IMAGES:
             more += len(inner) // (_AUDIO_CHARACTERS if kind in _AUDIO else _FILE_CHARACTERS)
-    return more + sum(COUNTS.each(tokenizer, [text for text in texts if text]))
+    counted = more + sum(COUNTS.each(tokenizer, [text for text in texts if text]))
+    return counted + max(0, skipped - _FREE - _FREE_MULTIPLE * counted)
+
+
+def _long_number(value: object) -> int:
+    """Return the tokens of a number beyond the first: none, unless it is longer than the id of a token."""
+    size = len(repr(value))
+    return 0 if size <= _SHORT_NUMBER else size // _DIGITS
 
 
 def _is_text(data: str) -> bool:

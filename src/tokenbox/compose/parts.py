@@ -3,35 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, TypeVar
 
+from tokenbox.compose.columns import contents_of
 from tokenbox.compose.cutting import SectionCuts
 from tokenbox.errors import ContextCriticalOverflow
 
 if TYPE_CHECKING:
     from tokenbox.compose.counting import Counter
     from tokenbox.content.section import Section
+    from tokenbox.engine.box import Ranked
 
+T = TypeVar("T")
 
 # The number of critical sections to try for the smallest change that makes them fit.
 MEASURED = 256
+
+
+def chosen_contents(sections: Sequence[Section], ranked: Ranked | None) -> list[str]:
+    """Return the contents, empty for sections that are not ranked."""
+    contents = contents_of(sections)
+    if ranked is None:
+        return list(contents)
+    return spread(chain(*ranked), map(contents.__getitem__, chain(*ranked)), [""] * len(contents))
+
+
+def spread(indices: Iterable[int], values: Iterable[T], column: list[T]) -> list[T]:
+    """Set the values at these indices of a column, and return it."""
+    for i, value in zip(indices, values, strict=True):
+        column[i] = value
+    return column
 
 
 class Parts:
     """The implementation of ``engine.box.Whole`` without pricing, the base class of all pricings.
 
     A subclass computes the total. It handles every change in ``put`` (a section gets a new text) and
-    ``_append`` (a section gets an extra item).
+    ``_append`` (a section gets an extra item). ``ranked``: the sections to lay out, if the others are dropped
+    whatever happens; these have no text and the size 0.
     """
 
     def __init__(
-        self, sections: Sequence[Section], separator: str, sizes: Sequence[int], counter: Counter
+        self,
+        sections: Sequence[Section],
+        separator: str,
+        sizes: Sequence[int],
+        counter: Counter,
+        ranked: Ranked | None = None,
     ) -> None:
         self.sections = sections
         self.separator = separator
         self.counter = counter
         self.base_sizes = sizes
-        self.texts = [section.content for section in sections]
+        self.ranked = ranked
+        self.texts = chosen_contents(sections, ranked)
         self.taken: dict[int, int] = {}  # the number of extra items appended to a section
         self.sizes = list(sizes)
         # The number of a section's current form; a missing key or 0 is its content.
@@ -57,6 +83,11 @@ class Parts:
 
     def _append(self, i: int, item: str) -> None:
         raise NotImplementedError
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether sections were left out."""
+        return self.ranked is not None and sum(map(len, self.ranked)) < len(self.sections)
 
     # The engine calls these.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.pricing import joined_total
 from tokenbox.errors import TokenizerError
-from tokenbox.tokenizers.registry import CallableTokenizer
+from tokenbox.tokenizers.registry import is_callers_own
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
@@ -122,8 +122,10 @@ class RememberedCounts:
 
 
 def counted(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
-    """Count texts without a cache. Texts for a foreign tokenizer are checked for lone surrogates first."""
-    if isinstance(tokenizer, CallableTokenizer) or not type(tokenizer).__module__.startswith("tokenbox."):
+    """Count texts without a cache. A caller's own tokenizer gets no text with lone surrogates."""
+    if not isinstance(texts, Sequence):
+        raise TokenizerError(f"texts are a list, not {type(texts).__name__}.")
+    if is_callers_own(tokenizer):
         for text in texts:
             utf8(text)
     if len(texts) == 1:

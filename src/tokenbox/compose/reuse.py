@@ -1,7 +1,7 @@
 """Reuse of the work for the previous layouts: most of a prompt stays the same from one layout to the next.
 
-Sections are immutable, so the same object has the same measurements. Unchanged sections are found at the
-beginning and at the end of the list; only the sections between them are measured again.
+Equal texts have the same measurements. Unchanged texts are found at the beginning and at the end of the list;
+only the texts between them are measured again.
 """
 
 from __future__ import annotations
@@ -13,90 +13,139 @@ from fractions import Fraction
 from itertools import accumulate, chain
 from operator import indexOf, is_
 from types import MethodType
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, cast
 
 if TYPE_CHECKING:
     from tokenbox.content.section import Section
 
-    Column = list[object]
-
 T = TypeVar("T")
 
-# The number of layouts to remember.
+# The number of measurements to remember.
 _LAYOUTS = 4
 # The number of sections: fewer are measured as quickly, and more would need much memory.
 _MIN_SECTIONS = 32
 _MAX_SECTIONS = 200_000
+# The number of texts to compare at once.
+_STEP = 256
 
 
-class _Measured(NamedTuple):
+class Measured(Generic[T]):
+    """A value for each text of a layout, such as its count, computed when it is read.
+
+    ``measure`` returns the values of the texts at some indices.
+    """
+
+    def __init__(self, values: list[T | None], measure: Callable[[Sequence[int]], Sequence[T]]) -> None:
+        self._values, self._measure = values, measure
+
+    def at(self, indices: Sequence[int]) -> list[T]:
+        """Return the values of the texts at ``indices``."""
+        values = self._values
+        missing = [i for i in indices if values[i] is None]
+        if missing:
+            made = self._measure(missing)
+            for i, value in zip(missing, made, strict=True):
+                values[i] = value
+            if len(missing) == len(indices):
+                return list(made)
+        return cast("list[T]", [values[i] for i in indices])
+
+    def all(self) -> list[T]:
+        return self.at(range(len(self._values)))
+
+
+class _Kept(NamedTuple):
     by: tuple[object, ...]
-    sections: Sequence[Section]
-    columns: Sequence[Column]
+    texts: Sequence[str]
+    values: Sequence[object]
 
 
-class MeasuredColumns:
-    """The measurements of the last layouts, in columns. Thread-safe."""
+class Measurements:
+    """The measurements of the last layouts. Thread-safe: two threads may both measure a missing text."""
 
     def __init__(self) -> None:
-        self._kept: Sequence[_Measured] = ()
+        self._kept: Sequence[_Kept] = ()
 
-    def columns(
+    def of(
         self,
         by: tuple[object, ...],
-        sections: Sequence[Section],
-        measure: Callable[[Sequence[Section]], Sequence[list[T]]],
-        holds: Callable[[Section, Sequence[T]], bool] = lambda _section, _figures: True,
-    ) -> Sequence[list[T]]:
-        """Return ``measure(sections)``, measuring only sections that the last layouts did not measure.
+        texts: Sequence[str],
+        measure: Callable[[Sequence[int]], Sequence[T]],
+        holds: Callable[[str, T], bool] = lambda _text, _value: True,
+    ) -> Measured[T]:
+        """Return a measurement with the values of texts that did not change since the last layout.
 
-        ``by``: the objects that identify the measurement. ``measure`` returns columns with a value for each
-        section. ``holds`` checks one section with reused values; if it returns False, all are measured.
+        ``by``: the objects that identify the measurement. ``holds`` checks a reused value; if it returns
+        False, none is reused. The list of texts must not change later.
         """
-        if not _MIN_SECTIONS <= len(sections) <= _MAX_SECTIONS:
-            return measure(sections)
+        values: list[T | None] = [None] * len(texts)
+        if not _MIN_SECTIONS <= len(texts) <= _MAX_SECTIONS:
+            return Measured(values, measure)
         last = next((kept for kept in self._kept if _alike(kept.by, by)), None)
-        columns = None if last is None else _patched(last, sections, measure, holds)
-        if columns is None:
-            columns = measure(sections)
-        kept = _Measured(by, list(sections), [list(column) for column in columns])
+        if last is not None:
+            before = _common_prefix(last.texts, texts)
+            after = _common_suffix(last.texts, texts, min(len(last.texts), len(texts)) - before)
+            known = cast("Sequence[T | None]", last.values)
+            values[:before] = known[:before]
+            values[len(values) - after :] = known[len(known) - after :]
+            if before + after and not _one_holds(texts, values, holds):
+                values = [None] * len(texts)
+        kept = _Kept(by, texts, values)
         self._kept = (kept, *(other for other in self._kept if other is not last))[:_LAYOUTS]
-        return columns
+        return Measured(values, measure)
 
 
-def _patched(
-    last: _Measured,
-    sections: Sequence[Section],
-    measure: Callable[[Sequence[Section]], Sequence[list[T]]],
-    holds: Callable[[Section, Sequence[T]], bool],
-) -> Sequence[list[T]] | None:
-    """Return the columns with only the changed sections measured; None if nothing can be reused."""
-    before, after = _common_ends(last.sections, sections)
-    after = min(after, len(sections) - before, len(last.sections) - before)
-    if not before + after:
-        return None
-    end = len(sections) - after
-    old_end = len(last.sections) - after
-    known: Sequence[list[T]] = last.columns  # type: ignore[assignment]  # from the same measure
-    made = measure(sections[before:end]) if end > before else [[] for _ in known]
-    columns = [old[:before] + new + old[old_end:] for old, new in zip(known, made, strict=True)]
-    i = before // 2 if before >= after else end + after // 2
-    return columns if holds(sections[i], [column[i] for column in columns]) else None
+def _one_holds(texts: Sequence[str], values: Sequence[T | None], holds: Callable[[str, T], bool]) -> bool:
+    """Check a known value from the middle of the list."""
+    middle = len(values) // 2
+    for i in chain(range(middle, len(values)), range(middle)):
+        value = values[i]
+        if value is not None:
+            return holds(texts[i], value)
+    return True
 
 
-def _common_ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
-    """Return the lengths of the common prefix and suffix, by identity. They overlap for equal lists."""
-    first = _alike_until(map(is_, old, new), old, new)
-    if first == len(old) == len(new):
-        return first, first
-    return first, _alike_until(map(is_, reversed(old), reversed(new)), old, new)
+def _common_prefix(old: Sequence[str], new: Sequence[str]) -> int:
+    """Return the number of equal texts at the beginning."""
+    most, same = min(len(old), len(new)), 0
+    if not most or old[0] != new[0]:
+        return 0
+    while same < most and old[same : same + _STEP] == new[same : same + _STEP]:
+        same += _STEP
+    while same < most and old[same] == new[same]:
+        same += 1
+    return min(same, most)
 
 
-def _alike_until(same: Iterable[bool], old: Sequence[object], new: Sequence[object]) -> int:
-    try:
-        return indexOf(same, False)  # noqa: FBT003  # the parameter is positional-only
-    except ValueError:
-        return min(len(old), len(new))
+def _common_suffix(old: Sequence[str], new: Sequence[str], most: int) -> int:
+    """Return the number of equal texts at the end, ``most`` at most."""
+    old_end, new_end, same = len(old), len(new), 0
+    if not most or old[-1] != new[-1]:
+        return 0
+    while same + _STEP <= most and (
+        old[old_end - same - _STEP : old_end - same] == new[new_end - same - _STEP : new_end - same]
+    ):
+        same += _STEP
+    while same < most and old[old_end - same - 1] == new[new_end - same - 1]:
+        same += 1
+    return same
+
+
+class LastResult(Generic[T]):
+    """The result for the last columns, for columns that are equal to them. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[tuple[Sequence[object], ...], T] | None = None
+
+    def of(self, columns: tuple[Sequence[object], ...], make: Callable[[], T]) -> T:
+        """Return ``make()``, or its last result for equal columns. The columns must not change later."""
+        kept = self._kept
+        if kept is not None and kept[0] == columns:
+            return kept[1]
+        made = make()
+        if len(columns[0]) <= _MAX_SECTIONS:
+            self._kept = columns, made
+        return made
 
 
 def _alike(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
@@ -114,7 +163,7 @@ def _alike(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
     )
 
 
-MEASUREMENTS = MeasuredColumns()
+MEASUREMENTS = Measurements()
 
 
 class _Parsed(NamedTuple):
@@ -156,6 +205,21 @@ class ParsedSections:
         sections = [*last.sections[:before], *made, *last.sections[len(last.sections) - after :]]
         self._kept = _Parsed(lengths, names, values, sections)
         return sections
+
+
+def _common_ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
+    """Return the lengths of the common prefix and suffix, by identity. They overlap for equal lists."""
+    first = _alike_until(map(is_, old, new), old, new)
+    if first == len(old) == len(new):
+        return first, first
+    return first, _alike_until(map(is_, reversed(old), reversed(new)), old, new)
+
+
+def _alike_until(same: Iterable[bool], old: Sequence[object], new: Sequence[object]) -> int:
+    try:
+        return indexOf(same, False)  # noqa: FBT003  # the parameter is positional-only
+    except ValueError:
+        return min(len(old), len(new))
 
 
 # Immutable types. An object of any other type may have changed at the next call.

@@ -15,6 +15,7 @@ from functools import lru_cache
 from operator import add, gt
 from typing import TYPE_CHECKING
 
+from tokenbox.compose.columns import contents_of
 from tokenbox.compose.parts import Parts
 from tokenbox.compose.reuse import MEASUREMENTS
 from tokenbox.tokenizers.cache import is_worth_remembering
@@ -22,6 +23,7 @@ from tokenbox.tokenizers.cache import is_worth_remembering
 if TYPE_CHECKING:
     from tokenbox.compose.counting import Counter
     from tokenbox.content.section import Section
+    from tokenbox.engine.box import Ranked
     from tokenbox.tokenizers.patterns import CutRules
     from tokenbox.tokenizers.protocol import Tokenizer
 
@@ -69,9 +71,10 @@ class SeamedWhole(Parts):
         counter: Counter,
         rules: CutRules,
         sizes: Sequence[int] | None = None,
+        ranked: Ranked | None = None,
     ) -> None:
         sizes = counter.sizes(sections) if sizes is None else sizes
-        super().__init__(sections, separator, sizes, counter)
+        super().__init__(sections, separator, sizes, counter, ranked)
         self._rules = rules
         self._proven = bool(getattr(counter.tokenizer, "cuts_proven", False))
         self._end = len(sections)
@@ -79,13 +82,14 @@ class SeamedWhole(Parts):
         self._starts: dict[str, bool] = {"": True}
         self._ends: dict[str, bool] = {"": True}
         self._seam_costs: dict[tuple[str, str], int] = {}
-        by = "cuts", rules, separator
-        self._heads, self._tails = (
-            [*column, ""]
-            for column in MEASUREMENTS.columns(
-                by, sections, lambda some: self._cuts([s.content for s in some])
-            )
-        )
+        live = [i for i, text in enumerate(self.texts) if text]
+        contents = contents_of(sections)
+        cuts = MEASUREMENTS.of(
+            ("cuts", rules, separator), contents, lambda some: self._cuts([contents[i] for i in some])
+        ).at(live)
+        self._heads, self._tails = [""] * (self._end + 1), [""] * (self._end + 1)
+        for i, (head, tail) in zip(live, cuts, strict=True):
+            self._heads[i], self._tails[i] = head, tail
         lengths = map(add, map(len, self._heads), map(len, self._tails))
         self._solid = [
             *map(gt, lengths, map(len, self.texts)),
@@ -95,7 +99,6 @@ class SeamedWhole(Parts):
         self._check_worth(max(map(len, self._heads)), max(map(len, self._tails)))
         # The cost of a tail before a separator if the next part has no head, as with most texts.
         self._tail_costs = tail_costs(counter.tokenizer, separator)
-        live = [i for i, text in enumerate(self.texts) if text]
         self._link_all(live)
         self._total = sum(sizes) + self._seams_of(live)
 
@@ -192,7 +195,7 @@ class SeamedWhole(Parts):
     # Cuts and seams.
 
     def _find_cuts(self, i: int, text: str) -> None:
-        (head,), (tail,) = self._cuts([text])
+        ((head, tail),) = self._cuts([text])
         self._heads[i], self._tails[i] = head, tail
         self._solid[i] = _is_solid(head, tail, text)
         self._solids += self._solid[i]
@@ -202,7 +205,7 @@ class SeamedWhole(Parts):
         if longest_head > MAX_SEAM or longest_tail > MAX_SEAM or self._solids > MAX_SOLID:
             raise NotSeamable
 
-    def _cuts(self, texts: Sequence[str]) -> tuple[list[str], list[str]]:
+    def _cuts(self, texts: Sequence[str]) -> list[tuple[str, str]]:
         """Return each text up to its first safe cut, and from its last one; the whole text twice without one.
 
         The borders to the separators before and after the text are cuts too if the rules allow it.
@@ -212,9 +215,10 @@ class SeamedWhole(Parts):
             starts[first] = rules.is_cut(separator[-1:], first)
         for last in {text[-1:] for text in texts} - ends.keys():
             ends[last] = rules.is_cut(last, separator[:1])
-        heads = ["" if starts[text[:1]] else rules.head(text) for text in texts]
-        tails = ["" if ends[text[-1:]] else rules.tail(text) for text in texts]
-        return heads, tails
+        return [
+            ("" if starts[text[:1]] else rules.head(text), "" if ends[text[-1:]] else rules.tail(text))
+            for text in texts
+        ]
 
     def _seam(self, before: int, after: int) -> int:
         """Return the cost of the seam between two parts that are not solid; 0 at the ends."""

@@ -10,6 +10,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.compose.bounds import engine_boxes
+from tokenbox.compose.columns import SectionColumns
 from tokenbox.compose.counting import Counter
 from tokenbox.compose.deciding import deciding_sections
 from tokenbox.compose.layout import SEPARATOR, Layout, LayoutOptions, LayoutRecord
@@ -17,9 +18,7 @@ from tokenbox.compose.linear import PricedWhole
 from tokenbox.compose.messages import MessagesWhole, check_roles, count_of_messages
 from tokenbox.compose.pricing import checked_total, exact_whole
 from tokenbox.compose.requests import RequestCounter
-from tokenbox.compose.reuse import PARSED
 from tokenbox.compose.seamed import NotSeamable
-from tokenbox.content.section import Section
 from tokenbox.engine import box, degrade
 from tokenbox.engine.result import Policy
 from tokenbox.errors import (
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from tokenbox.compose.parts import Parts
     from tokenbox.compose.requests import Count
     from tokenbox.content.group import Group
+    from tokenbox.content.section import Section
     from tokenbox.engine.result import StepLog
     from tokenbox.tokenizers.protocol import Tokenizer
 
@@ -93,8 +93,9 @@ def lay_out(
 ) -> Layout:
     """Lay out checked sections with checked options."""
     checked, counter = token_budget(budget), counter_of(sections, tokenizer, cache)
-    return _lay_out_deciding(sections, checked, options, counter) or _lay_out(
-        sections, checked, options, counter
+    columns = checked_sections(sections)
+    return _lay_out_deciding(columns, checked, options, counter) or _lay_out(
+        columns, checked, options, counter
     )
 
 
@@ -140,51 +141,39 @@ def lay_out_all(
         raise InvalidBudget(
             f"budgets is a list of whole numbers, not {shown(budgets)}.", given=shown(budgets)
         )
+    columns = checked_sections(sections)
     results: list[Layout | ContextCriticalOverflow] = []
     for budget in [token_budget(b) for b in budgets]:
         try:
-            results.append(_lay_out(sections, budget, options, counter))
+            results.append(_lay_out(columns, budget, options, counter))
         except ContextCriticalOverflow as overflow:
             results.append(overflow)
     return results
 
 
 def _lay_out_deciding(
-    sections: Sequence[Section], budget: int, options: LayoutOptions, counter: Counter
+    sections: SectionColumns, budget: int, options: LayoutOptions, counter: Counter
 ) -> Layout | None:
     """Lay out only the sections that decide, if there are others. The others are counted for the record."""
-    if counter.requests is not None:
-        return None
-    try:
-        deciding = deciding_sections(sections, budget, options, counter)
-    except NotSeamable:
-        deciding = None
+    deciding = deciding_sections(sections, options, counter)
     if deciding is None:
         return None
-    indices, whole = deciding
-    result = _run(whole, budget, options)
-    if result.total != checked_total(whole, [result.text]):
+    if getattr(counter.tokenizer, "cuts", None) is None:
+        pricing = _text_pricing(sections, options, counter)
+        if pricing.is_short() or pricing.is_cheap or not deciding.are_over(budget + budget // NEAR):
+            return None  # the whole is worth counting
+        return _search(budget, options, pricing._replace(whole=partial(deciding.priced, budget)))
+    try:
+        whole = deciding.seamed(budget)
+    except NotSeamable:
         return None
-    texts, sizes = [""] * len(sections), [0] * len(sections)
-    for i, text, size in zip(indices, result.texts, result.sizes, strict=True):
-        texts[i], sizes[i] = text, size
-
-    def record() -> tuple[Sequence[int], StepLog]:
-        complete = _lay_out(sections, budget, options, counter)
-        return complete.base_sizes, complete.log
-
-    return replace(
-        result,
-        inputs=tuple(sections),
-        texts=tuple(texts),
-        sizes=tuple(sizes),
-        record=LayoutRecord(record),
-        forms={indices[place]: form for place, form in result.forms.items()},
-        at_budgets=partial(lay_out_all, sections, options, counter),
-    )
+    if whole is None:
+        return None
+    result = _run(whole, budget, options)
+    return result if result.total == checked_total(whole, [result.text]) else None
 
 
-def _lay_out(sections: Sequence[Section], budget: int, options: LayoutOptions, counter: Counter) -> Layout:
+def _lay_out(sections: SectionColumns, budget: int, options: LayoutOptions, counter: Counter) -> Layout:
     """Price the whole exactly if the tokenizer allows it, run the engine, and check the result."""
     if counter.requests is not None:
         return _lay_out_messages(sections, budget, options, counter, counter.requests)
@@ -201,7 +190,7 @@ def _lay_out(sections: Sequence[Section], budget: int, options: LayoutOptions, c
 
 
 def _lay_out_messages(
-    sections: Sequence[Section],
+    sections: SectionColumns,
     budget: int,
     options: LayoutOptions,
     counter: Counter,
@@ -232,7 +221,7 @@ def _lay_out_messages(
 class _Pricing(NamedTuple):
     """The functions that price a whole with a correction, and count an emitted whole."""
 
-    sections: Sequence[Section]
+    sections: SectionColumns
     whole: Callable[[int], Parts]
     total: Callable[[Sequence[str], str], int]
     """Counts the emitted texts; the arguments are the texts and the joined text."""
@@ -243,11 +232,14 @@ class _Pricing(NamedTuple):
         """Return whether to count the whole first: it is fast, or the whole may fit."""
         if self.is_cheap or sum(self.sizes()) <= budget + budget // NEAR:
             return True
-        characters = accumulate(len(section.content) for section in self.sections)
-        return all(so_far <= SMALL for so_far in characters)
+        return self.is_short()
+
+    def is_short(self) -> bool:
+        """Return whether the whole is counted quickly by any function."""
+        return all(so_far <= SMALL for so_far in accumulate(map(len, self.sections.contents)))
 
 
-def _text_pricing(sections: Sequence[Section], options: LayoutOptions, counter: Counter) -> _Pricing:
+def _text_pricing(sections: SectionColumns, options: LayoutOptions, counter: Counter) -> _Pricing:
     return _Pricing(
         sections,
         lambda correction: PricedWhole(sections, options.separator, counter, correction),
@@ -258,32 +250,40 @@ def _text_pricing(sections: Sequence[Section], options: LayoutOptions, counter: 
 
 
 def _lay_out_priced(
-    sections: Sequence[Section], budget: int, options: LayoutOptions, pricing: _Pricing
+    sections: SectionColumns, budget: int, options: LayoutOptions, pricing: _Pricing
 ) -> Layout:
     """Price joins conservatively, and count the emitted whole to decide.
 
     If the whole is over the budget by e, lay out again with a budget smaller by e. If much of the budget is
     unused, lay out once more with a corrected price.
     """
-    correction, fitting, least = 0, None, 1
+    correction = 0
     if pricing.is_worth_counting(budget):
-        texts = [section.content for section in sections]
+        texts = sections.contents
         total = pricing.total(texts, joined_text(texts, options.separator))
         correction = total - pricing.whole(0).total
         if total <= budget:
             return _expand_priced(total, budget, options, pricing, correction)
+    return _search(budget, options, pricing, correction)
+
+
+def _search(budget: int, options: LayoutOptions, pricing: _Pricing, correction: int = 0) -> Layout:
+    """Lay out with corrected prices until the counted whole fits."""
+    fitting, least = None, 1
     while True:
-        estimate = _run(pricing.whole(correction), budget, options)
+        whole = pricing.whole(correction)
+        estimate = _run(whole, budget, options)
+        changed = whole.is_partial or len(estimate.log) > 0
         result = replace(estimate, total=pricing.total(estimate.texts, estimate.text))
         if result.total > budget:
             if fitting is not None:
                 return fitting
-            if not any(section.shrink and text for section, text in zip(sections, result.texts, strict=True)):
+            if not any(map(result.texts.__getitem__, pricing.sections.ranked.flexible)):
                 raise _inconsistent(result)
             # The step doubles, so that the search ends soon even with an adverse counter.
             correction += max(result.total - estimate.total, result.total - budget, least)
             least *= 2
-        elif fitting is not None or not result.log or budget - result.total <= budget // WASTE:
+        elif fitting is not None or budget - result.total <= budget // WASTE or not changed:
             return result
         else:
             fitting = result
@@ -303,6 +303,8 @@ def _expand_priced(
         result = replace(estimate, total=pricing.total(estimate.texts, estimate.text), budget=budget)
         if result.total <= budget:
             return result
+        if offered == total:  # cut for their own maxima, the sections are more than they were whole
+            return _search(budget, options, pricing, correction)
         offered = max(total, offered - (result.total - budget))
 
 
@@ -317,18 +319,25 @@ def _inconsistent(result: Layout) -> TokenizerError:
 
 def _run(whole: Parts, budget: int, options: LayoutOptions) -> Layout:
     """Run the engine on one pricing of the whole and record the result."""
+    sections = checked_sections(whole.sections)
     if options.policy is Policy.FACET:
-        fixed_load, log = box.lay_out(whole.sections, budget, whole, reclaim=options.reclaim)
+        ranked = sections.ranked if whole.ranked is None else whole.ranked
+        fixed_load, log = box.lay_out(sections, ranked, budget, whole, reclaim=options.reclaim)
     else:
-        fixed_load, log = degrade.lay_out(
-            *engine_boxes(whole.sections, options.groups, budget), budget, whole
-        )
-    base_sizes = whole.base_sizes
+        fixed_load, log = degrade.lay_out(*engine_boxes(sections, options.groups, budget), budget, whole)
+    base_sizes, counter, is_complete = whole.base_sizes, whole.counter, not whole.is_partial
+
+    def record() -> tuple[Sequence[int], StepLog]:
+        if is_complete:
+            return base_sizes, log
+        complete = _lay_out(sections, budget, options, counter)
+        return complete.base_sizes, complete.log
+
     return Layout(
-        inputs=tuple(whole.sections),
+        columns=sections,
         texts=tuple(whole.texts),
         sizes=tuple(whole.sizes),
-        record=LayoutRecord(lambda: (base_sizes, log)),
+        record=LayoutRecord(record),
         text=joined_text(whole.texts, whole.separator),
         total=whole.total,
         budget=budget,
@@ -338,7 +347,7 @@ def _run(whole: Parts, budget: int, options: LayoutOptions) -> Layout:
         forms=whole.form,
         pricing=whole.pricing,
         counter=whole.counter,
-        at_budgets=partial(lay_out_all, whole.sections, options, whole.counter),
+        at_budgets=partial(lay_out_all, sections, options, whole.counter),
     )
 
 
@@ -347,29 +356,16 @@ def joined_text(texts: Iterable[str], separator: str) -> str:
     return separator.join(filter(None, texts))
 
 
-class _Checked(list[Section]):
-    """Sections that were already checked."""
-
-    __slots__ = ()
-
-
-def checked_sections(sections: object) -> list[Section]:
-    """Return ``sections`` as a list of sections. Raises :class:`InvalidSection`, also for a duplicate id."""
-    if isinstance(sections, _Checked):
+def checked_sections(sections: object) -> SectionColumns:
+    """Check sections and mappings. Raises :class:`InvalidSection`, also for a duplicate id."""
+    if isinstance(sections, SectionColumns):
         return sections
     if not isinstance(sections, Iterable) or isinstance(sections, str | bytes | Mapping):
         raise InvalidSection(
             f"sections is a list of sections, not {type(sections).__name__}. "
             'Give [{"id": "question", "content": "Why?"}], or read a file: tokenbox.documents.read_document.'
         )
-    given = list(sections)
-    mixed = set(map(type, given)) != {Section}
-    checked = _Checked(PARSED.sections(given, Section.of) if mixed else given)  # type: ignore[arg-type]
-    ids = [section.id for section in checked]
-    if len(set(ids)) < len(ids):
-        duplicate = next(name for position, name in enumerate(ids) if name in ids[:position])
-        raise InvalidSection(f"two sections have the id {duplicate!r}. Ids are unique.", id=duplicate)
-    return checked
+    return SectionColumns.of(list(sections))
 
 
 def _checked_cache(cache: object) -> CountCache | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.compose.counting import Counter
 from tokenbox.content.block_kinds import Priority
 from tokenbox.engine.choice import Upgrade, choose
-from tokenbox.errors import ContextCriticalOverflow, InvalidContent, TokenizerError
+from tokenbox.errors import ContextCriticalOverflow, InvalidContent, TokenizerError, shown
 from tokenbox.integers import token_budget
 from tokenbox.tokenizers.registry import as_tokenizer
 from tokenbox.worth.documents import Document, PieceSpan
@@ -118,7 +118,7 @@ def _score(value: Any, number: int) -> float | Fraction | None:  # noqa: ANN401 
         ) from None
 
 
-def _priority(value: Any, number: int) -> Priority:  # noqa: ANN401
+def _priority(value: Any, number: int) -> Priority:  # noqa: ANN401  # the caller's
     """Read a chunk's priority, by name or number. Raises :class:`InvalidContent`."""
     if value is None:
         return Priority.NORMAL
@@ -131,7 +131,7 @@ def _priority(value: Any, number: int) -> Priority:  # noqa: ANN401
         ) from None
 
 
-_ATTRIBUTES = "text content page_content id title path source forms summary score priority".split()  # noqa: SIM905
+_ATTRIBUTES = "text content page_content id title path source forms summary score priority".split()
 
 
 def _attributes(value: object) -> dict[str, Any]:
@@ -204,6 +204,10 @@ def select(  # noqa: PLR0913  # each is an option of its own
     """
     budget = token_budget(budget)
     check_query(query)
+    if order not in list(SelectionOrder):
+        raise InvalidContent(f"order is one of {', '.join(SelectionOrder)}, not {shown(order)}.")
+    if not isinstance(separator, str):
+        raise InvalidContent(f"a separator is text, not {type(separator).__name__}.")
     if isinstance(chunks, str | bytes | Mapping) or not isinstance(chunks, Iterable):
         raise InvalidContent(f"chunks are a list of texts or mappings, not {type(chunks).__name__}.")
     given = [Chunk.of(value, number) for number, value in enumerate(chunks)]
@@ -225,12 +229,12 @@ def select(  # noqa: PLR0913  # each is an option of its own
         whole = _Chunks(given, counter, separator, copied)
         room = whole.take_critical(budget) - correction
         choice = choose(upgrades, max(0, room), whole)
-        shown = sorted(whole.forms, key=lambda i: (worths[i] if by_worth else 0, i))
-        text = separator.join(map(whole.text, shown))
+        chosen = sorted(whole.forms, key=lambda i: (worths[i] if by_worth else 0, i))
+        text = separator.join(map(whole.text, chosen))
         total = counter.whole(text)
         if total <= budget:
             omitted = [i for i in range(len(given)) if i not in whole.forms]
-            results = tuple(whole.result(i, worths[i]) for i in (*shown, *omitted))
+            results = tuple(whole.result(i, worths[i]) for i in (*chosen, *omitted))
             return Selection(text, total, budget, results, identity.exact, choice.gap_permille)
         correction += total - budget
     raise TokenizerError(
