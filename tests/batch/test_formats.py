@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
 from typing import TYPE_CHECKING, Any
 
 import fsspec
@@ -18,6 +19,7 @@ from tokenbox.batch import Compile, reading
 from tokenbox.batch.errors import InvalidAddress, RowTooLarge
 from tokenbox.batch.reading import ShardReader, without_nulls
 from tokenbox.batch.shards import shard_input
+from tokenbox.errors import MissingExtra
 from tokenbox.tokenizers import registry
 
 if TYPE_CHECKING:
@@ -106,6 +108,16 @@ def test_what_is_no_parquet_is_one_message(tmp_path: Path) -> None:
     (tmp_path / "in.parquet").write_bytes(b"PAR1 not at all")
     with pytest.raises(InvalidAddress, match="not a Parquet file"):
         batch.run(tmp_path / "in.parquet", tmp_path / "out.jsonl", task="count")
+
+
+def test_parquet_without_its_extra_is_one_message_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_jsonl(tmp_path / "in.jsonl", [{"text": "a"}])
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(MissingExtra, match=r"tokenbox-llm\[batch\]"):
+        batch.run(tmp_path / "in.jsonl", tmp_path / "out.parquet", task="count")
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])

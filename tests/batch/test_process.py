@@ -147,7 +147,7 @@ import sys
 from tokenbox import batch
 if __name__ == "__main__":
     batch.run(sys.argv[1], sys.argv[2], task="auto", budget="limit", shard_size=8_000, engine=sys.argv[3],
-              workers=2, resume=True)
+              workers=2 if sys.argv[3] == "process" else None, resume=True)
 """
 
 
@@ -164,6 +164,32 @@ def test_a_run_that_is_killed_goes_on_where_it_was(
     finally:
         running.send_signal(signal.SIGKILL)
         running.wait()
+    assert not out.exists()
+    found = batch.run(rows, out, task="auto", budget="limit", resume=True)
+    assert found.reused >= 2
+    assert out.read_bytes() == wanted
+
+
+@pytest.mark.parametrize("engine", ["process", "inline"])
+@pytest.mark.slow
+def test_a_command_that_is_terminated_says_how_to_go_on(
+    rows: Path, wanted: bytes, tmp_path: Path, engine: str
+) -> None:
+    out = tmp_path / "out.jsonl"
+    workers = ["--workers", "2"] if engine == "process" else []
+    command = [sys.executable, "-m", "tokenbox", "batch", str(rows), "-o", str(out), "--task", "auto"]
+    options = ["--budget", "limit", "--shard-size", "8000", "--engine", engine, *workers]
+    running = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True)
+    records = tmp_path / "out.jsonl.batch" / "shards"
+    try:
+        until(lambda: len(list(records.glob("0*.json"))) >= 2 or running.poll() is not None)
+    finally:
+        running.terminate()
+        _, said = running.communicate()
+    assert (running.returncode, said) == (
+        130,
+        "interrupted. The finished shards are kept; continue with --resume\n",
+    )
     assert not out.exists()
     found = batch.run(rows, out, task="auto", budget="limit", resume=True)
     assert found.reused >= 2

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from tokenbox.batch.shards import RowFormat, Shard, Sharded
+from tokenbox.batch.summary import BatchSummary
 from tokenbox.batch.tally import Tally
 from tokenbox.batch.work import Mark, ShardRecord
-from tokenbox.cli.batch import _Meter
+from tokenbox.cli.batch import _Meter, _picture
 
 
 def test_progress_has_rates_the_share_that_is_not_whole_and_an_estimate_of_the_rest() -> None:
@@ -34,3 +35,23 @@ def test_what_an_earlier_run_did_is_no_speed_of_this_one() -> None:
     assert meter.text(2.0).startswith("10 rows, 0 rows/s, 0 tokens/s")
     meter.watch(ShardRecord(1, "i", "o", "f", 1, tally))
     assert meter.text(2.0).endswith(", about 2 s left")
+
+
+def test_the_summary_says_for_how_many_rows_the_saving_is_unknown() -> None:
+    found = BatchSummary(
+        task="layout",
+        input="in.jsonl",
+        output="out.jsonl",
+        engine="local",
+        workers=1,
+        digest="0",
+        shards=1,
+        reused=0,
+        skipped=(),
+        tally=Tally(rows=3, saved=1_200, unmeasured=2),
+        seconds=0.0,
+        model=None,
+        tokenizer={"name": "o200k_base"},
+    )
+    shown = ["".join(span.text for span in line) for line in _picture(found)]
+    assert "saved    1,200; the saving of 2 rows is unknown" in shown

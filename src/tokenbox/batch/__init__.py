@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from tokenbox.batch.plan import BatchPlan, Decisions, Task
+from tokenbox.batch.plan import BatchPlan, Decisions, Task, one_of
+from tokenbox.batch.shards import RowFormat
+from tokenbox.exports import on_first_use
 
 if TYPE_CHECKING:
     import os
@@ -36,10 +38,8 @@ def run(
     evidence of the run. Raises the errors of :func:`tokenbox.batch.runs.run`.
     """
     from tokenbox.batch.engines import EngineName  # a plan alone needs no engines
-    from tokenbox.batch.plan import one_of
     from tokenbox.batch.runs import RunOptions
     from tokenbox.batch.runs import run as run_plan
-    from tokenbox.batch.shards import RowFormat
 
     run_options = {field.name: options.pop(field.name, None) for field in fields(RunOptions)}
     given = {name: value for name, value in run_options.items() if value is not None}
@@ -50,10 +50,5 @@ def run(
     return run_plan(source, output, plan, RunOptions(**given), proof=proof)  # type: ignore[arg-type]  # validated where used
 
 
-def __getattr__(name: str) -> object:
-    """Import ``Compile`` on first use: a run does not need it."""
-    if name != "Compile":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tokenbox.batch.udf import Compile
-
-    return Compile
+# Neither a run nor the help of the command needs it.
+__getattr__ = on_first_use(__name__, {"udf": "Compile"})

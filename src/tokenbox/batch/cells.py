@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.batch.errors import RowError
 from tokenbox.batch.plan import CONTENT, Task
+from tokenbox.documents.files import FileProblemError, NamedFiles, read_bytes
 from tokenbox.errors import DocumentError
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 _MAX_FILE = 64 << 20
+# The tasks whose content is a list, and those whose content is a text or a list.
+_LISTS = {Task.FIT, Task.SELECT, Task.RENDER}
+_TEXT_OR_MESSAGES = {Task.COUNT, Task.ENFORCE}
 
 
 class Cells:
@@ -37,13 +41,25 @@ class Cells:
         """Return the content of a row; a list may be JSON text. Raises :class:`RowError` without one."""
         found = self.find_content(row, task)
         if found is None:
-            *names, last = self._content_columns(task)
-            wanted = f"{', '.join(names)} or {last}" if names else last
-            raise RowError(
-                f"the row has no column {wanted}. Name the column with the content: --content NAME.",
-                columns=names_of(row),
-            )
-        return parsed(found) if is_json(found) else found
+            raise self._no_content(row, task)
+        if task in _LISTS and is_list(found):
+            return parsed(found)
+        if task in _TEXT_OR_MESSAGES and is_json(found) and _are_messages(messages := parsed(found)):
+            return messages
+        return found
+
+    def _no_content(self, row: Row, task: Task) -> RowError:
+        names, columns = self._content_columns(task), names_of(row)
+        null = next((name for name in names if name in row), None)
+        if null is not None:
+            return RowError(f"the column {null} is null.", columns=columns)
+        wanted = " or ".join((", ".join(names[:-1]), names[-1])) if names[1:] else names[0]
+        shown = f"{', '.join(columns) or 'none'}"
+        return RowError(
+            f"the row has no column {wanted}. Its columns: {shown:.200}. "
+            "Name the column with the content: --content NAME.",
+            columns=columns,
+        )
 
     def text(self, row: Row, column: str | None) -> str | None:
         """Return the text in an optional column."""
@@ -60,7 +76,7 @@ class Cells:
         if not isinstance(budget, str):
             return budget
         value = row.get(budget)
-        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 17:  # noqa: PLR2004
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 17:
             return int(value)  # a cell of CSV
         if isinstance(value, bool) or not isinstance(value, int):
             shown = f"{value!r:.60}"
@@ -79,21 +95,26 @@ class Cells:
 
     def place(self, name: str) -> str:
         """Return the path that a row names: in the folder of the input, unless others are allowed."""
-        from tokenbox.documents.files import FileProblemError, NamedFiles
-
         try:
             return NamedFiles(Path(self._plan.base), allow_outside=self._plan.allow_outside).place(name)
         except FileProblemError as problem:
             raise DocumentError(problem.message, code=problem.code.value) from None
 
     def read(self, name: str) -> bytes:
-        from tokenbox.documents.files import read_bytes
-
         return read_bytes(self.place(name), name, _MAX_FILE, "are what a file of a row may have")
 
 
 def names_of(row: Row) -> list[str]:
     return [str(name)[:60] for name in row][:40]
+
+
+def is_list(value: object) -> bool:
+    """Return whether a text may be a JSON list, as formats without lists write one."""
+    return isinstance(value, str) and value.lstrip().startswith("[") and value.rstrip().endswith("]")
+
+
+def _are_messages(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) and "role" in item for item in value)
 
 
 def is_json(value: object) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
-from tokenbox import api, counters
+from tokenbox import api, counters, documents
 from tokenbox.batch.cells import Cells, is_json, names_of, parsed
 from tokenbox.batch.errors import RowError, RowFailed
 from tokenbox.batch.plan import AUTO, BatchPlan, Decisions, Task
@@ -183,15 +183,13 @@ class RowCompiler:
         return self._laid_out(made, as_messages=as_messages)
 
     def _document(self, row: Row) -> Layout:
-        from tokenbox.documents import parse_document  # only rows that are documents
-
         data = {name: value for name, value in row.items() if name not in self.plan.keep}
         if is_json(data.get("sections")):
             data["sections"] = parsed(data["sections"])
         budget = self.cells.budget(row)
         if isinstance(self.plan.budget, str):
             data.pop(self.plan.budget, None)
-        document = parse_document(data, base=self.plan.base, allow_outside=self.plan.allow_outside)
+        document = documents.parse_document(data, base=self.plan.base, allow_outside=self.plan.allow_outside)
         counter = None
         if self.plan.model is not None or self.plan.tokenizer is not None:
             roles = all(section.role is not None for section in document.sections)

@@ -1,4 +1,4 @@
-"""The engines that compile shards. All give the same records, in any order."""
+"""The engines that compile shards. All give the same records; only their order may differ."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from tokenbox.batch.compiler import RowCompiler
+from tokenbox.batch.errors import InvalidPlan
 from tokenbox.batch.plan import one_of
+from tokenbox.batch.process import ProcessEngine
 from tokenbox.batch.work import bytes_of, compile_shard
 
 if TYPE_CHECKING:
@@ -63,9 +65,14 @@ def engine_of(
 ) -> tuple[BatchEngine, EngineName, int]:
     """Return the engine, its name (``auto`` resolved) and its number of workers.
 
-    ``size``: bytes of the input. Raises ``MissingExtra`` if Ray is not installed.
+    ``size``: bytes of the input. Raises ``MissingExtra`` if Ray is not installed, and :class:`InvalidPlan`
+    for an option that the engine does not have.
     """
     name = one_of(EngineName, name, "engine")
+    if address is not None and name in (EngineName.INLINE, EngineName.PROCESS):
+        raise InvalidPlan(f"the engine {name} has no address {address!r:.60}. Use --engine ray.")
+    if workers is not None and workers > 1 and name is EngineName.INLINE:
+        raise InvalidPlan(f"the engine inline has 1 worker, not {workers}. Use --engine process.")
     if name is EngineName.AUTO:
         is_large = (workers or cores()) > 1 and shards > 1 and size >= _MIN_PROCESS_BYTES
         name = EngineName.PROCESS if is_large else EngineName.INLINE
@@ -74,8 +81,6 @@ def engine_of(
     if name is EngineName.INLINE:
         return InlineEngine(), name, 1
     if name is EngineName.PROCESS:
-        from tokenbox.batch.process import ProcessEngine  # inline needs no processes
-
         count = max(1, min(workers or cores(), shards))
         return ProcessEngine(count), name, count
     from tokenbox.batch.on_ray import RayEngine  # an extra

@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tokenbox.batch.compiler import RowCompiler
 from tokenbox.batch.engines import cores
 from tokenbox.batch.errors import BatchError, WorkersFailed
 from tokenbox.batch.process import ONE_THREAD
@@ -102,8 +103,6 @@ class ShardActor:
     def __init__(
         self, plan: BatchPlan, expected: int | None, watchers: Sequence[Any], code: Collection[str]
     ) -> None:
-        from tokenbox.batch.compiler import RowCompiler  # only actors need it
-
         allow(*code)
         os.environ.update(ONE_THREAD)
         self._plan, self._watchers = plan, watchers
@@ -259,4 +258,5 @@ class RayEngine:
 
 def _no_ray(address: str | None, error: Exception) -> BatchError:
     where = "on this machine" if address is None else f"at {address}"
-    return BatchError(f"cannot connect to Ray {where}: {str(error)[:300]}.", address=address)
+    reason = str(error)[:300].rstrip(". ")
+    return BatchError(f"cannot connect to Ray {where}: {reason}.", address=address)

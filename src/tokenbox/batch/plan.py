@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tokenbox.batch.errors import InvalidPlan
 from tokenbox.compose.layout import SEPARATOR
 from tokenbox.engine.result import Policy
+from tokenbox.errors import RenderError
+from tokenbox.integers import meant_figure
 from tokenbox.proof.canonical import canonical
+from tokenbox.render.registry import find_renderer
 
 if TYPE_CHECKING:
     from typing import Self
@@ -75,6 +78,7 @@ COLUMNS: Mapping[Task, tuple[str, ...]] = {
 
 
 _NEEDS_BUDGET = {Task.FIT, Task.SELECT}
+_RENDERS = {Task.RENDER, Task.PACK, Task.AUTO}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,19 +127,18 @@ class BatchPlan:
         return plan
 
     def _check(self) -> None:
-        budget = self.budget
-        if budget.__class__ not in (int, str, type(None)) or budget == "":
-            raise InvalidPlan(f"budget must be a number of tokens or a column name, not {budget!r:.60}.")
-        if isinstance(budget, int) and budget < 0:
-            raise InvalidPlan(f"budget must be at least 0 tokens, not {budget}.")
-        if budget is None and self.task in _NEEDS_BUDGET:
-            raise InvalidPlan(f"the task {self.task} needs a budget: --budget 4000, or the name of a column.")
+        self._check_budget()
         if self.task is Task.ENFORCE and self.model is None:
             raise InvalidPlan("the task enforce needs a model: --model gpt-4o.")
         for name in ("content", "query", "system", "model", "tokenizer", "separator", "mode", "base"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
                 raise InvalidPlan(f"{name} must be a string, not {value!r:.60}.")
+        if self.task in _RENDERS:
+            try:
+                find_renderer(self.mode)
+            except RenderError as error:
+                raise InvalidPlan(str(error)) from None
         clash = sorted(set(self.keep) & set(COLUMNS[self.task]))
         if clash:
             raise InvalidPlan(
@@ -143,6 +146,18 @@ class BatchPlan:
             )
         if len(set(self.keep)) < len(self.keep):
             raise InvalidPlan(f"keep {', '.join(self.keep)}: a column is named twice. Name it once.")
+
+    def _check_budget(self) -> None:
+        budget = self.budget
+        if budget.__class__ not in (int, str, type(None)) or budget == "":
+            raise InvalidPlan(f"budget must be a number of tokens or a column name, not {budget!r:.60}.")
+        if isinstance(budget, str) and (written := meant_figure(budget)):
+            given = f"a number of tokens or a column name, not {budget!r:.60}"
+            raise InvalidPlan(f"budget must be {given}.{written}")
+        if isinstance(budget, int) and budget < 0:
+            raise InvalidPlan(f"budget must be at least 0 tokens, not {budget}.")
+        if budget is None and self.task in _NEEDS_BUDGET:
+            raise InvalidPlan(f"the task {self.task} needs a budget: --budget 4000, or the name of a column.")
 
     def to_dict(self) -> dict[str, object]:
         """Return the options that determine a row's result, which the locations of files are not."""

@@ -15,9 +15,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from tokenbox.batch.errors import RowError, RowTooLarge, RowUnreadable
-from tokenbox.batch.shards import RowFormat, delimiter, pyarrow_parquet
+from tokenbox.batch.shards import RowFormat, delimiter, pyarrow_parquet, zstandard_module
 from tokenbox.batch.storage import storage_of
-from tokenbox.errors import MissingExtra
 
 if TYPE_CHECKING:
     from tokenbox.batch.shards import Shard
@@ -87,7 +86,7 @@ class ShardReader:
         return _chunked((_json_row(line, self._max_row), len(line)) for line in lines)
 
     def _lines(self) -> Iterator[bytes]:
-        """Yield the lines that begin in the shard; only the beginning of a line that is too long."""
+        """Yield the lines that begin in the shard; of a line that is too long, only its beginning."""
         shard, limit, update = self._shard, self._max_row, self._hash.update
         stop = shard.stop
         with storage_of(self._file).open(self._file) as raw, _unpacked(raw, self._file) as file:
@@ -135,6 +134,8 @@ class ShardReader:
                     continue
             if lines.size > self._max_row:
                 yield _too_large(lines.size, self._max_row), 0
+            elif lines.ended:
+                yield RowUnreadable(f"a quote is never closed: the row has the last {lines.size:,} bytes."), 0
             elif len(cells) > len(head):
                 message = f"the row has {len(cells)} cells, but the header has {len(head)} columns."
                 yield RowUnreadable(message, cells=len(cells), columns=len(head)), 0
@@ -149,16 +150,20 @@ class ShardReader:
         with storage_of(self._file).open(self._file) as file:
             parquet = pyarrow_parquet().ParquetFile(file)
             size = batch_rows(parquet.metadata.row_group(shard.group))
-            for batch in parquet.iter_batches(size, [shard.group], use_threads=False):
+            for batch in _intact(parquet.iter_batches(size, [shard.group], use_threads=False)):
                 first, last = max(shard.start - place, 0), min((shard.stop or 0) - place, batch.num_rows)
                 place += batch.num_rows
                 if first < last:
-                    rows = batch.slice(first, last - first).to_pylist()
+                    rows = _rows_of(batch.slice(first, last - first))
                     yield from _chunked(map(self._with_size, rows))
                 if shard.stop is not None and place >= shard.stop:
                     return
 
-    def _with_size(self, row: dict[str, Any]) -> tuple[Mapping[str, Any] | TokenboxError, int]:
+    def _with_size(
+        self, row: dict[str, Any] | RowUnreadable
+    ) -> tuple[Mapping[str, Any] | TokenboxError, int]:
+        if isinstance(row, RowUnreadable):
+            return row, 0
         size = _approximate_size(row)
         return (_too_large(size, self._max_row) if size > self._max_row else without_nulls(row)), size
 
@@ -188,8 +193,13 @@ class ShardReader:
                 self._hash.update(f"{size}\n".encode())
                 yield _too_large(size, self._max_row), 0
                 continue
-            with storage.open(name) as file:
-                data = file.read(self._max_row + 1)
+            try:
+                with storage.open(name) as file:
+                    data = file.read(self._max_row + 1)
+            except PermissionError:
+                self._hash.update(b"refused\n")
+                yield RowUnreadable(f"{path} cannot be read: permission denied.", file=path), 0
+                continue
             self._hash.update(hashlib.sha256(data).digest())
             try:
                 yield {"id": path, "path": path, "text": data.decode()}, len(data)
@@ -206,6 +216,38 @@ def batch_rows(group: Any) -> int:  # noqa: ANN401  # the metadata of a row grou
     """Return the number of rows to read together: a text column of an Arrow batch is limited to 2 GiB."""
     row_size: int = max(1, group.total_byte_size // max(1, group.num_rows))
     return max(1, min(CHUNK_ROWS, BATCH_BYTES // row_size))
+
+
+def _intact(batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield the batches of Arrow. Raises ``OSError`` for damaged data, which Arrow does not always do."""
+    try:
+        yield from batches
+    except ValueError as error:
+        raise OSError(f"its data is damaged: {error}") from None
+
+
+# What Arrow raises for a value that Python does not have, such as the year 5000000 or text that is not UTF-8.
+_NOT_IN_PYTHON = (ValueError, OverflowError, NotImplementedError)
+
+
+def _rows_of(batch: Any) -> list[dict[str, Any] | RowUnreadable]:  # noqa: ANN401  # of Arrow
+    """Return the rows of a batch, with an error for each row that has a value Python cannot hold."""
+    try:
+        rows: list[dict[str, Any] | RowUnreadable] = batch.to_pylist()
+    except _NOT_IN_PYTHON:
+        return [_row_of(batch, place) for place in range(batch.num_rows)]
+    return rows
+
+
+def _row_of(batch: Any, place: int) -> dict[str, Any] | RowUnreadable:  # noqa: ANN401  # of Arrow
+    row = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            row[name] = column[place].as_py()
+        except _NOT_IN_PYTHON as error:
+            message = f"the column {name} ({column.type}) has a value that cannot be read: {error}."
+            return RowUnreadable(message, column=name)
+    return row
 
 
 def _chunked(rows: Iterator[tuple[Mapping[str, Any] | TokenboxError, int]]) -> Iterator[Chunk]:
@@ -286,10 +328,7 @@ class _Zstandard(io.RawIOBase):
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__()
-        try:
-            import zstandard  # an extra
-        except ImportError:
-            raise MissingExtra.of("a file that ends in .zst", "batch") from None
+        zstandard = zstandard_module()
         self._file, self._error = file, zstandard.ZstdError
         self._new_frame = zstandard.ZstdDecompressor().decompressobj
         self._in_frame = False
@@ -320,12 +359,12 @@ class _Zstandard(io.RawIOBase):
 class _Lines:
     """The lines of a file as text; of a line with more than ``limit`` bytes, only the beginning.
 
-    ``size``: the bytes of the lines read since it was set to 0. Bytes that are not UTF-8 become lone
-    surrogates, which counting rejects.
+    ``size``: the bytes of the lines read since it was set to 0. ``ended``: whether a line was asked for after
+    the last one. Bytes that are not UTF-8 become lone surrogates, which counting rejects.
     """
 
     def __init__(self, file: BinaryIO, limit: int) -> None:
-        self._file, self._limit, self.size = file, limit, 0
+        self._file, self._limit, self.size, self.ended = file, limit, 0, False
 
     def __iter__(self) -> Iterator[str]:
         while line := self._file.readline(self._limit + 1):
@@ -333,6 +372,7 @@ class _Lines:
             if len(line) > self._limit and not line.endswith(b"\n"):
                 self.size += _skip_line(self._file)
             yield line.decode("utf-8", "surrogateescape")
+        self.ended = True
 
 
 class _Range(io.RawIOBase):

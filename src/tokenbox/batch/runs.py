@@ -91,7 +91,23 @@ def _join_columns(parts: Sequence[str], file: BinaryIO) -> None:
 SCHEMA = "tokenbox.batch.run/1"
 FOLDER = "_batch"
 # Suffixes that would name a folder, which nobody means by them.
-_NOT_WRITTEN = {".arrow", ".gz", ".json", ".tsv", ".txt", ".xlsx", ".zst"}
+_NOT_WRITTEN = {
+    *(
+        ".arrow",
+        ".avro",
+        ".bz2",
+        ".db",
+        ".feather",
+        ".gz",
+        ".html",
+        ".json",
+        ".log",
+        ".md",
+        ".orc",
+        ".pickle",
+    ),
+    *(".sqlite", ".tar", ".tsv", ".txt", ".xlsx", ".xml", ".xz", ".yaml", ".yml", ".zip", ".zst"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +150,12 @@ class _Places:
         if given is RowFormat.FILES:
             raise InvalidPlan("the output format must be jsonl, csv or parquet, not files.")
         is_folder = named is None or output.endswith("/") or storage_of(output).is_folder(output)
+        if not is_folder and given not in (None, named):
+            raise InvalidPlan(f"{output} is named as {named}, not {given}. Leave out --format, or rename it.")
         default = RowFormat.JSONL if input_format is RowFormat.FILES else input_format
         form = given or (default if is_folder or named is None else named)
+        if form is RowFormat.PARQUET:
+            pyarrow_parquet()  # a missing extra must not leave a run behind
         return cls(output.rstrip("/") if is_folder else output, is_folder, form)
 
     @property
@@ -180,6 +200,7 @@ def run(
     options = RunOptions() if options is None else options
     source, output = os.fspath(source), os.fspath(output)
     began = time.monotonic()
+    _check_names(source, output)
     plan = replace(plan.with_limits(), base=base_of(source))
     identity = RowCompiler(plan).identity
     before = _existing_run(output) if options.resume else None
@@ -190,14 +211,18 @@ def run(
     warning = check_columns(plan, sharded)
     if planned is not None:
         planned(sharded, warning)
+    # An option that the engine does not have must not cost an existing output.
+    engine, name, workers = engine_of(
+        _engine_for(options.engine, source, output),
+        workers=options.workers,
+        address=options.address,
+        size=sum(shard.size or 0 for shard in sharded.shards),
+        shards=len(sharded.shards),
+    )
     record = _run_record(plan, sharded, places, identity)
     _prepare(places, record, before, options)
     price = None if plan.model is None or options.on is None else price_of(plan.model, options.on)
     jobs = _jobs(sharded, plan, places, options, price, before)
-    total = sum(shard.size or 0 for shard in sharded.shards)
-    engine, name, workers = engine_of(
-        options.engine, workers=options.workers, address=options.address, size=total, shards=len(jobs)
-    )
     done: dict[int, ShardRecord] = {}
 
     def compile_all(wanted: Sequence[Job]) -> None:
@@ -243,6 +268,28 @@ def run(
     )
     _write(places.summary, summary.to_dict())
     return summary
+
+
+def _check_names(source: str, output: str) -> None:
+    """Raise for names that other programs take as standard input or output."""
+    if source in ("", "-"):
+        given = "is empty" if not source else "cannot be standard input, which --resume could not read again"
+        raise InvalidAddress(f"INPUT {given}. Name a file or folder: rows.jsonl", address=source)
+    if output in ("", "-"):
+        given = "is empty" if not output else "cannot be standard output, where no run could be resumed"
+        raise InvalidAddress(f"OUTPUT {given}. Name a file or folder: -o out.jsonl", address=output)
+
+
+def _engine_for(name: EngineName, *addresses: str) -> EngineName:
+    """Return the engine that can reach the addresses: only this process has ``memory://``."""
+    if not any(address.startswith("memory://") for address in addresses):
+        return name
+    if name in (EngineName.PROCESS, EngineName.RAY):
+        raise InvalidPlan(
+            f"memory:// is in the memory of this process, where no worker of the engine {name} can reach it. "
+            "Use --engine inline, or name a file."
+        )
+    return EngineName.INLINE
 
 
 def digest_of(records: Sequence[ShardRecord]) -> str:

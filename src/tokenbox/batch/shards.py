@@ -7,6 +7,7 @@ which it begins. Only CSV is scanned, because its cells may contain newlines.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
@@ -157,6 +158,12 @@ def _files(storage: Storage, address: str) -> tuple[list[str], str]:
         if found:
             return found, address.partition("*")[0].rpartition("/")[0]
         raise InvalidAddress(f"no file matches {address}.", address=address)
+    if "://" not in address and Path(address).exists():
+        raise InvalidAddress(
+            f"{address} is a pipe or a device, which cannot be read twice. Save its rows to a file: "
+            f"cat {address} > rows.jsonl",
+            address=address,
+        )
     raise InvalidAddress(f"there is no file or folder {address}.", address=address)
 
 
@@ -206,6 +213,8 @@ Piece = tuple[Any, ...]
 
 def _line_shards(_: Storage, names: Sequence[str], sizes: Sequence[int], size: int) -> Iterator[Piece]:
     for name, total in zip(names, sizes, strict=True):
+        if name.lower().endswith(".zst"):
+            zstandard_module()  # a missing extra must not cost an existing output
         if name.lower().endswith(COMPRESSED):
             yield (name,), 0, None
             continue
@@ -247,11 +256,21 @@ def _head(file: BinaryIO, name: str) -> tuple[tuple[str, ...], int]:
     try:
         text = data[: end + 1].decode("utf-8-sig")
         cells = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter(name)), [])
-    except (UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError as error:
+        encoding = "utf-16" if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "latin1"
+        raise InvalidAddress(
+            f"{name} is not UTF-8: byte {error.start:,} of its header is 0x{data[error.start]:02X}. "
+            f"Convert it: iconv -f {encoding} -t utf-8 {name}",
+            address=name,
+        ) from None
+    except csv.Error as error:
         raise InvalidAddress(f"{name} has no header line: {error}.", address=name) from None
     if not cells or len(data) == _MAX_HEADER == end + 1:
         begin = data[:60].decode("utf-8", "replace")
         raise InvalidAddress(f"{name} must begin with a line of column names, not {begin!r}.", address=name)
+    if b"\r" in data[: end + 1].rstrip(b"\r\n") and not any("\r" in cell for cell in cells):
+        message = f"{name} ends its lines with CR alone. Convert them: tr '\\r' '\\n' < {name}"
+        raise InvalidAddress(message, address=name)
     _check_unique(cells, name)
     return tuple(cells), end + 1
 
@@ -297,7 +316,8 @@ def _parquet_shards(
             try:
                 opened = parquet.ParquetFile(file)
             except (OSError, ValueError) as error:  # what Arrow raises
-                raise InvalidAddress(f"{name} is not a Parquet file: {error}.", address=name) from None
+                reason = str(error).rstrip(".")
+                raise InvalidAddress(f"{name} is not a Parquet file: {reason}.", address=name) from None
             metadata, schema = opened.metadata, opened.schema_arrow
             head = tuple(schema.names)
             _check_unique(head, name)
@@ -351,3 +371,12 @@ def pyarrow_parquet() -> Any:  # noqa: ANN401  # a module without types
     except ImportError:
         raise MissingExtra.of("Parquet", "batch") from None
     return pyarrow.parquet
+
+
+def zstandard_module() -> Any:  # noqa: ANN401  # as above
+    """Return the module ``zstandard``. Raises ``MissingExtra``."""
+    try:
+        import zstandard  # an extra
+    except ImportError:
+        raise MissingExtra.of("a file that ends in .zst", "batch") from None
+    return zstandard

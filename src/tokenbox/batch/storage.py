@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import io
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -65,7 +67,10 @@ class LocalStorage:
         return Path(path).open("rb")
 
     def size(self, path: str) -> int:
-        return Path(path).stat().st_size
+        status = Path(path).stat()
+        if not stat.S_ISREG(status.st_mode):  # opening it would wait for a writer
+            raise OSError(errno.EINVAL, "it is a pipe or a device, not a file", path)
+        return status.st_size
 
     def is_folder(self, path: str) -> bool:
         return Path(path).is_dir()
@@ -77,11 +82,11 @@ class LocalStorage:
         found = []
         for place, folders, names in os.walk(folder):
             folders.sort()
-            found += [os.path.join(place, name) for name in names]  # noqa: PTH118  # faster than Path
+            found += [os.path.join(place, name) for name in names]  # faster than Path
         return sorted(found)
 
     def matching(self, pattern: str) -> list[str]:
-        return sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207  # a pattern may be absolute
+        return sorted(glob.glob(pattern, recursive=True))  # a pattern may be absolute
 
     @contextmanager
     def create(self, path: str, *, sync: bool = False) -> Iterator[BinaryIO]:
@@ -200,8 +205,9 @@ def _remote(scheme: str, host: str) -> Storage:
 
 
 def unreadable(address: str, error: OSError) -> InvalidAddress:
-    """Return the error for an input that cannot be read."""
-    return InvalidAddress(f"{address} cannot be read: {_reason(error)}.", address=address)
+    """Return the error for an input that cannot be read: the file that the error names, or ``address``."""
+    name = error.filename if isinstance(error.filename, str) else address
+    return InvalidAddress(f"{name} cannot be read: {_reason(error)}.", address=name)
 
 
 def unwritable(address: str, error: OSError, *, begun: bool = True) -> InvalidAddress:
@@ -211,4 +217,5 @@ def unwritable(address: str, error: OSError, *, begun: bool = True) -> InvalidAd
 
 
 def _reason(error: OSError) -> str:
-    return error.strerror or str(error) or type(error).__name__
+    reason = error.strerror or str(error) or type(error).__name__
+    return " ".join(reason.split()).rstrip(".")

@@ -162,18 +162,22 @@ def _compiled(job: Job, plan: BatchPlan, compiler: RowCompiler) -> Iterator[Even
             file = _HashedFile(raw)
             writer = WRITERS[job.format](file, plan.columns, job.types)  # type: ignore[arg-type]
             results = ShardResults(plan, writer)
-            while chunk is not None:
-                done: list[RowResult] = []
-                for first, last in _steps(job, tally.rows, len(chunk)):
-                    yield _mark(number, tally, first, last)
-                    done += _results(job, compiler, chunk, first, last, tally.rows)
-                tally.add(done, job.tiers)
-                results.add(chunk, done)
-                if job.fail_fast:
-                    _check(job, done, tally.rows - len(done))
-                yield _mark(number, tally, tally.rows, tally.rows)
-                chunk = _next(chunks, job)
-            writer.finish()
+            try:
+                while chunk is not None:
+                    done: list[RowResult] = []
+                    for first, last in _steps(job, tally.rows, len(chunk)):
+                        yield _mark(number, tally, first, last)
+                        done += _results(job, compiler, chunk, first, last, tally.rows)
+                    tally.add(done, job.tiers)
+                    results.add(chunk, done)
+                    if job.fail_fast:
+                        _check(job, done, tally.rows - len(done))
+                    yield _mark(number, tally, tally.rows, tally.rows)
+                    chunk = _next(chunks, job)
+                writer.finish()
+            except BaseException:
+                writer.abandon()
+                raise
         record = ShardRecord(number, reader.digest, results.digest, file.digest, file.size, tally)
         with storage.create(job.record) as raw:
             raw.write(f"{json_text(record.to_dict())}\n".encode())

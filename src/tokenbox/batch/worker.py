@@ -24,11 +24,11 @@ def main() -> None:
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     allow(*pickle.load(jobs))  # noqa: S301  # from the process that started this one
-    plan, expected = pickle.load(jobs)  # noqa: S301
+    plan, expected = pickle.load(jobs)  # noqa: S301  # from the process that started this one
     compiler = RowCompiler(plan, expected)
     while True:
         try:
-            job = pickle.load(jobs)  # noqa: S301
+            job = pickle.load(jobs)  # noqa: S301  # from the process that started this one
         except EOFError:
             return
         try:

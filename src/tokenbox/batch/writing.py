@@ -6,7 +6,8 @@ import csv
 import hashlib
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tokenbox.batch.shards import RowFormat, pyarrow_parquet
 from tokenbox.batch.text import json_text
@@ -21,12 +22,17 @@ SUFFIX = {RowFormat.JSONL: ".jsonl", RowFormat.CSV: ".csv", RowFormat.PARQUET: "
 _GROUP_BYTES = 64 << 20
 
 
-class PartWriter(Protocol):
+class PartWriter:
     """Writes the results of a shard to an open file."""
 
-    def write(self, records: Sequence[Mapping[str, object]], lines: Sequence[str]) -> None: ...
+    def write(self, records: Sequence[Mapping[str, object]], lines: Sequence[str]) -> None:
+        raise NotImplementedError
 
-    def finish(self) -> None: ...
+    def finish(self) -> None:
+        """Write what is pending, and the end of the format."""
+
+    def abandon(self) -> None:
+        """Release the file of a shard that failed."""
 
 
 class ShardResults:
@@ -59,18 +65,15 @@ def _kept(row: Mapping[str, Any] | TokenboxError, names: Sequence[str]) -> dict[
     return {} if isinstance(row, TokenboxError) else {name: row.get(name) for name in names}
 
 
-class _Lines:
+class _Lines(PartWriter):
     def __init__(self, file: BinaryIO, columns: Sequence[str], kept: Mapping[str, Any]) -> None:
         self._file = file
 
     def write(self, records: Sequence[Mapping[str, object]], lines: Sequence[str]) -> None:
         self._file.write("".join([f"{line}\n" for line in lines]).encode())
 
-    def finish(self) -> None:
-        pass
 
-
-class _Cells:
+class _Cells(PartWriter):
     """CSV with a header line. Values other than text are JSON, and null is an empty cell."""
 
     def __init__(self, file: BinaryIO, columns: Sequence[str], kept: Mapping[str, Any]) -> None:
@@ -80,16 +83,13 @@ class _Cells:
     def write(self, records: Sequence[Mapping[str, object]], lines: Sequence[str]) -> None:
         self._put([_cell(record[name]) for name in self._columns] for record in records)
 
-    def finish(self) -> None:
-        pass
-
     def _put(self, rows: Iterable[Sequence[str]]) -> None:
         text = io.StringIO(newline="")
         csv.writer(text, lineterminator="\n").writerows(rows)
         self._file.write(text.getvalue().encode("utf-8", "backslashreplace"))
 
 
-class _Columns:
+class _Columns(PartWriter):
     """Parquet. A column has the same type in every shard, so that shards can be read together."""
 
     def __init__(self, file: BinaryIO, columns: Sequence[str], kept: Mapping[str, Any]) -> None:
@@ -116,6 +116,11 @@ class _Columns:
     def finish(self) -> None:
         self._put()
         self._out.close()
+
+    def abandon(self) -> None:
+        # Otherwise Arrow would close it when it is collected, and print a traceback.
+        with suppress(OSError, ValueError):
+            self._out.close()
 
     def _put(self) -> None:
         if not self._pending:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections import Counter
@@ -9,9 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import tokenbox
 from tokenbox.batch.engines import EngineName
+from tokenbox.batch.errors import RowsFailed
 from tokenbox.batch.plan import Decisions, Task
 from tokenbox.batch.shards import RowFormat
+from tokenbox.batch.work import ShardRecord
 from tokenbox.cli import clock, terminal
 from tokenbox.cli.count import note_misspelt
 from tokenbox.cli.options import ALLOW_OUTSIDE, MODEL, RECLAIM, TOKENIZER, argument, flag, option
@@ -19,6 +23,7 @@ from tokenbox.cli.outcome import Exit, UsageProblem, report
 from tokenbox.cli.proving import PROOF, PROOF_DIR, proving
 from tokenbox.cli.streams import json_bytes, write_bytes, write_error, write_record
 from tokenbox.engine.result import Policy
+from tokenbox.ledger.cost import dollars
 from tokenbox.render.lines import Span, Style, printable
 
 if TYPE_CHECKING:
@@ -82,11 +87,10 @@ def batch(
     with proving(proof=proof, texts=None, folder=proof_dir) as prover:
         if resume and overwrite:
             raise UsageProblem("--resume and --overwrite do not go together. Give one of them.")
-        from tokenbox.batch import BatchPlan
-        from tokenbox.batch.errors import RowsFailed
+        _refuse_memory(output)
         from tokenbox.batch.runs import RunOptions, run
 
-        plan = BatchPlan.of(
+        plan = tokenbox.batch.BatchPlan.of(
             task=task,
             budget=None if budget is None else int(budget) if _is_number(budget) else budget,
             model=model,
@@ -115,7 +119,7 @@ def batch(
             on=clock.now().date(),
         )
         try:
-            with _watching(in_lines=progress) as meter:
+            with _ended_as_by_ctrl_c(), _watching(in_lines=progress) as meter:
                 found = run(
                     source, output, plan, options, watch=meter.watch, planned=meter.plan, proof=prover
                 )
@@ -136,9 +140,27 @@ def batch(
     return Exit.ROWS_FAILED if found.failed else status
 
 
+def _refuse_memory(output: str) -> None:
+    if output.startswith("memory://"):
+        raise UsageProblem(
+            f"the output {output!r:.60} is in the memory of this command and is lost when it ends. "
+            "Write it to a file: --output out.jsonl"
+        )
+
+
+@contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM, by which service managers and job queues end a run, close it as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _is_number(text: str) -> bool:
     digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and len(digits) < 17  # noqa: PLR2004  # RFC 8785
+    return digits.isascii() and digits.isdigit() and len(digits) < 17  # RFC 8785
 
 
 def _report_failures(found: BatchSummary) -> None:
@@ -162,7 +184,8 @@ def _picture(found: BatchSummary) -> list[Line]:
         shards += f", {found.reused:,} done before"
     saved = f"{about}{tally.saved:,}"
     if tally.unmeasured:
-        saved = f"unknown for {tally.unmeasured:,} rows; {tally.saved:,} of the others"
+        rows_of = "1 row" if tally.unmeasured == 1 else f"{tally.unmeasured:,} rows"
+        saved += f"; the saving of {rows_of} is unknown"
     rows = [("rows", f"{tally.rows:,} in {shards}")]
     rows += [
         (name, _share(tally.outcomes[name], tally.rows)) for name in ("whole", "cut", "refused", "failed")
@@ -183,8 +206,6 @@ def _picture(found: BatchSummary) -> list[Line]:
 
 
 def _cost(found: BatchSummary, about: str) -> str:
-    from tokenbox.ledger.cost import dollars
-
     amount = found.dollars
     if amount is None or found.price is None:
         return f"unknown: {printable(str(found.model))} has no price"
@@ -217,8 +238,6 @@ class _Meter:
         self._left = sum(self._sizes.values())
 
     def watch(self, event: Event) -> None:
-        from tokenbox.batch.work import ShardRecord
-
         if isinstance(event, ShardRecord):
             self._running.pop(event.number, None)
             tally, size = event.tally, self._sizes.get(event.number, 0)
@@ -263,9 +282,9 @@ class _Meter:
 
 
 def _duration(seconds: float) -> str:
-    if seconds < 120:  # noqa: PLR2004  # seconds up to two minutes, minutes up to two hours
+    if seconds < 120:  # seconds up to two minutes, minutes up to two hours
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"  # noqa: PLR2004
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 @contextmanager
