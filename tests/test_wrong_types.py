@@ -11,9 +11,12 @@ import pytest
 
 import tokenbox
 from tests.conversation.test_one_number import request
-from tokenbox import TokenboxError, ctx
+from tokenbox import TokenboxError, caching, ctx
+from tokenbox.catalog import Price
 from tokenbox.content.block_kinds import FormatHint
 from tokenbox.content.blocks import DocumentBlock
+from tokenbox.conversation import shorten_tools, tool_costs
+from tokenbox.ledger import Usage, cost_of
 from tokenbox.tokenizers import get, truncate
 from tokenbox.tokenizers.index import TextIndex
 
@@ -81,6 +84,19 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "pack max_ctx": lambda it: ctx.pack(["text"], it, tokenizer="o200k_base"),
     "enforce chunks": lambda it: ctx.enforce("gpt-4o", it, max_ctx=400),
     "enforce max_ctx": lambda it: ctx.enforce("gpt-4o", ["text"], max_ctx=it),
+    "cache plan body": caching.plan,
+    "cache plan model": lambda it: caching.plan({"messages": MESSAGES}, model=it),
+    "cache plan requests": lambda it: caching.plan({"messages": MESSAGES}, model="gpt-4o", requests=it),
+    "cache plan before": lambda it: caching.plan({"messages": MESSAGES}, model="gpt-4o", before=it),
+    "first change": lambda it: caching.first_change(it, it),
+    "server side": lambda it: caching.server_side(it, None),
+    "price input": lambda it: cost_of(Usage(1, 1), Price(it, it)),
+    "usage": lambda it: Usage(it, 1),
+    "shorten tools": lambda it: shorten_tools(it, 50, "gpt-4o"),
+    "tool costs": lambda it: tool_costs(it, "gpt-4o"),
+    "conversation system": lambda it: tokenbox.Conversation(it, "gpt-4o", token_budget=50),
+    "conversation budget": lambda it: tokenbox.Conversation("a", "gpt-4o", token_budget=it),
+    "conversation message": lambda it: tokenbox.Conversation("a", "gpt-4o").user(it),
 }
 
 

@@ -61,6 +61,7 @@ and ``details``: the figures behind the message, as plain data.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
@@ -145,13 +146,17 @@ class CodeNotAllowed(TokenboxError, code="code_not_allowed"):
     """A file, a bundle or a call names code (``module:function``) that is not allowed to run here."""
 
     @classmethod
-    def of(cls, name: str) -> CodeNotAllowed:
-        command = f"tokenbox config set --user code.allowed {name}"
+    def of(cls, name: str, already: Sequence[str] = ()) -> CodeNotAllowed:
+        """Return the error for ``name``. Its commands keep what is allowed ``already``."""
+        setting = "tokenbox config set --user code.allowed"
+        kept = "".join(f"{entry}," for entry in already)
+        command = f"{setting} {shlex.quote(kept + name)}"
         return cls(
             f"{name} is code, and the file that names it may come from somebody else. Read the code first. "
-            f"Then allow it for every project, or trust all code that this project names.\nRun: {command}",
+            "Then allow it for every file; or, if your project's settings name it, trust that folder."
+            f"\nRun: {command}",
             name=name,
-            remedies=[command, "tokenbox config set --user code.allowed $PWD"],
+            remedies=[command, f"{setting} {shlex.quote(kept) if kept else ''}$PWD"],
         )
 
 

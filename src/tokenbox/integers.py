@@ -35,7 +35,7 @@ def written_figure(text: str) -> int | None:
         return None
     before, _, after = re.sub(r"[,_ ]", "", figure["whole"]).partition(".")
     zeros = _ZEROS[figure["unit"]]
-    return None if len(before) > 16 or len(after) > zeros else int(before + after.ljust(zeros, "0"))  # noqa: PLR2004  # RFC 8785
+    return None if len(before) > 16 or len(after) > zeros else int(before + after.ljust(zeros, "0"))
 
 
 def meant_figure(value: object) -> str:

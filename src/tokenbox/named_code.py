@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, reduce
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _MODULE_FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _allowed: set[str] = set()
+_own_entries: tuple[str, ...] = ()
 
 
 def is_code(name: object) -> bool:
@@ -46,6 +47,13 @@ def allow(*names: object, folder: str | None = None) -> None:
         sys.path.insert(0, folder)
 
 
+def allow_entries(entries: Sequence[str]) -> None:
+    """Allow the entries of the user's own ``code.allowed``. An error suggests to add to them."""
+    global _own_entries  # noqa: PLW0603  # of this process, as the names that it may import
+    _own_entries = tuple(entries)
+    allow(*entries)
+
+
 def allowed() -> frozenset[str]:
     """Return the names that this process may import, to pass them on to a worker process."""
     return frozenset(_allowed)
@@ -65,7 +73,7 @@ def load(name: str, group: str, failed: Callable[[str], TokenboxError]) -> objec
     Raises :class:`CodeNotAllowed`, and ``failed(message)`` if the import fails.
     """
     if is_code(name) and name not in _allowed:
-        raise CodeNotAllowed.of(name)
+        raise CodeNotAllowed.of(name, _own_entries)
     try:
         if is_code(name):
             module, _, path = name.partition(":")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+import shlex
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -36,6 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(named_code, "_allowed", set())
+    monkeypatch.setattr(named_code, "_own_entries", ())
     monkeypatch.setenv("TOKENBOX_USER_CONFIG", str(tmp_path / "user.toml"))
     (tmp_path / "evil_named_code.py").write_text(EVIL)
     (tmp_path / ".tokenbox").mkdir()
@@ -61,6 +63,17 @@ def test_settings_and_documents_of_others_run_nothing(folder: Path) -> None:
     with pytest.raises(CodeNotAllowed):
         tokenbox.count("a", tokenizer="os:system")
     assert not (folder / "ran").exists()
+
+
+def test_the_remedies_keep_what_is_allowed_already(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = str(folder / "another project")
+    monkeypatch.setenv("TOKENBOX_CODE_ALLOWED", f"ours:count,{other}")
+    ctx.reload()
+    with pytest.raises(CodeNotAllowed) as caught:
+        ctx.estimate("m", ["a"])
+    one, project = cast("list[str]", caught.value.details["remedies"])
+    assert shlex.split(one)[-1] == f"ours:count,{other},{NAMED}"
+    assert shlex.split(project)[-1] == f"ours:count,{other},$PWD"
 
 
 def test_a_bundle_runs_nothing(folder: Path) -> None:

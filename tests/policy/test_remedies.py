@@ -47,7 +47,7 @@ requests = st.lists(words | sections, min_size=1, max_size=6).map(
 )
 
 
-def limits_of(enforcement: Enforcement, **changes: Any) -> GuardLimits:  # noqa: ANN401
+def limits_of(enforcement: Enforcement, **changes: Any) -> GuardLimits:
     old = enforcement.limits
     fields = {
         "max_ctx": old.max_ctx,

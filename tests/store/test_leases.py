@@ -156,6 +156,45 @@ def test_a_process_that_is_killed_leaves_two_blocks_charged_at_most() -> None:
     asyncio.run(it())
 
 
+def test_a_silent_store_lets_pass_what_it_has_reserved_and_nothing_more() -> None:
+    """What ended requests did not use serves others until the store is missed: it holds that for them."""
+
+    class Silent(Shared):
+        is_silent = False
+
+        async def hold(self, reservation: str, take: Take, *, check: bool = True) -> QuotaLevel:
+            if self.is_silent:
+                await asyncio.sleep(0.05)
+                raise QuotaStoreError("it does not answer")
+            return await super().hold(reservation, take, check=check)
+
+    async def it() -> None:
+        store, day = Silent(), bucket(100_000)
+        quotas = LeasedQuotas(store, lambda: 0.0, later)
+        for name in ("a", "b"):
+            await quotas.take(name, [Take(day, 1_000)])
+        store.is_silent = True
+        giving_back = asyncio.create_task(quotas.settle("a", [Take(day, 30)]))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await quotas.settle("b", [Take(day, 30)])
+        served = 9  # 1,000 less the 30 that were used
+        for number in range(served):
+            await quotas.take(f"small {number}", [Take(day, 100)])
+        with pytest.raises(QuotaStoreError):
+            await quotas.take("one more", [Take(day, 100)])
+        await giving_back
+        spent = 30 + 30 + served * 100
+        assert spent <= sum(store.rows.values()) == store.used[day.name] == 2_000
+        store.is_silent = False
+        for number in range(served):
+            await quotas.settle(f"small {number}", [Take(day, 100)])
+        await quotas.close()
+        assert store.used[day.name] == spent
+
+    asyncio.run(it())
+
+
 def test_all_of_a_requests_quotas_are_taken_or_none() -> None:
     async def it() -> None:
         store, large, small = Shared(), bucket(1000, "large"), bucket(10, "small")

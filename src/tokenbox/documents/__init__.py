@@ -3,9 +3,16 @@
 The published schemas: ``layout.schema.json`` for documents, ``result.schema.json`` for results.
 """
 
-from tokenbox.documents.document import LayoutDocument, layout_schema, result_schema
-from tokenbox.documents.reading import FORMATS, parse_document, parse_text, read_document
-from tokenbox.documents.source import DocumentCode
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tokenbox.exports import on_first_use
+
+if TYPE_CHECKING:
+    from tokenbox.documents.document import LayoutDocument, layout_schema, result_schema
+    from tokenbox.documents.reading import FORMATS, parse_document, parse_text, read_document
+    from tokenbox.documents.source import DocumentCode
 
 __all__ = [
     "FORMATS",
@@ -17,3 +24,13 @@ __all__ = [
     "read_document",
     "result_schema",
 ]
+
+# Settings use the syntax of documents, and load no layouts.
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "document": "LayoutDocument layout_schema result_schema",
+        "reading": "FORMATS parse_document parse_text read_document",
+        "source": "DocumentCode",
+    },
+)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox.compose.bounds import check_policy, checked_groups
 from tokenbox.content.group import Group
+from tokenbox.content.lenses import parse_pipeline
 from tokenbox.content.section import Cut, Keep, Section, Text
 from tokenbox.documents import values
 from tokenbox.documents.document import LayoutDocument
@@ -259,8 +260,6 @@ class _Sections:
             raise self.source.error(DocumentCode.UNKNOWN_NAME, (*path, "with"), message)
 
     def _pipeline(self, text: str, path: KeyPath) -> Pipeline:
-        from tokenbox.content.lenses import parse_pipeline  # only for documents with a strategy
-
         if text not in self.pipelines:
             try:
                 self.pipelines[text] = parse_pipeline(text)

@@ -50,7 +50,7 @@ def _check_keys(text: str, name: str | None, first_line: int) -> None:
     for kind, token, line in _tokens(text, first_line):
         if kind == "newline" or token in ("=", ",", "["):
             dots = 0
-        dots += token == "."  # noqa: S105  # no password
+        dots += token == "."  # no password
         if dots > MAX_DEPTH:
             message = f"a key here is nested more than {MAX_DEPTH} levels deep; no key needs more than 4."
             raise DocumentError(message, file=name, line=line, code=DocumentCode.SYNTAX.value)
@@ -145,20 +145,20 @@ class _Scan:
     def read_key(self, kind: str, token: str, line: int) -> None:
         if kind != "mark":
             self._words.append(token)
-        elif token == "[":  # noqa: S105  # no password
+        elif token == "[":  # no password
             self._brackets += 1
-        elif token == "=":  # noqa: S105
+        elif token == "=":
             base = self._open[-1][0] if self._open else self._table
             self._here = base + tuple(map(_word, self._words))
             self._mark(base, self._here, line)
             self.reading_key = False
-        elif token == "}":  # noqa: S105
+        elif token == "}":
             self._close()
 
     def read_value(self, token: str, line: int) -> None:
         if token in ("]", "}"):
             self._close()
-        elif token == ",":  # noqa: S105
+        elif token == ",":
             path, item = self._open[-1]
             self._open[-1] = (path, item + 1 if item >= 0 else item)
             self._words, self.reading_key = [], item < 0
@@ -168,7 +168,7 @@ class _Scan:
                 self._here = (*path, item)
                 self.lines.setdefault(self._here, line)
             if token in ("[", "{"):
-                self.reading_key = token == "{"  # noqa: S105
+                self.reading_key = token == "{"
                 self._open.append((self._here, -1 if self.reading_key else 0))
                 self._words = []
 

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, NoReturn
 
+import yaml
+from yaml import events, nodes
+
 from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, path_text, shorten
 from tokenbox.errors import DocumentError
 
@@ -52,8 +55,6 @@ class Odd:
 
 def parse_yaml(text: str, name: str | None, first_line: int = 1) -> DocumentSource:
     """Parse ``text``. ``no``, dates, octals and the like become :class:`Odd`, floats Decimal."""
-    import yaml  # only for YAML documents
-
     builder = None
     try:
         builder = _Builder(yaml.SafeLoader(text), name, first_line)
@@ -85,9 +86,6 @@ class _Builder:
     """Builds the data of one document from its events."""
 
     def __init__(self, loader: SafeLoader, name: str | None, first_line: int) -> None:
-        from yaml import events, nodes
-
-        self._events, self._scalar_node = events, nodes.ScalarNode
         self._loader, self._name, self._first_line = loader, name, first_line
         # The value, its weight, and how it was written.
         self._anchors: dict[str, tuple[object, int, str | None]] = {}
@@ -100,13 +98,13 @@ class _Builder:
         """Return the only document of the stream."""
         self._next()
         event = self._next()
-        if isinstance(event, self._events.StreamEndEvent):
+        if isinstance(event, events.StreamEndEvent):
             what = "the document is empty. It needs at least `sections`."
             self._refuse(DocumentCode.SYNTAX, event, (), what)
         data = self._value(self._next(), ())
         self._next()
         event = self._next()
-        if not isinstance(event, self._events.StreamEndEvent):
+        if not isinstance(event, events.StreamEndEvent):
             what = "a second document begins here. One file is one layout document."
             self._refuse(DocumentCode.SYNTAX, event, (), what)
         return data
@@ -120,7 +118,7 @@ class _Builder:
         return self._loader.get_event()  # type: ignore[no-untyped-call, no-any-return]
 
     def _value(self, event: Event, path: KeyPath) -> object:
-        if isinstance(event, self._events.AliasEvent):
+        if isinstance(event, events.AliasEvent):
             return self._alias(event, path)
         before = self._weight
         self._weight += 1
@@ -128,10 +126,10 @@ class _Builder:
         value: object = None
         if anchor is not None:  # a reused anchor refers to this value, which is not complete yet
             self._anchors.pop(anchor, None)
-        if isinstance(event, self._events.ScalarEvent):
+        if isinstance(event, events.ScalarEvent):
             self._weight += len(event.value)
             value = self._scalar(event, path)
-        elif isinstance(event, self._events.CollectionStartEvent):
+        elif isinstance(event, events.CollectionStartEvent):
             value = self._collection(event, path)
         if anchor is not None:
             self._anchors[anchor] = (value, self._weight - before, self.written.get(path))
@@ -156,7 +154,7 @@ class _Builder:
         return value
 
     def _collection(self, event: CollectionStartEvent, path: KeyPath) -> object:
-        is_map = isinstance(event, self._events.MappingStartEvent)
+        is_map = isinstance(event, events.MappingStartEvent)
         if event.tag not in (None, "!", _TAG + ("map" if is_map else "seq")):
             self._refuse_tag(event, path)
         if len(path) >= MAX_DEPTH:
@@ -166,7 +164,7 @@ class _Builder:
 
     def _sequence(self, path: KeyPath) -> list[object]:
         items: list[object] = []
-        while not isinstance(event := self._next(), self._events.SequenceEndEvent):
+        while not isinstance(event := self._next(), events.SequenceEndEvent):
             here = (*path, len(items))
             self.lines[here] = self._line(event)
             items.append(self._value(event, here))
@@ -174,7 +172,7 @@ class _Builder:
 
     def _mapping(self, path: KeyPath) -> dict[str, object]:
         mapping: dict[str, object] = {}
-        while not isinstance(event := self._next(), self._events.MappingEndEvent):
+        while not isinstance(event := self._next(), events.MappingEndEvent):
             key = self._key(event, path)
             here = (*path, key)
             if key in mapping:
@@ -186,11 +184,11 @@ class _Builder:
         return mapping
 
     def _key(self, event: Event, path: KeyPath) -> str:
-        if isinstance(event, self._events.ScalarEvent) and event.implicit[0] and event.value == "<<":
+        if isinstance(event, events.ScalarEvent) and event.implicit[0] and event.value == "<<":
             what = "merge keys (<<) are not read. State what several sections share in `defaults`."
             self._refuse(DocumentCode.UNKNOWN_KEY, event, path, what)
         found = "a collection"
-        if isinstance(event, self._events.ScalarEvent | self._events.AliasEvent):
+        if isinstance(event, events.ScalarEvent | events.AliasEvent):
             value = self._value(event, path)
             if isinstance(value, str):
                 return value
@@ -202,7 +200,7 @@ class _Builder:
         tag = event.tag
         if tag is None or tag == "!":
             implicit = event.implicit if tag is None else (False, True)
-            tag = self._loader.resolve(self._scalar_node, text, implicit)  # type: ignore[no-untyped-call]
+            tag = self._loader.resolve(nodes.ScalarNode, text, implicit)  # type: ignore[no-untyped-call]
         elif tag != _TAG + "str":
             self._refuse_tag(event, path)
         kind = tag.removeprefix(_TAG)

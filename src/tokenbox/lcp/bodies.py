@@ -93,7 +93,7 @@ def _code(
     *,
     line_start: int | None = None,
     line_end: int | None = None,
-    **values: Any,  # noqa: ANN401  # values of any field
+    **values: Any,  # values of any field
 ) -> CodeBlock:
     """Build a code block. It has a line range only if both ends were given."""
     lines = None if line_start is None or line_end is None else LineRange(line_start, line_end)

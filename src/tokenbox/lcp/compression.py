@@ -160,16 +160,16 @@ class ZstdPieces:
             case _Next.CHECKSUM:
                 return _CHECKSUM_SIZE
             case _Next.BLOCK:
-                return None if available < 3 else _block_size(int.from_bytes(data[at : at + 3], "little"))  # noqa: PLR2004
+                return None if available < 3 else _block_size(int.from_bytes(data[at : at + 3], "little"))
             case _Next.FRAME:
                 return self._frame_head(bytes(data[at : at + 8]))
 
     def _frame_head(self, data: bytes) -> int | None:
-        if len(data) < 4:  # noqa: PLR2004
+        if len(data) < 4:
             return None
         magic = int.from_bytes(data[:4], "little")
         if _SKIPPABLE <= magic < _SKIPPABLE + 16:
-            if len(data) < 8:  # noqa: PLR2004
+            if len(data) < 8:
                 return None
             self._any = True
             self._skip = 8 + int.from_bytes(data[4:], "little")
@@ -177,7 +177,7 @@ class ZstdPieces:
             return 8
         if magic != _MAGIC:
             raise DecompressFailed("it is not zstd")
-        if len(data) < 5:  # noqa: PLR2004
+        if len(data) < 5:
             return None
         descriptor = data[4]
         single_segment = descriptor >> 5 & 1

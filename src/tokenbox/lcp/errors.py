@@ -52,7 +52,7 @@ class LcpError(TokenboxError, code="lcp_error"):
 
     says: ClassVar[str] = ""
 
-    def __init__(self, message: str | None = None, *, offset: int | None = None, **figures: Any) -> None:  # noqa: ANN401
+    def __init__(self, message: str | None = None, *, offset: int | None = None, **figures: Any) -> None:
         self.offset = offset
         self.block: int | None = None
         self.expanded_body = False

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.compose.layout import SEPARATOR
 from tokenbox.content.blocks import Block
 from tokenbox.content.items import Item, read_item
-from tokenbox.content.message import InvalidMessage, check_tools
+from tokenbox.content.message import InvalidMessage, Object, check_tools, thaw
+from tokenbox.content.request import Api, Request, in_parts
 from tokenbox.content.section import Section
 from tokenbox.policy.errors import InvalidChunks
 
 if TYPE_CHECKING:
     from tokenbox.content.message import Message
 
-    Chunk = str | Section | Block | Message | Mapping[str, object]
+    Chunk = str | Section | Block | Item | Message | Mapping[str, object]
 
 
 class ChunkKind(StrEnum):
@@ -31,21 +32,25 @@ class ChunkKind(StrEnum):
 
 @dataclass(frozen=True)
 class Chunks:
-    """The chunks of one request, all of one kind. ``items`` are strings or sections, blocks, or messages.
+    """The chunks of one request, all of one kind.
 
-    ``given`` are the items of any API or library that messages were parsed from.
+    ``items`` are strings or sections, blocks, or the items of a conversation, one for each that the caller
+    gave. ``fields``: the other fields of a request of messages that may cost tokens. ``head``: the number of
+    items that come from a field, such as Anthropic's ``system``. ``api``: the shape of the request.
     """
 
     kind: ChunkKind
     items: tuple[Any, ...]
     separator: str = SEPARATOR
     tools: tuple[Mapping[str, object], ...] = ()
-    given: tuple[Item, ...] = field(default=(), repr=False)
+    fields: Object = field(default_factory=Object)
+    head: int = 0
+    api: Api = Api.CHAT
 
-    @property
-    def read(self) -> tuple[Item, ...]:
-        """The items that messages were parsed from."""
-        return self.given or tuple(Item((message,)) for message in self.items)
+    def request(self, items: Sequence[Item]) -> Request:
+        """Return the request with these items in place of its own."""
+        made = Request.of_items(items, self.tools or None, thaw(self.fields))
+        return made if self.api is Api.CHAT else replace(made, api=self.api, verbatim=False)
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
@@ -56,9 +61,11 @@ class Chunks:
     def ids(self) -> tuple[str, ...]:
         """A name for each chunk: the id of a section, the position of others."""
         return tuple(
-            item.id if isinstance(item, Section) else f"{_NAMES[self.kind]}[{i}]"
-            for i, item in enumerate(self.items)
+            item.id if isinstance(item, Section) else self._name(i) for i, item in enumerate(self.items)
         )
+
+    def _name(self, i: int) -> str:
+        return "system" if i < self.head else f"{_NAMES[self.kind]}[{i - self.head}]"
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:
@@ -73,7 +80,7 @@ _NAMES = {ChunkKind.SECTIONS: "chunk", ChunkKind.BLOCKS: "block", ChunkKind.MESS
 
 
 def read_chunks(
-    chunks: Iterable[Chunk] | Chunks,
+    chunks: Iterable[Chunk] | Mapping[str, object] | Chunks,
     separator: str = SEPARATOR,
     tools: Sequence[Mapping[str, object]] | None = None,
 ) -> Chunks:
@@ -81,15 +88,18 @@ def read_chunks(
 
     Strings and sections go together; blocks, and chat messages, only with their own kind. A mapping with an
     ``id`` and a ``content`` is a section; one with a ``role`` or a ``type`` is a message of any API, and so
-    are the objects of libraries. ``tools`` are the schemas that go with messages. Raises
+    are the objects of libraries. ``tools`` are the schemas that go with messages. A mapping with messages or
+    ``input`` is a whole request: its messages are the chunks, and all its fields are counted. Raises
     :class:`InvalidChunks`, or the error of an invalid chunk.
     """
     if isinstance(chunks, Chunks):
         return chunks
+    if isinstance(chunks, Mapping) and not _INPUTS.isdisjoint(chunks):
+        return _whole_request(chunks, separator, tools)
     if isinstance(chunks, str | bytes | Mapping) or not isinstance(chunks, Iterable):
         raise InvalidChunks(
-            f"chunks is a list of strings, sections, blocks or messages, not {type(chunks).__name__}. "
-            "For one text give a list of one."
+            "chunks is a list of strings, sections, blocks or messages, or a whole request, not "
+            f"{type(chunks).__name__}. For one text give a list of one."
         )
     if type(separator) is not str:
         raise InvalidChunks(f"a separator is text, not {type(separator).__name__}.")
@@ -107,11 +117,7 @@ def read_chunks(
         )
     check_tools(tools)
     kind = next(iter(kinds), ChunkKind.SECTIONS)
-    given: tuple[Any, ...] = ()
-    if kind is ChunkKind.MESSAGES:
-        given = tuple(items)
-        items = [message for item in given for message in item.messages]
-    request = Chunks(kind, tuple(items), separator, tuple(tools or ()), given)
+    request = Chunks(kind, tuple(items), separator, tuple(tools or ()))
     if request.tools and request.kind is not ChunkKind.MESSAGES:
         raise InvalidChunks(f"tools go with messages, not with {request.kind.value}.")
     if request.kind is ChunkKind.SECTIONS and len(set(request.ids)) < len(request.ids):
@@ -120,11 +126,27 @@ def read_chunks(
     return request
 
 
+# The fields that make a mapping a whole request of messages.
+_INPUTS: Final = frozenset(("messages", "input"))
+
+
+def _whole_request(
+    body: Mapping[str, Any], separator: str, tools: Sequence[Mapping[str, object]] | None
+) -> Chunks:
+    parts = in_parts(body if tools is None else {**body, "tools": tools})
+    items = (*parts.head, *parts.items)
+    return Chunks(
+        ChunkKind.MESSAGES, items, separator, tuple(parts.tools), parts.fields, len(parts.head), parts.api
+    )
+
+
 def _read(chunk: object, position: int) -> tuple[ChunkKind, object]:
     if isinstance(chunk, str):
         return ChunkKind.SECTIONS, chunk
     if isinstance(chunk, Section):
         return ChunkKind.SECTIONS, chunk
+    if isinstance(chunk, Item):
+        return ChunkKind.MESSAGES, chunk
     if isinstance(chunk, Block):
         return ChunkKind.BLOCKS, chunk
     if isinstance(chunk, Mapping) and "type" not in chunk and ("role" not in chunk or "id" in chunk):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tokenbox.errors import ContextCriticalOverflow, EmptyInput
+from tokenbox.errors import ContextCriticalOverflow, EmptyInput, shown
 from tokenbox.models import OutputMode
 from tokenbox.policy.chunks import ChunkKind
 from tokenbox.policy.errors import InvalidPolicy, StrategyFailed, UnknownStrategy
@@ -62,8 +62,8 @@ def enforce(  # noqa: PLR0913  # keyword options
     mode = checked_mode(output_mode)
     if override is not None and not isinstance(override, Override):
         raise InvalidPolicy(
-            f"override is what tokenbox.override.allow_over_context() gives, not {override!r}: the escape "
-            "hatch is explicit.",
+            f"override is what tokenbox.override.allow_over_context() gives, not {shown(override)}: the "
+            "escape hatch is explicit.",
             field="override",
         )
     rule = checked_uncertain(uncertain)
@@ -94,13 +94,11 @@ def enforce(  # noqa: PLR0913  # keyword options
 
 def checked_mode(mode: object) -> OutputMode:
     """Return ``mode`` as an :class:`OutputMode`. Raises :class:`InvalidPolicy`."""
-    try:
-        return OutputMode(str(mode) if isinstance(mode, str) else repr(mode))
-    except ValueError:
+    if not isinstance(mode, str) or mode not in set(OutputMode):
         names = ", ".join(one.value for one in OutputMode)
-        raise InvalidPolicy(
-            f"output_mode is one of {names}, not {mode!r}.", field="output_mode", value=repr(mode)
-        ) from None
+        given = shown(mode)
+        raise InvalidPolicy(f"output_mode is one of {names}, not {given}.", field="output_mode", value=given)
+    return OutputMode(mode)
 
 
 def _remedies(

@@ -29,7 +29,11 @@ class InvalidChunks(PolicyError, code="invalid_chunks"):
 
 
 class UnknownWindow(PolicyError, code="unknown_window"):
-    """The context window of a model is unknown. ``details["remedies"]`` are commands that set it."""
+    """The context window of a model is unknown.
+
+    ``details["nearest"]``: known models of a similar name. Without one, ``details["remedies"]`` are commands
+    that set the window.
+    """
 
 
 class UnknownStrategy(PolicyError, code="unknown_strategy"):
@@ -41,17 +45,28 @@ class StrategyFailed(PolicyError, code="strategy_failed"):
 
 
 def unknown_window(model: str | None) -> PolicyError:
-    """Return the error for a model with an unknown context window, with commands that set it."""
+    """Return the error for a model with an unknown context window.
+
+    A name that is nearly that of a known model is probably misspelt: then the error suggests the known name,
+    and no settings for the misspelt one.
+    """
     if model is None:
         return InvalidPolicy("the context window is unknown: name a model, or give max_ctx.", field="max_ctx")
     key = key_of_model(model, "max_ctx")
+    unknown = f"the context window of the model {model!r} is unknown."
+    if near := nearest(model):
+        return UnknownWindow(
+            f"{unknown} Did you mean {near[0]}? For a model of your own, set its window: "
+            f"tokenbox config set {key} 8192",
+            model=model,
+            nearest=near,
+            remedies=[],
+        )
     remedies = [f"tokenbox config set {key} 8192", "tokenbox config set policy.max_ctx 8192"]
-    near = nearest(model)
-    meant = f" Did you mean {near[0]}? If not, set" if near else " Set"
     return UnknownWindow(
-        f"the context window of the model {model!r} is unknown.{meant} it to its server's, such as "
-        f"8192, or give the call max_ctx or a budget.\nRun: {remedies[0]}",
+        f"{unknown} Set it to its server's, such as 8192, or give the call max_ctx or a budget."
+        f"\nRun: {remedies[0]}",
         model=model,
-        nearest=near,
+        nearest=[],
         remedies=remedies,
     )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tokenbox.compose.blocks import render_blocks
 from tokenbox.compose.bound import Bound
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import By, Count, RequestCounter
-from tokenbox.content.items import Item
-from tokenbox.content.request import Request
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.conversation.pieces import open_session
 from tokenbox.policy.chunks import ChunkKind
@@ -19,7 +17,7 @@ from tokenbox.policy.records import Estimate
 
 if TYPE_CHECKING:
     from tokenbox.compose.blocks import BlockLayout
-    from tokenbox.content.message import Message
+    from tokenbox.content.items import Item
     from tokenbox.policy.chunks import Chunks
     from tokenbox.tokenizers.protocol import Tokenizer
 
@@ -38,20 +36,13 @@ def estimate(request: Chunks, counter: Counts, model: str | None = None) -> Esti
 def count_chunks(request: Chunks, counter: Counts) -> Count:
     """Count everything that would be sent, with separators, markup or chat format."""
     if request.kind is ChunkKind.MESSAGES:
-        return count_messages(counter, request.read, request.tools)
+        return request_counter(counter).count_request(request.request(request.items))
     tokenizer = text_counter(counter)
     if request.kind is ChunkKind.BLOCKS:
         shown = rendered(request, tokenizer) if request.items else None
         return count_text("" if shown is None else shown.text, 0 if shown is None else shown.total, tokenizer)
     total = COUNTS.whole(tokenizer, request.texts, request.separator)
     return count_text(request.separator.join(request.texts), total, tokenizer)
-
-
-def count_messages(
-    counter: Counts, items: Sequence[Item], tools: Sequence[Mapping[str, object]] = ()
-) -> Count:
-    """Count messages with their tools."""
-    return request_counter(counter).count_request(Request.of_items(items, tools or None))
 
 
 def count_text(text: str, total: int, tokenizer: Tokenizer) -> Count:
@@ -77,10 +68,10 @@ def sizes_of(request: Chunks, counter: Counts) -> list[int]:
     return [sizes.get(i, 0) for i in range(len(request.items))]
 
 
-def sizes_of_messages(counter: Counts, messages: Sequence[Message]) -> list[int]:
-    """Return the tokens that each message adds to a request."""
+def sizes_of_messages(counter: Counts, items: Sequence[Item]) -> list[int]:
+    """Return the tokens that each item adds to a request."""
     session = open_session(request_counter(counter))
-    return [session.cost(Item((message,))) for message in messages]
+    return [session.cost(item) for item in items]
 
 
 def rendered(request: Chunks, tokenizer: Tokenizer) -> BlockLayout:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.content.message import Message, Role
+from tokenbox.content.items import read_item
+from tokenbox.content.message import Role, thaw
 from tokenbox.conversation.fit import fit
 from tokenbox.conversation.record import WindowDecision
 from tokenbox.errors import TokenboxError
@@ -15,6 +16,7 @@ from tokenbox.policy.records import ChunkPlan, SummaryOp
 from tokenbox.policy.strategies import Candidate
 
 if TYPE_CHECKING:
+    from tokenbox.content.items import Item
     from tokenbox.conversation.record import Fitted
     from tokenbox.policy.chunks import Chunks
     from tokenbox.policy.estimate import Counts
@@ -27,7 +29,7 @@ def windowed(
     request: Chunks, budget: int, counter: Counts
 ) -> tuple[Fitted[Any], list[ChunkPlan], list[SummaryOp]]:
     """Evict whole exchanges, the oldest first: the strategy ``window``."""
-    made = fit(request.items, budget, request_counter(counter), tools=request.tools or None)
+    made = _fitted(request, request.items, budget, counter)
     return made, chunk_plans(request, made), _summaries(request, made, counter)
 
 
@@ -36,7 +38,7 @@ def chosen(
 ) -> tuple[Fitted[Any], list[ChunkPlan]]:
     """Return a user's choice. Raises :class:`StrategyFailed` if it separates a call from its result."""
     selected = [request.items[i] for i in indices]
-    made = fit(selected, None, request_counter(counter), tools=request.tools or None)
+    made = _fitted(request, selected, None, counter)
     if made.evicted:
         raise StrategyFailed(
             f"the strategy {name} separated a tool call from its results, which no server accepts.",
@@ -57,21 +59,28 @@ def chosen(
     return made, plans
 
 
+def _fitted(request: Chunks, items: Sequence[Item], budget: int | None, counter: Counts) -> Fitted[Any]:
+    """Fit the items into the budget, beside the tools and the other fields of the request."""
+    return fit(
+        items, budget, request_counter(counter), tools=request.tools or None, fields=thaw(request.fields)
+    )
+
+
 def candidates_of(request: Chunks, counter: Counts) -> list[Candidate]:
     """Return the messages as a strategy sees them. System messages and the last user message are critical."""
-    messages: Sequence[Message] = request.items
-    last = max((i for i, message in enumerate(messages) if message.role is Role.USER), default=-1)
+    items: Sequence[Item] = request.items
+    last = max((i for i, item in enumerate(items) if item.role is Role.USER), default=-1)
     return [
         Candidate(
             i,
             request.ids[i],
-            message.text,
+            item.text,
             size,
             None,
-            i == last or message.role in Message.SYSTEM_ROLES,
-            message.role.value,
+            i == last or item.is_system,
+            item.role.value,
         )
-        for i, (message, size) in enumerate(zip(messages, sizes_of(request, counter), strict=True))
+        for i, (item, size) in enumerate(zip(items, sizes_of(request, counter), strict=True))
     ]
 
 
@@ -97,7 +106,7 @@ def _summaries(request: Chunks, made: Fitted[Any], counter: Counts) -> list[Summ
     if not evicted or made.budget is None:
         return []
     try:
-        frame = sizes_of_messages(counter, [Message.of({"role": "system", "content": "x"})])[0] + SLACK
+        frame = sizes_of_messages(counter, [read_item({"role": "system", "content": "x"})])[0] + SLACK
     except TokenboxError:  # a format without system messages
         return []
     at_most = made.budget - made.total - frame

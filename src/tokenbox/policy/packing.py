@@ -12,8 +12,7 @@ from tokenbox.compose.requests import RequestCounter
 from tokenbox.compose.sections import layout
 from tokenbox.content.block_kinds import Priority
 from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
-from tokenbox.content.items import Item
-from tokenbox.content.message import Message
+from tokenbox.content.request import read_request
 from tokenbox.conversation.record import Fitted
 from tokenbox.engine.ladder import Form
 from tokenbox.engine.result import Decision
@@ -22,7 +21,7 @@ from tokenbox.integers import MAX_INTEGER
 from tokenbox.policy import messages
 from tokenbox.policy.chunks import ChunkKind
 from tokenbox.policy.errors import InvalidPolicy, StrategyFailed, UnknownStrategy
-from tokenbox.policy.estimate import count_messages, count_text, text_counter
+from tokenbox.policy.estimate import count_text, request_counter, text_counter
 from tokenbox.policy.guard import Uncertain, checked_uncertain, needed
 from tokenbox.policy.records import ChunkPlan, PackPlan, SummaryOp
 from tokenbox.policy.strategies import Candidate, ChosenLayout, check_budget, choose, name_of, oldest_first
@@ -179,8 +178,8 @@ def _plan(
         planned = _by_function(strategy, request, budget, counter)
     made = planned.layout
     if isinstance(made, Fitted):
-        items = [Item((Message.of(message),)) for message in made.messages]
-        return planned, count_messages(counter, items, request.tools)
+        sent = request.request(list(made.shown.values()))
+        return planned, request_counter(counter).count_request(sent)
     return planned, count_text(made.text, made.total, text_counter(counter))
 
 
@@ -307,9 +306,7 @@ def _text_count(counter: Counts) -> Callable[[str], int]:
     """Return a function that counts a text; for a chat format, as a user's message."""
     if not isinstance(counter, RequestCounter):
         return counter.count
-    return lambda text: (
-        count_messages(counter, [Item((Message.of({"role": "user", "content": text}),))]).total
-    )
+    return lambda text: counter.count_request(read_request([{"role": "user", "content": text}])).total
 
 
 def _candidates(request: Chunks, tokenizer: Tokenizer) -> list[Candidate]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.content.message import Message
 from tokenbox.content.weight import weight_text
 from tokenbox.conversation.record import Fitted
 from tokenbox.policy.errors import PolicyError
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from tokenbox.compose.blocks import BlockLayout
     from tokenbox.compose.layout import Layout
     from tokenbox.compose.requests import Count
+    from tokenbox.content.items import Item
     from tokenbox.models import OutputMode
     from tokenbox.policy.chunks import Chunks
     from tokenbox.policy.guard import GuardLimits, Verdict
@@ -134,14 +134,14 @@ class PackPlan:
     @property
     def text(self) -> str:
         """The text that would be sent; for messages, their JSON."""
-        return emitted(self.layout.messages) if isinstance(self.layout, Fitted) else self.layout.text
+        return emitted(self.layout.shown.values()) if isinstance(self.layout, Fitted) else self.layout.text
 
     @property
     def messages(self) -> list[dict[str, Any]]:
         """The chat messages that would be sent. Raises :class:`PolicyError` for a plan of texts or blocks."""
         if not isinstance(self.layout, Fitted):
             raise PolicyError("this plan is of texts or blocks: it has a text, and no messages.")
-        return [message.to_dict() for message in self.layout.messages]
+        return [sent for item in self.layout.shown.values() for sent in item.sent()]
 
     @property
     def emitted(self) -> bytes:
@@ -367,10 +367,10 @@ def _percent(limits: GuardLimits) -> str:
     return f"{weight_text(limits.headroom * 100)} %"
 
 
-def emitted(messages: Sequence[Any]) -> str:
+def emitted(items: Iterable[Item]) -> str:
     """Return the messages that would be sent, as JSON."""
     return json.dumps(
-        [Message.of(message).to_dict(declared=False) for message in messages],
+        [message for item in items for message in item.sent(declared=False)],
         ensure_ascii=False,
         separators=(",", ":"),
     )

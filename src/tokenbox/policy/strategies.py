@@ -14,8 +14,10 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import rfc8785
+
 from tokenbox import named_code
-from tokenbox.errors import TokenboxError
+from tokenbox.errors import TokenboxError, shown
 from tokenbox.policy.errors import StrategyFailed, UnknownStrategy
 from tokenbox.records import to_record
 from tokenbox.tokenizers.cache import text_digest
@@ -122,8 +124,6 @@ class ChosenLayout:
     @cached_property
     def digest(self) -> str:
         """SHA-256 (hex) of the RFC 8785 JSON of the arguments and the result."""
-        import rfc8785  # slow to import, and only needed for a digest
-
         record = {**self.to_dict(), "text": None, "digest": None, "emitted": text_digest(self.text).hex()}
         return hashlib.sha256(rfc8785.dumps(cast("Any", record))).hexdigest()
 
@@ -172,7 +172,7 @@ def choose(
         )
     chosen: list[tuple[int, str | None]] = []
     for answer in first:
-        index, text = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)  # noqa: PLR2004
+        index, text = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
         if type(index) is not int or not 0 <= index < len(given) or not (text is None or type(text) is str):
             raise _broken(
                 name,
@@ -225,7 +225,7 @@ def _broken(name: str, fault: str) -> StrategyFailed:
 
 def _shown(value: object) -> str:
     shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:60]}..."  # noqa: PLR2004
+    return shown if len(shown) <= 60 else f"{shown[:60]}..."
 
 
 def oldest_first(
@@ -269,7 +269,7 @@ def strategy_of(value: object) -> str | Strategy | None:
     if not isinstance(value, str):
         raise UnknownStrategy(
             f"a strategy is {', '.join(STRATEGY_NAMES)}, {WORTH}, a function, an entry point of {GROUP} or "
-            f"'module:function', not {value!r}."
+            f"'module:function', not {shown(value)}."
         )
     found = _load(value)
     if not callable(found):

@@ -144,7 +144,7 @@ def cut_cells(text: str, width: int) -> str:
     """Return the longest prefix of at most ``width`` cells. A wide character is not split."""
     if text.isascii():
         return text[:width]
-    from rich.cells import split_graphemes
+    from rich.cells import split_graphemes  # only for text beyond ASCII
 
     used = end = 0
     for _, stop, size in split_graphemes(text, _WIDTHS)[0]:

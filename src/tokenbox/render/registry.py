@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from tokenbox.errors import RenderError
+from tokenbox.errors import RenderError, shown
 from tokenbox.named_code import entry_points_of
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def renderer_names() -> tuple[str, ...]:
 
 def find_renderer(name: str) -> Markup:
     """Return the renderer of that name. Raises :class:`RenderError` if no renderer has that name."""
+    if not isinstance(name, str):
+        raise RenderError(f"mode is one of {', '.join(renderer_names())}, not {shown(name)}.")
     if name not in RENDERERS:
         if name in BUILTIN:
             import_module(f"tokenbox.render.{name}")

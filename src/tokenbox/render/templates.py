@@ -107,4 +107,4 @@ def heading_name(name: str) -> str:
 
 def _escaped(character: str) -> str:
     code = ord(character)
-    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"  # noqa: PLR2004  # two digits
+    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"  # two digits

@@ -104,7 +104,7 @@ def _sections(
 
     def interest(i: int) -> tuple[bool, int, int]:
         sizes = {layout.sections[i].size for layout in layouts}
-        return len(sizes) < 2, -max(sizes, default=0), i  # noqa: PLR2004  # two sizes differ
+        return len(sizes) < 2, -max(sizes, default=0), i  # two sizes differ
 
     chosen = sorted(sorted(range(len(sections)), key=interest)[:MAX_ROWS])
     for i in chosen:

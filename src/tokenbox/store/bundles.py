@@ -279,7 +279,7 @@ class FolderFiles:
 
     def names(self) -> Iterable[str]:
         try:
-            names = frozenset(os.listdir(self.path))  # noqa: PTH208  # faster: only names are needed
+            names = frozenset(os.listdir(self.path))  # faster: only names are needed
         except OSError as error:
             raise _unreadable(".", error) from None
         # The files of the smallest bundle are all read, which checks that they are files.
@@ -379,7 +379,7 @@ def open_bundle(path: str | os.PathLike[str]) -> tuple[BundleFiles, str]:
 
     Raises :class:`BundleInvalid`.
     """
-    if not os.path.isdir(path):  # noqa: PTH112  # False for a name that no file can have
+    if not os.path.isdir(path):  # False for a name that no file can have
         archive = open_archive(path)
         return archive, archive.folder
     files = FolderFiles(path)

@@ -38,7 +38,7 @@ class DirectoryStore:
             return None
         except OSError as error:
             raise ContentStoreError(f"{path}: {error.strerror}. Check its permissions.") from error
-        with open(descriptor, "rb") as file:  # noqa: PTH123  # an open descriptor has no path
+        with open(descriptor, "rb") as file:  # an open descriptor has no path
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise ContentStoreError(f"{path} is not a regular file. Remove it.")

@@ -102,7 +102,7 @@ class Keys:
 
         Raises :class:`KeyProblem`, and ``OwnerProblem`` for a user or team that does not exist.
         """
-        if not name.strip() or len(name) > 200 or not name.isprintable():  # noqa: PLR2004
+        if not name.strip() or len(name) > 200 or not name.isprintable():
             raise KeyProblem("a key needs a name of 1 to 200 characters, such as that of who uses it.")
         check_quotas(quotas)
         secret = PREFIX + secrets.token_urlsafe(32)
@@ -138,7 +138,7 @@ class Keys:
         return replace(key, owners=owners), secret
 
     def find(self, secret: str) -> GatewayKey | None:
-        """Return the key with that secret, valid or not, or None."""
+        """Return the key with that secret, even a revoked or expired one; None if no key has it."""
         return self._one("digest", digest_of(secret))
 
     def named(self, name: str) -> GatewayKey | None:

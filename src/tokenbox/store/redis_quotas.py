@@ -144,7 +144,7 @@ class RedisQuotas:
     async def close(self) -> None:
         await self._redis.aclose()
 
-    async def _ask(self, command: Callable[[], Coroutine[Any, Any, Any]]) -> Any:  # noqa: ANN401
+    async def _ask(self, command: Callable[[], Coroutine[Any, Any, Any]]) -> Any:  # noqa: ANN401  # what the command returns
         try:
             async with asyncio.timeout(self._seconds), self._slots:
                 return await command()

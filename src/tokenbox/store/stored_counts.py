@@ -18,6 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from platformdirs import user_cache_path
+
 from tokenbox.tokenizers.cache import CountCache
 
 if TYPE_CHECKING:
@@ -48,7 +50,6 @@ def default_folder() -> Path:
     given = os.environ.get(ENVIRONMENT)
     if given:
         return Path(given)
-    from platformdirs import user_cache_path  # slow to import, and needed only by default
 
     return user_cache_path("tokenbox", appauthor=False)
 

@@ -6,15 +6,18 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+import platformdirs
+
+from tokenbox.store.calls import Calls
 from tokenbox.store.errors import StoreUnavailable
 from tokenbox.store.migrations import migrate
+from tokenbox.store.sessions import Sessions
+from tokenbox.store.sqlite import SQLiteDatabase
 
 if TYPE_CHECKING:
-    from tokenbox.store.calls import Calls
     from tokenbox.store.database import Database
     from tokenbox.store.keys import Keys
     from tokenbox.store.owners import Owners
-    from tokenbox.store.sessions import Sessions
 
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 SQLITE = "sqlite:///"
@@ -23,8 +26,6 @@ POSTGRESQL = {"postgresql", "postgres"}
 
 def default_path() -> Path:
     """Return the database of this user: tokenbox.db in the data folder of the platform."""
-    import platformdirs  # slow to import, and needed only by default
-
     return Path(platformdirs.user_data_dir("tokenbox", appauthor=False)) / "tokenbox.db"
 
 
@@ -56,11 +57,9 @@ def open_store(where: str | Path | None = None, *, patience: float = 5.0) -> Sto
     path = file_of(where)
     database: Database
     if path is not None:
-        from tokenbox.store.sqlite import SQLiteDatabase  # one of the two is needed
-
         database = SQLiteDatabase(path, patience=patience)
     else:
-        from tokenbox.store.postgresql import PostgreSQLDatabase
+        from tokenbox.store.postgresql import PostgreSQLDatabase  # an extra
 
         address = re.sub("^postgres:", "postgresql:", str(where))
         database = PostgreSQLDatabase(address, patience=patience)
@@ -88,25 +87,21 @@ class Store:
 
     @property
     def calls(self) -> Calls:
-        from tokenbox.store.calls import Calls
-
         return Calls(self.database)
 
     @property
     def sessions(self) -> Sessions:
-        from tokenbox.store.sessions import Sessions
-
         return Sessions(self.database)
 
     @property
     def keys(self) -> Keys:
-        from tokenbox.store.keys import Keys
+        from tokenbox.store.keys import Keys  # of the gateway
 
         return Keys(self.database)
 
     @property
     def owners(self) -> Owners:
-        from tokenbox.store.owners import Owners
+        from tokenbox.store.owners import Owners  # of the gateway
 
         return Owners(self.database)
 

@@ -1,17 +1,24 @@
 """Tokenizers, exact and estimates, by name or by file; truncation; the safe-cut index; the cache."""
 
-from tokenbox.tokenizers.cache import CacheInfo, CountCache
-from tokenbox.tokenizers.ownership import (
-    disable_all_baselines,
-    enable_baseline,
-    enable_heuristic,
-    register,
-    resolve,
-    unregister,
-)
-from tokenbox.tokenizers.protocol import AdditiveTokenizer, BaseTokenizer, Tokenizer, TokenizerIdentity
-from tokenbox.tokenizers.registry import CallableTokenizer, TokenizerEntry, as_tokenizer, available, get
-from tokenbox.tokenizers.truncation import truncate
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tokenbox.exports import on_first_use
+
+if TYPE_CHECKING:
+    from tokenbox.tokenizers.cache import CacheInfo, CountCache
+    from tokenbox.tokenizers.ownership import (
+        disable_all_baselines,
+        enable_baseline,
+        enable_heuristic,
+        register,
+        resolve,
+        unregister,
+    )
+    from tokenbox.tokenizers.protocol import AdditiveTokenizer, BaseTokenizer, Tokenizer, TokenizerIdentity
+    from tokenbox.tokenizers.registry import CallableTokenizer, TokenizerEntry, as_tokenizer, available, get
+    from tokenbox.tokenizers.truncation import truncate
 
 __all__ = [
     "AdditiveTokenizer",
@@ -33,3 +40,15 @@ __all__ = [
     "truncate",
     "unregister",
 ]
+
+# Those who need one kind of tokenizer load no other.
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "cache": "CacheInfo CountCache",
+        "ownership": "disable_all_baselines enable_baseline enable_heuristic register resolve unregister",
+        "protocol": "AdditiveTokenizer BaseTokenizer Tokenizer TokenizerIdentity",
+        "registry": "CallableTokenizer TokenizerEntry as_tokenizer available get",
+        "truncation": "truncate",
+    },
+)

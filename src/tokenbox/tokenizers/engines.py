@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.errors import MissingExtra, TokenizerError, VocabularyError
@@ -60,7 +61,7 @@ class Tiktoken:
         )
         self._buffer: Any = getattr(core, "encode_to_tiktoken_buffer", None)
         self._piece: Callable[[bytes], list[int]] = (
-            getattr(core, "encode_single_piece", None) or encoding._encode_single_piece  # noqa: SLF001
+            getattr(core, "encode_single_piece", None) or encoding._encode_single_piece  # noqa: SLF001  # tiktoken has no public one
         )
         self._pattern = spec.pattern
 
@@ -138,7 +139,6 @@ class Fast:
         except ImportError:
             raise MissingExtra.of("the engine fastokens", "fast") from None
         import tempfile
-        from pathlib import Path
 
         tokens = sorted(ranks, key=ranks.__getitem__)
         self._first = ranks[tokens[0]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
@@ -13,8 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenbox.errors import MissingExtra, VocabularyError
 from tokenbox.tokenizers import vocabularies
 from tokenbox.tokenizers.bpe import BpeTokenizer, from_ranks, ranks_digest
+from tokenbox.tokenizers.gguf import open_gguf
+from tokenbox.tokenizers.huggingface import open_tokenizer_json
 from tokenbox.tokenizers.patterns import NAMED
 from tokenbox.tokenizers.published import BASELINES, LLAMA3_SHA256, LLAMA3_SPEC, BpeSpec
+from tokenbox.tokenizers.sentencepiece import open_sentencepiece
 
 if TYPE_CHECKING:
     import os
@@ -52,8 +56,6 @@ def open_vocabulary(
     if pattern is not None and (head == b"GGUF" or head[:1] == b"{"):
         raise VocabularyError(f"{shown} has its own pattern. Leave `pattern` out.")
     if head == b"GGUF":
-        from tokenbox.tokenizers.gguf import open_gguf
-
         return open_gguf(file, shown)
     data = _read(file, shown, _MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
@@ -68,8 +70,6 @@ def open_vocabulary(
             raise VocabularyError(
                 f"{shown} is a SentencePiece model, which has no pattern. Leave `pattern` out."
             )
-        from tokenbox.tokenizers.sentencepiece import open_sentencepiece
-
         return open_sentencepiece(data, file.stem, shown)
     raise VocabularyError(f"{shown} is not a vocabulary in a supported format. Give {_FORMATS}.")
 
@@ -152,8 +152,6 @@ def _open_json(data: bytes, name: str, shown: str, engine: Engine) -> BaseTokeni
     if isinstance(document.get("config"), dict) and isinstance(document.get("vocab"), list):
         return _open_tekken(document, name, shown, engine)
     if isinstance(document.get("model"), dict):
-        from tokenbox.tokenizers.huggingface import open_tokenizer_json
-
         return open_tokenizer_json(document, name, shown)
     raise VocabularyError(
         f"{shown} is JSON, but neither a tokenizer.json (`model`) nor a tekken.json (`vocab`)."
@@ -162,8 +160,6 @@ def _open_json(data: bytes, name: str, shown: str, engine: Engine) -> BaseTokeni
 
 def _open_tekken(document: dict[str, Any], name: str, shown: str, engine: Engine) -> BpeTokenizer:
     """Open Mistral's tekken.json. Special tokens have the first ids, so ranks are shifted by their number."""
-    import base64
-
     config = document["config"]
     try:
         pattern, version = config["pattern"], config.get("version", "1")

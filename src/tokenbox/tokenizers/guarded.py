@@ -104,7 +104,7 @@ def guarded(impl: object, family: str, *, version: str, exact: bool) -> Tokenize
     """Return ``impl`` as a validated tokenizer; a name or ``file:PATH`` is opened.
 
     ``version`` and ``exact`` are for a function or an object without an identity. Raises
-    :class:`InvalidTokenizer` if ``impl`` is not or does not behave like a tokenizer.
+    :class:`InvalidTokenizer` if ``impl`` is not a tokenizer, or does not behave like one.
     """
     if isinstance(impl, str):
         return get(impl)
@@ -186,4 +186,4 @@ def _identity(impl: object, family: str, version: str, *, exact: bool) -> Tokeni
 
 def _shown(value: object) -> str:
     shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:60]}..."  # noqa: PLR2004
+    return shown if len(shown) <= 60 else f"{shown[:60]}..."

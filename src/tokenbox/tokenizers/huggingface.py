@@ -122,7 +122,7 @@ def _pattern(splits: list[dict[str, Any]]) -> str | None:
     level = splits[-1]
     if len(splits) == 1:
         return GPT2 if level.get("use_regex", True) else None
-    if len(splits) > 2 or level.get("use_regex", True) or splits[0].get("type") != "Split":  # noqa: PLR2004
+    if len(splits) > 2 or level.get("use_regex", True) or splits[0].get("type") != "Split":
         return None
     split = splits[0]
     # Both keep exactly the matches as pieces, for a pattern that matches everything.

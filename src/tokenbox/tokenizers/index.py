@@ -8,7 +8,6 @@ cuts (a megabyte of one letter) is one chunk, and counted as a whole when it cha
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
@@ -28,7 +27,7 @@ BLOCK: Final = 64
 CONTEXT: Final = 128
 """Characters on each side of a boundary on which unproven cuts are checked."""
 
-_ANYWHERE: Final = CutRules("anywhere", re.compile(r".(?=.)", re.DOTALL))
+_ANYWHERE: Final = CutRules("anywhere", r"(?s:.(?=.))")
 
 
 class _Chunk:

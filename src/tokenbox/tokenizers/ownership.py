@@ -50,7 +50,7 @@ class TokenizerFamilies:
     catalog, one table for windows, prices and tokenizers, is not part of this package.
     """
 
-    def __init__(self, family_of: Callable[[str], Family | None] = lambda model: None) -> None:  # noqa: ARG005
+    def __init__(self, family_of: Callable[[str], Family | None] = lambda _: None) -> None:
         self._family_of = family_of
         self._own: dict[str, Tokenizer] = {}
         self._baselines: set[str] = set()

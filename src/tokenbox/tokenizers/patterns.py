@@ -11,25 +11,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 # The first window, in characters, of a backward search; it grows fourfold until a cut is found.
 _FIRST_WINDOW = 16
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CutRules:
-    """A named set of safe cuts. ``pattern`` matches the character before a cut, and looks ahead one."""
+    """A named set of safe cuts. ``source`` matches the character before a cut, and looks ahead one.
+
+    Patterns are compiled on use: that takes 1 ms each, and a run needs few of them.
+    """
 
     name: str
-    pattern: re.Pattern[str]
-    _last: re.Pattern[str] = field(init=False, repr=False, compare=False)
+    source: str
 
-    def __post_init__(self) -> None:
-        # Matches to the end of the text, then backtracks to the last cut.
-        last = re.compile(rf"(?s:.*)(?:{self.pattern.pattern})", self.pattern.flags)
-        object.__setattr__(self, "_last", last)
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        return re.compile(self.source)
+
+    @cached_property
+    def _last(self) -> re.Pattern[str]:
+        """Matches to the end of the text, then backtracks to the last cut."""
+        return re.compile(rf"(?s:.*)(?:{self.source})")
 
     def first(self, text: str, start: int = 0) -> int:
         """Return the first safe cut c with ``start < c < len(text)``, or -1. Reads ``text[start:]`` only."""
@@ -74,26 +81,24 @@ LETTER = (
     "\u3400-\u4db5\u4e00-\u9fa5\uac00-\ud7a3\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]"
 )
 
-UNIVERSAL = CutRules("universal", re.compile(r"\n(?=[^\s/])|[a-z](?= )"))
+UNIVERSAL = CutRules("universal", r"\n(?=[^\s/])|[a-z](?= )")
 """After a newline before a character that is neither white space nor ``/``; before a space that
 follows ``[a-z]``. Valid for cl100k, o200k, llama3, qwen3, deepseek, gemma3 and tekken."""
 
 GPT = CutRules(
     "gpt",
-    re.compile(
-        rf"\n(?=[^\s/])|{LETTER}(?=[\x00-&(-/:-@\[-`{{-\x7f\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f])"
-    ),
+    rf"\n(?=[^\s/])|{LETTER}(?=[\x00-&(-/:-@\[-`{{-\x7f\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f])",
 )
 r"""As ``UNIVERSAL``, and after any letter or digit before CJK punctuation or an ASCII character other than a
 letter, a digit or an apostrophe. This follows from the patterns of cl100k, o200k and llama3: a run of letters
 ends where the letters end (an apostrophe could start a contraction), ``\p{N}{1,3}`` where the digits end, and
 no other alternative matches a letter or a digit."""
 
-NFC = CutRules("nfc", re.compile(r"[^\r](?=[\x00-\x7f])|\r(?=[\x00-\x09\x0b-\x7f])", re.DOTALL))
+NFC = CutRules("nfc", r"[^\r](?=[\x00-\x7f])|\r(?=[\x00-\x09\x0b-\x7f])")
 """Before an ASCII character, which never composes with a character on its left, except within CR LF."""
 
 
-GPT2_CUTS: Final = CutRules("gpt2", re.compile(rf"{LETTER}(?=[\x00-&(-/:-@\[-`{{-\x7f])"))
+GPT2_CUTS: Final = CutRules("gpt2", rf"{LETTER}(?=[\x00-&(-/:-@\[-`{{-\x7f])")
 r"""After any letter or digit before an ASCII character other than a letter, a digit or an apostrophe: ``GPT``
 without its newline rule, for the GPT-2 family, whose ``\s+`` continues after a newline. A run of letters or
 digits ends where they end, and only the contractions also match letters."""

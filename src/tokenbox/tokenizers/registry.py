@@ -14,6 +14,10 @@ from typing import Any, get_args
 from tokenbox import named_code
 from tokenbox.errors import InvalidTokenizer, TokenboxError, TokenizerError, UnknownTokenizer, shown
 from tokenbox.integers import whole
+from tokenbox.tokenizers import estimates, utf8
+from tokenbox.tokenizers.bpe import baseline
+from tokenbox.tokenizers.files import llama3, open_vocabulary
+from tokenbox.tokenizers.huggingface import open_tokenizer_json
 from tokenbox.tokenizers.protocol import BaseTokenizer, Engine, Tokenizer, TokenizerIdentity
 
 FILE_PREFIX = "file:"
@@ -71,10 +75,8 @@ def get(name: str, engine: Engine = "auto") -> Tokenizer:
     if not isinstance(name, str):
         raise TokenizerError(f"a tokenizer's name is text, not {type(name).__name__}.")
     if engine not in get_args(Engine):
-        raise TokenizerError(f"no engine {engine!r}. Choose one of: {', '.join(get_args(Engine))}.")
+        raise TokenizerError(f"no engine {shown(engine)}. Choose one of: {', '.join(get_args(Engine))}.")
     if name.startswith(FILE_PREFIX):
-        from tokenbox.tokenizers.files import open_vocabulary  # on use
-
         return open_vocabulary(name.removeprefix(FILE_PREFIX), engine=engine)
     if name not in _SUMMARIES:
         imported = _import(name)
@@ -129,6 +131,11 @@ def available() -> list[TokenizerEntry]:
 def is_builtin(value: object) -> bool:
     """Return True if ``value`` is the name of a tokenizer in the package."""
     return isinstance(value, str) and value in _SUMMARIES
+
+
+def is_callers_own(tokenizer: object) -> bool:
+    """Return True for code of the caller's, which counts by a rule of its own."""
+    return isinstance(tokenizer, CallableTokenizer) or not type(tokenizer).__module__.startswith("tokenbox.")
 
 
 class CallableTokenizer(BaseTokenizer):
@@ -205,8 +212,6 @@ def _from_library(value: Any) -> Tokenizer | None:  # noqa: ANN401  # any object
     name = str(getattr(value, "name_or_path", "") or "tokenizer.json")
     backend = getattr(value, "backend_tokenizer", value)
     if callable(getattr(backend, "to_str", None)):  # tokenizers, and fast tokenizers of transformers
-        from tokenbox.tokenizers.huggingface import open_tokenizer_json
-
         return open_tokenizer_json(json.loads(backend.to_str()), name, name)
     if callable(getattr(value, "convert_tokens_to_ids", None)):  # slow tokenizers of transformers
         return CallableTokenizer(
@@ -216,24 +221,14 @@ def _from_library(value: Any) -> Tokenizer | None:  # noqa: ANN401  # any object
 
 
 def _build(name: str, engine: Engine) -> Tokenizer:
-    """Build a tokenizer of the package. Imports only what it needs."""
+    """Build a tokenizer of the package."""
     if name in ("o200k_base", "cl100k_base"):
-        from tokenbox.tokenizers.bpe import baseline
-
         return baseline(name, engine)
     if name == "llama3-bpe":
-        from tokenbox.tokenizers.files import llama3
-
         return llama3(engine=engine)
     if name in ("utf8-bytes", "facet-units"):
-        from tokenbox.tokenizers import utf8
-
         return utf8.Utf8Bytes() if name == "utf8-bytes" else utf8.FacetUnits()
-    from tokenbox.tokenizers import estimates
-
     if name == UNKNOWN:
-        from tokenbox.tokenizers.bpe import baseline
-
         return estimates.Larger(name, baseline("o200k_base", engine), baseline("cl100k_base", engine))
     return {
         "chars4": estimates.Chars4,

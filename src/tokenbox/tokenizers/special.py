@@ -135,7 +135,7 @@ def open_chat_vocabulary(path: str | os.PathLike[str]) -> ChatVocabulary:
     if not isinstance(given, str | os.PathLike):
         raise VocabularyError(f"a vocabulary is given by its path, not {type(given).__name__}.")
     place = Path(path)
-    if not os.path.isdir(place):  # noqa: PTH112  # False for a name that is too long; Path.is_dir raises
+    if not os.path.isdir(place):  # False for a name that is too long; Path.is_dir raises
         from tokenbox.tokenizers.gguf import open_gguf_chat  # on use
 
         head = _read(place, 4)

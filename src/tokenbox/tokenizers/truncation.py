@@ -116,7 +116,9 @@ def _longest(family: _Family, text: str, max_tokens: int, tokenizer: Tokenizer, 
         return _search(family, ByWeight(text, tokenizer), max_tokens, guess)
     if rules is not None:
         proven = bool(getattr(tokenizer, "cuts_proven", False))
-        found = _search_verified(family, ByCuts(text, tokenizer, rules, size), max_tokens, guess, proven)
+        found = _search_verified(
+            family, ByCuts(text, tokenizer, rules, size), max_tokens, guess, proven=proven
+        )
         if found is not None:
             return found
     return _search(family, ByCounting(text, tokenizer), max_tokens, guess)
@@ -265,7 +267,7 @@ def _close_in(family: _Family, measure: CutMeasure, k: int, guess: int) -> int:
             m = low + (high - low) * (2 * (k - low_count) + 1) // (2 * max(1, high_count - low_count))
 
 
-def _search_verified(family: _Family, measure: ByCuts, k: int, guess: int, proven: bool) -> int | None:  # noqa: FBT001
+def _search_verified(family: _Family, measure: ByCuts, k: int, guess: int, *, proven: bool) -> int | None:
     """As :func:`_search`, with the result recounted; None if the cuts are not safe in this text."""
     best: int | None = None
     for _ in range(_CALIBRATIONS):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import binascii
 import hashlib
+import lzma
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -71,8 +72,6 @@ def load(name: str) -> Ranks:
 
 def pack(ranks: Mapping[bytes, int]) -> bytes:
     """Pack a vocabulary whose ranks are 0, 1, 2, ... and whose tokens have 1 to 255 bytes."""
-    import lzma
-
     tokens = sorted(ranks, key=ranks.__getitem__)
     if [ranks[token] for token in tokens] != list(range(len(tokens))):
         raise VocabularyError("only ranks 0, 1, 2, ... without a gap can be packed.")
@@ -86,8 +85,6 @@ def pack(ranks: Mapping[bytes, int]) -> bytes:
 
 def unpack(data: bytes, name: str) -> list[bytes]:
     """Return the tokens of a packed vocabulary in rank order. Reads at most 32 MB of unpacked data."""
-    import lzma
-
     damaged = VocabularyError(f"the vocabulary {name} in the package is damaged. Install tokenbox again.")
     decompressor = lzma.LZMADecompressor(memlimit=128 * 1024 * 1024)
     try:
@@ -127,7 +124,7 @@ def read_rank_file(data: bytes, name: str) -> Ranks:
         try:
             encoded, written = line.split()
             token = decode(encoded, strict_mode=True)
-            rank = int(written) if written.isdigit() and len(written) <= 10 else -1  # noqa: PLR2004
+            rank = int(written) if written.isdigit() and len(written) <= 10 else -1
         except ValueError:
             raise VocabularyError(_bad_line(name, number, "is not `base64 rank`"), line=number) from None
         if not token or len(token) > MAX_TOKEN_BYTES or not 0 <= rank <= MAX_RANK:
