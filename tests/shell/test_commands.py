@@ -127,6 +127,18 @@ def test_export_writes_a_request_and_a_page_and_never_over_a_file(start: Begin, 
         assert len(heard.problems) == 1
 
 
+def test_set_shows_the_budget_in_force(start: Begin) -> None:
+    session, heard = start()
+    take(session, ":budget 2_500")
+    take(session, ":set")
+    assert ["shell.token_budget", "2500", "this session"] in heard.tables[-1]
+    take(session, ":set token_budget")
+    assert heard.results[-1] == "shell.token_budget = 2500"
+    take(session, ":set token_budget 3000")
+    take(session, ":set")
+    assert ["shell.token_budget", "3000", ":set"] in heard.tables[-1]
+
+
 def test_models_of_the_server_are_listed_and_can_be_used(start: Begin) -> None:
     settings = "[models.here]\nendpoint = 'URL'\nmodel = 'm'\n"
     with serving(routes(says("hi"), says("ho"))) as server:
@@ -324,6 +336,19 @@ def test_a_day_has_a_cap_over_all_its_sessions(start: Begin) -> None:
             take(session, "hello")
             codes.append([error.code for error in heard.problems])
         assert codes == [[], ["cost_cap_exceeded"]]
+
+
+def test_a_call_of_an_unknown_cost_is_sent_under_a_cap_only_if_the_settings_allow_it(start: Begin) -> None:
+    capped = {"cost.cap_at_dollars": "1"}
+    with serving(routes(*[says("ok")] * 9)) as server:
+        session, heard = start(server.url, flags=capped)
+        take(session, "hello")
+        (refused,) = heard.problems
+        assert (refused.code, server.paths().count("/v1/chat/completions")) == ("cost_cap_unknown", 0)
+        assert refused.details["remedies"][-1:] == ["tokenbox config set cost.unpriced allow"]  # type: ignore[index]
+        session, heard = start(server.url, flags={**capped, "cost.unpriced": "allow"})
+        take(session, "hello")
+        assert heard.problems == []
 
 
 def test_a_session_that_two_use_loses_no_call(start: Begin) -> None:

@@ -23,6 +23,8 @@ from tokenbox.shell.context import ContextKind
 from tokenbox.shell.loop import take
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.llama.server import LlamaServer, StartLlama
     from tests.shell.conftest import Begin
 
@@ -99,6 +101,26 @@ def test_what_was_shortened_is_named_by_its_handle(start: Begin, llama: LlamaSer
     assert handle is not None
     take(session, f":expand {handle[1]}")
     assert heard.results[-1] == text
+
+
+def test_what_was_evicted_can_be_shown_and_exported(start: Begin, llama: LlamaServer, tmp_path: Path) -> None:
+    session, heard = start(llama.url, flags={**COUNTING, "shell.token_budget": 150})
+    take(session, ":expand")
+    assert heard.results[-1] == "nothing is left out"
+    questions = [f"question {number}: {'why ' * number}" for number in range(8)]
+    for question in questions:
+        take(session, question)
+    sent = [message["content"] for message in session.context.messages()]
+    assert questions[0].strip() not in sent
+    take(session, ":expand")
+    (handle,) = [row[0] for row in heard.tables[-1] if row[2].startswith("question 1")]
+    take(session, f":expand {handle}")
+    assert heard.results[-1].strip() == questions[1].strip()
+    take(session, ":undo")  # what the user took back is not part of the talk
+    take(session, ":export talk.md")
+    page = (tmp_path / "folder" / "talk.md").read_text()
+    assert page.count("## user") == page.count("## assistant") == 7
+    assert all(question.strip() in page for question in questions[:7])
 
 
 def test_eviction_is_at_the_budget_and_not_at_max_turns(start: Begin, llama: LlamaServer) -> None:
@@ -195,6 +217,20 @@ def test_ctrl_c_before_the_first_word_leaves_no_question(start: Begin, llama: Ll
     assert session.context.messages() == []
     assert [made.command for made in session.context.offers] == ["echo kept"]
     assert "there was no answer yet" in heard.notices[-1]
+
+
+def test_ctrl_c_before_the_request_says_that_nothing_was_sent(
+    start: Begin, llama: LlamaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    session, heard = start(llama.url)
+    monkeypatch.setattr("tokenbox.shell.turn.make_room", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        take(session, "hello")
+    assert session.context.messages() == []
+    assert heard.notices == ["[stopped before anything was sent; the question is taken back]"]
 
 
 def test_a_server_that_is_gone_leaves_the_context_as_it_was(start: Begin, start_llama: StartLlama) -> None:

@@ -12,7 +12,8 @@ from itertools import pairwise
 import typer
 
 from tokenbox import named_code
-from tokenbox.cli.listing import COMMANDS, help_text
+from tokenbox.__about__ import __version__
+from tokenbox.cli.listing import COMMANDS, SUMMARY, help_text
 from tokenbox.cli.options import DocumentedCommand
 from tokenbox.cli.outcome import Exit, report, reported
 from tokenbox.cli.streams import (
@@ -48,7 +49,7 @@ def build_app(commands: Iterable[str] = COMMANDS) -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
-    app.callback()(options)
+    app.callback(help=SUMMARY)(options)
     for name in commands:
         module = import_module(f"tokenbox.cli.{MODULES.get(name, name)}")
         if name in GROUPS:
@@ -60,8 +61,6 @@ def build_app(commands: Iterable[str] = COMMANDS) -> typer.Typer:
 
 def show_version(asked: bool) -> None:
     if asked:
-        from tokenbox.__about__ import __version__
-
         write_text(f"tokenbox {__version__}\n")
         raise typer.Exit
 
@@ -100,7 +99,7 @@ def _allow_code(arguments: Sequence[str]) -> None:
     for option, given in pairwise([*arguments, ""]):
         name, equals, value = option.partition("=")
         if name in _CODE_OPTIONS:
-            named_code.allow(value if equals else given, folder=os.path.abspath(""))  # noqa: PTH100  # a string
+            named_code.allow(value if equals else given, folder=os.path.abspath(""))  # a string
 
 
 def _invoke(arguments: list[str]) -> int:
@@ -132,7 +131,7 @@ _FOLDER_GONE = UnreadableInput("the current folder was deleted. Go to one that e
 
 def _folder_exists() -> bool:
     try:
-        return bool(os.getcwd())  # noqa: PTH109  # one call, which fails
+        return bool(os.getcwd())  # one call, which fails
     except FileNotFoundError:
         return False
 
@@ -151,10 +150,10 @@ def _normalized(arguments: list[str]) -> list[str]:
         return arguments
     if arguments in ([], ["-h"], ["help"]):
         return ["--help"]
-    if arguments[0] == "help":
+    if arguments[0] in ("help", "-h", "--help"):
         arguments = [*arguments[1:], "--help"]
     group = GROUPS.get(arguments[0])
-    if group is not None and (len(arguments) == 1 or (len(arguments) == 2 and arguments[1] in group)):  # noqa: PLR2004
+    if group is not None and (len(arguments) == 1 or (len(arguments) == 2 and arguments[1] in group)):
         return [*arguments, "--help"]
     if arguments[0] != "pack":
         return arguments

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import tokenbox
 from tokenbox.cli import clock
 from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import UsageProblem
@@ -36,21 +37,24 @@ def cache(
 
     Example: tokenbox cache first.json second.json --model claude-sonnet-4-5
     """
-    from tokenbox import config
-    from tokenbox.caching import first_change, plan
     from tokenbox.caching.plan import tokenizer_for
-    from tokenbox.catalog import price
 
     bodies = [body for file in files for body in _requests(file)]
     if not bodies:
         raise UsageProblem("the input contains no request.")
     named = model or str(bodies[-1].get("model", ""))
     tokenizer = tokenizer_for(named)
-    changes = [first_change(a, b, tokenizer) for a, b in pairwise(bodies)]
-    settings = config.load(Path.cwd(), os.environ, {})
-    paid = price(named, clock.now().date(), configured=settings.catalog_prices()) if named else None
+    changes = [tokenbox.caching.first_change(a, b, tokenizer) for a, b in pairwise(bodies)]
+    settings = tokenbox.config.load(Path.cwd(), os.environ, {})
+    paid = (
+        tokenbox.catalog.price(named, clock.now().date(), configured=settings.catalog_prices())
+        if named
+        else None
+    )
     before = bodies[-2] if len(bodies) > 1 else None
-    made = plan(bodies[-1], model=named, requests=requests, seconds=every, price=paid, before=before)
+    made = tokenbox.caching.plan(
+        bodies[-1], model=named, requests=requests, seconds=every, price=paid, before=before
+    )
     if marked:
         write_bytes(json_bytes(made.body))
     elif as_json:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import tokenbox
 from tokenbox.cli import terminal
 from tokenbox.cli.count import DEFAULT_TOKENIZER, by_settings, chat_in
 from tokenbox.cli.options import AS_JSON, argument, flag, option
@@ -19,6 +20,7 @@ from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.streams import read_text, write_error, write_record, write_text
 from tokenbox.content.message import InvalidMessage, UndeclaredCost
 from tokenbox.errors import TokenboxError, shown
+from tokenbox.folder.difference import GitProblem
 from tokenbox.policy.guard import needed
 from tokenbox.records import to_record
 from tokenbox.render.lines import printable
@@ -122,9 +124,8 @@ def check(
     """
     if markdown and as_json:
         raise UsageProblem("--markdown and --json do not go together. Give one of them.")
-    from tokenbox.config import load
 
-    settings = load()
+    settings = tokenbox.config.load()
     root = Path() if settings.root is None else settings.root
     checked = [file for group in _groups(settings, names) for file in _checked(group, root, base)]
     wrong = [file for file in checked if file.outcome is not CheckOutcome.OK]
@@ -195,12 +196,10 @@ def _count_before(text: str, group: CheckGroup) -> int | None:
 
 def _count(text: str, group: CheckGroup) -> Count:
     """Count a chat as a request if a model is named, and anything else as a text."""
-    from tokenbox import api
-
     chat = None if group.model is None else chat_in(text)
     default = DEFAULT_TOKENIZER if group.model is None else None
     model, tokenizer = by_settings(group.model, group.tokenizer or default)
-    return api.count(text if chat is None else chat, model, tokenizer=tokenizer)
+    return tokenbox.count(text if chat is None else chat, model, tokenizer=tokenizer)
 
 
 def _text_at(root: Path, base: str, name: str) -> str | None:
@@ -208,7 +207,6 @@ def _text_at(root: Path, base: str, name: str) -> str | None:
     shown = _git(root, "show", "--end-of-options", f"{base}:./{name}")
     if shown.returncode == 0:
         return shown.stdout.decode(errors="replace")
-    from tokenbox.folder.difference import GitProblem
 
     if _knows(root, base):
         return None
@@ -228,8 +226,6 @@ def _knows(root: Path, base: str) -> bool:
 
 
 def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    from tokenbox.folder.difference import GitProblem
-
     try:
         return subprocess.run(  # noqa: S603  # no shell, and --end-of-options comes before the revision
             ["git", *arguments],  # noqa: S607  # the user's git

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import tokenbox
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, argument, flag
 from tokenbox.cli.outcome import UsageProblem
@@ -17,7 +18,14 @@ if TYPE_CHECKING:
     from tokenbox.config import Config
 
 _READ_WORDS = ("get", "show", "list", "read", "print")  # not needed: the key alone reads it
-_UNDO_WORDS = ("unset", "remove", "delete")
+# What to do in place of commands that tokenbox config does not have.
+_INSTEAD = {
+    "list": "to list all settings: tokenbox config",
+    "edit": "to change settings, edit .tokenbox/config.toml, or set one: tokenbox config set KEY VALUE",
+    **dict.fromkeys(
+        ("unset", "remove", "delete"), "to undo a setting: delete its line in .tokenbox/config.toml"
+    ),
+}
 
 
 def config(
@@ -38,8 +46,6 @@ def config(
 
     Example: tokenbox config set policy.headroom 0.05
     """
-    from tokenbox.config import load
-
     if keys:
         _show_keys(words, as_json=as_json)
         return
@@ -51,15 +57,13 @@ def config(
     if words and words[0] == "forget":
         _forget(words[1:])
         return
-    if words == ["list"] or (words and words[0] in _UNDO_WORDS):
-        meant = "tokenbox config" if words == ["list"] else "delete its line in .tokenbox/config.toml"
-        what = "to list all settings" if words == ["list"] else "to undo a setting"
-        raise UsageProblem(f"{what}: {meant}")
+    if words and (meant := _INSTEAD.get(words[0])) is not None:
+        raise UsageProblem(meant)
     if words and len(words) > 1:
         key = words[1] if words[0] in _READ_WORDS else "KEY"
         setting = "KEY VALUE" if key != "KEY" else shlex.join(words)
         raise UsageProblem(f"to read a key: tokenbox config {key}; to set one: tokenbox config set {setting}")
-    found = load(os.curdir)
+    found = tokenbox.config.load(os.curdir)
     write_warnings(found.problems)
     if words:
         _show_one(found, words[0], as_json=as_json)
@@ -97,7 +101,6 @@ def _show_all(found: Config, *, as_json: bool) -> None:
 
 
 def _show_keys(words: list[str] | None, *, as_json: bool) -> None:
-    from tokenbox.config import KEYS
     from tokenbox.config.setting import plain, setting_text
 
     if words:
@@ -111,44 +114,43 @@ def _show_keys(words: list[str] | None, *, as_json: bool) -> None:
                 "variable": key.variable,
                 "doc": key.doc,
             }
-            for key in KEYS
+            for key in tokenbox.config.KEYS
         ]
         write_record("config.keys", {"keys": records})
         return
-    rows = [(key.name, setting_text(key.default), key.variable or "-", key.doc) for key in KEYS]
+    rows = [
+        (key.name, setting_text(key.default), key.variable or "-", key.doc) for key in tokenbox.config.KEYS
+    ]
     terminal.show(terminal.table(("key", "default", "variable", "what it is"), rows))
 
 
 def _forget(words: list[str]) -> None:
-    from tokenbox.config import find_project, forget
-
     if len(words) != 1:
         raise UsageProblem("name one key: tokenbox config forget model")
-    project = find_project(Path.cwd())
-    forget(Path.cwd() if project is None else project.root, words[0])
+    project = tokenbox.config.find_project(Path.cwd())
+    tokenbox.config.forget(Path.cwd() if project is None else project.root, words[0])
     write_error(f"forgotten: {printable(words[0])}\n")
 
 
 def _set(words: list[str], *, user: bool, remembered: bool, as_json: bool) -> None:
-    from tokenbox.config import find_project, load, remember, write_setting
     from tokenbox.config.places import FILE, FOLDER, user_file
     from tokenbox.config.state import FILE as STATE_FILE
 
-    if len(words) != 2:  # noqa: PLR2004  # a key and its value
+    if len(words) != 2:  # a key and its value
         raise UsageProblem("name a key and its value: tokenbox config set policy.headroom 0.05")
     key, value = words
     here = Path.cwd()
-    project = find_project(here)
+    project = tokenbox.config.find_project(here)
     file = user_file(os.environ) if user else (here if project is None else project.root) / FOLDER / FILE
     if file is None:
         raise UsageProblem("TOKENBOX_USER_CONFIG turns the user file off. Unset it.")
     if remembered:
         root = here if project is None else project.root
-        remember(root, key, value)
+        tokenbox.config.remember(root, key, value)
         file = root / FOLDER / STATE_FILE
     else:
-        write_setting(file, key, value)
-    setting = load(here).setting(key)
+        tokenbox.config.write_setting(file, key, value)
+    setting = tokenbox.config.load(here).setting(key)
     if as_json:
         write_record("setting", setting.to_dict())
         return
@@ -164,7 +166,5 @@ def init(
 
     Example: tokenbox init
     """
-    from tokenbox.config import init as begin
-
-    for file in begin(Path(), force=force):
+    for file in tokenbox.config.init(Path(), force=force):
         write_text(f"{file}\n")

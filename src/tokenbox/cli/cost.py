@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+import tokenbox
 from tokenbox.cli import clock, terminal
 from tokenbox.cli.options import AS_JSON, flag, option
 from tokenbox.cli.outcome import UsageProblem
@@ -20,14 +21,18 @@ from tokenbox.cli.streams import (
     write_record,
     write_text,
 )
+from tokenbox.ledger.call import Call, time_text
+from tokenbox.ledger.errors import InvalidCall, LedgerError
+from tokenbox.ledger.totals import HEADS, aligned, cells, notes, total
+from tokenbox.ledger.when import moment
 from tokenbox.render.lines import printable
+from tokenbox.store.calls import CallField, CallSpan
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from tokenbox.ledger.call import Call
     from tokenbox.ledger.totals import Totals
-    from tokenbox.store.calls import CallField, CallSpan, CallTotals
+    from tokenbox.store.calls import CallTotals
     from tokenbox.store.stores import Store
 
 
@@ -58,9 +63,7 @@ def cost(
 
     Example: tokenbox cost --since 7d --by day,model
     """
-    from tokenbox import config
-
-    settings = config.load(Path.cwd(), os.environ, {"store.database": database})
+    settings = tokenbox.config.load(Path.cwd(), os.environ, {"store.database": database})
     configured = settings.value("store.database")
     where = None if configured is None else str(configured)
     query = _query(since, until, by, project, clock.now())
@@ -79,9 +82,6 @@ def cost(
 
 
 def _query(since: str | None, until: str | None, by: str, project: str | None, now: datetime) -> CallQuery:
-    from tokenbox.ledger.when import moment
-    from tokenbox.store.calls import CallField, CallSpan
-
     names = [name.strip() for name in by.split(",")]
     unknown = [name for name in names if name not in {one.value for one in CallField}]
     if unknown or len(set(names)) < len(names):
@@ -101,9 +101,7 @@ def _query(since: str | None, until: str | None, by: str, project: str | None, n
 
 def project_of(folder: Path) -> str:
     """Return the project that calls in ``folder`` are recorded under: its root, else the folder itself."""
-    from tokenbox.config import find_project
-
-    found = find_project(folder)
+    found = tokenbox.config.find_project(folder)
     return str(folder.absolute() if found is None else found.root)
 
 
@@ -137,9 +135,6 @@ def _opened(where: str | None) -> LedgerSource:
 
 
 def _record(source: LedgerSource, query: CallQuery) -> dict[str, object]:
-    from tokenbox.ledger.call import time_text
-    from tokenbox.ledger.totals import total
-
     rows = source.rows(query)
     since, until = query.span.since, query.span.until
     keys = [by.value for by in query.by]
@@ -155,8 +150,6 @@ def _record(source: LedgerSource, query: CallQuery) -> dict[str, object]:
 
 
 def _show(source: LedgerSource, query: CallQuery) -> None:
-    from tokenbox.ledger.totals import HEADS, aligned, cells, notes, total
-
     rows = source.rows(query)
     if not rows:
         write_error(_nothing(source, query))
@@ -200,9 +193,6 @@ def _import(name: str, where: str | None) -> None:
 
 
 def _call(line: str, shown: str, number: int) -> Call:
-    from tokenbox.ledger.call import Call
-    from tokenbox.ledger.errors import InvalidCall, LedgerError
-
     try:
         return Call.from_dict(json.loads(line))
     except (LedgerError, ValueError, RecursionError) as error:

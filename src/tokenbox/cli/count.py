@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import tokenbox
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, argument, option
 from tokenbox.cli.outcome import Exit, UsageProblem, report
-from tokenbox.cli.streams import STDIN, UnreadableInput, read_text, shown_name, write_error, write_record
+from tokenbox.cli.streams import STDIN, read_text, shown_name, write_error, write_record
 from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import printable
 
@@ -90,9 +90,8 @@ def by_settings(model: str | None, tokenizer: str | None) -> tuple[str | None, s
     """Return the id of a model and its tokenizer: that of the option, else that of the settings."""
     if model is None:
         return None, tokenizer
-    from tokenbox.config import current
 
-    config = current()
+    config = tokenbox.config.current()
     return config.model_id(model), tokenizer or config.tokenizer_for(model)
 
 
@@ -100,11 +99,11 @@ def note_misspelt(model: str | None, tokenizer: str | None) -> None:
     """Report a model that is unknown but spelt nearly as a known one: its tokens are estimated."""
     if model is None or tokenizer is not None:
         return
-    from tokenbox import catalog
-    from tokenbox.config import current
 
-    known = catalog.tokenizer_family(model) or catalog.model(model, configured=current().catalog_limits())
-    near = None if known else next(iter(catalog.nearest(model, 1)), None)
+    known = tokenbox.catalog.tokenizer_family(model) or tokenbox.catalog.model(
+        model, configured=tokenbox.config.current().catalog_limits()
+    )
+    near = None if known else next(iter(tokenbox.catalog.nearest(model, 1)), None)
     if near is not None:
         name = printable(model[:80])
         write_error(f"note: no model is called {name}, so its tokens are estimated. Did you mean {near}?\n")
@@ -127,18 +126,13 @@ def _count_file(file: str, counter: Tokenizer, model: str | None, tokenizer: str
     try:
         text = read_text(file)
         chat = None if model is None else chat_in(text)
-        if model is not None and chat is None and file.endswith(".json") and why_no_chat(text):
+        if model is not None and chat is None and file.endswith((".json", ".jsonl")) and why_no_chat(text):
             write_error(f"note: {shown_name(file)} {why_no_chat(text)} It is counted as text.\n")
         if chat is None:
             return FileCount(file, counters.count_text(text, counters.text_counter(None, counter)))
-        from tokenbox import api
 
-        return FileCount(file, api.count(chat, model, tokenizer=tokenizer), is_chat=True)
+        return FileCount(file, tokenbox.count(chat, model, tokenizer=tokenizer), is_chat=True)
     except TokenboxError as error:
-        if isinstance(error, UnreadableInput) and not Path(file).exists():
-            hint = next((hint for sign, hint in _NO_FILE.items() if sign in file), None)
-            if hint is not None:
-                error = UnreadableInput(f"{error.message} {hint}", **error.details)
         return FileCount(file, None, error=error)
 
 
@@ -164,6 +158,11 @@ def why_no_chat(text: str) -> str | None:
     except json.JSONDecodeError as error:
         if not text.strip():
             return "is empty."
+        if error.msg == "Extra data":
+            return (
+                "has several JSON values, not one list. To make a list of them: jq -s . FILE; "
+                "to process each by itself: tokenbox batch FILE -o out."
+            )
         rules = "JSON has double quotes, no comments and no comma after the last item."
         return f"is not valid JSON in line {error.lineno}: {rules}"
     except RecursionError:
@@ -171,12 +170,6 @@ def why_no_chat(text: str) -> str | None:
     return "is one message, not a list of messages." if isinstance(value, dict) and "role" in value else None
 
 
-# What to do instead, by a sign in the name of a file that does not exist.
-_NO_FILE = {
-    "://": "Download it first: curl -sSL URL | tokenbox count -",
-    "*": "No file matches this pattern.",
-    " ": "To count a text instead of a file: printf 'some text' | tokenbox count -",
-}
 # The keys that identify a request, and an item of its input.
 _REQUEST_KEYS = frozenset(("messages", "input", "prompt"))
 _ITEM_KEYS = frozenset(("role", "type"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import tokenbox
 from tokenbox.cli import terminal
 from tokenbox.cli.layout import budgets_in
 from tokenbox.cli.options import ALLOW_OUTSIDE, AS_JSON, EXIT_CODE, OWN_TOKENIZER, argument, option
@@ -69,11 +70,11 @@ def _side(
     name: str, budget: int | None, tokenizer: str | None, *, allow_outside: bool
 ) -> Layout | LayoutValues:
     """Return the values of a saved result, or the layout of a document."""
-    from tokenbox.documents import read_document
-
     saved = _saved(name)
     if saved is None:
-        return read_document(name, allow_outside=allow_outside).layout(budget=budget, tokenizer=tokenizer)
+        return tokenbox.documents.read_document(name, allow_outside=allow_outside).layout(
+            budget=budget, tokenizer=tokenizer
+        )
     if budget is not None or tokenizer is not None:
         option = "--tokenizer" if budget is None else "--budgets"
         raise UsageProblem(

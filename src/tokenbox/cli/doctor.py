@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
+import tokenbox
 from tokenbox.__about__ import DISTRIBUTION, __version__
 from tokenbox.cli import terminal
 from tokenbox.cli.count import by_settings
@@ -85,12 +86,10 @@ def doctor(
 
     Example: tokenbox doctor gpt-4o
     """
-    from tokenbox.config import load
-
     problem: TokenboxError | None = None
     own: tuple[str, ...] = ()
     try:
-        own = tuple(load(Path.cwd()).names("models"))
+        own = tuple(tokenbox.config.load(Path.cwd()).names("models"))
     except TokenboxError as error:
         problem = error
     counted = [_counted(model) for model in (models or dict.fromkeys((*own, *MODELS)))]
@@ -138,12 +137,12 @@ def _is_installed(package: str) -> bool:
 
 
 def _counted(model: str) -> ModelCounting:
-    from tokenbox import api, counters
+    from tokenbox import counters
 
     try:
         known, tokenizer = by_settings(model, None)
         identity = counters.text_counter(known, tokenizer).identity
-        chat = api.count(TRIAL, known, tokenizer=tokenizer)
+        chat = tokenbox.count(TRIAL, known, tokenizer=tokenizer)
     except TokenboxError as error:
         return ModelCounting(model, None, text_exact=False, chat_exact=False, by=None, problem=error.message)
     return ModelCounting(model, identity.name, identity.exact, chat.exact, chat.by.value)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+import tokenbox
 from tokenbox.cli import request, terminal
 from tokenbox.cli.options import AS_JSON, option
 from tokenbox.cli.outcome import Exit, UsageProblem
@@ -66,16 +67,15 @@ def enforce(
         given = request.Given(files or (), messages, document, pack).read()
         # --reserve-out overrides the limit in the request.
         own_limit = None if reserve_out is not None else given.max_tokens
-        from tokenbox import ctx, override
 
         config = request.settings(max_ctx, reserve_out, headroom, None)
         with terminal.progress("counting"):
-            found = ctx.enforce(
+            found = tokenbox.ctx.enforce(
                 request.needed_model(model, given, config),
                 given.chunks,
                 output_mode.value,
                 request.tokens_in(max_tokens, "--max-tokens", own_limit),
-                None if allow is None else override.allow_over_context(allow),
+                None if allow is None else tokenbox.override.allow_over_context(allow),
                 tokenizer=tokenizer,
                 strategy=strategy,
                 config=config,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import tokenbox
 from tokenbox.cli import request, terminal
 from tokenbox.cli.options import AS_JSON
 from tokenbox.cli.streams import json_bytes, write_bytes
@@ -29,11 +30,10 @@ def estimate(
     Example: tokenbox estimate --model gpt-4o -t o200k_base rules.md notes.md
     """
     given = request.Given(files or (), messages, document, pack).read()
-    from tokenbox import ctx
 
     config = request.settings(None, None, None, None)
     with terminal.progress("counting"):
-        found = ctx.estimate(
+        found = tokenbox.ctx.estimate(
             request.model_of(model, given, config), given.chunks, tokenizer=tokenizer, config=config
         )
     if as_json:

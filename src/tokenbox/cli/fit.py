@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import tokenbox
 from tokenbox.cli import terminal
 from tokenbox.cli.count import by_settings, chat_in, note_misspelt, why_no_chat
 from tokenbox.cli.options import argument, flag, option
@@ -20,7 +21,7 @@ from tokenbox.cli.streams import (
     write_file,
     write_text,
 )
-from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS
+from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS
 from tokenbox.errors import ContextCriticalOverflow
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _read(file: str) -> Chat:
     if key is None and not isinstance(value, list):
         if Path(file).suffix in {".toml", ".yaml", ".yml"}:
             raise UsageProblem(f"{file} is not a chat. For a layout document: tokenbox layout {file}")
-        problem = why_no_chat(text) if file.endswith(".json") else None
+        problem = why_no_chat(text) if file.endswith((".json", ".jsonl")) else None
         raise UsageProblem(
             f"{shown_name(file)} {problem or 'has no chat messages.'} Give a JSON list of messages, or a "
             'request such as {"messages": [{"role": "user", "content": "hi"}]}.'
@@ -129,8 +130,6 @@ def _read(file: str) -> Chat:
 
 def _fitted(chat: Chat, options: FitCommand, prover: Prover | None) -> tuple[Fitted[Any], Count]:
     """Return the messages that fit, and the count of the request with them, which is within the budget."""
-    from tokenbox import api
-
     model = options.model or chat.model
     budget = _budget_of(model) if options.budget is None else options.budget
     model, tokenizer = by_settings(model, options.tokenizer)
@@ -140,7 +139,7 @@ def _fitted(chat: Chat, options: FitCommand, prover: Prover | None) -> tuple[Fit
     beside = {key: value for key, value in body.items() if key not in {chat.key, "tools", *_SYSTEM}}
 
     def fitted_into(tokens: int, proof: Prover | None = None) -> Fitted[Any]:
-        return api.fit(
+        return tokenbox.fit(
             [*system, *chat.messages],
             tokens,
             tokenizer,
@@ -165,7 +164,7 @@ def _fitted(chat: Chat, options: FitCommand, prover: Prover | None) -> tuple[Fit
                 write_error("note: without --model NAME, the frame of the request is a high estimate.\n")
             raise
         kept = _without_head(fitted, len(chat.messages))
-        count = api.count(chat.holding(kept), model, tokenizer=tokenizer)
+        count = tokenbox.count(chat.holding(kept), model, tokenizer=tokenizer)
         if count.total <= budget:
             return (fitted if prover is None else fitted_into(left, prover)), count
         left -= count.total - budget  # a system prompt beside the messages may cost more than one among them
@@ -181,9 +180,8 @@ def _budget_of(model: str | None) -> int:
     """Return the input limit of a model by the settings: its window less the output reserve and headroom."""
     if model is None:
         raise UsageProblem("no model is named. Give the budget: --budget 8000")
-    from tokenbox.ctx import limits_of
 
-    return limits_of(model).input_limit
+    return tokenbox.ctx.limits_of(model).input_limit
 
 
 def _report(fitted: Fitted[Any], count: Count) -> None:

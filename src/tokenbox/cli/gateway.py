@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from urllib.error import HTTPError, URLError
 
 import typer
 
+import tokenbox
 from tokenbox.cli import clock, terminal
 from tokenbox.cli.options import AS_JSON, DocumentedCommand, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, reported
 from tokenbox.cli.streams import write_bytes, write_error, write_record, write_text, write_warnings
 from tokenbox.errors import MissingExtra
+from tokenbox.ledger.quota import Quota
+from tokenbox.store.owners import Owner, OwnerKind
 
 if TYPE_CHECKING:
     from tokenbox.gateway.settings import GatewaySettings
@@ -119,7 +124,6 @@ def create(
     Example: tokenbox gateway keys create alice --quota 9000tokens/day
     """
     from tokenbox.gateway.settings import Mode
-    from tokenbox.ledger.quota import Quota
 
     bad = [mode for mode in modes or [] if mode not in set(Mode)]
     if bad:
@@ -192,7 +196,6 @@ def revoke(
 
 def _owners_app(kind: str) -> typer.Typer:
     """Build the commands of users or of teams."""
-    from tokenbox.store.owners import Owner, OwnerKind
 
     def put(
         name: str = argument("NAME", "The name of the user or team."),
@@ -203,8 +206,6 @@ def _owners_app(kind: str) -> typer.Typer:
         database: str | None = DATABASE,
         as_json: bool = AS_JSON,
     ) -> None:
-        from tokenbox.ledger.quota import Quota
-
         limits = tuple(Quota.parse(text) for text in quotas or [])
         with _store(database) as store:
             given = Owner(OwnerKind(kind), name, limits, tuple(models or ()))
@@ -268,8 +269,6 @@ def status(
 
     Example: tokenbox gateway status http://127.0.0.1:8640
     """
-    import json
-    from urllib.error import HTTPError, URLError
     from urllib.request import urlopen
 
     if not url.startswith(("http://", "https://")):
@@ -343,10 +342,9 @@ def _details(found: dict[str, object]) -> str:
 
 
 def _store(database: str | None) -> Store:
-    from tokenbox.config import load
     from tokenbox.store.stores import open_store
 
-    config = load(".", None, {"gateway.database": database})
+    config = tokenbox.config.load(".", None, {"gateway.database": database})
     configured = config.value("gateway.database") or config.value("store.database")
     return open_store(None if configured is None else str(configured))
 

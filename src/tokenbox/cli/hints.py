@@ -110,6 +110,7 @@ OPTION_MEANT: Final[Mapping[str, Sequence[str]]] = {
     "--output-file": ("--output",),
     "--file": ("--output",),
     "--style": ("--format",),
+    "--output-format": ("--format",),
     "--type": ("--format",),
     "--markdown": ("--format markdown",),
     "--xml": ("--format xml",),
@@ -138,6 +139,8 @@ OPTION_MEANT: Final[Mapping[str, Sequence[str]]] = {
     "--listen": ("--port",),
     "--bind": ("--host",),
     "--address": ("--host",),
+    "--column": ("--content",),
+    "--last": ("--since",),
 }
 """Options of other tools with ours, the likeliest first. One is offered only if the command has it."""
 
@@ -151,6 +154,17 @@ OPTION_EXPLAINED: Final[Mapping[tuple[str, str], tuple[str, str | None]]] = {
     ("pack", "--template"): ("choose one of its formats", "tokenbox pack . --format markdown"),
     ("pack", "--no-gitignore"): ("rules such as !dist/ in .tokenboxignore bring files back", None),
     ("count", "--text"): ("it reads files and standard input", "printf 'some text' | tokenbox count -"),
+    **dict.fromkeys(
+        (("count", "-f"), ("count", "--file")),
+        ("give the files without an option", "tokenbox count README.md"),
+    ),
+    **dict.fromkeys(
+        (("count", "-o"), ("count", "--output"), ("count", "--out")),
+        ("it prints to standard output", "tokenbox count README.md > counts.txt"),
+    ),
+    ("fit", "--system"): ("the system prompt is the first message of the chat, of the role system", None),
+    ("fit", "--format"): ("it prints the messages as JSON", None),
+    ("models", "--search"): ("give the part of a name without an option", "tokenbox models gpt-5"),
     ("models", "--prices"): ("it shows the prices without one", None),
     **dict.fromkeys(
         (("fit", "--reserve-output"), ("fit", "--max-output-tokens")),
@@ -222,6 +236,7 @@ _EXAMPLES: Final[Mapping[str, str]] = {
     "proof": "tokenbox proof list",
     "cache": "tokenbox cache requests.jsonl",
     "tools": "tokenbox tools request.json",
+    "gateway keys create": "tokenbox gateway keys create build-server",
 }
 
 
@@ -230,6 +245,24 @@ _MISTAKEN_FOR_COMMANDS: Final[Sequence[tuple[Callable[[str], bool], str, Sequenc
     (lambda word: Path(word).is_dir(), "a folder", ("pack",)),
     (lambda word: Path(word).exists(), "a file", ("count",)),
 )
+
+
+def _time(word: str) -> str | None:
+    return word if re.fullmatch(r"today|\d+[dwh]|\d{4}-\d{2}-\d{2}", word) else None
+
+
+def _address(word: str) -> str | None:
+    return word if word.startswith(_SCHEMES) else None
+
+
+_VALUE_WITHOUT_OPTION: Final[Sequence[tuple[str, Callable[[str], str | None]]]] = (
+    ("--budget", lambda word: None if (figure := written_figure(word)) is None else str(figure)),
+    ("--upstream", _address),
+    ("--endpoint", _address),
+    ("--root", lambda word: word if Path(word).is_dir() else None),
+    ("--since", _time),
+)
+"""Options, and what a value of each looks like when it is given without the option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,15 +384,12 @@ def _range(wrong: Wrong) -> Hint:
 
 def _extra(wrong: Wrong) -> Hint:
     message = f"tokenbox {wrong.arguments[0]} does not take the argument '{wrong.word}'."
-    option = next((o for o in ("--upstream", "--endpoint") if o in wrong.known.options), None)
-    if "--budget" in wrong.known.options and written_figure(wrong.word) is not None:
-        figure = str(written_figure(wrong.word))
-        moved = [each for each in wrong.arguments if each != wrong.word]
-        return message, _line([*moved, "--budget", figure])
-    if option is None or not wrong.word.startswith(_SCHEMES):
-        return message, _line(wrong.arguments[:1]) if len(wrong.arguments) == 2 else None  # noqa: PLR2004
-    at = wrong.arguments.index(wrong.word)
-    return message, _line([*wrong.arguments[:at], option, *wrong.arguments[at:]])
+    for option, value_of in _VALUE_WITHOUT_OPTION:
+        value = value_of(wrong.word) if option in wrong.known.options else None
+        if value is not None:
+            others = [each for each in wrong.arguments if each != wrong.word]
+            return message, _line([*others, option, value])
+    return message, _line(wrong.arguments[:1]) if len(wrong.arguments) == 2 else None
 
 
 def _choice(wrong: Wrong) -> Hint:
@@ -376,7 +406,10 @@ def _value(wrong: Wrong) -> Hint:
 
 
 def _missing(wrong: Wrong) -> Hint:
-    return f"{wrong.word.removesuffix('...')} is missing.", _EXAMPLES.get(wrong.arguments[0])
+    words = list(wrong.arguments)
+    named = (" ".join(words[:length]) for length in range(len(words), 0, -1))
+    example = next((_EXAMPLES[name] for name in named if name in _EXAMPLES), None)
+    return f"{wrong.word.removesuffix('...')} is missing.", example
 
 
 def _line(arguments: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import tokenbox
 from tokenbox.cli import terminal
 from tokenbox.cli.count import by_settings
 from tokenbox.cli.options import ALLOW_OUTSIDE, MODEL, OWN_TOKENIZER, argument, flag, option
@@ -63,7 +64,6 @@ def inspect(
     Example: tokenbox inspect prompt.toml -o prompt.html
     """
     _check(files, output, as_json=as_json, open_it=open_it, serve=serve)
-    from tokenbox.inspect import page, record_of
     from tokenbox.inspect.importers.lhar import written
     from tokenbox.inspect.reading import InspectOptions, entries_in
 
@@ -76,11 +76,11 @@ def inspect(
             entries += entries_in(name, data, options)
             advance()
     if as_json:
-        write_bytes(json_bytes(record_of(entries)))
+        write_bytes(json_bytes(tokenbox.inspect.record_of(entries)))
     elif output is not None and output.lower().endswith((_LHAR, _LHAR_JSON)):
         write_file(output, written(entries, wrapped=output.lower().endswith(_LHAR_JSON)))
     else:
-        _deliver(page(entries).encode(), output, open_it=open_it, serve=serve, port=port)
+        _deliver(tokenbox.inspect.page(entries).encode(), output, open_it=open_it, serve=serve, port=port)
 
 
 def _check(files: list[str], output: str | None, *, as_json: bool, open_it: bool, serve: bool) -> None:

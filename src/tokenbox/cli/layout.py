@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import tokenbox
 from tokenbox.cli import terminal
 from tokenbox.cli.count import by_settings, note_misspelt
 from tokenbox.cli.options import ALLOW_OUTSIDE, OUTPUT, OWN_TOKENIZER, RECLAIM, argument, flag, option
@@ -27,7 +28,9 @@ from tokenbox.cli.streams import (
 )
 from tokenbox.engine.result import Policy
 from tokenbox.errors import ContextCriticalOverflow, DocumentError, TokenboxError
+from tokenbox.render.explain import picture
 from tokenbox.render.lines import plain
+from tokenbox.render.whatif import Column, whatif_lines
 
 if TYPE_CHECKING:
     from tokenbox.cli.proving import Prover
@@ -156,7 +159,7 @@ _EXCLUDES = {
 def budgets_in(text: str, option: str = "--whatif") -> list[int]:
     """Parse the budgets in ``1000,2000,4000``. Raises :class:`UsageProblem`."""
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):  # noqa: PLR2004
+    if not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
         also = ", or a range as in 1000..4000" if option == "--whatif" else ""
         raise UsageProblem(
             f"{option} takes whole numbers of tokens as in 1000,2000,4000{also}; not {text[:60]!r}."
@@ -187,8 +190,6 @@ def _lay_out(choices: LayoutCommand, prover: Prover | None) -> None:
     if choices.output is not None or not choices.explain:
         deliver(data, choices.output)
     if choices.explain:
-        from tokenbox.render.explain import picture
-
         terminal.show(picture(result, terminal.width(), terminal.charset()))
 
 
@@ -215,7 +216,6 @@ def _compare(choices: LayoutCommand, budgets: list[int]) -> None:
         ]
         deliver(record_bytes("whatif", {"layouts": layouts}), choices.output)
         return
-    from tokenbox.render.whatif import Column, whatif_lines
 
     columns = [Column(budget, result) for budget, result in zip(budgets, results, strict=True)]
     _deliver_lines(whatif_lines(document.sections, columns, terminal.width(), terminal.charset()), choices)
@@ -243,13 +243,11 @@ def _deliver_lines(lines: Sequence[Line], choices: LayoutCommand) -> None:
 
 
 def _read(choices: LayoutCommand) -> LayoutDocument:
-    from tokenbox.documents import parse_text, read_document
-
     name = choices.document or STDIN
     if name != STDIN:
-        document = read_document(name, allow_outside=choices.allow_outside)
+        document = tokenbox.documents.read_document(name, allow_outside=choices.allow_outside)
     else:
-        document = parse_text(
+        document = tokenbox.documents.parse_text(
             read_text(STDIN),
             f".{choices.text_format}",
             base=choices.base or ".",
@@ -289,9 +287,7 @@ def answer_lines(choices: LayoutCommand, prover: Prover | None = None) -> Exit:
 
 
 def _answer(line: bytes, number: int, choices: LayoutCommand, prover: Prover | None) -> dict[str, object]:
-    from tokenbox.documents import parse_text
-
-    document = parse_text(
+    document = tokenbox.documents.parse_text(
         _decoded(line, number),
         ".json",
         base=choices.base or ".",
@@ -315,15 +311,13 @@ def _lines() -> Iterator[tuple[int, bytes]]:
 
 
 def _decoded(line: bytes, number: int) -> str:
-    from tokenbox.documents import DocumentCode
-
     if len(line) > MAX_BYTES:
         raise DocumentError(
             f"the line has more than {MAX_BYTES:,} bytes. "
             "Put long texts into files and name them with content_file.",
             file=_SOURCE,
             line=number,
-            code=DocumentCode.FILE_TOO_LARGE.value,
+            code=tokenbox.documents.DocumentCode.FILE_TOO_LARGE.value,
             limit=MAX_BYTES,
         )
     try:
@@ -333,6 +327,6 @@ def _decoded(line: bytes, number: int) -> str:
             f"the line is not UTF-8: its byte {error.start:,} is 0x{line[error.start]:02X}.",
             file=_SOURCE,
             line=number,
-            code=DocumentCode.FILE_ENCODING.value,
+            code=tokenbox.documents.DocumentCode.FILE_ENCODING.value,
             byte=error.start,
         ) from None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+import tokenbox
 from tokenbox.cli import terminal
 from tokenbox.cli.count import DEFAULT_TOKENIZER
 from tokenbox.cli.options import AS_JSON, OUTPUT, DocumentedCommand, argument, flag, option
@@ -26,8 +27,15 @@ from tokenbox.cli.streams import (
     write_record,
     write_text,
 )
-from tokenbox.compose.blocks import Verbosity
+from tokenbox.compose.blocks import Verbosity, render_blocks
+from tokenbox.content.block_kinds import AnnotationKind
+from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
+from tokenbox.errors import EmptyInput
+from tokenbox.folder.manifest import block_record, read_manifest
+from tokenbox.lcp.encoder import encode_entries
 from tokenbox.render.registry import renderer_names
+from tokenbox.store.content_store import DirectoryStore
+from tokenbox.tokenizers import registry
 
 if TYPE_CHECKING:
     from tokenbox.compose.blocks import BlockLayout
@@ -58,11 +66,6 @@ def inspect(
 
     Example: tokenbox lcp inspect context.bcp
     """
-    from tokenbox.content.block_kinds import AnnotationKind
-    from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
-    from tokenbox.lcp import BlockEvent, HeaderEvent
-    from tokenbox.tokenizers import registry
-
     counter = registry.get(tokenizer)
     rows: list[dict[str, Any]] = []
     # Priorities come from annotations alone; a placeholder stands for any other block, to save memory.
@@ -73,9 +76,9 @@ def inspect(
     for _ in _events(data, store):
         pass
     events = _events(data, store)
-    header = next(event.header for event in events if isinstance(event, HeaderEvent))
+    header = next(event.header for event in events if isinstance(event, tokenbox.lcp.HeaderEvent))
     for event in events:
-        if isinstance(event, BlockEvent):
+        if isinstance(event, tokenbox.lcp.BlockEvent):
             rows.append(_row(event, counter))
             annotations.append(event.block if isinstance(event.block, AnnotationBlock) else placeholder)
     for row, priority in zip(rows, resolve_priorities(annotations), strict=True):
@@ -105,11 +108,9 @@ def validate(file: str = PACK_FILE, store: str | None = STORE, as_json: bool = A
 
     Example: tokenbox lcp validate context.bcp
     """
-    from tokenbox.lcp import EndEvent, HeaderEvent
-
     events = _events(read_bytes(file), store)
-    header = next(event.header for event in events if isinstance(event, HeaderEvent))
-    blocks = sum(event.blocks for event in events if isinstance(event, EndEvent))
+    header = next(event.header for event in events if isinstance(event, tokenbox.lcp.HeaderEvent))
+    blocks = sum(event.blocks for event in events if isinstance(event, tokenbox.lcp.EndEvent))
     if as_json:
         write_record("lcp.validate", {"valid": True, "header": _header(header), "blocks": blocks})
     else:
@@ -127,8 +128,6 @@ def encode(
     """
     if output is None and terminal.is_seen():
         raise UsageProblem("a .bcp pack is not text for a terminal. Name a file with -o, or use a pipe.")
-    from tokenbox.folder.manifest import read_manifest
-    from tokenbox.lcp.encoder import encode_entries
 
     folder = Path() if manifest == STDIN else Path(manifest).parent
     read = read_manifest(_manifest(manifest), lambda name: read_bytes(str(folder / name)))
@@ -149,7 +148,6 @@ def decode(
     """
     if not as_json:
         raise UsageProblem("decoded blocks are printed as JSON: add --json. For text: tokenbox lcp render.")
-    from tokenbox.folder.manifest import block_record
 
     pack = _read(file, store)
     record = {
@@ -242,14 +240,10 @@ def _read(file: str, store: str | None) -> Pack:
 
 
 def _decoded(data: bytes, store: str | None) -> Pack:
-    from tokenbox.lcp import decode as decode_pack
-
-    return decode_pack(data, _store(store))
+    return tokenbox.lcp.decode(data, _store(store))
 
 
 def _store(store: str | None) -> ContentStore | None:
-    from tokenbox.store.content_store import DirectoryStore
-
     return None if store is None else DirectoryStore(store)
 
 
@@ -271,18 +265,13 @@ def _header(header: Header) -> dict[str, object]:
 
 def _events(data: bytes, store: str | None) -> Iterator[Event]:
     """Yield the events of decoding a pack."""
-    from tokenbox.lcp import Decoder, Limits
-
-    decoder = Decoder(_store(store), limits=Limits(frame=None))
+    decoder = tokenbox.lcp.Decoder(_store(store), limits=tokenbox.lcp.Limits(frame=None))
     yield from decoder.events(data)
     decoder.finish()
 
 
 def _row(event: BlockEvent, counter: Tokenizer) -> dict[str, Any]:
     """Return a block as a row. An annotation has no tokens, because it is never rendered."""
-    from tokenbox.compose.blocks import render_blocks
-    from tokenbox.errors import EmptyInput
-
     block, frame = event.block, event.frame
     try:
         result = render_blocks([block], counter, verbosity="summary").blocks[0]
@@ -305,9 +294,6 @@ def _row(event: BlockEvent, counter: Tokenizer) -> dict[str, Any]:
 
 
 def _rendered(pack: Pack, tokenizer: str, **options: object) -> BlockLayout:
-    from tokenbox.compose.blocks import render_blocks
-    from tokenbox.tokenizers import registry
-
     with terminal.progress("laying out"):
         return render_blocks(pack.blocks, registry.get(tokenizer), **options)  # type: ignore[arg-type]
 

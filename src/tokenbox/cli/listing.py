@@ -51,10 +51,12 @@ COMMANDS: Final[Mapping[str, str]] = {
 }
 """Every command with its description, in the order of the help."""
 
-USAGE: Final = """\
+SUMMARY: Final = "Compile LLM context into token budgets: exact, deterministic, explained."
+
+USAGE: Final = f"""\
 Usage: tokenbox COMMAND [OPTIONS] [ARGUMENTS]
 
-  Compile LLM context into token budgets: exact, deterministic, explained.
+  {SUMMARY}
 
   Example: tokenbox count README.md
 """

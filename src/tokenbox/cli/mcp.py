@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tokenbox.cli.options import flag, option
 from tokenbox.cli.outcome import UsageProblem
+from tokenbox.cli.proving import trusted_keys
 from tokenbox.cli.streams import write_error
 from tokenbox.errors import MissingExtra
 
@@ -41,7 +42,6 @@ def mcp(
             raise
         raise MissingExtra.of("the MCP server", "mcp") from None
     from tokenbox import counters
-    from tokenbox.cli.proving import trusted_keys
     from tokenbox.mcp.tools import Desk
 
     roots = tuple(_folder(path) for path in root or ())

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING
 
+import tokenbox
 from tokenbox.cli import clock, terminal
 from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import UsageProblem
@@ -45,18 +46,15 @@ def models(
 
     Example: tokenbox models gpt-5
     """
-    from tokenbox.catalog import price
-    from tokenbox.config import load
-
     day = _day(on)
-    config = load(os.curdir)
+    config = tokenbox.config.load(os.curdir)
     wanted = " ".join(query or ())
     if live:
         _ask_servers(config)
     discovered = {config.model_id(name): config.server_said(name) for name in config.names("models")}
     infos, left_out = _found(wanted, config, discovered, everyone=everyone)
     own_prices = config.catalog_prices()
-    priced = [(info, price(info.id, day, configured=own_prices)) for info in infos]
+    priced = [(info, tokenbox.catalog.price(info.id, day, configured=own_prices)) for info in infos]
     write_warnings(config.problems)
     if as_json:
         write_record("models", {"models": [_record(info, cost) for info, cost in priced]})
@@ -79,11 +77,10 @@ def _day(text: str | None) -> date:
 
 def _ask_servers(config: Config) -> None:
     """Ask the configured servers for their limits; a failure is a note on standard error."""
-    from tokenbox import ctx
     from tokenbox.shell.models import ModelKeys
 
     with terminal.progress("asking servers"):
-        found = ctx.discover(config=config, key=ModelKeys(config, os.environ).of)
+        found = tokenbox.ctx.discover(config=config, key=ModelKeys(config, os.environ).of)
     if not found:
         write_error("note: no [models.NAME] has an endpoint, so there is no server to ask.\n")
     for one in found:
@@ -97,14 +94,14 @@ def _found(
     wanted: str, config: Config, discovered: Mapping[str, ModelLimits], *, everyone: bool
 ) -> tuple[list[ModelInfo], int]:
     """Return the models to show, and the number of those left out."""
-    from tokenbox.catalog import find, nearest
-
     configured = config.catalog_limits()
-    infos = find(wanted, configured=configured, discovered=discovered, makers_only=not everyone)
+    infos = tokenbox.catalog.find(
+        wanted, configured=configured, discovered=discovered, makers_only=not everyone
+    )
     if not infos:
-        infos = find(wanted, configured=configured, discovered=discovered)
+        infos = tokenbox.catalog.find(wanted, configured=configured, discovered=discovered)
     if not infos:
-        near = nearest(wanted)
+        near = tokenbox.catalog.nearest(wanted)
         others = ", ".join(near[:-1])
         meant = f"{others} or {near[-1]}" if others else "".join(near)
         hint = f"Did you mean {meant}?" if near else "tokenbox models lists all."
@@ -137,13 +134,13 @@ class _Sources:
 
 
 def _show(priced: list[tuple[ModelInfo, Price | None]]) -> None:
-    from tokenbox.catalog import Limit
-
     sources = _Sources()
     rows = []
     for info, cost in priced:
         disputed = {found.limit for found in info.disagreements}
-        limits = [sources.figure(info.figure(limit), disputed=limit in disputed) for limit in Limit]
+        limits = [
+            sources.figure(info.figure(limit), disputed=limit in disputed) for limit in tokenbox.catalog.Limit
+        ]
         rows.append((info.id, *limits, _tokenizer(info, sources), *_price(cost, sources)))
     lines = terminal.table(HEADS, rows)
     narrow = terminal.is_seen() and any(

@@ -32,21 +32,21 @@ def option(
     about: str,
     default: object = None,
     *,
-    min: int | None = None,  # noqa: A002  # as in typer
-    max: int | None = None,  # noqa: A002
-) -> Any:  # noqa: ANN401
+    min: int | None = None,  # as in typer
+    max: int | None = None,
+) -> Any:  # noqa: ANN401  # stands for a value of its option
     """Return an option: its names, then the placeholder of its value, if it has one. ``...``: required."""
     names = usage.split()
     placeholder = None if names[-1].startswith("-") else names.pop()
     return typer.Option(default, *names, metavar=placeholder, help=about, min=min, max=max)
 
 
-def flag(usage: str, about: str) -> Any:  # noqa: ANN401
+def flag(usage: str, about: str) -> Any:  # noqa: ANN401  # stands for a value of its option
     """Return an option that is off unless it is given."""
     return option(usage, about, default=False)
 
 
-def argument(placeholder: str, about: str, default: object = ..., *, show_default: bool = True) -> Any:  # noqa: ANN401
+def argument(placeholder: str, about: str, default: object = ..., *, show_default: bool = True) -> Any:  # noqa: ANN401  # stands for a value of its option
     """Return an argument. ``...``: required."""
     return typer.Argument(default, metavar=placeholder, help=about, show_default=show_default)
 

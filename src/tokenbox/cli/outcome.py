@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 
 import typer
 
+from tokenbox.cli import terminal
 from tokenbox.cli.streams import write_error, write_record
 from tokenbox.errors import ContextCriticalOverflow, TokenboxError
 from tokenbox.render.lines import printable
@@ -71,8 +72,6 @@ def reported(command: Callable[..., Any]) -> Callable[..., int]:
 
 def report(error: TokenboxError) -> Exit:
     """Write the error to standard error; a terminal also shows a picture of what does not fit."""
-    from tokenbox.cli import terminal
-
     if isinstance(error, ContextCriticalOverflow) and terminal.errors_are_seen():
         terminal.show_overflow(error)
     first, *rest = error.message.split("\n")  # an error in a pipeline has a line of carets

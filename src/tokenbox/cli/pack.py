@@ -13,9 +13,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import tokenbox
 from tokenbox import folder as packing
 from tokenbox.__about__ import DISTRIBUTION
 from tokenbox.cli import terminal
+from tokenbox.cli.clipboard import copy
 from tokenbox.cli.count import ENGINE_OPTION, Engine, by_settings, named_tokenizer, note_misspelt
 from tokenbox.cli.disk_usage import show_usage, usage_of
 from tokenbox.cli.options import OUTPUT, TOKENIZER, argument, flag, option
@@ -31,8 +33,11 @@ from tokenbox.cli.streams import (
     write_record,
     write_text,
 )
+from tokenbox.cli.watching import watch
 from tokenbox.folder.option_values import FileOrder, Purpose, Strip
 from tokenbox.render.lines import printable
+from tokenbox.store.stored_counts import StoredCounts, default_folder
+from tokenbox.tokenizers.cache import CountCache
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -40,7 +45,6 @@ if TYPE_CHECKING:
     from tokenbox.cli.proving import Prover
     from tokenbox.folder import Note, PackedFolder, PackOptions, PackSettings, PriorityRule, Source
     from tokenbox.tokenizers import protocol
-    from tokenbox.tokenizers.cache import CountCache
     from tokenbox.worth.scorers import Worth
 
 HEAD = "HEAD"
@@ -137,7 +141,6 @@ class PackCommand:
             run = _Run(self, given, tuple(named), _query(self.query, self.query_file), rules, prover)
             if not self.watch:
                 return run.once()
-            from tokenbox.cli.watching import watch
 
             watch(run.once, run.state)
             return Exit.OK
@@ -243,10 +246,10 @@ class _Run:
         written = os.path.realpath(self.choices.output or os.devnull)
         state = {}
         for path in found.files:
-            full = os.path.join(found.root, path)  # noqa: PTH118
+            full = os.path.join(found.root, path)
             with suppress(OSError):
                 if not os.path.realpath(full).startswith(written):
-                    state[path] = os.stat(full).st_mtime_ns, os.stat(full).st_size  # noqa: PTH116
+                    state[path] = os.stat(full).st_mtime_ns, os.stat(full).st_size
         return state
 
     def once(self) -> int:
@@ -309,10 +312,7 @@ class _Run:
 def _counts(*, stored: bool) -> AbstractContextManager[CountCache]:
     """Open the cache of token counts: on disk if ``stored``, else in memory."""
     if stored:
-        from tokenbox.store.stored_counts import StoredCounts, default_folder
-
         return StoredCounts(default_folder())
-    from tokenbox.tokenizers.cache import CountCache
 
     return nullcontext(CountCache())
 
@@ -365,8 +365,6 @@ def _render(
     if choices.text_format is PackFormat.JSON:
         data = json_bytes({**result.to_dict(), "notes": [note.to_dict() for note in source.notes]})
     if choices.copy:
-        from tokenbox.cli.clipboard import copy
-
         copy(json_bytes(result.to_dict()) if choices.text_format is PackFormat.JSON else result.text.encode())
     if choices.split is not None:
         _write_parts(result, counter, counts, choices, mode)
@@ -382,7 +380,7 @@ def _write_parts(
     result: PackedFolder, counter: protocol.Tokenizer, counts: CountCache, choices: PackCommand, mode: str
 ) -> None:
     """Write each part of the pack to its own file: ``pack.1.xml``, ``pack.2.xml``, ..."""
-    stem, suffix = os.path.splitext(str(choices.output))  # noqa: PTH122
+    stem, suffix = os.path.splitext(str(choices.output))
     parts = packing.split(result, counter, choices.split or 0, mode, cache=counts)
     for number, part in enumerate(parts, 1):
         name = f"{stem}.{number}{suffix}"
@@ -391,10 +389,8 @@ def _write_parts(
 
 
 def _encode(source: Source, choices: PackCommand) -> None:
-    from tokenbox.lcp import Compression, encode
-
     with terminal.progress("summarizing"):
-        data = encode(packing.as_blocks(source), compression=Compression.BLOCKS)
+        data = tokenbox.lcp.encode(packing.as_blocks(source), compression=tokenbox.lcp.Compression.BLOCKS)
     _report_notes(source.notes)
     deliver(data, choices.output)
 
@@ -411,7 +407,7 @@ def _outcome(result: PackedFolder, about: str) -> str:
 
 def _report_grammars(source: Source) -> None:
     """Report the languages whose files are cut at blank lines, because their grammar is not installed."""
-    from tokenbox.content.lenses.definitions import works
+    from tokenbox.content.lenses.syntax import works
 
     kinds = Counter(file.kind.outline for file in source.files if file.kind.outline is not None)
     missing = [language for language in sorted(kinds) if not works(language)]

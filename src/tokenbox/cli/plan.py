@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import tokenbox
 from tokenbox.cli import request, terminal
 from tokenbox.cli.options import AS_JSON, option
 from tokenbox.cli.outcome import Exit, UsageProblem
@@ -54,11 +55,10 @@ def plan(
         if as_json and output == STDIN:
             raise UsageProblem("--json and -o - both go to standard output. Name a file for the text.")
         given = request.Given(files or (), messages, document, pack).read()
-        from tokenbox import ctx
 
         config = request.settings(max_ctx, reserve_out, headroom, None)
         with terminal.progress("planning"):
-            found = ctx.pack(
+            found = tokenbox.ctx.pack(
                 given.chunks,
                 strategy=strategy,
                 model=request.model_of(model, given, config),

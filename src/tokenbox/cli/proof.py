@@ -13,6 +13,14 @@ from tokenbox.cli.options import AS_JSON, EXIT_CODE, OUTPUT, OWN_TOKENIZER, Docu
 from tokenbox.cli.outcome import Exit, UsageProblem, reported
 from tokenbox.cli.proving import DIR, NAME, find_bundle, report_no_bundles, store_in, trusted_keys
 from tokenbox.cli.streams import deliver, write_record, write_text
+from tokenbox.proof.archive import archived, entries
+from tokenbox.proof.bundle import VOLATILE
+from tokenbox.proof.contents import differences, read_contents
+from tokenbox.proof.evidence import EvidenceKind
+from tokenbox.proof.manifest import leaves, read_volatile
+from tokenbox.proof.signing import signers_in
+from tokenbox.proof.verify import MAX_VOLATILE
+from tokenbox.proof.verify import verify as verified
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
     from tokenbox.proof.verify import BundleFiles
     from tokenbox.store.bundles import Listed
 
+_NAMES_SHOWN = 12
 SHOWN_ID = 12
 """Digits of an id that are shown; they identify a bundle or a key."""
 
@@ -71,11 +80,6 @@ def show(bundle: str = NAME, folder: str | None = DIR, as_json: bool = AS_JSON) 
 
     Example: tokenbox proof show 3fa9
     """
-    from tokenbox.proof.bundle import VOLATILE
-    from tokenbox.proof.manifest import read_volatile
-    from tokenbox.proof.signing import signers_in
-    from tokenbox.proof.verify import MAX_VOLATILE
-
     files, contents = _opened(bundle, folder)
     made = read_volatile(files.read(VOLATILE, MAX_VOLATILE))
     signed_by, not_checked = signers_in(files, trusted_keys() or ())
@@ -114,7 +118,6 @@ def replay(
     Example: tokenbox proof replay 3fa9 --from prompt.toml
     """
     from tokenbox.cli.replaying import replayed, texts_of
-    from tokenbox.proof.evidence import EvidenceKind
 
     files, contents = _opened(bundle, folder)
     if contents.manifest.kind is EvidenceKind.BATCH:
@@ -161,8 +164,15 @@ def _show_replay(
     else:
         lines = [str(difference) for difference in replay.differences] or ["the same"]
         lines += [] if line is None else [line]
-        _write_lines([*lines, f"not compared: {', '.join(replay.uncompared)}"])
+        _write_lines([*lines, f"not compared: {_first_names(replay.uncompared)}"])
     return Exit.OK if replay.same else Exit.DIFFERENT
+
+
+def _first_names(names: Sequence[str]) -> str:
+    """Return the names as a list; of very many the first, and the number of the others."""
+    more = len(names) - _NAMES_SHOWN
+    rest = f", and {more:,} more (--json lists them)" if more > 0 else ""
+    return ", ".join(names[:_NAMES_SHOWN]) + rest
 
 
 def diff(
@@ -176,8 +186,6 @@ def diff(
 
     Example: tokenbox proof diff 3fa9 81c0
     """
-    from tokenbox.proof.contents import differences
-
     found = differences(_opened(left, folder)[1], _opened(right, folder)[1])
     if as_json:
         record = {"same": not found, "differences": [difference.to_dict() for difference in found]}
@@ -196,8 +204,6 @@ def export(
 
     Example: tokenbox proof export 3fa9 -o proof.tar
     """
-    from tokenbox.proof.archive import archived, entries
-
     if output is None and (as_json or terminal.is_seen()):
         raise UsageProblem("an archive is not text. Name a file with -o, or use a pipe.")
     files, bundle_id = find_bundle(bundle, folder)
@@ -209,14 +215,10 @@ def export(
 
 
 def _verified(files: BundleFiles, bundle_id: str) -> Manifest:
-    from tokenbox.proof.verify import verify as verified
-
     return verified(files, bundle_id, trusted_keys())
 
 
 def _opened(name: str, folder: str | None) -> tuple[BundleFiles, Contents]:
-    from tokenbox.proof.contents import read_contents
-
     files, bundle_id = find_bundle(name, folder)
     return files, read_contents(files, _verified(files, bundle_id))
 
@@ -326,6 +328,4 @@ def _records(inputs: Sequence[Record], decisions: Sequence[Record]) -> Iterator[
 
 def _pairs(record: Record) -> str:
     """Return `` name value`` for each field, separated by commas."""
-    from tokenbox.proof.manifest import leaves
-
     return "".join(f" {name} {value}," for name, value in leaves(record)).rstrip(",")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,15 @@ from tokenbox.cli.options import AS_JSON, OUTPUT, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.proving import DIR, NAME, find_bundle, report_no_bundles, store_in, trusted_keys
 from tokenbox.cli.streams import deliver, json_bytes, read_bytes, write_error, write_record, write_text
+from tokenbox.proof.errors import BundleInvalid, LogInvalid
+from tokenbox.proof.verify import verify as verified
 from tokenbox.render.lines import printable
+from tokenbox.store import bundle_log
+from tokenbox.store.bundle_log import entered_before, verify_log
+from tokenbox.store.bundles import FolderFiles, sign_bundle
+from tokenbox.store.key_files import PUBLIC, read_public, read_signer, write_key
 
 if TYPE_CHECKING:
-    from tokenbox.proof.errors import BundleInvalid
     from tokenbox.proof.signing import PublicKey
     from tokenbox.store.bundle_log import Inclusion
     from tokenbox.store.bundles import Bundles
@@ -34,8 +40,6 @@ def keygen(
 
     Example: tokenbox proof keygen ~/.config/tokenbox/proof.key
     """
-    from tokenbox.store.key_files import PUBLIC, write_key
-
     key = write_key(Path(file).expanduser())
     if as_json:
         write_record("proof.key", {"key": file, "public": f"{file}{PUBLIC}", "id": key.keyid})
@@ -56,10 +60,6 @@ def sign(
 
     Example: tokenbox proof sign 3fa9 --key proof.key
     """
-    from tokenbox.proof.verify import verify as verified
-    from tokenbox.store.bundles import FolderFiles, sign_bundle
-    from tokenbox.store.key_files import read_signer
-
     signers = [read_signer(Path(name)) for name in key]
     files, bundle_id = find_bundle(bundle, folder)
     if not isinstance(files, FolderFiles):
@@ -95,9 +95,6 @@ def verify(
 
     Example: tokenbox proof verify --log --key proof.key.pub
     """
-    from tokenbox.proof.errors import BundleInvalid
-    from tokenbox.proof.verify import verify as verified
-
     keys, store = _public_keys(key), store_in(folder)
     older = _public_keys(retired) if retired else None
     if older and (keys is None or not log):
@@ -105,26 +102,18 @@ def verify(
     names = bundles or store.ids()
     if not names:
         report_no_bundles(store)
+    trust = _Trust(keys, older or [], _before(store, keys, threshold) if older else frozenset(), threshold)
     proof = None if inclusion is None else _inclusion(inclusion, bundles, keys)
-    wrong, records = 0, []
-    before = _before(store, keys, threshold) if older else frozenset[str]()
+    records = []
     with terminal.progress("verifying", len(names)) as advance:
         for name in names:
-            try:
-                files, bundle_id = find_bundle(name, folder)
-                accepted = [*(keys or ()), *(older or ())] if bundle_id in before else keys
-                manifest = verified(files, bundle_id, accepted, threshold)
-                if proof is not None and inclusion is not None:
-                    proof.check(manifest.id, keys or (), threshold, inclusion)
-                records.append({"bundle": name, "id": manifest.id, "ok": True})
-                result = "ok" if name == manifest.id else f"ok, {manifest.id}"
-            except BundleInvalid as error:
-                wrong += 1
-                records.append({"bundle": name, "ok": False, "error": error.to_dict()})
-                result = error.message
+            record, result = _checked(name, folder, trust, proof, inclusion or "")
+            records.append(record)
             if not as_json:
+                result = result.removeprefix(f"{name}: ")  # of an archive, whose errors name it
                 write_text(f"{printable(name)}: {printable(result)}\n")
             advance()
+    wrong = sum(not record["ok"] for record in records)
     check_log = log or checkpoint is not None
     problems = _log_problems(store, keys, threshold, checkpoint or (), older or ()) if check_log else []
     unentered = store.log.unentered() if check_log and not problems else None
@@ -138,13 +127,42 @@ def verify(
     return Exit.DIFFERENT if wrong or problems else Exit.OK
 
 
+@dataclass(frozen=True, slots=True)
+class _Trust:
+    """``threshold`` of the keys must have signed a bundle. Without keys no signature is checked.
+
+    Those in ``retired`` count for the bundles ``before`` the present keys.
+    """
+
+    keys: list[PublicKey] | None
+    retired: list[PublicKey]
+    before: frozenset[str]
+    threshold: int
+
+    def of(self, bundle_id: str) -> list[PublicKey] | None:
+        return [*(self.keys or ()), *self.retired] if bundle_id in self.before else self.keys
+
+
+def _checked(
+    name: str, folder: str | None, trust: _Trust, proof: Inclusion | None, proof_name: str
+) -> tuple[dict[str, object], str]:
+    """Verify a bundle, and that it is in the log of ``proof``. Return its record, and its result in words."""
+    try:
+        files, bundle_id = find_bundle(name, folder)
+        manifest = verified(files, bundle_id, trust.of(bundle_id), trust.threshold)
+        if proof is not None:
+            proof.check(manifest.id, trust.keys or (), trust.threshold, proof_name)
+    except BundleInvalid as error:
+        return {"bundle": name, "ok": False, "error": error.to_dict()}, error.message
+    record: dict[str, object] = {"bundle": name, "id": manifest.id, "ok": True}
+    return record, "ok" if name == manifest.id else f"ok, {manifest.id}"
+
+
 def checkpoint(output: str | None = OUTPUT, folder: str | None = DIR) -> None:
     """Print the last signed checkpoint of the log. A copy kept elsewhere reveals a log that was cut.
 
     Example: tokenbox proof checkpoint -o checkpoint.json
     """
-    from tokenbox.proof.errors import LogInvalid
-
     latest = max(store_in(folder).log.checkpoints(), key=lambda one: one[0].size, default=None)
     if latest is None:
         raise LogInvalid(
@@ -168,14 +186,11 @@ def inclusion(bundle: str = NAME, output: str | None = OUTPUT, folder: str | Non
 def _public_keys(given: Sequence[str] | None) -> list[PublicKey] | None:
     if not given:
         return trusted_keys()
-    from tokenbox.store.key_files import read_public
 
     return [read_public(Path(name)) for name in given]
 
 
 def _inclusion(file: str, bundles: Sequence[str] | None, keys: object) -> Inclusion:
-    from tokenbox.store import bundle_log
-
     if bundles is None or len(bundles) != 1 or keys is None:
         raise UsageProblem("--inclusion needs exactly one bundle and --key.")
     try:
@@ -192,8 +207,6 @@ def _log_problems(
     kept: Sequence[str],
     retired: Sequence[PublicKey],
 ) -> list[BundleInvalid]:
-    from tokenbox.store.bundle_log import verify_log
-
     checkpoints = [(name, read_bytes(name)) for name in kept]
     return list(verify_log(store.log, store.ids, keys, threshold, checkpoints, retired))
 
@@ -211,9 +224,6 @@ def _log_lines(store: Bundles, problems: Sequence[BundleInvalid], unentered: str
 
 def _before(store: Bundles, keys: Sequence[PublicKey] | None, threshold: int) -> frozenset[str]:
     """Return the bundles that retired keys may have signed; empty if the log cannot be read."""
-    from tokenbox.proof.errors import LogInvalid
-    from tokenbox.store.bundle_log import entered_before
-
     try:
         return entered_before(store.log, keys or (), threshold)
     except LogInvalid:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import tokenbox
 from tokenbox.cli.options import argument, option
 from tokenbox.cli.outcome import Exit, report
 from tokenbox.cli.streams import write_error
@@ -68,12 +69,11 @@ def bundles_folder(named: str | None) -> Path:
 
     It is the project's, because a second ``.tokenbox`` inside a project would hide the project's settings.
     """
-    from tokenbox.config import find_project
     from tokenbox.store.bundles import FOLDER
 
     if named is not None:
         return Path(named)
-    project = find_project(Path())
+    project = tokenbox.config.find_project(Path())
     return Path(FOLDER if project is None else os.path.relpath(project.root / FOLDER))
 
 
@@ -90,9 +90,7 @@ def proving(*, proof: bool | None, texts: bool | None, folder: str | None) -> It
     """
     prover = None
     if proof is not False:
-        from tokenbox.config import load
-
-        settings = load()
+        settings = tokenbox.config.load()
         if asks_for_proof(proof=proof, texts=texts, folder=folder) or settings.value("proof.write") is True:
             with_texts = settings.value("proof.texts") is True if texts is None else texts
             prover = Prover(texts=with_texts, folder=folder, signers=signers_of(settings))
@@ -146,10 +144,9 @@ def signers_of(settings: Config) -> list[SigningKey]:
 
 def trusted_keys() -> list[PublicKey] | None:
     """Return the trusted public keys of the settings; None if signatures are not required."""
-    from tokenbox.config import load
     from tokenbox.config.trust import own_paths
 
-    paths = own_paths(load().setting("proof.trusted"))
+    paths = own_paths(tokenbox.config.load().setting("proof.trusted"))
     if not paths:
         return None
     from tokenbox.store.key_files import read_public

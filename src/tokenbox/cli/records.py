@@ -86,7 +86,7 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
             "counted failed total": "count",
         },
     ),
-    "window/3": (
+    "window/4": (
         "tokenbox fit",
         {
             "budget max_turns low_water": "count?",

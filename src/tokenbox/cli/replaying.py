@@ -9,12 +9,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import tokenbox
 from tokenbox.cli.streams import read_bytes
+from tokenbox.content.request import in_parts
 from tokenbox.errors import MissingExtra, TokenboxError
 from tokenbox.proof.bundle import TEXTS
 from tokenbox.proof.calls import Texts
 from tokenbox.proof.errors import ReplayImpossible
 from tokenbox.proof.evidence import EvidenceKind
+from tokenbox.proof.of_messages import message_texts
+from tokenbox.proof.replay import replay
+from tokenbox.tokenizers import registry
 
 if TYPE_CHECKING:
     from tokenbox.content.blocks import Block
@@ -52,33 +57,28 @@ def texts_of(files: BundleFiles, manifest: Manifest, given: Sequence[str]) -> Te
             _add_file(texts, file)
     folders = [path for path in given if not path.endswith(_PACK)]
     if manifest.kind is EvidenceKind.BLOCKS and folders:
-        from tokenbox.folder import as_blocks, read, survey
-
-        source = read(survey(folders))
-        texts.add_blocks(as_blocks(source))
+        source = tokenbox.folder.read(tokenbox.folder.survey(folders))
+        texts.add_blocks(tokenbox.folder.as_blocks(source))
         texts.add_blocks(_repacked(source, manifest))
     return texts
 
 
 def _repacked(source: Source, manifest: Manifest) -> Sequence[Block]:
     """Return the blocks of the recorded pack, which are the same if it had no query."""
-    from tokenbox.folder import pack_source
-    from tokenbox.tokenizers import registry
-
     options: Any = manifest.predicate["arguments"]
     budget: Any = manifest.predicate["budget"]
     tokenizer: Any = manifest.predicate["tokenizer"]
     try:
         counter = registry.get(tokenizer["name"])
-        return pack_source(source, counter, budget["tokens"]["value"], options["mode"]).rendering.inputs
+        return tokenbox.folder.pack_source(
+            source, counter, budget["tokens"]["value"], options["mode"]
+        ).rendering.inputs
     except (TokenboxError, ValueError, TypeError, KeyError):
         return [file.block() for file in source.files if file.text is not None]
 
 
 def replayed(contents: Contents, texts: Texts, tokenizer: str | None) -> Replay:
     """Make the recorded call again. Raises :class:`ReplayImpossible`."""
-    from tokenbox.proof.replay import replay
-
     name = str(contents.manifest.predicate["function"])
     if name in _SURFACES:
         try:
@@ -86,7 +86,6 @@ def replayed(contents: Contents, texts: Texts, tokenizer: str | None) -> Replay:
         except ImportError:
             raise MissingExtra.of(_SURFACES[name], name) from None
         return replay(contents, texts, tokenizer, {name: function})
-    from tokenbox.tokenizers import registry
 
     return replay(contents, texts, None if tokenizer is None else registry.get(tokenizer))
 
@@ -106,10 +105,8 @@ def _add_file(texts: Texts, path: str) -> None:
     if Path(path).suffix.lower() == _JSON and _add_messages(texts, data):
         return
     if Path(path).suffix.lower() in _DOCUMENTS:
-        from tokenbox.documents import read_document
-
         try:
-            document = read_document(path)
+            document = tokenbox.documents.read_document(path)
         except TokenboxError:
             return  # not a layout document
         for section in document.sections:
@@ -119,13 +116,11 @@ def _add_file(texts: Texts, path: str) -> None:
 
 def _add_messages(texts: Texts, data: bytes) -> bool:
     """Add the messages and tools of a chat; return False if the file is something else."""
-    from tokenbox.content.message import check_messages
-    from tokenbox.proof.of_messages import message_texts
-
     try:
         value: Any = json.loads(data)
         body = value if isinstance(value, dict) else {"messages": value}
-        found = list(message_texts(check_messages(body["messages"]), body.get("tools") or ()))
+        parts = in_parts(body)
+        found = list(message_texts((*parts.head, *parts.items), parts.tools))
     except (TokenboxError, ValueError, TypeError, KeyError, RecursionError):
         return False
     for text in found:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import tokenbox
 from tokenbox.cli.options import argument, option
 from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.streams import STDIN, read_bytes, read_text, shown_name, write_warnings
@@ -49,8 +50,6 @@ class Given:
 
     def read(self) -> Read:
         """Read the chunks. Raises :class:`UsageProblem` unless exactly one kind of input is named."""
-        from tokenbox.policy import read_chunks
-
         inputs = {
             "FILE": bool(self.files),
             "--messages": self.messages is not None,
@@ -67,29 +66,22 @@ class Given:
         if self.messages is not None:
             return _read_messages(self.messages)
         if self.pack is not None:
-            from tokenbox.lcp import decode
-
-            return Read(read_chunks(decode(read_bytes(self.pack)).blocks))
+            return Read(tokenbox.policy.read_chunks(tokenbox.lcp.decode(read_bytes(self.pack)).blocks))
         if self.document is not None:
-            from tokenbox.documents import read_document
-
-            document = read_document(self.document)
-            return Read(read_chunks(document.sections, document.separator))
-        from tokenbox.content.section import Section
-
+            document = tokenbox.documents.read_document(self.document)
+            return Read(tokenbox.policy.read_chunks(document.sections, document.separator))
         sections = [
-            Section(shown_name(name), read_text(name), shrink=1) for name in dict.fromkeys(self.files)
+            tokenbox.Section(shown_name(name), read_text(name), shrink=1)
+            for name in dict.fromkeys(self.files)
         ]
-        return Read(read_chunks(sections))
+        return Read(tokenbox.policy.read_chunks(sections))
 
 
 def settings(
     max_ctx: str | None, reserve_out: str | None, headroom: str | None, strategy: str | None
 ) -> Config:
     """Load the settings of the folder, overridden by the flags, and warn of what is not understood."""
-    from tokenbox.config import load
-
-    found = load(
+    found = tokenbox.config.load(
         flags={
             "policy.max_ctx": max_ctx,
             "policy.reserve_out": reserve_out,
@@ -121,30 +113,32 @@ def tokens_in(text: str | None, option: str, default: object) -> Any:  # noqa: A
     """Return the number of tokens in the value of an option, or ``default`` without the option."""
     if text is None:
         return default
-    if not (text.isascii() and text.isdigit() and len(text) < 17):  # noqa: PLR2004  # RFC 8785
+    if not (text.isascii() and text.isdigit() and len(text) < 17):  # RFC 8785
         raise UsageProblem(f"{option} is a whole number of tokens, not {text[:60]!r}.{meant_figure(text)}")
     return int(text)
 
 
 def _read_messages(name: str) -> Read:
     """Read a JSON file: a list of messages, or a request."""
-    from tokenbox.policy import read_chunks
-
     shown = shown_name(name)
     try:
         data: Any = json.loads(read_text(name))
     except (json.JSONDecodeError, RecursionError, ValueError) as error:
         raise DocumentError(f"this is not valid JSON: {error}", file=shown, code="document_syntax") from None
     body: dict[str, Any] = data if isinstance(data, dict) else {"messages": data}
-    messages, tools, model = body.get("messages"), body.get("tools") or [], body.get("model")
-    if not isinstance(messages, list) or not isinstance(tools, list):
+    model = body.get("model")
+    if not isinstance(body.get("messages"), list) and body.get("input") is None:
         raise DocumentError(
             'there are no messages: give a list, or a request such as {"messages": [...]}.',
             file=shown,
             code="document_missing_key",
         )
     max_tokens = next((body[key] for key in _MAX_TOKENS if body.get(key) is not None), None)
-    return Read(read_chunks(messages, tools=tools), model if isinstance(model, str) else None, max_tokens)
+    return Read(
+        tokenbox.policy.read_chunks(body),
+        model if isinstance(model, str) else None,
+        max_tokens,
+    )
 
 
 # The fields of a request that limit the output; the first one that is set counts.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import tokenbox
 from tokenbox.cli import terminal
 from tokenbox.cli.options import argument, flag
 from tokenbox.cli.outcome import UsageProblem
@@ -23,10 +24,13 @@ def schema(
     Example: tokenbox schema tokenbox.count/1
     """
     from tokenbox.batch.summary import summary_schema
-    from tokenbox.documents import layout_schema, result_schema
 
-    of_files = {"layout": layout_schema, "result": result_schema, "batch": summary_schema}
-    also = {f"{PREFIX}layout/1": result_schema, f"{PREFIX}batch.summary/1": summary_schema}
+    of_files = {
+        "layout": tokenbox.documents.layout_schema,
+        "result": tokenbox.documents.result_schema,
+        "batch": summary_schema,
+    }
+    also = {f"{PREFIX}layout/1": tokenbox.documents.result_schema, f"{PREFIX}batch.summary/1": summary_schema}
     if every:
         rows = [("layout", "a layout document"), *((PREFIX + name, RECORDS[name][0]) for name in RECORDS)]
         rows += [(f"{PREFIX}layout/1", "tokenbox layout"), (f"{PREFIX}batch.summary/1", "tokenbox batch")]

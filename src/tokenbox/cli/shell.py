@@ -9,6 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import platformdirs
+
+import tokenbox
+from tokenbox.__about__ import __version__
 from tokenbox.cli import clock
 from tokenbox.cli.options import argument, flag, option
 from tokenbox.cli.outcome import Exit
@@ -60,16 +64,12 @@ def shell(
 
 def configured(model: str | None, budget: int | None, system: str | None) -> Config:
     """Load the settings, overridden by the options. Raises ``ConfigError``."""
-    from tokenbox.config import load
-
     flags = {"model": model, "shell.token_budget": budget, "shell.system": system}
-    return load(Path.cwd(), os.environ, flags)
+    return tokenbox.config.load(Path.cwd(), os.environ, flags)
 
 
 def environment(*, keep: bool) -> Environment:
     """Return the environment of a session: folder, variables, clock, ids, and the files of the user."""
-    import platformdirs
-
     from tokenbox.shell.build import Environment
 
     def open_default_store() -> Store:
@@ -95,8 +95,6 @@ def _folder() -> str:
 
 def _talk(session: Session) -> None:
     """Run a session on a terminal, with a line editor."""
-    import platformdirs
-
     try:
         from tokenbox.shell.editor import Editor
     except ImportError:
@@ -134,8 +132,6 @@ def first_line(text: str) -> tuple[str, str]:
 
 
 def _greeting(session: Session) -> str:
-    from tokenbox.__about__ import __version__
-
     target = session.models.target
     model = f"{session.models.label} at {target.endpoint}" if target.endpoint else "no model yet"
     return f"tokenbox {__version__}: {model}. :help for help, Ctrl-D to leave."

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 STDIN = "-"
 # The largest input that is read; a larger one is a mistake, or a device that never ends.
 MAX_BYTES = 256 * 1024 * 1024
+# What to do instead, by a sign in the name of a file that does not exist.
+_NO_FILE = {
+    "://": "Download it first: curl -sSL URL | tokenbox count -",
+    "*": "No file matches this pattern.",
+    " ": "To give a text, pipe it to a command whose file is -, as in: printf 'some text' | tokenbox count -",
+}
 
 
 class ReaderGoneError(Exception):
@@ -40,7 +46,7 @@ def check_streams() -> None:
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # open until the process ends
     if sys.stdout is None:
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # until the process ends
         raise OutputFailed("standard output is closed, so nothing was done.")
 
 
@@ -76,13 +82,15 @@ def read_bytes(name: str) -> bytes:
                 data = file.read(MAX_BYTES + 1)
     except IsADirectoryError:
         raise UnreadableInput(
-            f"{shown} is a folder, not a file. Name the files in it, such as {os.path.join(name, '*')}; "  # noqa: PTH118
+            f"{shown} is a folder, not a file. Name the files in it, such as {os.path.join(name, '*')}; "
             f"to count all of them: tokenbox pack {name} --tree",
             file=name,
         ) from None
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UnreadableInput(f"{shown} cannot be read: {said}.", file=name) from None
+        missing = isinstance(error, FileNotFoundError)
+        hint = next((f" {hint}" for sign, hint in _NO_FILE.items() if missing and sign in name), "")
+        raise UnreadableInput(f"{shown} cannot be read: {said}.{hint}", file=name) from None
     if len(data) > MAX_BYTES:
         raise UnreadableInput(
             f"{shown} has more than {MAX_BYTES:,} bytes. Split it, or give a part of it.",

@@ -24,7 +24,7 @@ def current() -> Config:
 
     A new file is detected only after :func:`reload`.
     """
-    key = os.getcwd(), tuple(sorted((k, v) for k, v in os.environ.items() if k.startswith(_PREFIX)))  # noqa: PTH109
+    key = os.getcwd(), tuple(sorted((k, v) for k, v in os.environ.items() if k.startswith(_PREFIX)))
     with _lock:
         kept = _kept.get(key)
         if kept is not None and kept[1] == _changed(kept[0].files):
@@ -47,6 +47,6 @@ def _changed(files: tuple[str, ...]) -> tuple[int | None, ...]:
 
 def _mtime(file: str) -> int | None:
     try:
-        return os.stat(file).st_mtime_ns  # noqa: PTH116  # before every request
+        return os.stat(file).st_mtime_ns  # before every request
     except OSError:
         return None

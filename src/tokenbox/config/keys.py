@@ -348,7 +348,7 @@ def key_text(name: KeyName) -> str:
 
 
 def _quoted(part: str) -> str:
-    shortened = part if len(part) <= 80 else f"{part[:80]}..."  # noqa: PLR2004  # as _BARE
+    shortened = part if len(part) <= 80 else f"{part[:80]}..."  # as _BARE
     escaped = shortened.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda found: f"\\u{ord(found[0]):04X}", escaped) + '"'
 

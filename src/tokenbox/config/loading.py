@@ -135,5 +135,5 @@ def _remembered(project: Project, problems: list[str]) -> dict[KeyName, Setting]
 
 def _short(path: Path, folder: Path) -> str:
     """Return the path relative to ``folder`` if it is inside, otherwise unchanged."""
-    here = Path(os.path.abspath(folder))  # noqa: PTH100  # without resolving links
+    here = Path(os.path.abspath(folder))  # without resolving links
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

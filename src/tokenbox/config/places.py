@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from platformdirs import user_config_path
+
 from tokenbox.config.reading import mentions_us
 
 FOLDER = ".tokenbox"
@@ -34,10 +36,10 @@ def find_project(folder: Path) -> Project | None:
 
     Settings of folders further up are not merged.
     """
-    here = Path(os.path.abspath(folder))  # noqa: PTH100  # without resolving links
+    here = Path(os.path.abspath(folder))  # without resolving links
     for root in (here, *here.parents):
         ours, pyproject = root / FOLDER, root / PYPROJECT
-        has_ours = os.path.isdir(ours)  # noqa: PTH112  # False, not an error, if it is not accessible
+        has_ours = os.path.isdir(ours)  # False, not an error, if it is not accessible
         has_table = mentions_us(pyproject)
         if has_ours or has_table:
             own = (ours / FILE,) if has_ours and os.path.lexists(ours / FILE) else ()
@@ -50,6 +52,5 @@ def user_file(env: Mapping[str, str]) -> Path | None:
     if USER_VARIABLE in env:
         named = env[USER_VARIABLE]
         return Path(named) if named else None
-    from platformdirs import user_config_path  # only on use
 
     return user_config_path("tokenbox", appauthor=False) / FILE

@@ -239,7 +239,7 @@ _MEANT_LAST: Mapping[str, tuple[str, ...]] = {
 
 def unknown_key(name: KeyName) -> str:
     """Return the error message for an unknown key, with the nearest known one."""
-    if len(name) > 3 and key_of((name[0], name[1], name[-1])) is not None:  # noqa: PLR2004
+    if len(name) > 3 and key_of((name[0], name[1], name[-1])) is not None:
         meant = key_text((name[0], ".".join(name[1:-1]), name[-1]))
         return f"there is no key {key_text(name)}. A name with dots needs quotes: {meant}"
     known = names_near(name)
@@ -300,7 +300,7 @@ def tokenizer_name(text: str, base: Path) -> str:
     path = text.removeprefix("file:")
     if path == text and "/" not in text and os.sep not in text and not text.endswith(_VOCABULARIES):
         return text
-    return f"file:{os.path.join(base, os.path.expanduser(path))}"  # noqa: PTH111, PTH118  # for any text
+    return f"file:{os.path.join(base, os.path.expanduser(path))}"  # for any text
 
 
 def _is_inner(row: SettingKey, value: object) -> bool:
@@ -310,7 +310,7 @@ def _is_inner(row: SettingKey, value: object) -> bool:
 
 def _split_by_dots(name: KeyName, value: object) -> KeyName | None:
     """Return ``("models", "gpt-5.1")`` for [models.gpt-5.1], which TOML reads as three tables; else None."""
-    if len(name) < 2 or (name[0], ANY) not in tables():  # noqa: PLR2004  # a table of the user's names
+    if len(name) < 2 or (name[0], ANY) not in tables():  # a table of the user's names
         return None
     parts = list(name[1:])
     while isinstance(value, Mapping):
@@ -350,4 +350,4 @@ def _instead_of(row: SettingKey, value: object) -> str:
         return f", not a number of {value.bit_length():,} bits"
     text = str(value).lower() if isinstance(value, bool) else str(value)
     quoted = f'"{text[:60]}"' if isinstance(value, str) else text[:60]
-    return f", not {quoted}{'...' if len(text) > 60 else ''}"  # noqa: PLR2004  # as cut above
+    return f", not {quoted}{'...' if len(text) > 60 else ''}"  # as cut above

@@ -11,6 +11,8 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
+from platformdirs import user_cache_path
+
 from tokenbox.catalog import Figure, Limit, ModelLimits
 from tokenbox.files import OWN, replace, turn
 
@@ -60,7 +62,7 @@ def kept_answer(endpoint: str, model: str) -> ModelLimits:
 
 def forget_answers() -> None:
     """Delete all saved answers."""
-    global _read  # noqa: PLW0603  # the cache of the file
+    global _read  # noqa: PLW0603  # the file as last read
     _read = None
     _own.clear()
     (_folder() / FILE).unlink(missing_ok=True)
@@ -70,14 +72,13 @@ def _folder() -> Path:
     given = os.environ.get(CACHE_VARIABLE)
     if given:
         return Path(given)
-    from platformdirs import user_cache_path  # only on use
 
     return user_cache_path("tokenbox", appauthor=False)
 
 
 def _answers(path: Path) -> Answers:
     """Return the answers in the file; none from an invalid one. It is read again when it changes."""
-    global _read  # noqa: PLW0603
+    global _read  # noqa: PLW0603  # the file as last read
     try:
         changed = path.stat().st_mtime_ns
     except OSError:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from tokenbox.config.errors import ConfigCode, ConfigError
 from tokenbox.config.setting import Level
-from tokenbox.named_code import allow, is_code
+from tokenbox.named_code import allow, allow_entries, is_code
 
 if TYPE_CHECKING:
     from tokenbox.config.keys import KeyName
@@ -53,7 +53,7 @@ def allow_code(layers: Sequence[Mapping[KeyName, Setting]], root: Path | None) -
     found = [layer[_ALLOWED] for layer in layers if _ALLOWED in layer]
     own = next((setting for setting in found if setting.origin.level not in _BY_OTHERS), None)
     entries = [] if own is None else [str(entry) for entry in cast("tuple[object, ...]", own.value)]
-    allow(*entries)
+    allow_entries(entries)
     folders = {Path(entry).expanduser().resolve() for entry in entries if not is_code(entry)}
     trusted = root is not None and root.resolve() in folders
     for layer in layers:

@@ -148,7 +148,7 @@ READERS: dict[ValueKind, Callable[[object], object]] = {
     ValueKind.BOOLEAN: _boolean,
     ValueKind.HEADROOM: _number(lambda number: 0 <= number < 1),
     ValueKind.SHARE: _share,
-    ValueKind.SECONDS: _number(lambda number: 0 < number <= 86_400),  # noqa: PLR2004  # a day
+    ValueKind.SECONDS: _number(lambda number: 0 < number <= 86_400),  # a day
     ValueKind.DOLLARS: _number(lambda number: number >= 0),
     ValueKind.CHOICE: _text,
     ValueKind.TEXTS: _texts,

@@ -6,6 +6,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
 from tokenbox.config.errors import ConfigCode, ConfigError
 from tokenbox.config.keys import KeyName, key_of, key_text
 from tokenbox.config.places import FILE, FOLDER
@@ -118,9 +121,6 @@ def write_setting(path: Path, key: str, text: str) -> None:
 
 def _with(text: str, name: KeyName, value: object, file: str) -> str:
     """Return ``text`` with the key set, keeping comments, order and spacing. Raises :class:`ConfigError`."""
-    import tomlkit  # 20 ms, only needed for writing
-    from tomlkit.exceptions import TOMLKitError
-
     before = _settings(text, file)
     document = tomlkit.parse(text)
     try:

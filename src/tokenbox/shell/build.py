@@ -21,6 +21,7 @@ from tokenbox.shell.room import summarizer
 from tokenbox.shell.running import WorkingPlace
 from tokenbox.shell.session import Session
 from tokenbox.shell.settings import PromptTemplate, ShellSettings
+from tokenbox.store.sessions import verify_name
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -86,7 +87,7 @@ def begin(
         conversation,
         models,
         settings.system,
-        lambda: session.tools(),  # noqa: PLW0108
+        lambda: session.tools(),  # noqa: PLW0108  # made below
         lambda: memory.notes,
     )
     record = SessionRecord(
@@ -96,7 +97,7 @@ def begin(
         models.keys.hidden_in,
         screen.notice,
         lambda: models.name or None,
-        lambda: session.settings_to_keep(),  # noqa: PLW0108
+        lambda: session.settings_to_keep(),  # noqa: PLW0108  # made below
         project=None if config.root is None else str(config.root),
         name=None if options.resume else options.name,
     )
@@ -131,8 +132,6 @@ def begin(
 
 def check_name(session: Session, name: str) -> None:
     """Raise ``SessionError`` if no new session can have this name: now, and not after a question."""
-    from tokenbox.store.sessions import verify_name  # the store is imported on first use
-
     verify_name(name)
     if any(info.name == name for info in session.record.sessions()):
         raise SessionFailed(

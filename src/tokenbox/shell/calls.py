@@ -69,7 +69,8 @@ def check_cap(
         predicted = prediction(session, category, count(session, messages), price_now(session))
         for cap, spent in caps:
             if cap is not None:
-                cap_at_dollars(cap, spent(), session.models.target.model, predicted)
+                model = session.models.target.model
+                cap_at_dollars(cap, spent(), model, predicted, unpriced=session.settings.unpriced)
 
 
 def count(session: Session, messages: Sequence[Mapping[str, Any]] | None) -> TokenCount:
@@ -130,9 +131,9 @@ def seconds_to_wait(ended: Ended, attempt: int) -> int | None:
 def in_words(seconds: int) -> str:
     """Return a duration as a person would say it: 90 s, 5 minutes, 2 hours."""
     minutes = -(-seconds // 60)
-    if minutes <= 2:  # noqa: PLR2004
+    if minutes <= 2:
         return f"{seconds:,} s"
-    return f"{minutes} minutes" if minutes < 120 else plural(-(-minutes // 60), "hour")  # noqa: PLR2004
+    return f"{minutes} minutes" if minutes < 120 else plural(-(-minutes // 60), "hour")
 
 
 def call_once(

@@ -122,7 +122,7 @@ class McpTools:
             async with Client(_transport(where, variables, folder, log)) as client:
                 tools = await _list(name, client)
                 task = asyncio.current_task()
-                assert task is not None  # noqa: S101
+                assert task is not None  # noqa: S101  # this is a coroutine
                 ready.set_result(_Connection(name, where, client, tools, leave, task))
                 await leave.wait()
 
@@ -140,7 +140,7 @@ class McpTools:
             raise
 
 
-def _transport(where: str, variables: Mapping[str, str], folder: str, log: TextIO) -> Any:  # noqa: ANN401
+def _transport(where: str, variables: Mapping[str, str], folder: str, log: TextIO) -> Any:
     if where.startswith(("http://", "https://")):
         return where
     from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -153,7 +153,7 @@ def _transport(where: str, variables: Mapping[str, str], folder: str, log: TextI
     return stdio_client(parameters, errlog=log)
 
 
-async def _list(server: str, client: Any) -> tuple[McpTool, ...]:  # noqa: ANN401
+async def _list(server: str, client: Any) -> tuple[McpTool, ...]:
     tools: list[McpTool] = []
     cursor: str | None = None
     for _ in range(_MAX_PAGES):
@@ -165,7 +165,7 @@ async def _list(server: str, client: Any) -> tuple[McpTool, ...]:  # noqa: ANN40
     return tuple(tools)
 
 
-def _tool(server: str, tool: Any) -> McpTool:  # noqa: ANN401
+def _tool(server: str, tool: Any) -> McpTool:
     name = f"{server}__{_INVALID.sub('_', tool.name)}"[:_MAX_NAME]
     function: dict[str, Any] = {"name": name}
     if tool.description:
@@ -179,7 +179,7 @@ async def _call(connection: _Connection, tool: McpTool, arguments: Mapping[str, 
         result = await connection.client.call_tool(
             tool.own_name, dict(arguments), read_timeout_seconds=CALL_SECONDS
         )
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001  # of any server
         raise _failed(f"the tool {tool.name} failed", error) from None
     text = "\n".join(getattr(part, "text", None) or f"[{part.type}]" for part in result.content)
     return f"error: {text}" if result.is_error else text

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from typing import TYPE_CHECKING
 
-from tokenbox.content.message import Message
+from tokenbox.content.message import Message, Role
 from tokenbox.conversation.counted_window import handle_of
 from tokenbox.errors import TokenboxError
 from tokenbox.ledger import Call, Ledger
+from tokenbox.store.calls import CallSpan
+from tokenbox.store.errors import SessionChanged
+from tokenbox.store.turns import Turn, TurnState
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -81,7 +84,6 @@ class SessionRecord:
         """Write messages, by their numbers in the conversation. They are on disk when this returns."""
         if not self.kept:
             return
-        from tokenbox.store.turns import Turn  # the store is imported on first use
 
         turns = []
         for message in numbered.values():
@@ -96,20 +98,27 @@ class SessionRecord:
 
         self._write(write)
 
-    def results(self) -> dict[str, str]:
-        """Return all tool results of the session by their handles, including evicted ones."""
-        if self._session is None:
-            return {}
-        messages = [Message.of(turn.message) for turn in self._session.turns(all_states=True)]
-        texts = [message.text for message in messages if message.role in Message.RESULT_ROLES]
-        return {handle_of(text): text for text in texts}
+    def history(self) -> list[tuple[Message, bool]]:
+        """Return the messages of the session, in order, and whether each left to make room.
+
+        What the user took back is not among them, nor are summaries.
+        """
+        turns = [] if self._session is None else self._session.turns(all_states=True)
+        return [
+            (Message.of(turn.message), turn.state is not TurnState.KEPT)
+            for turn in turns
+            if turn.state is not TurnState.DROPPED and turn.message["role"] != Role.SYSTEM.value
+        ]
+
+    def texts(self, *, evicted: bool = False) -> dict[str, str]:
+        """Return the texts of the messages by their handles; ``evicted``: only of those that left."""
+        found = [message.text for message, left in self.history() if left or not evicted]
+        return {handle_of(text): text for text in found if text}
 
     def mark(self, numbers: Iterable[int], state: str) -> None:
         """Mark messages as ``evicted`` or ``dropped``. They stay in the record."""
         positions, session = self._positions(numbers), self._session
         if positions and session is not None:
-            from tokenbox.store.turns import TurnState
-
             self._write(lambda: session.mark(positions, TurnState(state)))
 
     def summarize(self, numbers: Iterable[int], summary: str) -> None:
@@ -118,7 +127,6 @@ class SessionRecord:
         positions = [*previous, *self._positions(numbers)]
         if self._session is None or not positions:
             return
-        from tokenbox.store.turns import Turn
 
         turn = Turn({"role": "system", "content": summary}, self.now())
 
@@ -154,8 +162,6 @@ class SessionRecord:
     def spent(self) -> Totals:
         """Return the totals of this session, including calls that another shell made in it."""
         if self._session is not None and self.kept:
-            from tokenbox.store.calls import CallSpan  # the store is imported on first use
-
             span = CallSpan(session=self._session.info.id)
             self._write(lambda: [self.ledger.record(call) for call in self.store.calls.each(span)])  # type: ignore[func-returns-value]
         return self.ledger.total
@@ -164,7 +170,6 @@ class SessionRecord:
         """Return the totals of all calls of this day (UTC), in any session."""
         if not self.kept:
             return self.ledger.total
-        from tokenbox.store.calls import CallSpan  # the store is imported on first use
 
         midnight = self.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         found: list[Totals] = []
@@ -210,8 +215,6 @@ class SessionRecord:
         return [self.positions[number] for number in numbers if number in self.positions]
 
     def _write(self, write: Callable[[], object]) -> None:
-        from tokenbox.store.errors import SessionChanged  # the store is imported on first use
-
         try:
             try:
                 write()

@@ -14,6 +14,7 @@ import os
 import selectors
 import shutil
 import signal
+import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -55,13 +56,13 @@ class WorkingPlace:
 
     def path(self, name: str) -> str:
         """Resolve the name of a file, relative to this folder; ``~`` is the home folder."""
-        return os.path.join(self.folder, os.path.expanduser(name))  # noqa: PTH111, PTH118  # never raises
+        return os.path.join(self.folder, os.path.expanduser(name))  # never raises
 
     def has(self, program: str) -> bool:
         """Return True if a command of this name can be run here."""
         if program in _BUILTINS:
             return True
-        path = os.path.join(self.folder, program) if "/" in program else program  # noqa: PTH118  # as the shell does
+        path = os.path.join(self.folder, program) if "/" in program else program  # as the shell does
         return bool(program) and shutil.which(path, path=self.variables.get("PATH")) is not None
 
 
@@ -108,7 +109,7 @@ def run(
     """
     started = time.monotonic()
     output, report = Capture(), bytearray()
-    if not os.path.isdir(place.folder):  # noqa: PTH112
+    if not os.path.isdir(place.folder):
         return _not_run(command, place, show, f"{place.folder} no longer exists: cd to another folder.\n")
     ours, theirs = os.pipe()
     source, other = _terminal() if keyboard is not None else os.pipe()
@@ -162,7 +163,7 @@ def _terminal() -> tuple[int, int]:
 def _shell(place: WorkingPlace) -> str:
     """Return the user's shell if it is compatible with sh, else sh."""
     shell = place.variables.get("SHELL", "")
-    return shell if os.path.basename(shell) in _POSIX_SHELLS and os.access(shell, os.X_OK) else "/bin/sh"  # noqa: PTH119
+    return shell if os.path.basename(shell) in _POSIX_SHELLS and os.access(shell, os.X_OK) else "/bin/sh"
 
 
 def _not_run(command: str, place: WorkingPlace, show: Callable[[bytes], None], message: str) -> Ran:
@@ -308,7 +309,6 @@ def _unread(terminal: int) -> bytes:
 
 def _resize(source: int, keyboard: Keyboard) -> None:
     import fcntl
-    import struct
     import termios
 
     columns, lines = keyboard.size()

@@ -13,7 +13,7 @@ from tokenbox.shell.screen import cost_text, figure
 
 if TYPE_CHECKING:
     from tokenbox.config import Config
-    from tokenbox.engine.window import WindowStep
+    from tokenbox.engine.steps import WindowStep
     from tokenbox.ledger import Call
     from tokenbox.proof.evidence import Evidence
     from tokenbox.shell.context import Context

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final, cast
 
 from tokenbox.config import Level
+from tokenbox.ledger import Unpriced
 from tokenbox.shell.errors import InvalidPrompt
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class ShellSettings:
     prompt: str
     cap: Decimal | None
     day_cap: Decimal | None
+    unpriced: Unpriced
     allow: tuple[str, ...]
     problems: tuple[str, ...] = ()
 
@@ -59,6 +61,7 @@ class ShellSettings:
             str(value("prompt")),
             cap if isinstance(cap, Decimal) else None,
             day_cap if isinstance(day_cap, Decimal) else None,
+            Unpriced(str(config.value("cost.unpriced"))),
             allow,
             (*config.problems, *problems),
         )

@@ -79,8 +79,10 @@ def answer_to(session: Session, question: int, offers: Sequence[OutputOffer]) ->
         question = make_room(session, question)
         check_cap(session, Category.MAIN)
         keep(session, [question])
-    except BaseException:
+    except BaseException as error:
         context.take_back(next(reversed(context.conversation.window)), offers)
+        if isinstance(error, KeyboardInterrupt):
+            session.screen.notice("[stopped before anything was sent; the question is taken back]")
         raise
     category = Category.MAIN
     for _ in range(MAX_ROUNDS):

@@ -84,7 +84,7 @@ COMMANDS: Final[tuple[MetaCommand, ...]] = (
     MetaCommand("tokens", "TEXT", "count the tokens of a text", context.tokens),
     MetaCommand("budget", "[TOKENS]", "show the token budget, or set it for this session", context.budget),
     MetaCommand("compact", "[--yes] [FOCUS]", "replace the conversation by a summary", context.compact),
-    MetaCommand("expand", "[HANDLE]", "list shortened tool results, or show one in full", context.expand),
+    MetaCommand("expand", "[HANDLE]", "list what was left out, or show one text in full", context.expand),
     MetaCommand("pin", "NUMBER", "keep an item from being evicted; again: unpin it", context.pin),
     MetaCommand("drop", "NUMBER|last", "remove an item from the context", context.drop),
     MetaCommand("reset", "", "start a new conversation with the same settings", context.reset),
@@ -158,6 +158,6 @@ def completions(session: Session, words: Sequence[str]) -> list[tuple[str, str]]
     if len(words) == 1:
         return [(f":{command.name}", command.help) for command in COMMANDS]
     command = _BY_NAME.get(words[0].removeprefix(":"))
-    if command is None or len(words) > 2:  # noqa: PLR2004  # :name and its first argument
+    if command is None or len(words) > 2:  # :name and its first argument
         return []
     return [(word, "") for word in command.words(session)]

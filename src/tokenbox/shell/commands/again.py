@@ -50,7 +50,7 @@ def edit(session: Session, arguments: str) -> None:
 def copy(session: Session, arguments: str) -> None:
     """Copy the last answer, or a block of code in it, to the clipboard."""
     words = arguments.split()
-    if words and (words[0] != "code" or len(words) > 2 or not all(w.isdecimal() for w in words[1:])):  # noqa: PLR2004
+    if words and (words[0] != "code" or len(words) > 2 or not all(w.isdecimal() for w in words[1:])):
         raise BadArguments(":copy takes no arguments, code, or code NUMBER.")
     answer = _last_answer(session)
     if words:
@@ -134,7 +134,9 @@ def _as_request(session: Session) -> str:
 
 def _as_markdown(session: Session) -> str:
     parts = []
-    for message in _messages(session).values():
+    # The stored history includes what left the context to make room.
+    history = [message for message, _ in session.record.history()]
+    for message in history or _messages(session).values():
         calls = [f"`{call.name}({call.arguments})`" for call in message.tool_calls]
         body = "\n\n".join([*([message.text] if message.text else []), *calls])
         if message.role in message.RESULT_ROLES:

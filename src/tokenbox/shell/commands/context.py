@@ -98,7 +98,7 @@ def budget(session: Session, arguments: str) -> None:
     conversation = session.context.conversation
     if arguments:
         digits = arguments.replace(",", "").replace("_", "")
-        if not digits.isascii() or not digits.isdigit() or len(digits) > 12:  # noqa: PLR2004  # as MAX_TOKENS of settings
+        if not digits.isascii() or not digits.isdigit() or len(digits) > 12:  # as MAX_TOKENS of settings
             raise BadArguments(":budget takes a whole number of tokens, as in :budget 8000")
         session.set_budget(int(digits))
         session.record.settings_changed()
@@ -149,9 +149,10 @@ def reset(session: Session, arguments: str) -> None:
 
 
 def expand(session: Session, arguments: str) -> None:
-    """List the shortened tool results, or show one in full."""
-    left_out = session.context.left_out()
+    """List the shortened tool results and the messages that left, or show one in full."""
+    shortened = session.context.left_out()
     if not arguments:
+        left_out = {**session.record.texts(evicted=True), **shortened}
         if not left_out:
             session.screen.text("nothing is left out")
             return
@@ -161,7 +162,7 @@ def expand(session: Session, arguments: str) -> None:
         ]
         session.screen.table(("handle", "tokens", "begins"), rows)
         return
-    session.screen.text(expanded({**session.record.results(), **left_out}, arguments))
+    session.screen.text(expanded({**session.record.texts(), **shortened}, arguments))
 
 
 def compact(session: Session, arguments: str) -> None:
@@ -196,7 +197,7 @@ def compact(session: Session, arguments: str) -> None:
 
 
 def _number(arguments: str, command: str) -> int:
-    if not arguments.isascii() or not arguments.isdigit() or len(arguments) > 9:  # noqa: PLR2004
+    if not arguments.isascii() or not arguments.isdigit() or len(arguments) > 9:
         raise BadArguments(f"{command} takes the number of an item; :context shows them.")
     return int(arguments)
 

@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenbox.config.setting import Level
+from tokenbox.config.trust import own_paths
 from tokenbox.content.message import Message
 from tokenbox.errors import TokenboxError
 from tokenbox.shell.errors import BadArguments, NoSuchItem, SessionFailed
 from tokenbox.shell.screen import figure, plural
+from tokenbox.store.bundles import FOLDER, Bundles
+from tokenbox.store.calls import CallSpan
+from tokenbox.store.key_files import read_signer
 
 if TYPE_CHECKING:
     from tokenbox.shell.session import Session
@@ -55,8 +59,6 @@ def load(session: Session, arguments: str) -> None:
 
 def continue_session(session: Session, stored: StoredSession) -> None:
     """Load the messages, pins, summary, model and budget of a stored session."""
-    from tokenbox.store.calls import CallSpan  # the store is imported on first use
-
     info, conversation = stored.info, session.context.conversation
     turns = stored.turns()
     calls = session.record.store.calls.each(CallSpan(session=info.id))
@@ -152,10 +154,6 @@ def proof(session: Session, arguments: str) -> None:
     if evidence is None:
         raise NoSuchItem("no call was sent yet, so there is nothing to prove.")
     if arguments:
-        from tokenbox.config.trust import own_paths  # the store is imported on first use
-        from tokenbox.store.bundles import FOLDER, Bundles
-        from tokenbox.store.key_files import read_signer
-
         root = session.place.folder if session.config.root is None else str(session.config.root)
         signers = [read_signer(path) for path in own_paths(session.config.setting("proof.sign_with"))]
         texts = session.config.value("proof.texts") is True

@@ -27,9 +27,7 @@ def change(session: Session, arguments: str) -> None:
     """List the settings of the shell, or change one for this session. No file is changed."""
     name, _, text = arguments.partition(" ")
     if not arguments:
-        rows = [
-            (s.name, setting_text(s.value), s.source) for s in session.config.settings() if s.key[0] in TABLES
-        ]
+        rows = [(s.name, *_in_force(session, s)) for s in session.config.settings() if s.key[0] in TABLES]
         session.screen.table(("setting", "value", "from"), rows)
         return
     key = (*name.split("."),) if "." in name else ("shell", name)
@@ -37,7 +35,7 @@ def change(session: Session, arguments: str) -> None:
     if row is None:
         raise BadArguments(f"there is no setting {name[:40]!r} to change here. :set lists them.")
     if not text.strip():
-        session.screen.text(f"{'.'.join(key)} = {setting_text(session.config.value(key))}")
+        session.screen.text(f"{'.'.join(key)} = {_in_force(session, session.config.setting(key))[0]}")
         return
     value = from_text(row, text.strip())
     if value is None:
@@ -56,3 +54,10 @@ def change(session: Session, arguments: str) -> None:
         session.proposals_on = settings.tools
     session.record.settings_changed()
     session.screen.notice(f"[{'.'.join(key)} is {setting_text(value)} in this session]")
+
+
+def _in_force(session: Session, setting: Setting) -> tuple[str, str]:
+    """Return the value of a setting and its source: the budget may have been changed by other commands."""
+    if setting.key == ("shell", "token_budget") and setting.value != session.wanted_budget:
+        return setting_text(session.wanted_budget), "this session"
+    return setting_text(setting.value), setting.source
