@@ -5,7 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
-INSTALL := $(PIP) install --quiet --only-binary :all: --require-hashes
+# A lock has all that it needs. Without --no-deps, pip looks at newer releases of packages with extras, and refuses them.
+INSTALL := $(PIP) install --quiet --only-binary :all: --no-deps --require-hashes
 EDITABLE := $(PIP) install --quiet --no-deps --no-build-isolation --editable .
 
 .DEFAULT_GOAL := help
@@ -72,7 +73,7 @@ bench: $(VENV)/dev.stamp  ## compare the speed with other libraries, each in its
 	$(BIN)/python tools/import_time.py
 
 fuzz: $(VENV)/dev.stamp  ## fuzz the pack decoder for SECONDS (60), guided by coverage
-	$(PIP) install --quiet --only-binary :all: --require-hashes --requirement requirements/fuzz.txt
+	$(INSTALL) --requirement requirements/fuzz.txt
 	$(BIN)/python tools/fuzz_lcp.py $(or $(SECONDS),60)
 
 mutants: $(VENV)/dev.stamp  ## change the sources in one place at a time and check that a test fails
@@ -87,7 +88,7 @@ $(VENV)/docs.stamp: requirements/docs.txt $(VENV)/dev.stamp
 	@echo "Installing the packages of the documentation site ..."
 	@$(PYTHON) -m venv $(DOCS)
 	@$(DOCS)/bin/python -m pip --disable-pip-version-check --no-input install --quiet --only-binary :all: \
-		--require-hashes --requirement requirements/docs.txt
+		--no-deps --require-hashes --requirement requirements/docs.txt
 	@touch $@
 
 # Locks contain no index URL: packages come from the index that pip is configured with.

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,45 @@ def test_a_name_of_a_class_stands_for_one_thing() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+@pytest.mark.slow
+def test_no_module_imports_what_is_private_to_another() -> None:
+    private = [
+        f"{path.relative_to(ROOT)}: {node.module}.{name.name}"
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tokenbox")
+        for name in node.names
+        if name.name.startswith("_") and not name.name.startswith("__")
+    ]
+    assert private == []
+
+
+def test_every_exception_to_the_rules_has_its_reason() -> None:
+    """``# noqa: S301  # our own``: why the rule does not hold there."""
+    bare = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if re.search(r"# noqa(?!: [A-Z]+\d+(, [A-Z]+\d+)*  # [\w`])", line)
+    ]
+    assert bare == []
+
+
+@pytest.mark.slow
+def test_an_import_in_a_function_has_its_reason() -> None:
+    """Commands load what they run, and packages of extras are optional: those need no words."""
+    bare = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        if "cli" not in path.parts
+        for lines in [path.read_text(encoding="utf-8").splitlines()]
+        for function in ast.walk(ast.parse("\n".join(lines)))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for before, node in pairwise([None, *function.body])
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tokenbox")
+        if not isinstance(before, ast.ImportFrom)  # the reason of a block stands at its first line
+        if "#" not in "".join(lines[node.lineno - 2 : node.end_lineno])
+    ]
+    assert bare == []

@@ -123,7 +123,7 @@ EXPECTED = {
     "json_minify": "93105ca70529432a",
     "logs": "93105ca70529432a",
     "lowercase": "a29357ea69e944ec",
-    'markdown_sections("FAST")': "76493f217dbf9dca",
+    'markdown_sections("FAST")': "84174a9a4f590b60",
     "outline": "93105ca70529432a",
     'select("fast x1 \U00011f04")': "93105ca70529432a",
     "squeeze": "c0dbc596f9d64d35",

@@ -112,9 +112,12 @@ def errors_page() -> str:
             f"{FIXES.relative_to(ROOT)}: codes without a fix: {missing}; fixes without a code: {unused}"
         )
     lines = [HEAD, ERRORS]
+    shown: dict[str, str] = {}  # by fix: the first code that has it
     for code, kind in known.items():
-        about = " ".join(plain(summary(kind)).split())
-        lines.append(f"| `{code}` | {cell(about)} | {cell(str(_fix(code, fixes)))} |")
+        about = " ".join(plain(inspect.getdoc(kind) or "").split())
+        fix = str(_fix(code, fixes))
+        first = shown.setdefault(fix, code)
+        lines.append(f"| `{code}` | {cell(about)} | {cell(fix) if first == code else f'As `{first}`.'} |")
     return "\n".join(lines) + "\n"
 
 
@@ -130,19 +133,25 @@ def api_page() -> str:
         "# Python API",
         "",
         "The functions and classes of `tokenbox`, then its parts. Sizes are tokens unless noted otherwise.",
+        "[Errors](errors.md) have a page of their own.",
         "",
         "## tokenbox",
         "",
     ]
     described: dict[int, str] = {}  # by object: the name under which the page describes it
     for name in sorted(tokenbox.__all__, key=lambda name: inspect.isclass(getattr(tokenbox, name))):
-        if name != "__version__":
+        if name != "__version__" and not is_error(getattr(tokenbox, name)):
             lines += entry(name, getattr(tokenbox, name))
             described[id(getattr(tokenbox, name))] = name
     for module_name in MODULES:
         module = import_module(module_name)
         lines += [f"## {module_name}", "", plain(summary(module)), ""]
         public = {name: getattr(module, name) for name in sorted(getattr(module, "__all__", ()))}
+        errors_here = {name: value for name, value in public.items() if is_error(value)}
+        if new := [f"`{n}` (`{e.code}`)" for n, e in errors_here.items() if id(e) not in described]:
+            lines += [f"Errors, explained by code [on their page](errors.md): {', '.join(new)}.", ""]
+        described |= {id(error): "" for error in errors_here.values()}
+        public = {name: value for name, value in public.items() if name not in errors_here}
         if again := [name for name, value in public.items() if id(value) in described]:
             links = ", ".join(f"[{name}](#{described[id(public[name])].lower()})" for name in again)
             lines += [f"Described above: {links}.", ""]
@@ -151,6 +160,11 @@ def api_page() -> str:
                 lines += entry(name, value)
                 described[id(value)] = name
     return "\n".join(lines).rstrip() + "\n"
+
+
+def is_error(value: object) -> bool:
+    """Return whether the value is a class of errors that docs/errors.md explains."""
+    return inspect.isclass(value) and issubclass(value, TokenboxError)
 
 
 def entry(name: str, value: object) -> list[str]:

@@ -78,7 +78,7 @@ def literals() -> Iterator[tuple[str, str]]:
                 continue
             for paragraph in re.split(r"\n\s*\n", text):
                 words = " ".join(paragraph.split())
-                if words.count(" ") > 3 and re.search(r"[a-z] [a-z]", words):  # noqa: PLR2004  # more than a name
+                if words.count(" ") > 3 and re.search(r"[a-z] [a-z]", words):  # more than a name
                     yield f"{name}:{node.lineno}", words
 
 
@@ -93,7 +93,7 @@ def sentences() -> list[tuple[str, str]]:
     """Return all sentences as (place, text), in the order of the files."""
     found = []
     for place, paragraph in (*documents(), *descriptions(), *literals()):
-        found += [(place, part) for part in _SENTENCE.split(paragraph) if part.count(" ") > 3]  # noqa: PLR2004
+        found += [(place, part) for part in _SENTENCE.split(paragraph) if part.count(" ") > 3]
     return found
 
 

@@ -84,19 +84,19 @@ __all__ = [
 
 
 def _family_of(model: str) -> TokenizerFamily | None:
-    from tokenbox.catalog import tokenizer_family
+    from tokenbox.catalog import tokenizer_family  # tables of some thousand models
 
     return tokenizer_family(model)
 
 
 def _counter_of_model(model: str) -> RequestCounter | None:
-    from tokenbox.counters import counter_of_model
+    from tokenbox.counters import counter_of_model  # chat formats
 
     return counter_of_model(model)
 
 
 def _settings_of(model: str) -> tuple[str, Counting]:
-    from tokenbox.config import current
+    from tokenbox.config import current  # reads files
 
     settings = current()
     return settings.model_id(model), settings.counting(model)
@@ -123,7 +123,7 @@ _MODULE_OF = {name: f"tokenbox.{module}" for module, names in _NAMES_BY_MODULE.i
 _SUBPACKAGES = """
     api batch caching catalog compose config content conversation ctx documents engine errors folder inspect
     lcp ledger models policy proof providers render store tokenizers
-""".split()  # noqa: SIM905  # names read best as words
+""".split()
 _SUBMODULES = {name: f"tokenbox.{name}" for name in _SUBPACKAGES} | {"override": "tokenbox.policy.override"}
 
 if not TYPE_CHECKING:  # a type checker reads the imports above, and reports any other name

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tokenbox import named_code
+from tokenbox import folder, named_code
+from tokenbox.compose import breakpoints as changes
 from tokenbox.compose import sections as compose_sections
 from tokenbox.compose.layout import SEPARATOR
 from tokenbox.compose.remembered import counted
-from tokenbox.content.request import read_request
+from tokenbox.content.request import costly_fields, read_request
 from tokenbox.counters import (
     Counts,
     count_of,
@@ -23,10 +24,11 @@ from tokenbox.counters import (
     section_counter,
     text_counter,
 )
-from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS
+from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS
 from tokenbox.errors import InvalidContent, shown
-from tokenbox.integers import token_budget
+from tokenbox.integers import limit, token_budget
 from tokenbox.proof.proven import layout as proven_layout
+from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
     from tokenbox.compose.block_whole import Summarize
@@ -134,7 +136,6 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
     from tokenbox.proof.of_messages import FIT
 
     by_model = model is not None or is_model(count)
-    form = {} if response_format is None else {"response_format": response_format}
     counter = request_counter(model, count, media_tokens=media_tokens, markers=markers) if by_model else count
     template = getattr(counter, "template_digest", None)
     return proven(FIT, proof, source=source, template=template)(
@@ -142,7 +143,7 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
         budget,
         counter,
         tools=tools,
-        fields={**(fields or {}), **form} or None,
+        fields=_with_form(fields, response_format),
         max_turns=max_turns,
         low_water=low_water,
         steps=steps,
@@ -153,6 +154,14 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
         markers=markers,
         handles=handles,
     )
+
+
+def _with_form(fields: Mapping[str, object] | None, response_format: object) -> Mapping[str, object] | None:
+    """Return the fields with the form of the answer; None without any. Raises ``InvalidMessage``."""
+    form = {} if response_format is None else {"response_format": response_format}
+    given = {} if fields is None else fields
+    costly_fields(given)  # raises
+    return {**given, **form} or None
 
 
 def layout(  # noqa: PLR0913  # the options of `compose.sections.layout`, the model and proof
@@ -175,7 +184,7 @@ def layout(  # noqa: PLR0913  # the options of `compose.sections.layout`, the mo
     chat format. With a chat format, or with ``model`` and sections that all have a role, sections are
     messages: the budget applies to the request, and ``messages()`` costs ``total``. The other options are
     those of :func:`tokenbox.compose.sections.layout`. ``proof`` is called with the ``Evidence`` of the
-    layout, its refusal or its failure (docs/proof.md); ``source`` names there the origin of the sections.
+    layout, its refusal or its failure (docs/proof.md); ``source`` is the name of the sections in it.
 
     Raises ``ContextCriticalOverflow`` if the critical sections alone do not fit, ``InvalidSection`` and
     ``InvalidBudget`` for bad input, a ``TokenizerError``, and any error of ``proof``.
@@ -234,8 +243,6 @@ def breakpoints(  # noqa: PLR0913  # the options of `whatif`, for a range of bud
 
     Options and errors as for :func:`whatif`.
     """
-    from tokenbox.compose import breakpoints as changes  # rarely used
-
     checked = compose_sections.checked_sections(sections)
     counter = section_counter(checked, model, tokenizer)
     return changes.breakpoints(
@@ -273,7 +280,7 @@ def render_blocks(  # noqa: PLR0913  # the options of `compose.blocks.render_blo
         budget,
         mode,
         verbosity=verbosity,
-        include_types=None if include_types is None else list(include_types),
+        include_types=None if include_types is None else _several("include_types", include_types),
         soft=soft,
         summarize=summarize,
         cache=cache,
@@ -293,7 +300,7 @@ def select(  # noqa: PLR0913  # each is an option of its own
     scorer: Scorer | str | None = None,
     cache: CountCache | None = None,
 ) -> Selection:
-    """Select the most relevant chunks that fit into ``budget`` tokens (docs/pack.md, "Anyone's chunks").
+    """Select the most relevant chunks that fit into ``budget`` tokens (docs/pack.md, "Your own chunks").
 
     ``chunks``: strings, mappings with ``text`` (and ``id``, ``title``, ``summary`` or ``forms``, ``score``,
     ``priority``), :class:`~tokenbox.compose.selection.Chunk` objects, or documents of a library. ``query``:
@@ -355,8 +362,7 @@ def pack(  # noqa: PLR0913  # each is an option of its own
     Raises the errors of reading folders (``PathProblem``, ``NothingToPack``, ``GitProblem`` ...),
     ``EmptyInput``, ``InvalidBudget`` and ``ContextCriticalOverflow``.
     """
-    from tokenbox import folder  # only this call reads folders
-    from tokenbox.compose.selection import check_query
+    from tokenbox.compose.selection import check_query  # worth, which texts and layouts do not need
 
     budget = None if budget is None else token_budget(budget)
     check_query(query)
@@ -364,17 +370,22 @@ def pack(  # noqa: PLR0913  # each is an option of its own
     paths = list(several) if isinstance(several, Iterable) else []
     if not paths or not all(isinstance(one, str | PathLike) for one in paths):
         raise InvalidContent(f"path is a file or a folder, or several, not {shown(path)}.")
-    rules = [folder.parse_rule(rule, "priority") for rule in priority]
+    if log is not None:
+        log = limit("log", log, at_least=0, unit="commits")
+    for name, text in (("instructions", instructions), ("diff", diff)):
+        if text is not None:
+            _texts(name, [text])
+    rules = [folder.parse_rule(rule, "priority") for rule in _texts("priority", priority)]
     counter = text_counter(model, tokenizer)
     surveyed = folder.survey(paths)
     settled = folder.settled(
         folder.PackSettings(
-            include=None if include is None else tuple(include),
-            exclude=None if exclude is None else tuple(exclude),
-            levels=None if level is None else tuple(map(folder.LevelRule.parse, level)),
-            strip=None if strip is None else folder.strips(tuple(strip)),
+            include=None if include is None else _texts("include", include),
+            exclude=None if exclude is None else _texts("exclude", exclude),
+            levels=None if level is None else tuple(map(folder.LevelRule.parse, _texts("level", level))),
+            strip=None if strip is None else folder.strips(_texts("strip", strip)),
             line_numbers=line_numbers,
-            order=None if order is None else folder.FileOrder(order),
+            order=None if order is None else folder.file_order(order),
             log=log,
             history=history,
             diff=diff,
@@ -383,7 +394,7 @@ def pack(  # noqa: PLR0913  # each is an option of its own
         surveyed.settings,
     )
     if instructions is None and settled.instructions is not None:
-        with open(settled.instructions, encoding="utf-8") as file:  # noqa: PTH123
+        with open(settled.instructions, encoding="utf-8") as file:
             instructions = file.read()
     source = folder.read(
         surveyed,
@@ -400,10 +411,27 @@ def pack(  # noqa: PLR0913  # each is an option of its own
         query,
         settled.order or folder.FileOrder.PATH,
         instructions,
-        focus=tuple(focus),
+        focus=_texts("focus", focus),
         history=bool(settled.history),
         levels=settled.levels or (),
         line_numbers=bool(settled.line_numbers),
         scorer=scorer,
     )
     return folder.pack_source(source, counter, budget, mode, options=options, cache=cache, proof=proof)
+
+
+def _several(name: str, values: object) -> list[Any]:
+    """Return the values of an option that takes several. Raises ``InvalidContent``."""
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise InvalidContent(f"{name} is a list, not {shown(values)}.")
+    return list(values)
+
+
+def _texts(name: str, values: object) -> tuple[str, ...]:
+    """Return the texts of an option that takes several. Raises ``InvalidContent``, ``InvalidText``."""
+    found = _several(name, values)
+    for value in found:
+        if not isinstance(value, str):
+            raise InvalidContent(f"{name} is text, not {shown(value)}.")
+        utf8(value)
+    return tuple(found)

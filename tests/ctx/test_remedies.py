@@ -49,6 +49,14 @@ def test_the_remedies_for_an_unknown_window_work(folder: Path) -> None:
         ctx.reload()
 
 
+@pytest.mark.usefixtures("folder")
+def test_a_misspelt_model_gets_the_known_name_and_no_settings_for_the_misspelt_one() -> None:
+    for tokenizer in (None, "utf8-bytes"):
+        with pytest.raises(UnknownWindow, match=r"Did you mean gpt-4o\?") as caught:
+            ctx.enforce("gpt4o", ["text"], tokenizer=tokenizer)
+        assert caught.value.details["remedies"] == []
+
+
 def test_all_that_is_missing_is_said_at_once(folder: Path) -> None:
     with pytest.raises(NoTokenizer) as caught:
         ctx.enforce("acme-7b", ["text"])

@@ -27,6 +27,8 @@ FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     "--disable-dev-shm-usage",
 )
+# The beginning of messages about the browser's own pages, such as a slow network without one.
+_BROWSERS_OWN = "chrome://"
 
 
 def found_browser() -> str | None:
@@ -83,4 +85,5 @@ def run(browser: WebDriver, script: str, *arguments: Any) -> Any:  # noqa: ANN40
 
 def messages(browser: WebDriver) -> list[str]:
     """Return the new messages of the console, which include violations of the content security policy."""
-    return [entry["message"] for entry in browser.get_log("browser")]  # type: ignore[no-untyped-call]
+    entries = browser.get_log("browser")  # type: ignore[no-untyped-call]
+    return [entry["message"] for entry in entries if not entry["message"].startswith(_BROWSERS_OWN)]

@@ -69,7 +69,7 @@ def test_a_call_that_was_cut_off_holds_what_it_can_have_cost() -> None:
     [
         (Prediction.of(None, 10, HAIKU, exact=False), "input_tokens", "Count the input"),
         (Prediction.of(10, None, HAIKU, exact=True), "reserved_output", "max_tokens"),
-        (Prediction.of(10, 10, None, exact=True), "price", "Give the model a price"),
+        (Prediction.of(10, 10, None, exact=True), "price", "Set price_input and price_output"),
     ],
 )
 def test_what_is_not_known_is_refused_with_a_remedy_or_allowed(
@@ -85,7 +85,8 @@ def test_unpriced_calls_so_far_are_refused_or_allowed() -> None:
     spent = Totals.of(Call("a", NOON, "llama-3").end(NOON, Usage(5, 5), None))
     with pytest.raises(CostCapUnknown, match="the cost of 1 call so far is unknown") as caught:
         cap_at_dollars(Decimal(2), spent, "haiku", BIG)
-    assert caught.value.details == {"unknown": "spent", "calls": 1, "cap": "2"}
+    remedies = ["tokenbox config set cost.unpriced allow"]
+    assert caught.value.details == {"unknown": "spent", "calls": 1, "cap": "2", "remedies": remedies}
     assert cap_at_dollars(Decimal(2), spent, "haiku", BIG, unpriced=Unpriced.ALLOW) == Decimal("1.75")
     with pytest.raises(CostCapExceeded):
         cap_at_dollars(Decimal(1), spent, "haiku", BIG, unpriced=Unpriced.ALLOW)

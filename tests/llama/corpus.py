@@ -116,11 +116,21 @@ class Compared:
     digest: str
     outcomes: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
+    dated: bool = False
 
     @property
     def proven(self) -> bool:
         """True if all exact counts equal the server's, and nothing is refused that the server counts."""
         return not (self.outcomes["wrong, exact"] or self.outcomes["refused"])
+
+    @property
+    def equal(self) -> int:
+        """The equal counts. With a date in the prompt, also those that are marked as estimates.
+
+        Nobody knows in which zone the server is: a date is exact where it counts what the days beside it
+        count, and whether it does differs from day to day.
+        """
+        return self.outcomes[EQUAL] + (self.outcomes[ESTIMATED] if self.dated else 0)
 
 
 EQUAL, ESTIMATED = "equal, exact", "equal, inexact"
@@ -141,7 +151,7 @@ def compare(
     server = serve(model, 65_536, 1)
     try:
         chat = open_format(model, trust=trust)
-        compared = Compared(name, digest(source))
+        compared = Compared(name, digest(source), dated=chat.template.prints_dates)
         for shape, body in shapes.items():
             outcome, note = _outcome(server, chat, body)
             compared.outcomes[outcome] += 1

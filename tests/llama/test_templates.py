@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.llama import corpus
-from tests.llama.corpus import EQUAL, ESTIMATED, Compared, NotFetched
+from tests.llama.corpus import EQUAL, Compared, NotFetched
 from tests.llama.shapes import SHAPES
 from tokenbox.conversation.llama.verified import is_verified
 
@@ -54,10 +54,7 @@ def test_a_template_counts_as_the_server(sources: Mapping[str, str], name: str, 
     taken = found.outcomes.total() - found.outcomes["both refuse"]
     assert found.proven, found.notes
     assert not found.outcomes["bound passed"], found.notes
-    # Nobody knows in which zone the server is: a date is exact where it counts what the days beside it count,
-    # and whether it does differs from day to day.
-    outcomes = (EQUAL, ESTIMATED) if "strftime_now" in sources[name] else (EQUAL,)
-    assert sum(found.outcomes[outcome] for outcome in outcomes) >= 0.9 * taken
+    assert found.equal >= 0.9 * taken
 
 
 @pytest.mark.slow
@@ -66,7 +63,7 @@ def test_no_count_is_marked_exact_and_wrong(compared: list[Compared]) -> None:
     assert all(found.proven for found in compared), wrong
     assert not sum(found.outcomes["bound passed"] for found in compared), wrong
     taken = sum(found.outcomes.total() - found.outcomes["both refuse"] for found in compared)
-    assert sum(found.outcomes[EQUAL] for found in compared) >= 0.9 * taken
+    assert sum(found.equal for found in compared) >= 0.9 * taken
     assert len(compared) >= 70
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
+from tests.loops import EndingLoop
 from tests.waiting import SECONDS
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def serving(
     """Serve ``routes``, each a JSON body, (status, body), or a coroutine function of the request."""
     server = FakeServer("")
     started = threading.Event()
-    loop = asyncio.new_event_loop()
+    loop = EndingLoop()
 
     async def handle(request: web.Request) -> web.StreamResponse:
         raw = await request.read()
@@ -104,7 +105,7 @@ def raw(
     """Serve raw bytes: ``talk`` reads and writes; then the connection is closed."""
     server = FakeServer("")
     started = threading.Event()
-    loop = asyncio.new_event_loop()
+    loop = EndingLoop()
     stop = asyncio.Event()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -74,7 +74,7 @@ TOOLS: list[dict[str, Any]] = [
 ]
 
 
-def provider(server: FakeServer, kind: str, **more: Any) -> BlockingProvider:  # noqa: ANN401  # fields of Target
+def provider(server: FakeServer, kind: str, **more: Any) -> BlockingProvider:  # fields of Target
     target = Target(server.url, "m", kind, use_tokenize_endpoint=True, **more)
     return BlockingProvider(target, memory=EndpointMemory())
 

@@ -141,7 +141,7 @@ def test_a_streamed_answer_of_everything() -> None:
 
 
 @settings(max_examples=examples(60))
-def delta(**fields: Any) -> dict[str, Any]:  # noqa: ANN401  # JSON
+def delta(**fields: Any) -> dict[str, Any]:  # JSON
     return {"choices": [{"index": 0, "delta": fields, "finish_reason": None}]}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from tests import loops
 from tests.providers.fuzz_wire import check
 from tokenbox.providers import wire as wires
 from tokenbox.providers.target import Bounds
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def test_answers_however_they_are_cut_and_mutated() -> None:
-    found = asyncio.run(check(5_000, seed=1))
+    found = loops.run(check(5_000, seed=1))
     assert found["well-formed, whole"] > 2_000
     assert min(found[f"hostile, {how}"] for how in ("whole", "garbled", "broke")) > 100
 
@@ -54,4 +55,4 @@ def test_connections_that_nobody_uses_are_closed(monkeypatch: pytest.MonkeyPatch
         wire.close()
         server.close()
 
-    asyncio.run(run())
+    loops.run(run())

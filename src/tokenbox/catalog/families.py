@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from tokenbox.catalog.names import bare_name
+from tokenbox.catalog.names import bare_name, checked_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,5 +85,5 @@ def _table() -> tuple[tuple[re.Pattern[str], TokenizerFamily], ...]:
 
 def tokenizer_family(model: str) -> TokenizerFamily | None:
     """Return the tokenizer family of a model, or None if it is unknown."""
-    name = bare_name(model)
+    name = bare_name(checked_name(model))
     return next((family for pattern, family in _table() if pattern.match(name)), None)

@@ -5,10 +5,11 @@
     ctx.pack(chunks, 8_000, 500, "0.05", "box", "gpt-4o")     PackPlan(packed, dropped, summary_ops, layout)
     ctx.enforce("gpt-4o", chunks, "json", 500)                Enforcement(ok, why, plan)
 
-Chunks are strings, sections, blocks or chat messages, one kind per call. Defaults come from the settings of
-the folder (:mod:`tokenbox.config`), the saved answer of the model's server, and the catalog, each figure with
-its source: :mod:`tokenbox.models` resolves, :mod:`tokenbox.policy` decides. Only :func:`discover` asks
-servers, and counting if ``tokenize.use_endpoint`` is on.
+Chunks are strings, sections, blocks or chat messages, one kind per call, or a whole request as one mapping:
+its messages are the chunks, and its other fields are counted too. Defaults come from the settings of the
+folder (:mod:`tokenbox.config`), the saved answer of the model's server, and the catalog, each figure with its
+source: :mod:`tokenbox.models` resolves, :mod:`tokenbox.policy` decides. Only :func:`discover` asks servers,
+and counting if ``tokenize.use_endpoint`` is on.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ MAX_ALTERNATIVES = 3
 
 def estimate(
     model: str | None,
-    chunks: Iterable[Chunk] | Chunks,
+    chunks: Iterable[Chunk] | Mapping[str, object] | Chunks,
     *,
     tokenizer: Counting | None = None,
     separator: str = SEPARATOR,
@@ -149,7 +150,7 @@ def estimate(
 
 
 def pack(  # noqa: PLR0913  # the seven of ADR 007, and keyword options
-    chunks: Iterable[Chunk] | Chunks,
+    chunks: Iterable[Chunk] | Mapping[str, object] | Chunks,
     max_ctx: int | None = None,
     reserve_out: int | None = None,
     headroom: Headroom | None = None,
@@ -193,7 +194,7 @@ def limits_of(model: str, *, config: Config | None = None) -> GuardLimits:
 
 def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
     model: str,
-    chunks: Iterable[Chunk] | Chunks,
+    chunks: Iterable[Chunk] | Mapping[str, object] | Chunks,
     output_mode: OutputMode | str = "text",
     max_tokens_request: int | None = None,
     override: Override | None = None,
@@ -208,7 +209,7 @@ def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
     config: Config | None = None,
     proof: Sink | None = None,
 ) -> Enforcement:
-    """Decide whether to allow the request: denied iff ``tokens_in + reserve_out > max_ctx * (1 - headroom)``.
+    """Allow or deny the request: denied if ``tokens_in + reserve_out > max_ctx * (1 - headroom)``.
 
     It is also denied if it exceeds the model's input limit. ``max_tokens_request``: the request's
     ``max_tokens``, which is the output reserve; by default it comes from the settings, or is the model's
@@ -320,13 +321,15 @@ def _counter(request: Chunks, model: str | None, tokenizer: object, config: Conf
 def _counter_and_limits(
     request: Chunks, model: str | None, tokenizer: object, config: Config, figures: ModelFigures
 ) -> tuple[Counts, GuardLimits]:
-    """Return the counter and the limits. Raises one error if both are missing."""
+    """Return the counter and the limits. Raises one error if both are missing, or the name is misspelt."""
     try:
         counter = _counter(request, model, tokenizer, config)
     except NoTokenizer as error:
         if model is None or figures.context_window is not None:
             raise
         window = unknown_window(figures.model)
+        if window.details.get("nearest"):
+            raise window from None  # the name is misspelt, so its tokenizer is not the problem
         remedies = _combined_remedies(error, window)
         raise NoTokenizer(
             f"{_first_line(error)} And {_first_line(window)}\nRun: {remedies[0]}",

@@ -43,7 +43,7 @@ class Discovery:
 def discover(
     *names: str,
     config: Config | None = None,
-    key: Callable[[Connection], ApiKey | None] = lambda connection: None,  # noqa: ARG005
+    key: Callable[[Connection], ApiKey | None] = lambda _: None,
     today: dt.date | None = None,
 ) -> list[Discovery]:
     """Ask the servers of these models in the settings (default: all with an endpoint) for their limits.

@@ -9,6 +9,7 @@ from typing import Any
 from tokenbox.compose.blocks import BlockLayout
 from tokenbox.compose.layout import Layout
 from tokenbox.conversation import Conversation, Fitted
+from tokenbox.folder import PackedFolder
 from tokenbox.inspect.of_blocks import blocks_entry, pack_entry
 from tokenbox.inspect.of_layout import layout_entry
 from tokenbox.inspect.of_messages import conversation_entry, fitted_entry
@@ -24,8 +25,6 @@ def entry_of(value: object, title: str | None = None, *, small: bool = False) ->
     boundaries and the texts of forms, which take time. Raises :class:`NothingToInspect` for another value,
     and ``PageTooLarge``.
     """
-    from tokenbox.folder import PackedFolder  # slow to import
-
     if isinstance(value, PageEntry):
         return value
     table: Sequence[tuple[type, Callable[[Any, str], PageEntry], str]] = (

@@ -11,7 +11,7 @@ from tokenbox.content.items import Item
 from tokenbox.content.request import read_request
 from tokenbox.conversation.pieces import open_session
 from tokenbox.conversation.record import item_digest
-from tokenbox.engine.window import WindowAction
+from tokenbox.engine.steps import WindowAction
 from tokenbox.inspect.of_layout import tokenizer_facts
 from tokenbox.inspect.record import PageEntry, PageFrame, PageItem, PageState, PageStep, check_items
 

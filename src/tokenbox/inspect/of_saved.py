@@ -12,7 +12,7 @@ from typing import Any, Final
 from tokenbox.compose.blocks import SCHEMA as BLOCKS
 from tokenbox.compose.diff import SCHEMA as LAYOUT
 from tokenbox.conversation.record import SCHEMA as WINDOW
-from tokenbox.folder.packing import SCHEMA as FOLDER
+from tokenbox.folder.packed import SCHEMA as FOLDER
 from tokenbox.inspect.record import (
     NothingToInspect,
     PageEntry,

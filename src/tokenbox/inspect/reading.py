@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox import api, counters
+from tokenbox.documents import read_document
 from tokenbox.errors import TokenboxError
 from tokenbox.inspect import importers
 from tokenbox.inspect.of_blocks import blocks_entry, blocks_frame, pack_entry
@@ -18,6 +19,13 @@ from tokenbox.inspect.of_saved import saved_entry
 from tokenbox.inspect.of_transcript import transcript_entry
 from tokenbox.inspect.record import NothingToInspect, PageEntry, PageFrame, check_items
 from tokenbox.inspect.slider import slider_of
+from tokenbox.lcp import decode
+from tokenbox.lcp.frames import MAGIC
+from tokenbox.proof.bundle import TEXTS
+from tokenbox.proof.calls import Texts
+from tokenbox.proof.contents import read_contents
+from tokenbox.proof.verify import verify
+from tokenbox.store.bundles import open_bundle
 
 if TYPE_CHECKING:
     from tokenbox.inspect.record import PageSlider
@@ -57,7 +65,6 @@ def entries_in(name: str, data: bytes | None, asked: InspectOptions) -> list[Pag
         return [_document(path, asked)]
     if suffix == ".tar":
         return [_bundle(path)]
-    from tokenbox.lcp.frames import MAGIC  # slow to import
 
     if data.startswith(MAGIC):
         return [_pack(data, path.name, asked)]
@@ -136,8 +143,6 @@ def _nothing(name: str) -> NothingToInspect:
 
 
 def _document(path: Path, asked: InspectOptions) -> PageEntry:
-    from tokenbox.documents import read_document  # slow to import
-
     document = read_document(path, allow_outside=asked.allow_outside)
     check_items(len(document.sections))
     counter = None
@@ -148,8 +153,6 @@ def _document(path: Path, asked: InspectOptions) -> PageEntry:
 
 
 def _pack(data: bytes, name: str, asked: InspectOptions) -> PageEntry:
-    from tokenbox.lcp import decode  # slow to import
-
     blocks = decode(data).blocks
     check_items(len(blocks))
     counter = _counter(asked)
@@ -231,11 +234,6 @@ def _slider(
 
 def _bundle(path: Path) -> PageEntry:
     from tokenbox.inspect.of_proof import proof_entry  # slow to import
-    from tokenbox.proof.bundle import TEXTS
-    from tokenbox.proof.calls import Texts
-    from tokenbox.proof.contents import read_contents
-    from tokenbox.proof.verify import verify
-    from tokenbox.store.bundles import open_bundle
 
     files, bundle_id = open_bundle(path)
     manifest = verify(files, bundle_id)

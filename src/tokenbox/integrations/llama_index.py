@@ -45,7 +45,7 @@ class FitMemory(BaseChatStoreMemory):
             memory.set(chat_history)
         return memory
 
-    def get(self, input: str | None = None, initial_token_count: int = 0, **_: Any) -> list[ChatMessage]:  # noqa: A002  # LlamaIndex's name
+    def get(self, input: str | None = None, initial_token_count: int = 0, **_: Any) -> list[ChatMessage]:
         """Return the messages that fit besides the question ``input`` and ``initial_token_count`` tokens."""
         stored = self.get_all()
         last = next((one.content for one in reversed(stored) if one.role == MessageRole.USER), None)
@@ -55,7 +55,7 @@ class FitMemory(BaseChatStoreMemory):
         )
         return messages[: len(messages) - len(question)]
 
-    async def aget(self, input: str | None = None, **kwargs: Any) -> list[ChatMessage]:  # noqa: A002
+    async def aget(self, input: str | None = None, **kwargs: Any) -> list[ChatMessage]:
         """Run :meth:`get` in a thread."""
         return await asyncio.to_thread(self.get, input, **kwargs)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tokenbox.ledger.cost import EXACT, ZERO, money_text
 from tokenbox.ledger.errors import LedgerError
@@ -39,7 +39,10 @@ class CostCapExceeded(CostCapError, code="cost_cap_exceeded"):
 
 
 class CostCapUnknown(CostCapError, code="cost_cap_unknown"):
-    """Whether the cap would hold is unknown. ``details["unknown"]`` is the missing figure."""
+    """Whether the cap would hold is unknown. ``details["unknown"]`` is the missing figure.
+
+    ``details["remedies"]``: commands that mend it.
+    """
 
 
 class Unpriced(StrEnum):
@@ -76,29 +79,41 @@ def cap_at_dollars(
     return predicted.at_most
 
 
+# Commands that mend an unknown cost.
+_ALLOW: Final = "tokenbox config set cost.unpriced allow"
+_LIMIT: Final = "tokenbox config set policy.reserve_out 4096"
+
+
 def _unknown_so_far(cap: Decimal, calls: int) -> CostCapUnknown:
     of_calls = "1 call" if calls == 1 else f"{calls:,} calls"
     return CostCapUnknown(
         f"the cost of {of_calls} so far is unknown, so a cap of ${money_text(cap)} cannot be held. "
-        "Give the models prices, or allow unpriced calls under the cap.",
+        f"Give the models prices, or allow calls of an unknown cost.\nRun: {_ALLOW}",
         unknown="spent",
         calls=calls,
         cap=money_text(cap),
+        remedies=[_ALLOW],
     )
 
 
 def _unknown_call(cap: Decimal, model: str, predicted: Prediction) -> CostCapUnknown:
-    unknown, name, remedy = (
-        ("input_tokens", "its input", "Count the input before sending.")
+    unknown, name, remedy, commands = (
+        ("input_tokens", "its input", "Count the input before sending.", [_ALLOW])
         if predicted.input_tokens is None
-        else ("reserved_output", "its longest answer", "Reserve a number of output tokens (max_tokens).")
+        else ("reserved_output", "its longest answer", "Limit the answer with max_tokens.", [_LIMIT, _ALLOW])
         if predicted.reserved_output is None
-        else ("price", "its price", "Give the model a price, or allow unpriced calls under the cap.")
+        else (
+            "price",
+            "its price",
+            f"Set price_input and price_output of [catalog.{model}], or allow calls of an unknown cost.",
+            [_ALLOW],
+        )
     )
     return CostCapUnknown(
         f"the cost of a call of {model} is unknown, because {name} is unknown, so a cap of "
-        f"${money_text(cap)} cannot be held. {remedy}",
+        f"${money_text(cap)} cannot be held. {remedy}\nRun: {commands[0]}",
         unknown=unknown,
         model=model,
         cap=money_text(cap),
+        remedies=commands,
     )

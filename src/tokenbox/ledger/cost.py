@@ -52,8 +52,8 @@ def money_text(amount: Decimal) -> str:
 
 
 def per_million(tokens: int, price: Decimal) -> Decimal:
-    """Return the cost of ``tokens`` at ``price`` dollars per million."""
-    return EXACT.scaleb(EXACT.multiply(tokens, price), -TOKENS_PER_PRICE)
+    """Return the cost of ``tokens`` at ``price`` dollars per million. Raises :class:`InvalidMoney`."""
+    return EXACT.scaleb(EXACT.multiply(tokens, money(price)), -TOKENS_PER_PRICE)
 
 
 def dollars(amount: Decimal) -> str:

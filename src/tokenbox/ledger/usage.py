@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from tokenbox.errors import shown
 from tokenbox.ledger.errors import InvalidUsage
 
 # The largest figure that is accepted. A larger one is an error or an attack, and would overflow the sums of a
@@ -38,7 +39,7 @@ class Usage:
             value = getattr(self, name)
             if value is not None and not is_count(value):
                 raise InvalidUsage(
-                    f"{name} is {value!r}; a number of tokens is a whole number from 0 to 10^12. "
+                    f"{name} is {shown(value)}; a number of tokens is a whole number from 0 to 10^12. "
                     "If it is not known, give None.",
                     field=name,
                 )

@@ -54,9 +54,9 @@ class Roots:
             )
         if not _is_path(path):
             raise OutsideRoots(f"{name} is not a path: it has a NUL, or is not Unicode text.", path=name)
-        candidates = [os.path.realpath(os.path.join(base, path)) for base in bases]  # noqa: PTH118
+        candidates = [os.path.realpath(os.path.join(base, path)) for base in bases]
         allowed = [found for found in dict.fromkeys(candidates) if self.holds(found)]
-        existing = [found for found in allowed if os.path.exists(found)]  # noqa: PTH110
+        existing = [found for found in allowed if os.path.exists(found)]
         if len(existing) > 1:
             raise OutsideRoots(f"{name} is in {len(existing)} roots. Give the absolute path.", path=name)
         if not allowed:
@@ -108,4 +108,4 @@ def _path_of(uri: str) -> str | None:
         return None
     if parts.scheme != "file" or parts.netloc not in {"", "localhost"} or "\0" in path:
         return None
-    return path if os.path.isabs(path) else None  # noqa: PTH117
+    return path if os.path.isabs(path) else None

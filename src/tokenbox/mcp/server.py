@@ -143,7 +143,7 @@ async def _in_thread(
         # A task group would wrap an exception in an exception group.
         try:
             return work()
-        except (Exception, Stopped) as error:  # noqa: BLE001
+        except (Exception, Stopped) as error:  # noqa: BLE001  # becomes the answer
             return error
 
     try:

@@ -14,6 +14,10 @@ from tokenbox.mcp.answers import AT, DEFAULT_TOKENS, NOTE_ROOM, Kept, Shelf, ans
 from tokenbox.mcp.arguments import CHUNKS, MESSAGES, TEXT, TEXTS, WHOLE, Argument, InvalidArguments
 from tokenbox.mcp.job import JobCounts
 from tokenbox.mcp.roots import OutsideRoots
+from tokenbox.proof.errors import BundleInvalid
+from tokenbox.proof.signing import signers_in
+from tokenbox.proof.verify import verify as verified
+from tokenbox.store.bundles import open_bundle
 
 if TYPE_CHECKING:
     from tokenbox.compose.selection import Selection
@@ -169,11 +173,6 @@ def expand(call: ToolRun) -> list[str]:
 
 def verify(call: ToolRun) -> list[str]:
     """Verify every byte of a proof bundle."""
-    from tokenbox.proof.errors import BundleInvalid  # proofs are rarely needed
-    from tokenbox.proof.signing import signers_in
-    from tokenbox.proof.verify import verify as verified
-    from tokenbox.store.bundles import open_bundle
-
     path = call.roots.resolve(call.arguments["path"])
     try:
         files, bundle_id = open_bundle(path)

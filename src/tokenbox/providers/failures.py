@@ -124,7 +124,7 @@ def failure(
             return RateLimited(f"too many requests. {says}", retry_after=_retry_after(headers), status=429)
         case 404 if "model_not_found" in names or "model" in message.lower():
             return ModelNotFound(f"no such model. {says}", status=404)
-        case int() if status < 500:  # noqa: PLR2004  # HTTP
+        case int() if status < 500:  # HTTP
             return RequestRejected(f"status {status}. {says}", status=status)
         case _:
             return ServerFailed(f"status {status}. {says}", retry_after=_retry_after(headers), status=status)
@@ -142,7 +142,7 @@ def _message(body: object) -> str:
 
 def _status_inside(body: object, names: set[str]) -> int:
     codes = (at(body, path) for path in ("error.code", "error.http_status_code", "code", "status_code"))
-    stated = next((code for code in codes if isinstance(code, int) and 400 <= code < 600), None)  # noqa: PLR2004  # HTTP
+    stated = next((code for code in codes if isinstance(code, int) and 400 <= code < 600), None)  # HTTP
     if stated is not None:
         return stated
     return next((STATUS_OF_TYPE[name] for name in sorted(names) if name in STATUS_OF_TYPE), 500)

@@ -61,7 +61,7 @@ class TranscriptTurns:
         self.requests: list[LoggedRequest] = []
         self._sent: list[LoggedItem] = []
 
-    def request(self, items: Sequence[LoggedItem], **known: Any) -> None:  # noqa: ANN401  # fields
+    def request(self, items: Sequence[LoggedItem], **known: Any) -> None:  # fields
         """Add a request with these items."""
         keep = 0
         for one, other in zip(self._sent, items, strict=False):

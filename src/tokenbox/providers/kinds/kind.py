@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from tokenbox.catalog import Figure
 from tokenbox.providers.shapes import at, count_at, items_at, text_at
 
 if TYPE_CHECKING:
-    from tokenbox.catalog import Figure
     from tokenbox.content.request import Api
     from tokenbox.providers.events import Event
     from tokenbox.providers.framing import Framing
@@ -196,8 +196,6 @@ def tokens(answer: object) -> int | None:
 
 def figure(item: object, path: str, *names: str) -> Figure | None:
     """Return the first positive number of ``item`` among ``names``."""
-    from tokenbox.catalog import Figure  # counting does not need the catalog
-
     for name in names:
         value = count_at(item, name)
         if value:
