@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from functools import partial
+from inspect import Parameter, signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 
 import tokenbox
 from tests.conversation.test_one_number import request
-from tokenbox import TokenboxError, caching, ctx
+from tokenbox import TokenboxError, batch, caching, ctx
 from tokenbox.catalog import Price
 from tokenbox.content.block_kinds import FormatHint
 from tokenbox.content.blocks import DocumentBlock
@@ -109,6 +111,67 @@ def test_a_value_of_the_wrong_type_is_a_typed_error_or_is_right(call: str) -> No
         except TokenboxError:
             refused += 1
     assert refused
+
+
+BATCH = {"task": "count", "content": "text", "model": "gpt-4o", "overwrite": True, "engine": "inline"}
+TOOLS = [{"type": "function", "function": {"name": "f", "description": "Adds."}}]
+VALID: dict[Callable[..., object], dict[str, Any]] = {
+    tokenbox.count: {"what": MESSAGES, "model": "gpt-4o"},
+    tokenbox.api.count_texts: {"texts": ["a"], "model": "gpt-4o"},
+    tokenbox.fit: {"messages": MESSAGES, "budget": 400, "model": "gpt-4o"},
+    tokenbox.layout: {"sections": SECTIONS, "budget": 100, "tokenizer": "o200k_base"},
+    tokenbox.whatif: {"sections": SECTIONS, "budgets": [100], "tokenizer": "o200k_base"},
+    tokenbox.breakpoints: {"sections": SECTIONS, "low": 1, "high": 20, "tokenizer": "o200k_base"},
+    tokenbox.render_blocks: {"blocks": BLOCKS, "tokenizer": "o200k_base", "budget": 100},
+    tokenbox.select: {"chunks": ["a", "b"], "budget": 20, "query": "a", "tokenizer": "o200k_base"},
+    tokenbox.pack: {"path": "a.py", "budget": 300, "tokenizer": "o200k_base"},
+    tokenbox.Conversation: {"system": "a", "count": "gpt-4o", "token_budget": 500},
+    tokenbox.Section: {"id": "a", "content": "b"},
+    ctx.estimate: {"model": "gpt-4o", "chunks": MESSAGES, "tokenizer": "o200k_base"},
+    ctx.pack: {"chunks": ["text"], "max_ctx": 100, "tokenizer": "o200k_base"},
+    ctx.enforce: {"model": "gpt-4o", "chunks": ["t"], "max_ctx": 400, "tokenizer": "o200k_base"},
+    ctx.capabilities: {"query": "gpt-4o"},
+    caching.plan: {"body": {"messages": MESSAGES}, "model": "gpt-4o"},
+    shorten_tools: {"tools": TOOLS, "budget": 50, "count": "gpt-4o"},
+    tool_costs: {"tools": TOOLS, "count": "gpt-4o"},
+    batch.run: {"source": "rows.jsonl", "output": "out.jsonl", **BATCH},
+}
+EVERY_WRONG = [
+    *WRONG,
+    "",
+    [],
+    {},
+    float("nan"),
+    [[]],
+    {"a": {}},
+    "\ud800",
+    ["\ud800"],
+    "\0",
+    [("a", "b")],
+    type,
+]
+OPTIONS_OF_A_RUN = {"policy", "decisions", "shard_size", "workers", "address", "query", "budget", "separator"}
+
+
+@pytest.mark.parametrize("call", VALID, ids=lambda call: call.__name__)
+def test_every_parameter_of_a_public_call_refuses_wrong_values_by_a_typed_error(
+    call: Callable[..., object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.py").write_text("def f():\n    return 1\n", "utf-8")
+    Path("rows.jsonl").write_text('{"text": "a"}\n', "utf-8")
+    call(**VALID[call])
+    parameters = [
+        it.name for it in signature(call).parameters.values() if it.kind is not Parameter.VAR_KEYWORD
+    ]
+    refused = 0
+    for name in {*parameters, *VALID[call], *(OPTIONS_OF_A_RUN if call is batch.run else ())}:
+        for value in EVERY_WRONG:
+            try:
+                call(**{**VALID[call], name: value})
+            except TokenboxError:
+                refused += 1
+    assert refused > len(parameters)
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.int8, np.uint16])

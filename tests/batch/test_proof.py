@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -68,6 +70,31 @@ def test_a_replay_of_a_sample_finds_what_was_changed(source: Path, tmp_path: Pat
     assert {"inputs", "decisions", "digest"} <= {one.field.partition("[")[0] for one in changed.differences}
     source.write_bytes(b"".join(source.read_bytes().splitlines(keepends=True)[:20]))
     assert not replay_run(found, str(source)).same
+
+
+def test_of_a_long_list_of_what_was_not_compared_the_first_are_shown(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tokenbox.cli.proof import replay
+
+    batch.run(
+        source,
+        tmp_path / "out.jsonl",
+        proof=Bundles(tmp_path / "p"),
+        task="auto",
+        budget="limit",
+        shard_size=1_000,
+    )
+    (bundle,) = Bundles(tmp_path / "p").ids()
+    shown_again = partial(
+        replay, bundle, given=[str(source)], tokenizer=None, sample=5, folder=str(tmp_path / "p")
+    )
+    shown_again(as_json=True)
+    whole = json.loads(capsys.readouterr().out)["uncompared"]
+    shown_again(as_json=False)
+    *_, shown = capsys.readouterr().out.splitlines()
+    assert len(whole) > 20
+    assert shown == f"not compared: {', '.join(whole[:12])}, and {len(whole) - 12} more (--json lists them)"
 
 
 def test_a_bundle_of_something_else_is_no_batch(source: Path, tmp_path: Path) -> None:

@@ -260,3 +260,15 @@ def test_an_error_names_the_smallest_budget_and_that_budget_is_enough(
     assert "module_0.py" in pack.text
     assert "... 11 more" in pack.text
     assert 20 < pack.total <= least
+
+
+@pytest.mark.parametrize(("size", "budget"), [(1, 400), (100, 400), (1, None)])
+def test_the_order_of_files_in_python(tmp_path: Path, size: int, budget: int | None) -> None:
+    (tmp_path / "a.py").write_text("def wanted():\n    return 1\n")
+    (tmp_path / "b.py").write_text("def other():\n    return 2\n" * size)
+    shown = {
+        order: tokenbox.pack(tmp_path, budget, "wanted", tokenizer="o200k_base", order=order).text
+        for order in ("path", "worth")
+    }
+    assert shown["path"].index("wanted") < shown["path"].index("other")
+    assert shown["worth"].index("other") < shown["worth"].index("wanted")  # the best last

@@ -51,4 +51,5 @@ def run(
 
 
 # Neither a run nor the help of the command needs it.
-__getattr__ = on_first_use(__name__, {"udf": "Compile"})
+if not TYPE_CHECKING:  # a type checker reads the imports above, and reports any other name
+    __getattr__ = on_first_use(__name__, {"udf": "Compile"})

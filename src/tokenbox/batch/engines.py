@@ -12,6 +12,7 @@ from tokenbox.batch.errors import InvalidPlan
 from tokenbox.batch.plan import one_of
 from tokenbox.batch.process import ProcessEngine
 from tokenbox.batch.work import bytes_of, compile_shard
+from tokenbox.errors import shown
 
 if TYPE_CHECKING:
     from tokenbox.batch.plan import BatchPlan
@@ -70,7 +71,7 @@ def engine_of(
     """
     name = one_of(EngineName, name, "engine")
     if address is not None and name in (EngineName.INLINE, EngineName.PROCESS):
-        raise InvalidPlan(f"the engine {name} has no address {address!r:.60}. Use --engine ray.")
+        raise InvalidPlan(f"the engine {name} has no address {shown(address)}. Use --engine ray.")
     if workers is not None and workers > 1 and name is EngineName.INLINE:
         raise InvalidPlan(f"the engine inline has 1 worker, not {workers}. Use --engine process.")
     if name is EngineName.AUTO:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tokenbox.batch.errors import InvalidPlan
 from tokenbox.compose.layout import SEPARATOR
 from tokenbox.engine.result import Policy
-from tokenbox.errors import RenderError
-from tokenbox.integers import meant_figure
+from tokenbox.errors import RenderError, shown
+from tokenbox.integers import MAX_INTEGER, meant_figure, whole
 from tokenbox.proof.canonical import canonical
 from tokenbox.render.registry import find_renderer
 
@@ -133,7 +133,7 @@ class BatchPlan:
         for name in ("content", "query", "system", "model", "tokenizer", "separator", "mode", "base"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
-                raise InvalidPlan(f"{name} must be a string, not {value!r:.60}.")
+                raise InvalidPlan(f"{name} must be a string, not {shown(value)}.")
         if self.task in _RENDERS:
             try:
                 find_renderer(self.mode)
@@ -149,10 +149,10 @@ class BatchPlan:
 
     def _check_budget(self) -> None:
         budget = self.budget
-        if budget.__class__ not in (int, str, type(None)) or budget == "":
-            raise InvalidPlan(f"budget must be a number of tokens or a column name, not {budget!r:.60}.")
-        if isinstance(budget, str) and (written := meant_figure(budget)):
-            given = f"a number of tokens or a column name, not {budget!r:.60}"
+        written = meant_figure(budget)
+        is_column = isinstance(budget, str) and budget != "" and not written
+        if budget is not None and not is_column and (whole(budget) is None or abs(int(budget)) > MAX_INTEGER):
+            given = f"a number of tokens or a column name, not {shown(budget)}"
             raise InvalidPlan(f"budget must be {given}.{written}")
         if isinstance(budget, int) and budget < 0:
             raise InvalidPlan(f"budget must be at least 0 tokens, not {budget}.")
@@ -208,4 +208,4 @@ def one_of(kind: type[Kind], value: object, name: str) -> Kind:
     try:
         return kind(str(value))
     except ValueError:
-        raise InvalidPlan(f"{name} must be one of {', '.join(kind)}, not {value!r:.60}.") from None
+        raise InvalidPlan(f"{name} must be one of {', '.join(kind)}, not {shown(value)}.") from None

@@ -30,7 +30,10 @@ from tokenbox.batch.text import json_text
 from tokenbox.batch.work import Job, ShardRecord, file_digest, read_record
 from tokenbox.batch.writing import SUFFIX, WRITERS
 from tokenbox.catalog import price as price_of
+from tokenbox.errors import shown
+from tokenbox.integers import MAX_INTEGER, whole
 from tokenbox.proof.bundle import build
+from tokenbox.proof.errors import SinkInvalid
 
 if TYPE_CHECKING:
     from datetime import date
@@ -129,6 +132,14 @@ class RunOptions:
     shard_size: int | None = None
     on: date | None = None
 
+    def __post_init__(self) -> None:
+        for name, figure, unit in (
+            ("workers", self.workers, "processes"),
+            ("the shard size", self.shard_size, "bytes"),
+        ):
+            if figure is not None and (whole(figure) is None or not 1 <= figure <= MAX_INTEGER):
+                raise InvalidPlan(f"{name} is a whole number of {unit}, 1 or more, not {shown(figure)}.")
+
 
 @dataclass(frozen=True, slots=True)
 class _Places:
@@ -198,7 +209,8 @@ def run(
     tokenizer. A failing row raises nothing: its result has the error.
     """
     options = RunOptions() if options is None else options
-    source, output = os.fspath(source), os.fspath(output)
+    SinkInvalid.check(proof)
+    source, output = _path(source, "source"), _path(output, "output")
     began = time.monotonic()
     _check_names(source, output)
     plan = replace(plan.with_limits(), base=base_of(source))
@@ -268,6 +280,17 @@ def run(
     )
     _write(places.summary, summary.to_dict())
     return summary
+
+
+def _path(given: object, name: str) -> str:
+    """Return the path or address as text. Raises ``InvalidPlan``."""
+    path = os.fspath(given) if isinstance(given, str | os.PathLike) else given
+    try:
+        if isinstance(path, str) and b"\0" not in os.fsencode(path):
+            return path
+    except UnicodeEncodeError:  # a lone surrogate that stands for no byte
+        pass
+    raise InvalidPlan(f"{name} is a path or an address, not {shown(given)}.")
 
 
 def _check_names(source: str, output: str) -> None:

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
-from tokenbox.batch.errors import InvalidAddress, InvalidPlan
+from tokenbox.batch.errors import InvalidAddress
 from tokenbox.batch.storage import DRAFT, Storage, storage_of, unreadable
 from tokenbox.errors import MissingExtra
 
@@ -115,8 +115,6 @@ def shard_input(address: str, form: RowFormat | None = None, shard_size: int | N
     ``shard_size``: bytes; by default about 1/256 of the input, from 1 MiB to 256 MiB. Raises
     :class:`InvalidAddress` and :class:`InvalidPlan`.
     """
-    if shard_size is not None and shard_size < 1:
-        raise InvalidPlan(f"the shard size must be at least 1 byte, not {shard_size}.")
     storage = storage_of(address)
     try:
         names, root = _files(storage, address)

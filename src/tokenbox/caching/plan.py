@@ -24,17 +24,17 @@ from tokenbox.caching.rules import (
     CacheRules,
     rules_of,
 )
+from tokenbox.catalog import Price
 from tokenbox.catalog.names import checked_name
 from tokenbox.conversation.counters import counter_of, tokenizer_of
 from tokenbox.conversation.low_water import AUTO, AutoLowWater
-from tokenbox.errors import TokenboxError
+from tokenbox.errors import TokenboxError, shown
 from tokenbox.integers import whole
 from tokenbox.ledger.cost import dollars
 from tokenbox.models import counters_for
 from tokenbox.records import AsRecord, to_record
 
 if TYPE_CHECKING:
-    from tokenbox.catalog import Price
     from tokenbox.conversation.low_water import LowWater
     from tokenbox.tokenizers.protocol import Tokenizer
 
@@ -119,7 +119,9 @@ def plan(
     """
     for name, figure in (("requests", requests), ("seconds", seconds)):
         if whole(figure) is None or figure < 0:
-            raise InvalidCachePlan(f"{name} is a whole number, 0 or more, not {figure!r:.40}.")
+            raise InvalidCachePlan(f"{name} is a whole number, 0 or more, not {shown(figure)}.")
+    if price is not None and not isinstance(price, Price):
+        raise InvalidCachePlan(f"price is a Price of tokenbox.catalog.price, not {shown(price)}.")
     for request in (body,) if before is None else (body, before):
         api_of(request)
     named = str(body.get("model", "")) if model is None else checked_name(model)

@@ -15,7 +15,7 @@ from typing import Any
 
 from tokenbox.catalog.names import checked_name, spellings
 from tokenbox.catalog.offers import offered, offered_as, offers
-from tokenbox.errors import TokenboxError
+from tokenbox.errors import TokenboxError, shown
 
 # The rates and their names in genai-prices, in the order of the table.
 RATES = {
@@ -107,7 +107,7 @@ def price(model_id: str, on: date, *, configured: Mapping[str, Price] | None = N
     """
     wanted = checked_name(model_id)
     if not isinstance(on, date):
-        raise InvalidDay(f"a price needs a day (datetime.date), not {on!r:.60}.")
+        raise InvalidDay(f"a price needs a day (datetime.date), not {shown(on)}.")
     for name in spellings(wanted) if configured else ():
         if configured is not None and name in configured:
             return configured[name]

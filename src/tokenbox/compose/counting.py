@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from tokenbox.compose.columns import SectionColumns, contents_of
 from tokenbox.compose.reuse import MEASUREMENTS, Measured
 from tokenbox.content.section import Text
+from tokenbox.errors import LayoutError, shown
 from tokenbox.tokenizers.cache import CountCache, is_worth_remembering
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
 
@@ -34,6 +35,8 @@ class Counter:
         cache: CountCache | None = None,
         requests: RequestCounter | None = None,
     ) -> None:
+        if cache is not None and not isinstance(cache, CountCache):
+            raise LayoutError(f"cache is a CountCache, not {shown(cache)}.")
         self.tokenizer = tokenizer
         self.requests = requests
         self._cache = None

@@ -25,12 +25,10 @@ from tokenbox.errors import (
     ContextCriticalOverflow,
     InvalidBudget,
     InvalidSection,
-    LayoutError,
     TokenizerError,
     shown,
 )
 from tokenbox.integers import token_budget
-from tokenbox.tokenizers.cache import CountCache
 from tokenbox.tokenizers.protocol import BaseTokenizer
 from tokenbox.tokenizers.registry import UNKNOWN, as_tokenizer
 
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
     from tokenbox.content.group import Group
     from tokenbox.content.section import Section
     from tokenbox.engine.result import StepLog
+    from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
 
     Groups = Mapping[str, Group | Mapping[str, object]]
@@ -102,15 +101,14 @@ def lay_out(
 def counter_of(
     sections: Sequence[Section],
     tokenizer: str | Tokenizer | RequestCounter | Callable[[str], int],
-    cache: object,
+    cache: CountCache | None,
 ) -> Counter:
     """Return the counter of the sections' texts, or of messages if a counter of requests is given."""
-    checked = _checked_cache(cache)
     # The usual types come first: to check the methods of a protocol takes longer.
     if isinstance(tokenizer, str | FunctionType | BaseTokenizer) or not isinstance(tokenizer, RequestCounter):
-        return Counter(as_tokenizer(tokenizer), checked)
+        return Counter(as_tokenizer(tokenizer), cache)
     check_roles(sections)
-    return Counter(as_tokenizer(getattr(tokenizer, "tokenizer", UNKNOWN)), checked, tokenizer)
+    return Counter(as_tokenizer(getattr(tokenizer, "tokenizer", UNKNOWN)), cache, tokenizer)
 
 
 def whatif(
@@ -366,9 +364,3 @@ def checked_sections(sections: object) -> SectionColumns:
             'Give [{"id": "question", "content": "Why?"}], or read a file: tokenbox.documents.read_document.'
         )
     return SectionColumns.of(list(sections))
-
-
-def _checked_cache(cache: object) -> CountCache | None:
-    if cache is not None and not isinstance(cache, CountCache):
-        raise LayoutError(f"cache is a CountCache, not {type(cache).__name__}.")
-    return cache

@@ -114,7 +114,7 @@ def _score(value: Any, number: int) -> float | Fraction | None:  # noqa: ANN401 
         return None if value is None else Fraction(value if not isinstance(value, str) else math.nan)
     except (TypeError, ValueError, OverflowError):
         raise InvalidContent(
-            f"chunk {number}: a score is a number, not {value!r:.60}.", index=number
+            f"chunk {number}: a score is a number, not {shown(value)}.", index=number
         ) from None
 
 
@@ -127,7 +127,7 @@ def _priority(value: Any, number: int) -> Priority:  # noqa: ANN401  # the calle
     except (KeyError, ValueError):
         names = ", ".join(one.name.lower() for one in Priority)
         raise InvalidContent(
-            f"chunk {number}: a priority is one of {names}, not {value!r:.60}.", index=number
+            f"chunk {number}: a priority is one of {names}, not {shown(value)}.", index=number
         ) from None
 
 

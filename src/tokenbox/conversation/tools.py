@@ -19,7 +19,7 @@ from tokenbox.content.items import read_items
 from tokenbox.content.request import Request, read_tools
 from tokenbox.conversation.counters import counter_of
 from tokenbox.conversation.limits import overflow
-from tokenbox.errors import InvalidBudget
+from tokenbox.errors import InvalidBudget, shown
 from tokenbox.integers import whole
 from tokenbox.records import AsRecord, to_record
 
@@ -133,12 +133,12 @@ def shorten_tools(
     an invalid shortening or budget, and ``InvalidMessage``.
     """
     if budget is not None and (whole(budget) is None or budget < 0):
-        raise InvalidBudget(f"the budget of tools is a whole number of tokens, not {budget!r:.40}.")
+        raise InvalidBudget(f"the budget of tools is a whole number of tokens, not {shown(budget)}.")
     try:
         asked = {Shortening(one) for one in shortenings}
-    except ValueError:
+    except (ValueError, TypeError):
         known = ", ".join(Shortening)
-        raise InvalidBudget(f"shortenings are some of {known}, not {list(shortenings)!r:.80}.") from None
+        raise InvalidBudget(f"shortenings are some of {known}, not {shown(shortenings)}.") from None
     counter = counter_of(count)
     read_tools(tools)
     made: list[dict[str, Any]] = [dict(tool) for tool in tools]
@@ -186,14 +186,14 @@ def _tokens(counter: RequestCounter, tools: Sequence[Tool]) -> tuple[int, bool]:
 
 
 def _calls(messages: Sequence[object]) -> Tally[str]:
-    items = read_items(list(messages))
+    items = read_items(messages)
     return Tally(call.name for item in items for message in item.messages for call in message.tool_calls)
 
 
 def _used(messages: Sequence[object]) -> dict[str, set[str]]:
     """Return the parameters used by calls, by the names of tools."""
     found: dict[str, set[str]] = {}
-    for item in read_items(list(messages)):
+    for item in read_items(messages):
         for message in item.messages:
             for call in message.tool_calls:
                 try:

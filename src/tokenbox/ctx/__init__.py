@@ -23,9 +23,16 @@ from tokenbox import catalog
 from tokenbox.catalog import Figure, ModelLimits
 from tokenbox.catalog.names import undated
 from tokenbox.compose.layout import SEPARATOR
-from tokenbox.config import current, reload
+from tokenbox.config import reload
 from tokenbox.conversation.chat_format import ServerFormat
-from tokenbox.ctx.capabilities import Discovery, ModelCapabilities, capabilities, discover, model_name
+from tokenbox.ctx.capabilities import (
+    Discovery,
+    ModelCapabilities,
+    capabilities,
+    discover,
+    model_name,
+    settings_of,
+)
 from tokenbox.errors import CodeNotAllowed, NoTokenizer, TokenboxError, TokenizerError
 from tokenbox.models import (
     ModelFigures,
@@ -143,7 +150,7 @@ def estimate(
 
     Raises ``NoTokenizer`` with commands that enable a tokenizer, and ``InvalidChunks``.
     """
-    settings = current() if config is None else config
+    settings = settings_of(config)
     request = read_chunks(chunks, separator, tools)
     counter = _counter(request, model_name(model), tokenizer, settings)
     return proven(ESTIMATE, proof)(request, counter, model)
@@ -174,7 +181,7 @@ def pack(  # noqa: PLR0913  # the seven of ADR 007, and keyword options
     Raises ``ContextCriticalOverflow`` if the critical chunks do not fit, ``NoTokenizer`` and
     ``UnknownWindow`` with commands that help, ``UnknownStrategy``, ``StrategyFailed``, ``InvalidPolicy``.
     """
-    settings = current() if config is None else config
+    settings = settings_of(config)
     request = read_chunks(chunks, separator, tools)
     figures = _figures(model_name(model), settings, _stated_by_call(max_ctx, reserve_out, headroom))
     counter, limits = _counter_and_limits(request, model, tokenizer, settings, figures)
@@ -188,7 +195,7 @@ def limits_of(model: str, *, config: Config | None = None) -> GuardLimits:
 
     Raises ``UnknownWindow`` with commands that help.
     """
-    settings = current() if config is None else config
+    settings = settings_of(config)
     return GuardLimits.of_model(_figures(model_name(model), settings, Stated()))
 
 
@@ -222,7 +229,7 @@ def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
     A denial is a result (``ok`` is False), not an error. Raises ``NoTokenizer`` and ``UnknownWindow`` with
     commands that help, ``InvalidChunks`` and ``InvalidPolicy``.
     """
-    settings = current() if config is None else config
+    settings = settings_of(config)
     mode = checked_mode(output_mode)
     if max_tokens_request is not None:
         max_tokens_request = tokens(max_tokens_request, "max_tokens_request")

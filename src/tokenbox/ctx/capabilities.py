@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from tokenbox import catalog
 from tokenbox.catalog import Limit, ModelLimits
-from tokenbox.config import current
+from tokenbox.config import Config, current
 from tokenbox.config.servers import keep_answer
 from tokenbox.errors import NoTokenizer, TokenboxError, shown
 from tokenbox.models import NO_LIMITS, Stated, resolve_figures
-from tokenbox.policy import InvalidPolicy
+from tokenbox.policy import InvalidPolicy, PolicyError
 from tokenbox.records import to_record
 
 if TYPE_CHECKING:
-    from tokenbox.config import Config, Connection
+    from tokenbox.config import Connection
     from tokenbox.providers import ApiKey
 
 
@@ -53,7 +53,7 @@ def discover(
     override published limits. ``key`` returns the API key of a connection, if it needs one. If a server does
     not answer, its result has a ``problem``.
     """
-    settings = current() if config is None else config
+    settings = settings_of(config)
     day = (dt.datetime.now(dt.UTC).date() if today is None else today).isoformat()
     models = [model_name(name) or "" for name in names] or _with_endpoint(settings)
     return [_discovery(name, settings, key, day) for name in models]
@@ -119,11 +119,20 @@ def capabilities(query: str = "", *, config: Config | None = None) -> list[Model
     """
     if not isinstance(query, str):
         raise InvalidPolicy(f"a query is a model's name, or words of it, not {shown(query)}.", field="query")
-    settings = current() if config is None else config
+    settings = settings_of(config)
     wanted = query.strip().lower()
     own = [name for name in settings.names("models") if wanted in name.lower()]
     known = catalog.find(query, configured=settings.catalog_limits(), makers_only=not wanted)
     return [_capabilities(name, settings) for name in dict.fromkeys((*own, *(info.id for info in known)))]
+
+
+def settings_of(config: object) -> Config:
+    """Return the settings of a call: those of the folder by default. Raises ``PolicyError``."""
+    if config is None:
+        return current()
+    if not isinstance(config, Config):
+        raise PolicyError(f"config is a Config of tokenbox.config.load, not {shown(config)}.")
+    return config
 
 
 def _capabilities(name: str, config: Config) -> ModelCapabilities:

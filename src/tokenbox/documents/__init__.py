@@ -26,11 +26,12 @@ __all__ = [
 ]
 
 # Settings use the syntax of documents, and load no layouts.
-__getattr__ = on_first_use(
-    __name__,
-    {
-        "document": "LayoutDocument layout_schema result_schema",
-        "reading": "FORMATS parse_document parse_text read_document",
-        "source": "DocumentCode",
-    },
-)
+if not TYPE_CHECKING:  # a type checker reads the imports above, and reports any other name
+    __getattr__ = on_first_use(
+        __name__,
+        {
+            "document": "LayoutDocument layout_schema result_schema",
+            "reading": "FORMATS parse_document parse_text read_document",
+            "source": "DocumentCode",
+        },
+    )

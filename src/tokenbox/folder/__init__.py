@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tokenbox.folder.options import LevelRule, PackOptions
     from tokenbox.folder.packed import PackedFile, PackedFolder, split
     from tokenbox.folder.packing import as_blocks, pack_source
-    from tokenbox.folder.presets import PackSettings, settled, strips
+    from tokenbox.folder.presets import PackSettings, file_order, settled, strips
     from tokenbox.folder.priorities import PriorityRule, parse_rule
     from tokenbox.folder.project import ProjectSettings
     from tokenbox.folder.remote import cloned, is_url
@@ -46,6 +46,7 @@ __all__ = [
     "Survey",
     "as_blocks",
     "cloned",
+    "file_order",
     "is_url",
     "pack_source",
     "parse_rule",
@@ -58,21 +59,22 @@ __all__ = [
 ]
 
 # The help of a command does not load the packer.
-__getattr__ = on_first_use(
-    __name__,
-    {
-        "ahead": "CountAhead",
-        "notes": "Note NoteKind",
-        "option_values": "FileOrder Purpose Strip",
-        "options": "LevelRule PackOptions",
-        "packed": "PackedFile PackedFolder split",
-        "packing": "as_blocks pack_source",
-        "presets": "PackSettings settled strips",
-        "priorities": "PriorityRule parse_rule",
-        "project": "ProjectSettings",
-        "remote": "cloned is_url",
-        "source": "File Source Survey read survey",
-        "walk": "PathProblem",
-        "weighing": "weigh",
-    },
-)
+if not TYPE_CHECKING:  # a type checker reads the imports above, and reports any other name
+    __getattr__ = on_first_use(
+        __name__,
+        {
+            "ahead": "CountAhead",
+            "notes": "Note NoteKind",
+            "option_values": "FileOrder Purpose Strip",
+            "options": "LevelRule PackOptions",
+            "packed": "PackedFile PackedFolder split",
+            "packing": "as_blocks pack_source",
+            "presets": "PackSettings file_order settled strips",
+            "priorities": "PriorityRule parse_rule",
+            "project": "ProjectSettings",
+            "remote": "cloned is_url",
+            "source": "File Source Survey read survey",
+            "walk": "PathProblem",
+            "weighing": "weigh",
+        },
+    )

@@ -21,6 +21,7 @@ from tokenbox.folder.packed import PackedFile, PackedFolder
 from tokenbox.folder.priorities import matcher
 from tokenbox.folder.summaries import summary_of
 from tokenbox.folder.weighing import in_focus, weigh
+from tokenbox.proof.errors import SinkInvalid
 from tokenbox.render.registry import find_renderer
 from tokenbox.render.templates import block_body
 from tokenbox.tokenizers.registry import as_tokenizer
@@ -69,6 +70,7 @@ def pack_source(
     ``EmptyInput`` if not even the tree fits, and ``FocusProblem`` if a focus is not in the pack.
     """
     options = options or PackOptions()
+    SinkInvalid.check(proof)
     in_focus(source, options.focus)  # a misspelt name is an error even if everything fits
     packer = _Packer(
         source,
@@ -126,6 +128,8 @@ class _Packer:
             return None
         if self._options.levels and min(self._best_forms) is not PieceForm.FULL:
             return None
+        if self._options.order is FileOrder.WORTH:
+            self._by_worth(self._weighed())
         room = None if self._budget is None else _tree_room(self._budget)
         tree = self._listing(room, {}).text(None)
 
@@ -144,7 +148,7 @@ class _Packer:
         """Return a pack of the pieces worth most, up to the budget."""
         budget = self._budget
         assert budget is not None  # noqa: S101  # without a budget everything fits
-        worth = self._worth or weigh(self._source, self._options, self._cache)
+        worth = self._weighed()
         order = self._by_worth(worth)
         kept = self._kept()
         free = budget - self._fixed(kept, budget)
@@ -190,6 +194,11 @@ class _Packer:
             return pack
         name = self._counter.tokenizer.identity.name
         raise TokenizerError(f"the counter {name} is not consistent: a count must depend on the text only.")
+
+    def _weighed(self) -> Worth:
+        if self._worth is None:
+            self._worth = weigh(self._source, self._options, self._cache)
+        return self._worth
 
     def _by_worth(self, worth: Worth) -> list[int]:
         self._worths = {i: worth.document(i) for i in self._texts}

@@ -32,7 +32,11 @@ __all__ = [
 ]
 
 # A decision imports the modules of evidence only if somebody wants it.
-__getattr__ = on_first_use(
-    __name__,
-    {"evidence": "Budget Evidence EvidenceKind EvidenceOutcome EvidenceStatus Input Sink Sourced Summary"},
-)
+if not TYPE_CHECKING:  # a type checker reads the imports above, and reports any other name
+    __getattr__ = on_first_use(
+        __name__,
+        {
+            "evidence": "Budget Evidence EvidenceKind EvidenceOutcome EvidenceStatus Input Sink Sourced "
+            "Summary"
+        },
+    )

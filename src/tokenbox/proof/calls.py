@@ -28,7 +28,7 @@ from tokenbox.lcp import LcpError, decode
 from tokenbox.lcp.frames import MAGIC
 from tokenbox.policy.override import Override
 from tokenbox.proof.bundle import INPUTS, MANIFEST
-from tokenbox.proof.errors import BundleInvalid, ReplayImpossible
+from tokenbox.proof.errors import BundleInvalid, ReplayImpossible, SinkInvalid
 from tokenbox.proof.evidence import (
     Budget,
     Evidence,
@@ -261,6 +261,7 @@ def proven(
     """
     if proof is None:
         return function.call
+    SinkInvalid.check(proof)
 
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         bound = inspect.signature(function.call).bind(*args, **kwargs)

@@ -5,6 +5,7 @@
         ├── ProofTooLarge      proof_too_large        a bundle would exceed the size limit
         ├── BundleInvalid      bundle_invalid         a bundle does not match its id
         ├── SignatureInvalid   signature_invalid      a signature is missing or invalid
+        ├── SinkInvalid        sink_invalid           ``proof=`` is no function
         ├── KeyInvalid         key_invalid            a key cannot be read, or others may read it
         ├── LogInvalid         log_invalid            the log of a store was cut, reordered or forked
         ├── ReplayImpossible   replay_impossible      a text or the tokenizer is missing
@@ -16,7 +17,7 @@ The last two are in ``tokenbox.store.bundles``.
 
 from __future__ import annotations
 
-from tokenbox.errors import TokenboxError
+from tokenbox.errors import TokenboxError, shown
 
 
 class ProofError(TokenboxError, code="proof_error"):
@@ -53,6 +54,19 @@ class SignatureInvalid(BundleInvalid, code="signature_invalid"):
 
 class LogInvalid(BundleInvalid, code="log_invalid"):
     """The log of a store does not match its signed checkpoints or its bundles."""
+
+
+class SinkInvalid(ProofError, code="sink_invalid"):
+    """The value of ``proof=`` is neither a function nor None."""
+
+    @classmethod
+    def check(cls, proof: object) -> None:
+        """Raise unless evidence can be passed to ``proof``: before the work, whose result would be lost."""
+        if proof is not None and not callable(proof):
+            raise cls(
+                f"proof is a function, not {shown(proof)}. To write bundles to a folder, give "
+                'Bundles("FOLDER") of tokenbox.store.bundles.'
+            )
 
 
 class KeyInvalid(ProofError, code="key_invalid"):

@@ -42,13 +42,14 @@ __all__ = [
 ]
 
 # Those who need one kind of tokenizer load no other.
-__getattr__ = on_first_use(
-    __name__,
-    {
-        "cache": "CacheInfo CountCache",
-        "ownership": "disable_all_baselines enable_baseline enable_heuristic register resolve unregister",
-        "protocol": "AdditiveTokenizer BaseTokenizer Tokenizer TokenizerIdentity",
-        "registry": "CallableTokenizer TokenizerEntry as_tokenizer available get",
-        "truncation": "truncate",
-    },
-)
+if not TYPE_CHECKING:  # a type checker reads the imports above, and reports any other name
+    __getattr__ = on_first_use(
+        __name__,
+        {
+            "cache": "CacheInfo CountCache",
+            "ownership": "disable_all_baselines enable_baseline enable_heuristic register resolve unregister",
+            "protocol": "AdditiveTokenizer BaseTokenizer Tokenizer TokenizerIdentity",
+            "registry": "CallableTokenizer TokenizerEntry as_tokenizer available get",
+            "truncation": "truncate",
+        },
+    )
