@@ -15,7 +15,7 @@ from tokenbox import named_code
 from tokenbox.__about__ import __version__
 from tokenbox.cli.listing import COMMANDS, SUMMARY, help_text
 from tokenbox.cli.options import DocumentedCommand
-from tokenbox.cli.outcome import Exit, report, reported
+from tokenbox.cli.outcome import COMMAND_LINE, Exit, report, reported
 from tokenbox.cli.streams import (
     ReaderGoneError,
     UnreadableInput,
@@ -78,6 +78,7 @@ def run(arguments: list[str]) -> int:
     try:
         check_streams()
         _allow_code(arguments)
+        COMMAND_LINE.set(arguments)
         status = _invoke(_normalized(arguments))
         finish_output()
     except ReaderGoneError:

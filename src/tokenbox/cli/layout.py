@@ -264,7 +264,7 @@ _BLANK = b" \t\r\n"
 def answer_lines(choices: LayoutCommand, prover: Prover | None = None) -> Exit:
     """Answer each non-blank line of standard input as soon as it is read.
 
-    An error is the answer to its line: ``{"error": {"code", "message", ...figures}}``.
+    An error is the answer to its line: ``{"schema": "tokenbox.error/1", "error": {"code", "message", ...}}``.
     """
     status = Exit.OK
     with terminal.progress("lines answered") as advance:
@@ -272,16 +272,17 @@ def answer_lines(choices: LayoutCommand, prover: Prover | None = None) -> Exit:
             if not line.strip(_BLANK):
                 continue
             try:
-                answer: dict[str, object] = _answer(line, number, choices, prover)
+                answer = json_bytes(_answer(line, number, choices, prover), one_line=True)
             except TokenboxError as error:
-                answer = {"error": error.to_dict()}
+                answer = record_bytes("error", {"error": error.to_dict()}, one_line=True)
             except (ReaderGoneError, KeyboardInterrupt):
                 raise
             except Exception as error:  # noqa: BLE001  # a bug must not lose the answers to the other lines
                 message = f"{type(error).__name__}: {error}. This is a bug in tokenbox; please report it."
-                answer = {"error": {"code": "internal_error", "message": message}}
+                failed = {"code": "internal_error", "message": message}
+                answer = record_bytes("error", {"error": failed}, one_line=True)
                 status = Exit.BUG
-            write_bytes(json_bytes(answer, one_line=True), flush=True)
+            write_bytes(answer, flush=True)
             advance()
     return status
 

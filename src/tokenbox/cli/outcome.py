@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import IntEnum
 from functools import update_wrapper
 from inspect import signature
@@ -15,6 +17,9 @@ from tokenbox.cli import terminal
 from tokenbox.cli.streams import write_error, write_record
 from tokenbox.errors import ContextCriticalOverflow, TokenboxError
 from tokenbox.render.lines import printable
+
+COMMAND_LINE: ContextVar[Sequence[str]] = ContextVar("command_line", default=())
+"""The arguments of the command that runs."""
 
 
 class Exit(IntEnum):
@@ -43,14 +48,14 @@ def status_of(error: TokenboxError) -> Exit:
 
 
 @contextmanager
-def reporting(*, as_json: bool = False) -> Iterator[None]:
+def reporting(*, as_json: bool = False, takes_budget: bool = False) -> Iterator[None]:
     """Turn an error inside into a message on standard error and, if ``as_json``, a record as the result."""
     try:
         yield
     except TokenboxError as error:
         if as_json:
             write_record("error", {"error": error.to_dict()})
-        raise typer.Exit(report(error)) from None
+        raise typer.Exit(report(error, takes_budget=takes_budget)) from None
 
 
 def reported(command: Callable[..., Any]) -> Callable[..., int]:
@@ -60,7 +65,9 @@ def reported(command: Callable[..., Any]) -> Callable[..., int]:
     """
 
     def run(**options: object) -> int:
-        with reporting(as_json=options.get("as_json") is True):
+        with reporting(
+            as_json=options.get("as_json") is True, takes_budget=options.get("budget") is not None
+        ):
             found = command(**options)
             return (found.run() if isinstance(command, type) else found) or Exit.OK
 
@@ -70,8 +77,12 @@ def reported(command: Callable[..., Any]) -> Callable[..., int]:
     return run
 
 
-def report(error: TokenboxError) -> Exit:
-    """Write the error to standard error; a terminal also shows a picture of what does not fit."""
+def report(error: TokenboxError, *, takes_budget: bool = False) -> Exit:
+    """Write the error to standard error; a terminal also shows a picture of what does not fit.
+
+    ``takes_budget``: the budget is an option of the command that runs, so that it can be raised there. The
+    default of another command may be a model's limit, which cannot.
+    """
     if isinstance(error, ContextCriticalOverflow) and terminal.errors_are_seen():
         terminal.show_overflow(error)
     first, *rest = error.message.split("\n")  # an error in a pipeline has a line of carets
@@ -79,5 +90,19 @@ def report(error: TokenboxError) -> Exit:
     remedies = error.details.get("remedies")
     shown = [str(remedy) for remedy in remedies] if isinstance(remedies, list) else []
     lines += [f"or: {printable(remedy)}" for remedy in shown if remedy not in error.message]
+    if takes_budget and isinstance(error, ContextCriticalOverflow):
+        lines.append(f"Run: {printable(_with_enough(error.fixed_load))}")
     write_error("error: " + "\n".join(lines) + "\n")
     return status_of(error)
+
+
+def _with_enough(budget: int) -> str:
+    """Return the command that runs, with this budget."""
+    words = iter(COMMAND_LINE.get())
+    kept = []
+    for word in words:
+        if word in ("--budget", "-b"):
+            next(words, None)
+        elif not word.startswith(("--budget=", "-b")):
+            kept.append(word)
+    return shlex.join(["tokenbox", *kept, "--budget", str(budget)])

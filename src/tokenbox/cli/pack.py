@@ -123,7 +123,7 @@ class PackCommand:
 
     def run(self) -> int:
         with (
-            reporting(as_json=self.text_format is PackFormat.JSON),
+            reporting(as_json=self.text_format is PackFormat.JSON, takes_budget=True),
             proving(proof=self.proof, texts=self.proof_texts, folder=self.proof_dir) as prover,
             ExitStack() as ended,
         ):

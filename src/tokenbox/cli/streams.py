@@ -193,9 +193,9 @@ def json_bytes(value: object, *, one_line: bool = False) -> bytes:
         return (json.dumps(value, default=str, **layout) + "\n").encode()  # type: ignore[arg-type]
 
 
-def record_bytes(name: str, value: Mapping[str, object]) -> bytes:
+def record_bytes(name: str, value: Mapping[str, object], *, one_line: bool = False) -> bytes:
     """Return a result as JSON with the name of its schema, which ``tokenbox schema NAME`` prints."""
-    return json_bytes({"schema": f"tokenbox.{name}/1", **value})
+    return json_bytes({"schema": f"tokenbox.{name}/1", **value}, one_line=one_line)
 
 
 def write_record(name: str, value: Mapping[str, object]) -> None:
