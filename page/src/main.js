@@ -1,5 +1,5 @@
 import { render } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useLayoutEffect, useState } from 'preact/hooks';
 import { html } from './parts.js';
 import { figure, isSession, mainFrame, readRecord, spare } from './record.js';
 import { Compare, Prompt, Request, Steps, Turns, WhatIf } from './views.js';
@@ -36,7 +36,7 @@ function Page({ record }) {
   const [view, setView] = useState('request');
   const [chosen, setChosen] = useState(-1);
   const [theme, setTheme] = useState('auto');
-  useEffect(() => { document.documentElement.dataset.theme = theme; }, [theme]);
+  useLayoutEffect(() => { document.documentElement.dataset.theme = theme; }, [theme]); // in the frame that names it
   const entry = record.entries[number];
   if (!entry) return html`<p class="empty">This page holds no record.</p>`;
   const views = viewsOf(entry, record.sides);
