@@ -12,7 +12,7 @@ from tokenbox.cli.outcome import Exit
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cli.conftest import CommandLine
+    from tests.cli.transcript import CommandLine
 
 FILES = {
     "chat.json": '[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is due?"}]',
