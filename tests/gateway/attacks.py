@@ -304,6 +304,15 @@ class Server:
         app = web.Application(client_max_size=1 << 30)
         for path in SHAPES:
             app.router.add_post(path, self._run)
+        self.add_counts(app)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self._thread.start()
+        self.port = asyncio.run_coroutine_threadsafe(self._start(), self.loop).result(30)
+
+    def add_counts(self, app: web.Application) -> None:
+        """Add the counting endpoints."""
+        kind = self.kind
         if kind == "llama.cpp":
             for path in (CHAT, RESPONSES):
                 app.router.add_post(f"{path}/input_tokens", self._count("input_tokens"))
@@ -316,10 +325,6 @@ class Server:
             app.router.add_post("/v1/messages/count_tokens", self._count("input_tokens"))
         elif kind == "openai":
             app.router.add_post("/v1/responses/input_tokens", self._count("input_tokens"))
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
-        self._thread.start()
-        self.port = asyncio.run_coroutine_threadsafe(self._start(), self.loop).result(30)
 
     def close(self) -> None:
         asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self.loop).result(30)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.gateway.attacks import CHAT, COMPLETIONS, MESSAGES, RESPONSES, WINDOW
+from tests.gateway.attacks import CHAT, COMPLETIONS, EMBEDDINGS, MESSAGES, RESPONSES, WINDOW
 from tokenbox.catalog import Figure
 from tokenbox.gateway.admission import Counted, judge
 from tokenbox.gateway.calls import check_query, read_call
@@ -43,7 +43,8 @@ FULL_COUNT = frozenset(("messages", "input", "tools", "model", "chat_template", 
 
 
 def read(path: str = CHAT, /, **more: object) -> ApiCall:
-    first = {COMPLETIONS: {"prompt": "hi"}, RESPONSES: {"input": "hi"}}.get(path, {"messages": [HELLO]})
+    firsts = {COMPLETIONS: {"prompt": "hi"}, RESPONSES: {"input": "hi"}, EMBEDDINGS: {"input": "hi"}}
+    first: dict[str, Any] = firsts.get(path, {"messages": [HELLO]})
     return read_call(
         PROTOCOLS[path],
         json.dumps({"model": "m", "max_tokens": 5, **first, **more}).encode(),
@@ -64,9 +65,23 @@ def encoded(data: bytes) -> str:
 
 
 def wav(samples_per_second: int) -> str:
-    form = (1).to_bytes(2, "little") * 2 + samples_per_second.to_bytes(4, "little") * 2
-    head = b"RIFF" + bytes(4) + b"WAVEfmt " + (16).to_bytes(4, "little") + form
-    return encoded(head + bytes(400))
+    return encoded(b"RIFF" + bytes(4) + b"WAVE" + wav_form(samples_per_second) + bytes(400))
+
+
+def wav_form(samples_per_second: int, form: int = 1) -> bytes:
+    figures = form.to_bytes(2, "little") + (1).to_bytes(2, "little")
+    figures += samples_per_second.to_bytes(4, "little") * 2 + (2).to_bytes(2, "little")
+    return b"fmt " + (18).to_bytes(4, "little") + figures + (16).to_bytes(4, "little")
+
+
+def tagged(sound_data: bytes, covers: int = 300) -> str:
+    """A recording after an ID3 tag, whose length has seven bits in each byte."""
+    size = bytes((covers >> shift) & 0x7F for shift in (21, 14, 7, 0))
+    return encoded(b"ID3\x04\x00\x00" + size + bytes(covers) + sound_data)
+
+
+def image(data: str, **more: str) -> dict[str, Any]:
+    return said({"type": "image_url", "image_url": {"url": data, **more}})
 
 
 PDF = b"%PDF-1.7\n" + zlib.compress(b"word " * 100_000)
@@ -145,6 +160,49 @@ AMPLIFIED: list[tuple[str, dict[str, Any]]] = [
         sound(encoded(b"OggS" + bytes(99))),
     ),
     (CHAT, sound(wav(1))),
+    (CHAT, sound(encoded(b"RIFF" + bytes(4) + b"WAVE" + wav_form(16_000, form=17) + bytes(400)))),
+    (CHAT, sound(encoded(b"RIFF" + bytes(4) + b"WAVEJUNK" + bytes(400)))),
+    (CHAT, sound(tagged(b"fLaC" + bytes(99)))),
+    (CHAT, sound(tagged(b"\xff\xf1\x50\x80" + bytes(99)))),  # AAC
+    (CHAT, sound(tagged(b"\xff\xfb\xf0\x00" + bytes(99)))),  # a bit rate that there is not
+    (CHAT, sound(tagged(b""))),
+    (CHAT, said({"type": "audio_url", "audio_url": None, "uuid": "u"})),
+    # What proxies fetch in place of an image, by the type they are told or by how the address ends.
+    (CHAT, image("https://example.org/a", format="video/mp4")),
+    (CHAT, image("https://example.org/a", format="application/pdf")),
+    (CHAT, image("https://example.org/a.MP4?x=1")),
+    (CHAT, image("https://e.org/a.pdf")),
+    # Tools that only look like the client's.
+    (CHAT, {"tools": [{"type": "browser_search"}]}),
+    (CHAT, {"tools": [{"type": "computer_of_tomorrow"}]}),
+    (CHAT, {"tools": [{"type": "function", "function": {"name": "f"}, "googleSearch": {}}]}),
+    (CHAT, {"tools": [{"type": "custom", "custom": {"name": "f"}, "urlContext": {}}]}),
+    # A search by its defaults.
+    (CHAT, {"web_search_options": {}}),
+    (CHAT, {"search_parameters": {}}),
+    (CHAT, {"search_parameters": {"mode": "auto"}}),
+    (CHAT, {"features": {"web_search": True}}),
+    # Texts that are addresses of files on the server.
+    (CHAT, {"messages": [{"role": "system", "content": "fileid://file-fe-1"}, HELLO]}),
+    (CHAT, {"messages": [{"role": "system", "content": "\u0066ileid://a,fileid://b"}, HELLO]}),
+    (EMBEDDINGS, {"input": "gs://bucket/a.mp4"}),
+    (EMBEDDINGS, {"input": ["a", "files/abc"]}),
+    # Messages that vLLM reads in place of the prompts.
+    (
+        EMBEDDINGS,
+        {"input": "a", **said({"type": "video_url", "video_url": {"url": "https://example.org/a"}})},
+    ),
+    (
+        EMBEDDINGS,
+        {"input": "a", **said({"type": "image_url", "image_url": {"url": "https://example.org/a"}})},
+    ),
+    # Templates and texts per message of other servers.
+    (CHAT, {"instruction_template_str": "{% for i in range(100000) %}word {% endfor %}"}),
+    (CHAT, {"chat_template_str": "{{ 'word ' * 100000 }}"}),
+    (CHAT, {"messages": [HELLO] * 600, "assistant_continue_message": {"content": "word " * 20}}),
+    (CHAT, {"messages": [HELLO] * 600, "roles": {"user": {"pre_message": "word " * 20}}}),
+    (CHAT, {"chatId": "c"}),
+    (CHAT, {"files": [{"type": "collection", "id": "c"}]}),
 ]
 
 
@@ -210,8 +268,31 @@ def test_what_would_become_larger_behind_the_gateway_is_not_counted_as_what_it_i
         (
             CHAT,
             said(
-                {"type": "input_audio", "input_audio": {"data": encoded(b"ID3" + bytes(99)), "format": "mp3"}}
+                {
+                    "type": "input_audio",
+                    "input_audio": {"data": tagged(b"\xff\xfb\x90\x00" + bytes(99)), "format": "mp3"},
+                }
             ),
+        ),
+        (CHAT, sound(encoded(b"\xff\xf3\x40\xc4" + bytes(99)))),
+        (
+            CHAT,
+            sound(
+                encoded(b"RIFF" + bytes(4) + b"WAVEJUNK\x04\0\0\0abcd" + wav_form(16_000) + bytes(400)),
+            ),
+        ),
+        (CHAT, image("https://example.org/a.pdf.png", format="image/png")),
+        (CHAT, {"search_parameters": {"mode": "off"}, "features": {"web_search": False}, "files": []}),
+        (CHAT, {"messages": [{"role": "user", "content": "What does fileid://file-1 mean?"}]}),
+        (CHAT, {"messages": [HELLO] * 600, "roles": {"user": {"pre_message": "u: "}}}),
+        (EMBEDDINGS, {"input": "a", "messages": [HELLO]}),
+        (
+            CHAT,
+            said({"type": "file", "file": {"file_data": f"data:text/csv;base64,{encoded(TEXT)}"}}),
+        ),
+        (
+            CHAT,
+            said({"type": "file", "file": {"file_data": f"data:application/json;base64,{encoded(TEXT)}"}}),
         ),
         (RESPONSES, {"input": [{"type": "message", "id": "msg_1", "role": "assistant", "content": "hi"}]}),
         (
@@ -249,6 +330,37 @@ def test_a_name_is_of_one_model(more: dict[str, Any]) -> None:
         read(**more)
 
 
+def test_a_budget_for_reasoning_beside_the_answer_is_reserved_too() -> None:
+    assert read(max_tokens=900, thinking_budget=9_000).max_output == 9_900
+    assert read(thinking_budget=9_000, max_tokens=None).max_output is None
+
+
+@pytest.mark.parametrize(
+    "key", ["Search_Parameters", "Enable_Search", "Extra_Body", "MaxTokens", "Thread_Id", "FALLBACKS"]
+)
+def test_a_field_that_servers_in_go_would_take_for_a_known_one_is_refused(key: str) -> None:
+    with pytest.raises(Refusal, match="is spelled"):
+        read(**{key: {}})
+
+
+@pytest.mark.parametrize("key", ["providerOptions", "provider_options"])
+def test_models_that_a_proxys_options_name_are_checked(key: str) -> None:
+    assert read(**{key: {"gateway": {"models": ["dear"], "order": ["x"]}}}).models == ("m", "dear")
+    with pytest.raises(Refusal, match="list of names"):
+        read(**{key: {"gateway": {"models": "dear"}}})
+
+
+def test_a_limit_cannot_be_dropped_on_the_way() -> None:
+    with pytest.raises(Refusal, match="operator"):
+        read(additional_drop_params=["max_tokens"])
+
+
+@pytest.mark.parametrize("part", [{"type": [7], "tools": []}, {"type": {"a": 1}, "tool": {}}])
+def test_a_type_that_is_no_text_is_no_fault(part: dict[str, Any]) -> None:
+    assert unseen_input(read(RESPONSES, input=[part])) is None
+    assert unseen_input(read(CHAT, **said(part))) is None
+
+
 @pytest.mark.parametrize("key", ["maxTokens", "maxOutputTokens", "max_length", "max_gen_len", "maxNewTokens"])
 def test_output_limits_of_other_spellings_are_reserved(key: str) -> None:
     assert read(**{key: 9_000}).max_output == 9_000
@@ -279,7 +391,10 @@ def test_a_query_holds_nothing_of_a_body_in_any_notation(query: bytes) -> None:
 def test_a_window_holds_by_every_name_that_a_server_takes_for_the_model() -> None:
     small, large = ModelSettings(max_ctx=50), ModelSettings(max_ctx=60)
     settings = GatewaySettings((), models={"small": small, "mine:latest": large})
-    for name in ("small", "Small:latest", "library/small", "registry.ollama.ai/library/small:latest"):
+    for name in (
+        *("small", "Small:latest", "library/small", "registry.ollama.ai/library/small:latest"),
+        *("https://registry.ollama.ai/library/small", "http://registry.ollama.ai/library/SMALL:latest"),
+    ):
         assert settings.own_model(name) is small, name
     for name in ("mine", "mine:latest", "library/mine"):
         assert settings.own_model(name) is large, name

@@ -20,8 +20,10 @@ from tokenbox.gateway.admission import Counted, judge, with_output_limit
 from tokenbox.gateway.calls import ApiCall, read_call
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.refusals import Refusal
-from tokenbox.gateway.settings import Mode, RequestLimits
+from tokenbox.gateway.request import with_usage
+from tokenbox.gateway.settings import Mode, RequestLimits, UpstreamSettings
 from tokenbox.gateway.unseen import unseen_input
+from tokenbox.gateway.upstream import Upstream
 from tokenbox.models import Stated, resolve
 
 if TYPE_CHECKING:
@@ -107,6 +109,23 @@ def test_under_a_quota_0_is_no_limit_of_output_that_any_server_could_take_for_no
         )
         assert verdict.reserved == 1
         assert {sent.body[key] for key in more} == {1}
+
+
+@pytest.mark.parametrize("kind", ["openai-compatible", "tgi", "lmstudio"])
+def test_under_a_quota_the_limit_is_sent_by_the_name_that_a_server_heeds(kind: str) -> None:
+    """Many servers ignore OpenAI's newer name for it."""
+    upstream = Upstream(UpstreamSettings("it", "http://127.0.0.1:9", kind=kind), RequestLimits())
+    use = resolve("m", settings=Stated(context_window=Figure(1_000, "configured")))
+    call = read(max_completion_tokens=5)
+    count = Counted(Count(10, exact=True, at_most=10, by=By.SERVER), "it")
+    admission = judge(call, count, use, Mode.ENFORCE)
+    sent, _ = with_output_limit(call, admission, upstream.heeded_limits(call))
+    assert sent.body["max_tokens"] == sent.body["max_completion_tokens"] == 5
+
+
+def test_the_usage_is_asked_for_once() -> None:
+    call = read(stream=True, stream_options=None)
+    assert with_usage(call)[0].count(b"stream_options") == 1
 
 
 @pytest.mark.parametrize(

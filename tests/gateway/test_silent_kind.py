@@ -15,7 +15,13 @@ from tokenbox.gateway.calls import read_call
 from tokenbox.gateway.counting import RequestCounting
 from tokenbox.gateway.models import UpstreamModels
 from tokenbox.gateway.protocols import CHAT, COMPLETIONS, MESSAGES, Protocol
-from tokenbox.gateway.settings import GatewaySettings, Mode, RequestLimits, UpstreamSettings
+from tokenbox.gateway.settings import (
+    GatewaySettings,
+    Mode,
+    ModelSettings,
+    RequestLimits,
+    UpstreamSettings,
+)
 from tokenbox.gateway.upstream import Upstream
 from tokenbox.models import Stated, resolve
 
@@ -93,3 +99,41 @@ def test_a_server_that_wants_a_key_is_not_silent() -> None:
     """The clients have the keys, so the gateway never learns more."""
     (found,) = loops.run(judged(CHAT, 401))
     assert (found.fits, found.counted.missing) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("listed", "model", "window"),
+    [
+        (["local"], "gpt-4.1", None),  # the server may run "local" under any name
+        (["local"], "local", 500),
+        (["local", "gpt-4.1"], "gpt-4.1", 1_047_576),
+        (["local", "openai/gpt-4.1"], "gpt-4.1", 1_047_576),
+        ([], "gpt-4.1", 1_047_576),  # it lists nothing, so nothing is known against it
+    ],
+)
+def test_limits_of_a_public_name_hold_where_the_server_lists_it(
+    listed: list[str], model: str, window: int | None
+) -> None:
+    async def models(_: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": name, "owned_by": "somebody"} for name in listed]})
+
+    async def found() -> int | None:
+        app = web.Application()
+        app.router.add_get("/v1/models", models)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        upstreams = (UpstreamSettings("it", url, kind="openai-compatible"),)
+        settings = GatewaySettings(upstreams, models={"local": ModelSettings(max_ctx=500)})
+        upstream = Upstream(upstreams[0], RequestLimits())
+        known = UpstreamModels(settings, [upstream])
+        await known.open()
+        try:
+            return (await known.use(upstream, model)).context_window
+        finally:
+            await known.close()
+            upstream.close()
+            await runner.cleanup()
+
+    assert loops.run(found()) == window

@@ -6,7 +6,7 @@ import json
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tokenbox.gateway.protocols import CHAT
@@ -40,6 +40,7 @@ def relayed(stream: bytes, cuts: list[int], *, hide_usage: bool) -> tuple[bytes,
     cuts=st.lists(st.integers(min_value=0), max_size=12),
     hide_usage=st.booleans(),
 )
+@example(frames=[FRAMES[0], FRAMES[4], FRAMES[0]], cuts=[], hide_usage=False)
 def test_any_pieces_give_the_same_stream(frames: list[bytes], cuts: list[int], *, hide_usage: bool) -> None:
     stream = b"".join([*frames, END])
     out, tap = relayed(stream, cuts, hide_usage=hide_usage)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.characters import normalize
 from tokenbox.compose.remembered import COUNTS
-from tokenbox.content.message import Message, Object, PartKind, Role, media_kind
+from tokenbox.content.message import Message, Object, PartKind, Role, media_in, media_kind
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Bound:
         ``media``: its contents may include images and files, which are not text.
         """
         texts: list[str] = []
-        allowance = 0
+        allowance = PER_MEDIA * media_in(value) if media else 0
         for leaf in _leaves(value, in_content=False, media=media):
             if isinstance(leaf, str):
                 texts.append(leaf)
@@ -132,8 +132,6 @@ def _leaves(value: Frozen, *, in_content: bool, media: bool) -> Iterator[str | i
         yield value
     elif isinstance(value, Object):
         kind = media_kind(dict(value).get("type")) if in_content else None
-        if kind is not None:
-            yield PER_MEDIA
         for key, inner in value:
             yield PER_FIELD
             if kind is not None and key in _PAYLOAD:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # The types of media parts, the lists that have such parts, and the keys that lead to their payload.
 _IMAGES: Final = frozenset(("image_url", "input_image", "image"))
-_AUDIO: Final = frozenset(("input_audio", "audio"))
+_AUDIO: Final = frozenset(("input_audio", "audio_url", "audio"))
 _FILES: Final = frozenset(("file", "input_file", "document"))
 _MEDIA: Final = _IMAGES | _AUDIO | _FILES
 _CONTENTS: Final = frozenset(("content", "output"))
@@ -43,6 +43,23 @@ _ID_CHARACTERS: Final = 2
 # What is skipped is counted above this, and above this multiple of the rest, which no real request reaches.
 _FREE: Final = 200
 _FREE_MULTIPLE: Final = 2
+
+
+def payload_tokens(value: object) -> int:
+    """Estimate the tokens of the recordings and files in a JSON value by the length of their data."""
+    tokens = 0
+    stack: list[tuple[object, str | None]] = [(value, None)]
+    while stack:
+        inner, kind = stack.pop()
+        if isinstance(inner, dict):
+            own = inner.get("type")
+            kind = own if isinstance(own, str) and own in _MEDIA else kind
+            stack += [(one, kind) for one in inner.values()]
+        elif isinstance(inner, list):
+            stack += [(one, kind) for one in inner]
+        elif isinstance(inner, str) and kind is not None and kind not in _IMAGES:
+            tokens += len(inner) // (_AUDIO_CHARACTERS if kind in _AUDIO else _FILE_CHARACTERS)
+    return tokens
 
 
 def lower_bound(value: Mapping[str, object], tokenizer: Tokenizer) -> int:

@@ -75,6 +75,10 @@ _PARTS: Final[Mapping[str, tuple[PartKind, str]]] = {
     "input_video": (PartKind.VIDEO, ""),
     "computer_screenshot": (PartKind.IMAGE, ""),
 }
+# An item of the Responses API with the data of an image, at "result".
+_GENERATED_IMAGE: Final = "image_generation_call"
+# What a tool is called with.
+_ARGUMENTS: Final = frozenset(("input", "arguments"))
 
 
 class Object(tuple["tuple[str, Frozen]", ...]):
@@ -221,6 +225,26 @@ def media_kind(part_type: object) -> PartKind | None:
     """Return the kind for the ``type`` of an image, a file or a recording; None for any other type."""
     known = _PARTS.get(part_type) if isinstance(part_type, str) else None
     return None if known is None or known[0] is PartKind.TEXT else known[0]
+
+
+def media_in(value: object) -> int:
+    """Return the number of images, files and recordings in a JSON value, frozen or not, at any depth.
+
+    A document made of parts counts as the media among them. What a tool is called with has none.
+    """
+    if isinstance(value, Object):
+        pairs = dict(value)
+    elif isinstance(value, dict):
+        pairs = value
+    elif isinstance(value, list | tuple):
+        return sum(map(media_in, value))
+    else:
+        return 0
+    kind = pairs.get("type")
+    is_call = "arguments" in pairs or str(kind).endswith("tool_use")
+    inside = sum(media_in(inner) for key, inner in pairs.items() if not (is_call and key in _ARGUMENTS))
+    is_medium = media_kind(kind) is not None or (kind == _GENERATED_IMAGE and bool(pairs.get("result")))
+    return max(inside, 1) if is_medium else inside
 
 
 def check_messages(values: Iterable[object]) -> list[Message]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from tokenbox.compose.bound import Bound
 from tokenbox.compose.lower_bound import lower_bound
 from tokenbox.compose.requests import By, Count, CountsSessions, PartCost
-from tokenbox.content.message import Message, Object, Part, Role, UndeclaredCost, thaw
+from tokenbox.content.message import Message, Object, Part, Role, UndeclaredCost, media_in, thaw
 from tokenbox.content.request import Request
 from tokenbox.conversation.counting import CountsMessages
 from tokenbox.errors import TokenboxError, TokenizerError
@@ -80,9 +80,11 @@ class PieceCounter(CountsMessages):
     def unshown(self, raw: Frozen, shown: int) -> int:
         """Return the tokens of a converted item's texts that exceed those of the messages read from it.
 
-        Some texts have no place in a chat message, such as reasoning that is encrypted.
+        Some texts have no place in a chat message, such as reasoning that is encrypted, and some images, such
+        as those that an item of an unknown shape holds.
         """
-        return max(0, lower_bound(thaw(raw), self.tokenizer) - shown)
+        media = MEDIA * media_in(raw) if self.media_tokens is None else 0
+        return max(0, lower_bound(thaw(raw), self.tokenizer) + media - shown)
 
     def whole(self, costs: Iterable[PartCost], last: Message | None) -> Count:
         """Return the count of a request of these parts, whose last message is ``last``."""
@@ -119,7 +121,7 @@ class PieceCounter(CountsMessages):
         elif callable(given):
             cost = given(part)
         else:
-            cost = MEDIA if given is None else given
+            cost = MEDIA * media_in(part.source) if given is None else given
         if cost is None:
             raise UndeclaredCost(
                 f'this {part.kind.value} does not declare its cost. Add "tokens": N to the part, or give '

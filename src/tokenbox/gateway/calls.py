@@ -12,10 +12,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl
 
-from tokenbox.gateway.known_keys import BY_FOLDED_NAME, check_keys
+from tokenbox.gateway.known_keys import BY_FOLDED_NAME, check_keys, misspelt
 from tokenbox.gateway.refusals import Refusal, invalid_request
 from tokenbox.gateway.strict_json import json_text, read_object
 from tokenbox.gateway.unseen import FETCHED, STORED
+from tokenbox.providers.shapes import at
 
 if TYPE_CHECKING:
     from tokenbox.gateway.protocols import Protocol
@@ -65,10 +66,13 @@ _OTHER_LIMITS = (
     ("max_gen_len",),
     ("max_length",),
 )
-# Budgets for reasoning beside the answer. They only raise a limit.
-_REASONING_BUDGETS = (("thinking", "budget_tokens"), ("thinking_budget",), ("reasoning", "max_tokens"))
+# Budgets for reasoning within the answer. They only raise a limit. DashScope's is beside the answer.
+_REASONING_BUDGETS = (("thinking", "budget_tokens"), ("reasoning", "max_tokens"))
+_REASONING_BESIDE = ("thinking_budget",)
 # Fields that name models which may answer in place of ``model`` (OpenRouter, LiteLLM).
 _FALLBACKS = ("models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks")
+# The same for Vercel's gateway, as paths.
+_INNER_FALLBACKS = (("providerOptions", "gateway.models"), ("provider_options", "gateway.models"))
 _MOST_FALLBACKS = 8
 # A fallback of Anthropic's API may be an object: a model, and what is different for it.
 _FALLBACK_KEYS = frozenset(("model", "max_tokens", "output_config", "speed", "thinking"))
@@ -96,6 +100,7 @@ _OPERATOR_FIELDS = frozenset(
         "bootstrap_host",
         "bootstrap_room",
         "billing_policy",
+        "additional_drop_params",
     }
 )
 _INNER_NAME = re.compile(r"[\[.]")
@@ -103,7 +108,7 @@ _INNER_NAME = re.compile(r"[\[.]")
 _SECRETS = frozenset(
     ("key", "api_key", "apikey", "access_token", "auth_token", "token", "subscription_key", "x_api_key")
 )
-_FALLBACKS_FIELDS = frozenset(_FALLBACKS)
+_FALLBACKS_FIELDS = frozenset((*_FALLBACKS, *(field for field, _ in _INNER_FALLBACKS)))
 _ROUTING_FIELDS = _OPERATOR_FIELDS | _FALLBACKS_FIELDS
 # Values that cost no more than the listed price: flex and batch cost half of it at OpenAI and Anthropic.
 PRICED = {
@@ -118,6 +123,7 @@ _IN_BODY = BY_FOLDED_NAME | {
     for names in (_ROUTING_FIELDS, PRICED, _CHOICES, STORED, FETCHED, [path[0] for path in _OTHER_LIMITS])
     for name in names
 }
+_NAMES = frozenset(_IN_BODY.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +209,7 @@ def read_call(protocol: Protocol, data: bytes, limits: RequestLimits, client_aut
     """Parse a body. Raises :class:`Refusal` (400) naming what is wrong with it."""
     body = read_object(data, limits)
     check_keys(body)
+    _check_case(body)
     model = body.get("model")
     if not isinstance(model, str) or not model:
         raise invalid_request("model is missing: it names the model that is to answer.", "model")
@@ -231,6 +238,16 @@ def read_call(protocol: Protocol, data: bytes, limits: RequestLimits, client_aut
     return replace(call, choices=choices * len(call.prompts)) if protocol.takes_prompts else call
 
 
+def _check_case(body: Mapping[str, Any]) -> None:
+    """Refuse a field that differs only in case from one that decides what is sent, and to whom."""
+    if _NAMES.issuperset(body):
+        return
+    for key in body.keys() - _NAMES:
+        known = _IN_BODY.get(key.casefold())
+        if known is not None:
+            raise misspelt(key, known)
+
+
 def _fallbacks(body: Mapping[str, Any], *, takes_objects: bool) -> tuple[str, ...]:
     """Return the other models that may answer. Raises :class:`Refusal` (400) for anything but names."""
     if _ROUTING_FIELDS.isdisjoint(body):
@@ -241,8 +258,9 @@ def _fallbacks(body: Mapping[str, Any], *, takes_objects: bool) -> tuple[str, ..
                 f"{key} says who answers or what is sent. Leave it out: the operator sets that.", key
             )
     found: list[str] = []
-    for key in _FALLBACKS:
-        value = body.get(key)
+    given = {key: body.get(key) for key in _FALLBACKS}
+    given |= {f"{field}.{path}": at(body.get(field), path) for field, path in _INNER_FALLBACKS}
+    for key, value in given.items():
         if value is None:
             continue
         names: list[Any] = value if isinstance(value, list) else [None]
@@ -357,6 +375,7 @@ def _max_output(protocol: Protocol, body: dict[str, Any]) -> int | None:
     own = protocol.output_keys
     stated = [_limit(body, (key,), _UNLIMITED) for key in own if key in body]
     budgets: Iterable[int | None] = ()
+    beside = 0
     if not _limits_beside(own).isdisjoint(body):
         stated += [
             _limit(body, path)
@@ -364,16 +383,18 @@ def _max_output(protocol: Protocol, body: dict[str, Any]) -> int | None:
             if path[0] in body and (path[1:] or path[0] not in own)
         ]
         budgets = (_limit(body, path, _UNLIMITED) for path in _REASONING_BUDGETS)
+        beside = max(0, _limit(body, _REASONING_BESIDE, _UNLIMITED) or 0)
     found = [value for value in (*stated, *_fallback_limits(body)) if value is not None]
     if not found or _UNLIMITED in found:
         return None
-    return max(*found, 0, *(budget or 0 for budget in budgets))
+    return max(*found, 0, *(budget or 0 for budget in budgets)) + beside
 
 
 @cache
 def _limits_beside(own: tuple[str, ...]) -> frozenset[str]:
     """Return the fields with limits and budgets, other than the API's own."""
-    return frozenset(path[0] for path in (*_OTHER_LIMITS, *_REASONING_BUDGETS)).difference(own)
+    paths = (*_OTHER_LIMITS, *_REASONING_BUDGETS, _REASONING_BESIDE)
+    return frozenset(path[0] for path in paths).difference(own)
 
 
 def _limit(body: Mapping[str, Any], path: Sequence[str], least: int = 0) -> int | None:

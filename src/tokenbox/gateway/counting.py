@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from tokenbox.compose.bound import PER_MEDIA, Bound
-from tokenbox.compose.lower_bound import lower_bound
+from tokenbox.compose.lower_bound import lower_bound, payload_tokens
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.library_objects import texts_in
-from tokenbox.content.message import InvalidMessage
+from tokenbox.content.message import InvalidMessage, media_in
 from tokenbox.content.request import FREE_CHARACTERS, characters_in, costly, costly_fields, read_request
 from tokenbox.conversation.calibration import CountedFor
 from tokenbox.conversation.markers import BYTES_PER_TOKEN, MarkersFormat
@@ -67,6 +68,7 @@ _COVERED = frozenset(
     )
 )
 _OK = 200
+_IMAGE_IN_TEXT = re.compile(r"!\[[^\]]*\]\((?:https?:|data:)")
 _MISSING = {
     ProbeOutcome.NOT_NOW: "it is not available",
     ProbeOutcome.TIMED_OUT: "it did not answer in time",
@@ -89,6 +91,7 @@ class RequestCounting:
             counted, way = await self._count(call, upstream, use)
         except TokenboxError as error:
             raise Refusal(400, error.code, error.message) from None
+        counted = _with_images_in_text(call, upstream, counted)
         unseen = await parse_body(call.data, lambda: _unseen(call, way))
         if unseen is None:
             return counted
@@ -132,10 +135,16 @@ class RequestCounting:
         """Return the approximate size of each message or prompt alone."""
         tokenizer = text_tokenizer(use)
 
+        def size(part: object) -> int:
+            if _are_ids(part):
+                return len(part)
+            media = media_in(part)
+            if media and isinstance(part, dict):  # its data is no text
+                return MEDIA * media + lower_bound(part, tokenizer)
+            return tokenizer.count("\n".join(texts_in(part)))
+
         def sizes() -> tuple[int, ...]:
-            texts = ["\n".join(texts_in(part)) for part in call.parts]
-            ids = [len(part) if _are_ids(part) else 0 for part in call.parts]
-            return tuple(map(sum, zip(tokenizer.count_batch(texts), ids, strict=True)))
+            return tuple(map(size, call.parts))
 
         return await self._run_bounded(tokenizer, len(call.data), sizes)
 
@@ -246,16 +255,13 @@ class RequestCounting:
         extra = at_most = 0
         covered = _covered_fields(call, found.way)
         rest = {key: value for key, value in call.body.items() if key not in covered}
-        if found.way.is_whole and characters_in(list(rest.values())) <= FREE_CHARACTERS:
-            return 0, 0
-        if fields := costly_fields(rest):
+        is_free = found.way.is_whole and characters_in(list(rest.values())) <= FREE_CHARACTERS
+        if not is_free and (fields := costly_fields(rest)):
             extra = at_most = Bound(use.tokenizer).value(fields)
-        if found.way.is_whole or found.way.has_media or call.protocol.takes_prompts:
+        if found.way.has_media or call.protocol.takes_prompts or not may_have_media(call):
             return extra, at_most
-        if may_have_media(call):
-            media = sum(len(message.media) for message in _request(call).messages)
-            extra, at_most = extra + media * MEDIA, at_most + media * PER_MEDIA
-        return extra, at_most
+        media, payload = media_in(call.input), payload_tokens(call.input)
+        return extra + media * MEDIA + payload, at_most + media * PER_MEDIA + payload
 
     async def _calibrated(
         self, call: ApiCall, upstream: Upstream, use: ModelUse, counted: Counted
@@ -304,6 +310,18 @@ def _is_possible(call: ApiCall, tokens: int) -> bool:
     return len(call.data) <= most or sum(map(len, _shown_texts(call))) <= most
 
 
+def _with_images_in_text(call: ApiCall, upstream: Upstream, counted: Counted) -> Counted:
+    """Add the images that such a server finds in texts, at their addresses."""
+    if upstream.kind is None or not upstream.kind.fetches_images_in_text or b"![" not in call.data:
+        return counted
+    images = sum(len(_IMAGE_IN_TEXT.findall(text)) for text in texts_in(call.input))
+    if not images:
+        return counted
+    count = counted.count
+    total, at_most = count.total + images * MEDIA, count.at_most + images * PER_MEDIA
+    return replace(counted, count=replace(count, total=total, exact=False, at_most=at_most))
+
+
 def _shown_texts(call: ApiCall) -> Iterator[str]:
     for item in call.parts:
         is_user = isinstance(item, dict) and item.get("role") == "user"
@@ -328,7 +346,7 @@ def _unseen(call: ApiCall, way: RequestCount | None) -> str | None:
     covered = _covered_fields(call, way)
     if way.is_whole:  # such a server counts what it will render
         covered |= {"chat_template"}
-    return unseen_input(call, covered, media=way.is_whole or way.has_media)
+    return unseen_input(call, covered, media=way.has_media)
 
 
 def _request(call: ApiCall) -> Request:
@@ -392,7 +410,7 @@ def _load(tokenizer: Tokenizer) -> None:
         load_fast()
 
 
-def _are_ids(prompt: object) -> bool:
+def _are_ids(prompt: object) -> TypeGuard[list[int]]:
     return isinstance(prompt, list) and all(type(item) is int for item in prompt)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tokenbox.gateway.refusals import invalid_request
+from tokenbox.gateway.refusals import Refusal, invalid_request
 
 # The objects in a request whose keys servers interpret, nested as they are in the body.
 _Places = Mapping[str, "_Places"]
@@ -77,6 +77,11 @@ KNOWN = frozenset(
 BY_FOLDED_NAME = {key.casefold(): key for key in KNOWN}
 
 
+def misspelt(key: str, known: str) -> Refusal:
+    """Return the refusal of a key that differs from a known one only in case."""
+    return invalid_request(f"{key[:60]!r} is spelled {known!r}. Send it so, or leave it out.", known)
+
+
 def check_keys(value: Any, places: _Places = _BODY) -> None:  # noqa: ANN401  # JSON
     """Refuse keys of ``value``, and of the ``places`` below it, that differ from a known one only in case."""
     if isinstance(value, list):
@@ -87,9 +92,7 @@ def check_keys(value: Any, places: _Places = _BODY) -> None:  # noqa: ANN401  # 
     if not KNOWN.issuperset(value):
         for key in value:
             if key not in KNOWN and (known := BY_FOLDED_NAME.get(key.casefold())) is not None:
-                raise invalid_request(
-                    f"{key[:60]!r} is spelled {known!r}. Send it so, or leave it out.", known
-                )
+                raise misspelt(key, known)
     for key, inner in value.items():
         if isinstance(inner, (dict, list)) and (below := places.get(key)) is not None:
             check_keys(inner, below)

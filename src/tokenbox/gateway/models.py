@@ -100,9 +100,22 @@ class UpstreamModels:
         known = await self._capabilities(upstream, model)
         if known.use is None or known.use[0] is not known.found:
             own, default = self.settings.own_model(model), self.settings.default_model
-            is_public = not upstream.is_silent if upstream.kind is None else upstream.kind.in_catalog
+            is_public = await self._is_public(upstream, model)
             known.use = known.found, use_of(model, own, default, known.found, is_public=is_public)
         return known.use[1]
+
+    async def _is_public(self, upstream: Upstream, model: str) -> bool:
+        """Whether the catalog's limits of this name apply at the upstream.
+
+        A server of an unknown kind may run one model under any name that it is asked for. If it lists its
+        models, only those of the list are what they are called.
+        """
+        if upstream.kind is None:
+            return not upstream.is_silent
+        if upstream.kind.name != UNKNOWN:
+            return upstream.kind.in_catalog
+        names = await self.listed(upstream)
+        return not names or any(name == model or name.endswith(f"/{model}") for name in names)
 
     async def listed(self, upstream: Upstream) -> tuple[str, ...]:
         """Return the models that the upstream lists, or listed last if it does not answer."""

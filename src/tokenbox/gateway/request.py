@@ -60,7 +60,7 @@ def with_usage(call: ApiCall) -> tuple[bytes, bool]:
     if not call.stream or not call.protocol.asks_for_usage or call.wants_usage:
         return call.data, False
     options = call.body.get("stream_options")
-    if options is not None:
+    if "stream_options" in call.body:
         asked = {**options, "include_usage": True} if isinstance(options, dict) else {"include_usage": True}
         return call.with_body({**call.body, "stream_options": asked}).data, True
     opened = _OPENING_BRACE.match(call.data)

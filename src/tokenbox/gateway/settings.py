@@ -103,7 +103,8 @@ class ModelSettings:
 
 def short_name(name: str) -> str:
     """Return a model's name without what Ollama adds to it if it is missing."""
-    return name.removeprefix("registry.ollama.ai/").removeprefix("library/").removesuffix(":latest")
+    name = name.removeprefix("https://").removeprefix("http://").removeprefix("registry.ollama.ai/")
+    return name.removeprefix("library/").removesuffix(":latest")
 
 
 @dataclass(frozen=True, slots=True)

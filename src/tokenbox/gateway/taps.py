@@ -75,9 +75,9 @@ class Tap:
             end = usage.start()
         error = data.find(b'"error"', 0, end)
         end = data.rfind(b"}\n\n", 0, end if error < 0 else error) + 3
-        # Each of the frames has to end as JSON does.
+        # Each of the frames has to end as JSON does, and none with other line breaks.
         is_plain = end > 2 and data.count(b"\n\n", 0, end) == data.count(b"}\n\n", 0, end)
-        return end if is_plain else 0
+        return end if is_plain and data.find(b"\r", 0, end) < 0 else 0
 
     def rest(self) -> bytes:
         """Return a last frame that lacks its empty line, if it is complete."""

@@ -4,22 +4,20 @@ A server may keep input (an earlier answer, a stored prompt, a file by its id), 
 address) or unpack it (a PDF is compressed). Only the server knows how many tokens that is. If its count does
 not cover such input, the request passes only if the operator sets ``policy.uncertain = "allow"``.
 
-Images are countable: providers bound what an image costs, whatever its size in bytes
-(:data:`tokenbox.compose.bound.PER_MEDIA`). The payload of an image part that is not an image may be text in
-disguise, and is refused.
+Data that is not what its part says, such as a text in place of an image, is refused
+(:mod:`tokenbox.gateway.payloads`).
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote_to_bytes
 
+from tokenbox.content.library_objects import texts_in
 from tokenbox.content.message import PartKind, media_kind
 from tokenbox.content.request import FREE_CHARACTERS, characters_in
+from tokenbox.gateway.payloads import has_binary_file, is_image_part, is_recording
 from tokenbox.providers.shapes import at, text_at
 
 if TYPE_CHECKING:
@@ -31,6 +29,7 @@ STORED = frozenset(
         *("previous_response_id", "previous_interaction_id", "conversation", "conversation_id", "prompt_id"),
         *("thread_id", "assistant_id", "preset", "container", "cached_content", "cachedContent", "cache_id"),
         *("context_id", "file_ids", "attachments", "session_params", "agent_id", "bot_id", "workflow_id"),
+        *("chat_id", "chatId", "files", "knowledge", "collections", "dataset_ids"),
     )
 )
 # A conversation that Anthropic keeps: "create" begins one, and this goes on with it.
@@ -41,6 +40,7 @@ FETCHED = frozenset(
         *("mcp_servers", "web_search_options", "search_parameters", "plugins", "data_sources", "retrieval"),
         *("tool_resources", "server_tools", "vector_store_ids", "connectors", "enable_search", "web_search"),
         *("enable_web_search", "search_options", "venice_parameters", "knowledge_base_ids", "dataSources"),
+        *("tool_ids", "features"),
     )
 )
 # Fields with vectors or media that are unpacked, and with the size to which images and videos are scaled: a
@@ -53,9 +53,18 @@ _UNPACKED = frozenset(
     )
 )
 _UNPACKED_PARTS = frozenset(("image_embeds", "audio_embeds", "video_embeds", "prompt_embeds"))
-# Templates, which may repeat a text in a loop, and their variables, which a template may show per message.
-_TEMPLATES = frozenset(("chat_template", "template", "prompt_template"))
-_VARIABLES = "chat_template_kwargs"
+# Templates may repeat a text in a loop. They have this in their name.
+_TEMPLATE = "template"
+# Texts that a template or a proxy may add to each message.
+_PER_MESSAGE = frozenset(
+    (
+        *("chat_template_kwargs", "template_vars", "roles", "adapter", "name1", "name2", "user_name"),
+        *("bot_name", "assistant_continue_message", "user_continue_message"),
+    )
+)
+# Texts that are the address of a file: in a chat (DashScope), and as what is embedded (Gemini).
+_FILE_TEXTS = ("fileid://",)
+_FILE_PROMPTS = ("gs://", "files/", *_FILE_TEXTS)
 # Names by which OpenRouter adds the results of a search, or a stored prompt.
 _SEARCHING_NAME = ":online"
 _STORED_NAME = "@preset/"
@@ -66,14 +75,19 @@ _FIELDS = {
         (STORED, "names input that the server keeps", True),
         (FETCHED, "has the server add input by itself", False),
         (_UNPACKED, "is unpacked or scaled by the server", False),
-        (_TEMPLATES, "may repeat a text in a loop", True),
     )
     for field in fields
 }
-# Tools that the client runs, by their type or its prefix (Anthropic's types end with a date). The results of
-# other tools, such as a search, enter the input unseen.
+# Values by which a client switches a search off.
+_OFF = frozenset(("", "off", "none", "never", "disabled"))
+# Tools that the client runs, by their type (Anthropic's types end with a date). The results of other tools,
+# such as a search, enter the input unseen.
 _CLIENT_TOOLS = frozenset(("function", "custom", "local_shell", "apply_patch"))
-_CLIENT_TOOL_PREFIXES = ("bash_", "text_editor_", "computer", "browser_", "memory_")
+_DATED_CLIENT_TOOL = re.compile(
+    r"(?:bash|text_editor|computer|browser|browser_toolset|memory)_\d{8}|computer(?:[_-]use)?(?:[_-]preview)?"
+)
+# Keys beside a tool's own by which it becomes one of the server's (Gemini), without "_".
+_HOSTED_KEY = re.compile(r"search|retriev|url_?context|code_?exec|maps|fetch|grounding", re.IGNORECASE)
 # Tools of OpenAI that the client runs if this field has this value.
 _CLIENT_TOOLS_IF = {"shell": ("environment.type", "local"), "tool_search": ("execution", "client")}
 # A tool that only groups others.
@@ -116,18 +130,9 @@ _CONTENT_FIELDS = (
     "tools",
     "action",
 )
-_FILE_REFERENCES = ("file_id", "file_url", "url", "uri")
+_FILE_REFERENCES = ("file_id", "file_url", "url", "uri", "uuid")
 # A reasoning item's summary is not what the model reads: that is behind its id.
 _REASONING_FIELDS = ("content", "encrypted_content")
-# The least samples per second of a recording: a server resamples it, so that fewer cost more tokens per byte.
-_MIN_SAMPLES = 8_000
-_MAX_BEFORE_PDF = 1_024
-# The first characters of images in base64: PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and HEIC.
-_IMAGES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "Qk", "SUkq", "TU0A", "AAAA")
-_BASE64 = re.compile(r"[A-Za-z0-9+/_=\s-]*")
-_LONGEST_ADDRESS = 4_096
-# A payload this short costs next to nothing, whatever it is.
-_TINY = 64
 
 
 def may_have_media(call: ApiCall) -> bool:
@@ -145,9 +150,11 @@ def unseen_input(call: ApiCall, seen: Collection[str] = (), *, media: bool = Fal
     ``seen`` are the fields that the server's own count covers; ``media`` tells that it counts images and
     files, too.
     """
-    reason = _unseen_model(call) or _unseen_field(call, seen)
-    if reason is not None or call.protocol.takes_prompts:
+    reason = _unseen_model(call) or _unseen_field(call, seen) or _repeated(call, seen) or _unseen_text(call)
+    if reason is not None:
         return reason
+    if call.protocol.takes_prompts:
+        return _unseen_beside_prompts(call)
     if isinstance(call.input, list) and not (media and call.protocol.input_key in seen):
         for item in call.input:
             if isinstance(item, dict) and _is_reference(item):
@@ -164,18 +171,51 @@ def _unseen_field(call: ApiCall, seen: Collection[str]) -> str | None:
     body = call.body
     for key in sorted(body.keys() & _FIELDS.keys()):
         words, may_be_seen = _FIELDS[key]
-        if body[key] and not (may_be_seen and key in seen):
+        if not _is_off(key, body[key]) and not (may_be_seen and key in seen):
             return f"{key} {words}"
-    if _VARIABLES in body and _VARIABLES not in seen and _is_repeated(body[_VARIABLES], len(call.parts)):
-        return f"{_VARIABLES} has texts that a template may repeat for each message"
-    reason = _unseen_tool(body.get("tools"))
-    if reason is not None:
-        return reason
     if at(body, _THREAD):
         return f"{_THREAD} names input that the server keeps"
-    prompt = body.get("prompt")
-    if isinstance(prompt, dict) and not call.protocol.takes_prompts and "prompt" not in seen:
+    if isinstance(body.get("prompt"), dict) and not call.protocol.takes_prompts and "prompt" not in seen:
         return "prompt names a text that the server keeps"
+    return _unseen_tool(body.get("tools"))
+
+
+def _repeated(call: ApiCall, seen: Collection[str]) -> str | None:
+    """Return the field whose texts may be shown more often than once, in words."""
+    body = call.body
+    for key in sorted(body.keys() - frozenset(seen)):
+        if key in _PER_MESSAGE:
+            if _is_repeated(body[key], len(call.parts)):
+                return f"{key} has texts that may be repeated for each message"
+        elif _TEMPLATE in key.casefold() and body[key]:
+            return f"{key} may repeat a text in a loop"
+    return None
+
+
+def _unseen_beside_prompts(call: ApiCall) -> str | None:
+    """Return what ``messages`` have that is no text: servers may read them in place of the prompts (vLLM)."""
+    for part in parts_in(call.body.get("messages")):
+        if media_kind(part.get("type")) is not None or _unseen_part(part, counted=False) is not None:
+            return f"a part of type {part.get('type')!r} may be read in place of the prompts"
+    return None
+
+
+def _is_off(key: str, value: object) -> bool:
+    """Whether this value of a field has no effect. An empty object asks for a search by its defaults."""
+    if isinstance(value, str):
+        return value.casefold() in _OFF
+    if isinstance(value, dict):
+        return all(_is_off("", inner) for inner in value.values()) if value else "search" not in key
+    return not value
+
+
+def _unseen_text(call: ApiCall) -> str | None:
+    starts = _FILE_PROMPTS if call.protocol.takes_prompts else _FILE_TEXTS
+    if not any(start.partition("/")[0].encode() in call.data for start in starts) and b"\\u" not in call.data:
+        return None
+    for text in texts_in(call.input):
+        if text.lstrip().startswith(starts):
+            return f"the text {text.strip()[:60]!r} is the address of a file that the server reads"
     return None
 
 
@@ -214,6 +254,8 @@ def _unseen_tool(tools: object) -> str | None:
 def _is_client_tool(tool: Mapping[str, Any]) -> bool:
     """Whether the client runs this tool. Without a type it has a name, here or in its function."""
     kind = tool.get("type")
+    if any(value is not None and _HOSTED_KEY.search(key) for key, value in tool.items()):
+        return False
     if kind is None:
         return isinstance(tool.get("name"), str) or isinstance(tool.get("function"), dict)
     if not isinstance(kind, str):
@@ -223,12 +265,12 @@ def _is_client_tool(tool: Mapping[str, Any]) -> bool:
     if kind in _CLIENT_TOOLS_IF:
         field, value = _CLIENT_TOOLS_IF[kind]
         return text_at(tool, field) == value
-    return kind in _CLIENT_TOOLS or kind.startswith(_CLIENT_TOOL_PREFIXES)
+    return kind in _CLIENT_TOOLS or _DATED_CLIENT_TOOL.fullmatch(kind) is not None
 
 
 def _tools_in(part: Mapping[str, Any]) -> list[Any]:
     """Return the tools that a part of the input adds (OpenAI's ``tools``, Anthropic's ``tool``)."""
-    if part.get("type") in _TOOL_LISTINGS:
+    if str(part.get("type")) in _TOOL_LISTINGS:
         return []
     tools = part.get("tools")
     return [*(tools if isinstance(tools, list) else ()), at(part, "tool.definition")]
@@ -273,7 +315,7 @@ def _unseen_by_type(part: Mapping[str, Any], name: str, *, counted: bool) -> str
         return f"a part of type {name!r} has vectors, which the server unpacks"
     kind = media_kind(name)
     if kind is PartKind.IMAGE:
-        if all(map(_is_image, _payloads(part))):
+        if is_image_part(part):
             return None
         return f"the data of a part of type {name!r} is neither an address nor an image in base64"
     return None if counted or kind is None else _unseen_file(part, kind)
@@ -286,71 +328,8 @@ def _unseen_file(part: Mapping[str, Any], kind: PartKind) -> str | None:
     holders = [part, *(inner for inner in part.values() if isinstance(inner, dict))]
     if part.get("id") or any(holder.get(key) for holder in holders for key in _FILE_REFERENCES):
         return f"a part of type {name!r} names a file that the server keeps or fetches"
-    if kind is PartKind.FILE and any(map(_has_binary_file, holders)):
+    if kind is PartKind.FILE and any(map(has_binary_file, holders)):
         return f"a part of type {name!r} holds a file in base64, which may be larger than it looks"
-    if kind is PartKind.AUDIO and not all(map(_is_recording, map(_sound_of, holders))):
+    if kind is PartKind.AUDIO and not all(is_recording(holder.get("data")) for holder in holders):
         return f"a part of type {name!r} holds a recording that is neither WAV nor MP3, so it may be long"
     return None
-
-
-def _sound_of(holder: Mapping[str, Any]) -> object:
-    return holder.get("data")
-
-
-def _is_recording(data: object) -> bool:
-    """Whether it is WAV or MP3, which have a least size per second. Others take no room for silence."""
-    if not isinstance(data, str) or len(data) <= _TINY:
-        return True
-    try:
-        head = base64.b64decode(data[:_TINY])
-    except (binascii.Error, ValueError):
-        return False
-    if head[:4] == b"RIFF" and head[8:16] == b"WAVEfmt ":
-        return int.from_bytes(head[24:28], "little") >= _MIN_SAMPLES
-    return head[:3] == b"ID3" or (head[:1] == b"\xff" and head[1] & 0xE0 == 0xE0)
-
-
-def _payloads(part: Mapping[str, Any]) -> Iterator[object]:
-    """Yield the addresses and data of an image part of any API."""
-    inner = [part[key] for key in ("image_url", "source", "image") if isinstance(part.get(key), dict)]
-    for holder in (part, *inner):
-        for key in ("url", "data", "image_url", "image"):
-            value = holder.get(key)
-            if value is not None and not any(value is nested for nested in inner):
-                yield value
-
-
-def _is_image(payload: object) -> bool:
-    if not isinstance(payload, str):
-        return False
-    if len(payload) <= _TINY:
-        return True
-    if payload[:8].lower().startswith(("http://", "https://")):
-        return len(payload) <= _LONGEST_ADDRESS
-    head, comma, _ = payload[:128].partition(",")
-    if comma and not head.lower().startswith("data:image/"):
-        return False
-    start = len(head) + 1 if comma else 0
-    return payload.startswith(_IMAGES, start) and _BASE64.fullmatch(payload, start) is not None
-
-
-def _has_binary_file(holder: Mapping[str, Any]) -> bool:
-    for key in ("file_data", "data"):
-        data = holder.get(key)
-        if isinstance(data, str) and holder.get("type") != "text" and len(data) > _TINY:
-            return not _is_text_address(data)
-    return False
-
-
-def _is_text_address(data: str) -> bool:
-    """Whether it is a ``data:`` address of a text, which is one: servers look at what a file begins with."""
-    head, _, payload = data.partition(",")
-    head = head.lower()
-    if not head.startswith(("data:text/plain", "data:text/markdown")):
-        return False
-    try:
-        raw = base64.b64decode(payload, validate=True) if ";base64" in head else unquote_to_bytes(payload)
-        raw.decode()
-    except (binascii.Error, ValueError):
-        return False
-    return b"%PDF-" not in raw[:_MAX_BEFORE_PDF] and b"\0" not in raw

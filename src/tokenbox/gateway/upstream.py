@@ -55,6 +55,11 @@ NOT_FORWARDED = frozenset(
         b"x-method-override",
         b"x-original-url",
         b"x-rewrite-url",
+        # Headers by which servers behind a router are told whom else to ask (vLLM, the Gateway API).
+        b"x-prefiller-host-port",
+        b"x-encoder-hosts-ports",
+        b"x-data-parallel-host-port",
+        b"x-gateway-destination-endpoint",
     }
 )
 NOT_RETURNED = frozenset(

@@ -118,6 +118,7 @@ class ServerKind:
     ``questions``: the first one with a figure decides. ``counts``: the first one that the server supports is
     used. ``tokenizes``: the server has llama.cpp's /tokenize and /detokenize, which can be forwarded.
     ``output_fields``: the names of the output limit that the server accepts in a chat.
+    ``fetches_images_in_text``: it reads ``![](https://...)`` in a text as an image.
     """
 
     name: str
@@ -127,13 +128,14 @@ class ServerKind:
     key_header: tuple[str, str] = ("Authorization", "Bearer ")
     headers: Mapping[str, str] = field(default_factory=dict)
     max_tokens_field: str = "max_tokens"
-    output_fields: tuple[str, ...] = ("max_tokens", "max_completion_tokens")
+    output_fields: tuple[str, ...] = ("max_tokens",)
     text_count: TextCount | None = None
     counts: Mapping[Api, tuple[RequestCount, ...]] = field(default_factory=dict)
     questions: tuple[Question, ...] = ()
     signs: tuple[Sign, ...] = ()
     in_catalog: bool = False
     tokenizes: bool = False
+    fetches_images_in_text: bool = False
 
 
 KINDS: Final[dict[str, ServerKind]] = {}

@@ -40,16 +40,20 @@ TEXT: Final = TextCount("content", tokens)
 PROMPT: Final = RequestCount(
     "/tokenize", prompt_as("content", add_special=True, parse_special=True), tokens, ids="tokens"
 )
-CHAT: Final = RequestCount("/v1/chat/completions/input_tokens", whole, number("input_tokens"), is_whole=True)
-# Older builds return the rendered prompt, which is then counted.
+
+
+def _counted(path: str) -> RequestCount:
+    return RequestCount(path, whole, number("input_tokens"), is_whole=True, has_media=True)
+
+
+CHAT: Final = _counted("/v1/chat/completions/input_tokens")
+# Older builds return the rendered prompt, which is then counted. It has a short marker for each image.
 _RENDERED: Final = RequestCount("/apply-template", whole, text("prompt"), is_whole=True, then=PROMPT)
 
 COUNTS: Final[Mapping[Api, tuple[RequestCount, ...]]] = {
     Api.CHAT: (CHAT, _RENDERED),
-    Api.RESPONSES: (
-        RequestCount("/v1/responses/input_tokens", whole, number("input_tokens"), is_whole=True),
-    ),
-    Api.MESSAGES: (RequestCount("/v1/messages/count_tokens", whole, number("input_tokens"), is_whole=True),),
+    Api.RESPONSES: (_counted("/v1/responses/input_tokens"),),
+    Api.MESSAGES: (_counted("/v1/messages/count_tokens"),),
     Api.COMPLETIONS: (PROMPT,),
     Api.EMBEDDINGS: (PROMPT,),
 }

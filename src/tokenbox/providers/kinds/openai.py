@@ -30,6 +30,7 @@ register_kind(
         "openai",
         DIALECT,
         max_tokens_field="max_completion_tokens",
+        output_fields=("max_completion_tokens", "max_tokens"),
         counts={
             # OpenAI counts only requests of the Responses API, so the count of a chat is approximate.
             Api.CHAT: (

@@ -44,6 +44,7 @@ register_kind(
             )
         },
         questions=(Question(lambda _: "/info", _info),),
+        fetches_images_in_text=True,
         signs=(Sign(path="/info", shows=lambda body: count_at(body, "max_total_tokens") is not None),),
     )
 )

@@ -28,6 +28,7 @@ _RENDERED: Final = (
     "add_special_tokens",
     "mm_processor_kwargs",
 )
+_LIMITS: Final = ("max_tokens", "max_completion_tokens")
 _MESSAGES: Final = ("system", "tool_choice", "thinking")
 
 # With special tokens, the count would include the token that begins a prompt.
@@ -45,6 +46,7 @@ register_kind(
         "vllm",
         DIALECT,
         text_count=_TEXT,
+        output_fields=_LIMITS,
         counts={
             Api.CHAT: (_CHAT,),
             Api.MESSAGES: (
@@ -66,6 +68,7 @@ register_kind(
         "sglang",
         DIALECT,
         text_count=_TEXT,
+        output_fields=_LIMITS,
         # Its /tokenize reads no other fields of a chat.
         counts={
             Api.CHAT: (replace(_CHAT, body=only("model", "messages", "tools")),),

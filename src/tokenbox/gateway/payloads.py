@@ -1,0 +1,147 @@
+"""Whether the data of a part is what the part says it is, so that its cost is bounded.
+
+An image costs no more than :data:`tokenbox.compose.bound.PER_MEDIA`, whatever its size in bytes. A recording
+costs tokens by its seconds: only of WAV and MP3 is it known how many bytes a second takes at least. A text is
+read as it is. Anything else may be larger than it looks.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import unquote_to_bytes, urlsplit
+
+# The first characters of images in base64: PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and HEIC.
+_IMAGES: Final = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "Qk", "SUkq", "TU0A", "AAAA")
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_=\s-]*")
+_LONGEST_ADDRESS: Final = 4_096
+# How the addresses of what proxies fetch in place of an image end (LiteLLM, for Gemini).
+_NO_IMAGES: Final = tuple(
+    ".pdf .mp4 .mov .mpg .mpeg .webm .mkv .avi .flv .wmv .3gp .mp3 .wav .m4a .aac .ogg .opus .flac .txt .csv "
+    ".html .doc .docx .xls .xlsx .ppt .pptx".split()
+)
+# The keys by which a part names the type of its data.
+_TYPES: Final = ("format", "media_type", "mime_type", "mimeType")
+# A payload this short costs next to nothing, whatever it is.
+_TINY: Final = 64
+# The characters of a recording in which its sound begins: WAV and MP3 may have tags and covers before it.
+_HEAD: Final = 4_000_000
+# The least samples per second of a recording: a server resamples it, so that fewer cost more tokens per byte.
+_MIN_SAMPLES: Final = 8_000
+# The numbers of WAV's forms with a byte or more per sample: PCM, floats, A-law, mu-law; and of the form that
+# names another one.
+_WAV_FORMS: Final = (1, 3, 6, 7)
+_WAV_EXTENSIBLE: Final = 0xFFFE
+_MAX_BEFORE_PDF: Final = 1_024
+_TEXT_TYPES: Final = ("data:text/", "data:application/json", "data:application/xml")
+
+
+def is_image_part(part: Mapping[str, Any]) -> bool:
+    """Whether the addresses and data of an image part of any API are those of images."""
+    inner = [part[key] for key in ("image_url", "source", "image") if isinstance(part.get(key), dict)]
+    types = (holder.get(key) for holder in (part, *inner) for key in _TYPES)
+    if any(isinstance(one, str) and "/" in one and not one.lower().startswith("image/") for one in types):
+        return False
+    return all(map(_is_image, _image_payloads(part, inner)))
+
+
+def _image_payloads(part: Mapping[str, Any], inner: list[Any]) -> Iterator[object]:
+    for holder in (part, *inner):
+        for key in ("url", "data", "image_url", "image"):
+            value = holder.get(key)
+            if value is not None and not any(value is nested for nested in inner):
+                yield value
+
+
+def _is_image(payload: object) -> bool:
+    if not isinstance(payload, str):
+        return False
+    if payload[:8].lower().startswith(("http://", "https://")):
+        return len(payload) <= _LONGEST_ADDRESS and not _path_of(payload).endswith(_NO_IMAGES)
+    if len(payload) <= _TINY:
+        return True
+    head, comma, _ = payload[:128].partition(",")
+    if comma and not head.lower().startswith("data:image/"):
+        return False
+    start = len(head) + 1 if comma else 0
+    return payload.startswith(_IMAGES, start) and _BASE64.fullmatch(payload, start) is not None
+
+
+def _path_of(address: str) -> str:
+    try:
+        return urlsplit(address).path.lower()
+    except ValueError:
+        return ""
+
+
+def is_recording(data: object) -> bool:
+    """Whether it is WAV or MP3, which have a least size per second. Others take no room for silence."""
+    if not isinstance(data, str) or len(data) <= _TINY:
+        return True
+    try:
+        head = base64.b64decode(data[: min(_HEAD, len(data) // 4 * 4)])
+    except (binascii.Error, ValueError):
+        return False
+    if head[:4] == b"RIFF" and head[8:12] == b"WAVE":
+        return _is_wav(head)
+    return _is_mp3(head)
+
+
+def _is_wav(data: bytes) -> bool:
+    """Whether its samples take a byte or more each, and at least 8,000 of them a second."""
+    place = 12
+    while place + 24 <= len(data):
+        name, size = data[place : place + 4], int.from_bytes(data[place + 4 : place + 8], "little")
+        if name == b"fmt ":
+            form, samples = _little(data, place + 8, 2), _little(data, place + 12, 4)
+            if form == _WAV_EXTENSIBLE:
+                form = _little(data, place + 32, 2)
+            return form in _WAV_FORMS and samples >= _MIN_SAMPLES
+        place += 8 + size + size % 2
+    return False
+
+
+def _little(data: bytes, place: int, size: int) -> int:
+    return int.from_bytes(data[place : place + size], "little")
+
+
+def _is_mp3(data: bytes) -> bool:
+    """Whether an MPEG frame of a stated bit rate follows the tags, if there are any."""
+    place = 0
+    while data[place : place + 3] == b"ID3" and place + 10 <= len(data):
+        size = 0
+        for byte in data[place + 6 : place + 10]:  # seven bits in each byte
+            size = size << 7 | byte & 0x7F
+        place += 10 + size
+    frame = data[place : place + 3]
+    if len(frame) < 3:
+        return False
+    is_frame = frame[0] == 0xFF and frame[1] & 0xE0 == 0xE0
+    has_layer = frame[1] & 0x06 != 0  # AAC has none
+    return is_frame and has_layer and 0 < frame[2] >> 4 < 15
+
+
+def has_binary_file(holder: Mapping[str, Any]) -> bool:
+    """Whether the object holds a file's data that is not a text."""
+    for key in ("file_data", "data"):
+        data = holder.get(key)
+        if isinstance(data, str) and holder.get("type") != "text" and len(data) > _TINY:
+            return not _is_text_address(data)
+    return False
+
+
+def _is_text_address(data: str) -> bool:
+    """Whether it is a ``data:`` address of a text, which is one: servers look at what a file begins with."""
+    head, _, payload = data.partition(",")
+    head = head.lower()
+    if not head.startswith(_TEXT_TYPES):
+        return False
+    try:
+        raw = base64.b64decode(payload, validate=True) if ";base64" in head else unquote_to_bytes(payload)
+        raw.decode()
+    except (binascii.Error, ValueError):
+        return False
+    return b"%PDF-" not in raw[:_MAX_BEFORE_PDF] and b"\0" not in raw
