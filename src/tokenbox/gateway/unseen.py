@@ -86,7 +86,7 @@ _CLIENT_TOOLS = frozenset(("function", "custom", "local_shell", "apply_patch"))
 _DATED_CLIENT_TOOL = re.compile(
     r"(?:bash|text_editor|computer|browser|browser_toolset|memory)_\d{8}|computer(?:[_-]use)?(?:[_-]preview)?"
 )
-# Keys beside a tool's own by which it becomes one of the server's (Gemini), without "_".
+# Keys beside a tool's own that make it one of the server's (Gemini).
 _HOSTED_KEY = re.compile(r"search|retriev|url_?context|code_?exec|maps|fetch|grounding", re.IGNORECASE)
 # Tools of OpenAI that the client runs if this field has this value.
 _CLIENT_TOOLS_IF = {"shell": ("environment.type", "local"), "tool_search": ("execution", "client")}

@@ -19,7 +19,7 @@ _RANGE = r"[0-9]{1,9}(?:,[0-9]{1,9})?"
 _HUNK = re.compile(rf"@(@{{1,99}})((?: -{_RANGE})+) \+({_RANGE}) @\1([^\r\n]*)(\r?\n?)")
 _FILE = re.compile(r"(?:diff --(?:git|combined|cc) |Index: )\S")
 _OLD = re.compile(r"--- \S")
-_NOISE = re.compile(r"index [0-9a-f,]+\.\.[0-9a-f]+|similarity index 100%|={20,}")
+_NOISE = re.compile(r"(?:index [0-9a-f,]+\.\.[0-9a-f]+(?: [0-7]+)?|similarity index 100%|={67})\s*")
 _PATCH = re.compile(r"(?:literal|delta) [0-9]+|[A-Za-z][!-~]{5,65}|")
 _LEFT_OUT = re.compile(r" ?\[([0-9]+) context lines? left out\]")
 _GENERATED = re.compile(
@@ -30,7 +30,7 @@ _GENERATED = re.compile(
 
 
 @lens(
-    "5",
+    "6",
     "a unified diff with less context, and lock files as a count; changed lines stay",
     Parameter("context", int, default=1),
     example="diff",
@@ -43,15 +43,20 @@ def diff(text: str, context: int) -> str:
     result: list[str] = []
     for part in _files(lines):
         header = next((i for i, line in enumerate(part) if _HUNK.match(line)), len(part))
-        result += _without_patch([line for line in part[:header] if not _NOISE.match(line)])
-        if _is_generated(part[:header]):
-            result += _counted(part[header:])
-            continue
+        result += _without_patch([line for line in part[:header] if not _NOISE.fullmatch(line)])
+        is_generated = _is_generated(part[:header])
+        hunks: list[Sequence[str]] = []  # of a generated file
         place = header
         while place < len(part):
             end = _hunk_end(part, place)
-            result += _reduced(part[place:end], context) if end > place else [part[place]]
+            if end > place and is_generated:
+                hunks.append(part[place:end])
+            else:
+                result += _counted(hunks)
+                hunks.clear()
+                result += _reduced(part[place:end], context) if end > place else [part[place]]
             place = max(end, place + 1)
+        result += _counted(hunks)
     return "".join(result)
 
 
@@ -141,13 +146,14 @@ def _is_generated(header: Sequence[str]) -> bool:
     return any(_GENERATED.search(name) for found in names for name in found)
 
 
-def _counted(lines: Sequence[str]) -> list[str]:
-    """Return one line that counts the changes to a generated file."""
-    added = sum(line.startswith("+") for line in lines)
-    removed = sum(line.startswith("-") for line in lines)
-    if not added + removed:
-        return list(lines)
-    return [f"[generated file: {removed} removed and {added} added lines left out]\n"]
+def _counted(hunks: Sequence[Sequence[str]]) -> list[str]:
+    """Return one line that counts the changes to a generated file, or its lines if those are shorter."""
+    lines = [line for hunk in hunks for line in hunk]
+    widths = [len(hunk[0]) - len(hunk[0].lstrip("@")) - 1 for hunk in hunks]
+    signs = [line[:width] for hunk, width in zip(hunks, widths, strict=True) for line in hunk[1:]]
+    added, removed = sum("+" in each for each in signs), sum("-" in each for each in signs)
+    note = f"[generated file: {removed} removed and {added} added lines left out]\n"
+    return [note] if added + removed and len(note) < sum(map(len, lines)) else lines
 
 
 def _reduced(hunk: Sequence[str], context: int) -> list[str]:

@@ -141,7 +141,7 @@ def _shortened(value: object, text: int, items: int) -> object:
 
 
 @lens(
-    "3",
+    "4",
     "a list of JSON objects as a table, one row each; fields by path, such as 'id, user.name'",
     Parameter("fields", str, default=""),
     Parameter("rows", int, default=1000),
@@ -150,9 +150,10 @@ def _shortened(value: object, text: int, items: int) -> object:
 def json_table(text: str, fields: str, rows: int) -> str:
     """Show a list of objects as a tab-separated table whose columns are the paths of the fields.
 
-    The text is the list, JSON Lines, or an object with exactly one list of objects; its other members are
-    shown above the table. A path may begin with the name of that list. Without ``fields``, the table has all
-    fields, in order of appearance. If no row has any of the ``fields``, the text is unchanged.
+    The text is the list, JSON Lines, or an object with exactly one list of objects, also inside other
+    objects; its other members are shown above the table. A path may begin with the path of that list. A path
+    into a list of a row chooses that list. Without ``fields``, the table has all fields, in order of
+    appearance. The text is unchanged if no row has any of the ``fields``, or the table is not shorter.
     """
     values, is_lines = _values(text)
     name, beside, found = _rows_of(values if is_lines else values[0]) if values else ("", None, None)
@@ -166,7 +167,13 @@ def json_table(text: str, fields: str, rows: int) -> str:
     wanted = [path.strip().removeprefix(f"{name}.") for path in fields.split(",") if path.strip()]
     chosen = dict.fromkeys(every)
     if wanted:
-        chosen = dict.fromkeys(path for path in every if any(f"{path}.".startswith(f"{w}.") for w in wanted))
+        lists = {path for row in flat for path, value in row.items() if isinstance(value, list) and value}
+        chosen = dict.fromkeys(
+            path
+            for path in every
+            if any(f"{path}.".startswith(f"{w}.") for w in wanted)
+            or (path in lists and any(w.startswith(f"{path}.") for w in wanted))
+        )
     # A table with more cells than the text has characters is longer.
     if not chosen or len(chosen) * min(rows, len(flat)) > len(text):
         return text
@@ -178,19 +185,24 @@ def json_table(text: str, fields: str, rows: int) -> str:
         note += f", fields left out: {', '.join(path for path in every if path not in chosen)}"
     lines += [f"{note}]", "\t".join(map(_cell, chosen))]
     lines += ["\t".join(_cell(row.get(path, "")) for path in chosen) for row in flat[:rows]]
-    return "\n".join(lines) + "\n"
+    table = "\n".join(lines) + "\n"
+    return table if len(table) < len(text) else text
 
 
 def _rows_of(value: object) -> tuple[str, _Object | None, list[_Object] | None]:
-    """Return the name of the list of rows, the other members of the object, and the rows."""
+    """Return the path of the list of rows, the object without it, and the rows. The outermost list counts."""
     if _is_rows(value):
         return "", None, value  # type: ignore[return-value]  # checked by _is_rows
     if isinstance(value, _Object):
-        lists = [(key, inner) for key, inner in value if _is_rows(inner)]
-        if len(lists) == 1:
-            key, inner = lists[0]
-            rest = _Object(member for member in value if member[0] != key)
-            return key, (rest or None), inner  # type: ignore[return-value]
+        has_list = any(_is_rows(inner) for _, inner in value)
+        found = [(place, *_rows_of(inner)) for place, (_, inner) in enumerate(value)]
+        tables = [one for one in found if one[3] is not None and (not one[1] or not has_list)]
+        if len(tables) == 1:
+            place, path, rest, rows = tables[0]
+            key = value[place][0]
+            beside = _Object(value)
+            beside[place : place + 1] = [] if rest is None else [(key, rest)]
+            return f"{key}.{path}" if path else key, beside or None, rows
     return "", None, None
 
 

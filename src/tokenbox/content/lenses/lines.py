@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _COUNTED = re.compile(r" \[x([0-9]{1,3}(?:,[0-9]{3}){0,5})\]$")
+# Lines that give others their meaning, without an indent: [section] of TOML and INI, tags, ends of blocks,
+# steps of a Dockerfile. A build log has lines such as [INFO], too.
+_STRUCTURE = re.compile(
+    r"\[\[?(?!(?i:info|warn|warning|error|debug|trace)\])(?=[^\[\]]*[a-z])[^\[\]]+\]\]?"
+    r"|</?[a-z][^<>]*>(?:[^<>]*</\w+>)?"
+    r"|fi|done|esac|(?i:else|then|end|end ?if|endfor|endwhile)"
+    r"|(?:FROM|RUN|COPY|ENV|WORKDIR|CMD|ENTRYPOINT) \S.*"
+)
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _LEFT_OUT = re.compile(
     r"\[\.\.\. ([0-9]{1,15}) lines? left out(?:; expand [0-9a-f]+)? \.\.\.\](?:\r\n|\n|\r)?"
@@ -104,7 +112,7 @@ def count_omitted(lines: Iterable[str]) -> int:
     return total
 
 
-@lens("3", "each repeated line once, with a count; in code, only lines repeated in a row")
+@lens("4", "each repeated line once, with a count; in code, only lines repeated in a row")
 def dedup_lines(text: str) -> str:
     """Keep the first of equal lines, with ``[x3]`` for three of them. Blank lines are all kept.
 
@@ -136,10 +144,16 @@ def dedup_lines(text: str) -> str:
 
 
 def _is_code(lines: Sequence[str]) -> bool:
-    """Return whether at least a tenth of the distinct lines are indented, or end as lines of code do."""
-    distinct = {words for words, _ in map(split_count, lines) if words.strip()}
-    code = sum(words[0] in " \t" or words.rstrip()[-1] in "{}:;,(" for words in distinct)
-    return 10 * code >= len(distinct)
+    """Return whether at least a tenth of the lines are as those of code.
+
+    Of the distinct lines, those that are indented, or end as lines of code do; of all lines, those that give
+    others their meaning.
+    """
+    words = [words.rstrip() for words, _ in map(split_count, lines) if words.strip()]
+    distinct = set(words)
+    code = sum(line[0] in " \t" or line[-1] in "{}:;,(" for line in distinct)
+    structure = sum(_STRUCTURE.fullmatch(line) is not None for line in words)
+    return 10 * code >= len(distinct) or 10 * structure >= len(words)
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -16,27 +16,42 @@ from typing import NamedTuple
 from tokenbox.content.lenses.lens import Parameter, lens
 from tokenbox.content.lenses.lines import split_count, split_lines, with_count, without_styles
 
-# The letter of a level stays (klog: "E1123 14:00:01"), and a level that is a number (pino: "level":50).
+# The letter of a level stays (klog: "E1123 14:00:01"), and a level that is a number (pino: "level":50,
+# journalctl -o json: "PRIORITY":"3").
 _VARIABLE = re.compile(
-    r"(?<=^[IWEF])\d{4}(?= \d\d:)|(?!^[IWEF]\d{4} \d\d:)(?<!\w)(?<!\"level\":)(?<!\"level\": )\w*\d[\w.:+-]*"
+    r"(?<=^[IWEF])\d{4}(?= \d\d:)|(?!^[IWEF]\d{4} \d\d:)(?<!\w)(?<!\"level\":)(?<!\"level\": )"
+    r"(?<!\"PRIORITY\":\")\w*\d[\w.:+-]*"
     r"|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b"
     r"|(?<=-)[bcdfghjklmnpqrstvwxz]{5}\b",
     re.ASCII,
 )
 _TIME = re.compile(r"\d{1,2}:\d\d:\d\d|\d{4}-\d\d-\d\d|\d{10,13}(?:\.\d+)?\b|\[ *\d+\.\d+\]", re.ASCII)
 _TIME_WITHIN = 40
+# What is before the status of a request: "GET /x HTTP/1.1" 503, HTTP 503, statusCode=503, "code":"503".
+_STATUS = r"(?:\" |\bHTTP(?:/[0-9.]+)? |(?i:status|code)\"?[=: ]+\"?)"
 _ERROR = re.compile(
     r"\b(?:E|F|ERR(?:OR)?|FATAL|CRIT(?:ICAL)?|ALERT|EMERG|PANIC|SEVERE|[Ee]rror|[Ff]atal|[Pp]anic|[Ff]ailed"
     r"|[Ff]ailure|FAIL(?:ED|URE)?|Exception|Traceback|Caused by|segfault|core dumped|OOM|[Oo]ut of memory"
-    r"|timed out|refused)\b|\w(?:Error|Exception)\b|\" 5\d\d\b|\bstatus(?:_?[Cc]ode)?\"?[=: ]+5\d\d\b"
-    r"|^[EF]\d{4} \d\d:|\"level\": ?[56]0\b"  # klog; pino
+    r"|timed out|refused)\b|\w(?:Error|Exception)\b"
+    rf"|{_STATUS}5\d\d\b"
+    r"|^[EF]\d{4} \d\d:|\"level\": ?[56]0\b|\"PRIORITY\":\"[0-3]\""  # klog; pino; journalctl
     rf"|^<(?:{'|'.join(str(n) for n in range(192) if n % 8 <= 3)})>"  # syslog: error or worse
     r"|\b[Ee]xit(?:ed)?(?:[ _]?(?:with|[Ss]tatus|[Cc]ode))*\"?[=: ]+-?[1-9]\d*\b"
     r"|\b(?:rc|return ?_?[Cc]ode)\"?[=: ]+-?[1-9]\d*\b",
     re.ASCII,
 )
 # Requests that were refused are no errors of the server, but not merged with those that were answered.
-_REFUSED = re.compile(r"\" 4\d\d\b|\bstatus(?:_?[Cc]ode)?\"?[=: ]+4\d\d\b", re.ASCII)
+_REFUSED = re.compile(rf"{_STATUS}4\d\d\b", re.ASCII)
+# In a line with the method of a request, its status may be a word of its own: GET /x 503 12 ms.
+_METHOD = re.compile(r"\b(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)\b", re.ASCII)
+_BARE_ERROR = re.compile(r"[ |]50[0-4](?=[ |])", re.ASCII)
+_BARE_REFUSED = re.compile(r"[ |]4(?:[01]\d|2[29])(?=[ |])", re.ASCII)
+# A number of failures that is not 0 has a pattern of its own: failed=1, 3 errors.
+_FAILURES = re.compile(
+    r"\b(?:errors?|fail(?:ed|ures?)?|unreachable)\"?[=: ]+[1-9]"
+    r"|(?<![\w.,:+-])[1-9]\d*(?:,\d{3})* (?:errors?|failed|failures?)\b",
+    re.ASCII | re.IGNORECASE,
+)
 # The number of errors of each pattern that are shown in full, with the lines around them.
 SHOWN = 3
 
@@ -51,7 +66,7 @@ class _Record(NamedTuple):
 
 
 @lens(
-    "5",
+    "6",
     "one line for each pattern of a log, with a count; errors with the lines around them",
     Parameter("context", int, default=2),
     example="logs",
@@ -101,8 +116,16 @@ def _records(lines: Sequence[str]) -> list[_Record]:
 
 def _completed(record: _Record) -> _Record:
     """Return the record with the pattern of all of its lines: different stack traces are not merged."""
-    error = any(_ERROR.search(without_styles(line)) for line in record.lines)
-    kind = "!" if error else "?" if _REFUSED.search(record.lines[0]) else ""
+    first = without_styles(record.lines[0])
+    is_request = _METHOD.search(first) is not None
+    failures = _FAILURES.search(first) is not None
+    error = (
+        failures
+        or any(_ERROR.search(without_styles(line)) for line in record.lines)
+        or (is_request and _BARE_ERROR.search(first) is not None)
+    )
+    refused = _REFUSED.search(first) or (is_request and _BARE_REFUSED.search(first))
+    kind = ("!" if error else "?" if refused else "") + ("+" if failures else "")
     rest = [_VARIABLE.sub("0", line) for line in record.lines[1:]]
     return record._replace(pattern="\n".join([kind + record.pattern, *rest]), error=error)
 

@@ -14,7 +14,7 @@ _PYTHON = re.compile(r'([\s|]*)File "([^"]*)", line ([0-9]+)(?:, in .*)?\s*')
 _RUST = re.compile(r"\s*[0-9]+:\s+(?:0x[0-9a-f]+ - )?(\S.*)\s*")
 _RUST_PLACE = re.compile(r"\s+at (\S.*)\s*")
 _GO = re.compile(r"((?:created by )?[^\s()][^\s]*(?:\(.*\)|(?: in goroutine [0-9]+)?))\s*")
-_GO_PLACE = re.compile(r"\t(\S+\.(?:go|s):[0-9]+)(?: \+0x[0-9a-f]+)?\s*")
+_GO_PLACE = re.compile(r"\t(\S+\.(?:go|s):[0-9]+)(?: \+0x[0-9a-f]+)?(?: [fs]p=0x\S+| pc=0x\S+)*\s*")
 # Frames of one line. The group says where: a path, a name, or both.
 _ONE_LINE = tuple(
     map(
@@ -64,13 +64,14 @@ _PASSED = re.compile(
     r"|test \S+(?: - \S.*)? \.\.\. ok\s*"  # cargo test
     r"|\s*[✓✔√] .*|PASS \S+.*"  # jest, mocha, vitest
     r"|\s*ok [0-9]+(?!.*#\s*(?i:skip|todo))(?: -? .*)?\s*"  # TAP
-    r"|\[INFO\] Tests run: [0-9]+, Failures: 0, Errors: 0, Skipped: 0, .*|\s*<testcase [^<>]*/>"  # JUnit
+    r"|\[INFO\] Tests run: [0-9]+, Failures: 0, Errors: 0, Skipped: 0, .*"  # JUnit
+    r"|\s*<testcase [^<>]*(?:/|></testcase)>"  # JUnit as XML
     r"|(?=\S.* > ).* PASSED|\s+Passed \S.* \[[^\[\]]*\]"  # Gradle, dotnet test
     r"|\s*[0-9]+/[0-9]+ Test +#[0-9]+: \S.* Passed +[0-9.]+ sec"  # ctest
     r"|\[ +OK \] \S.*|\s+PASS \[ *[0-9.]+s\] \S.*"  # GoogleTest, cargo nextest
     r"|Test Case '.*' passed \([0-9.]+ seconds\)\."  # XCTest
     r"|\.{2,}(?: +[0-9]+ / [0-9]+ \( *[0-9]+%\))?"  # RSpec, PHPUnit
-    r"|//\S+ +(?:\(cached\) )?PASSED in [0-9.]+s|\S+#\S+ = [0-9.]+ s = \."  # Bazel, minitest
+    r"|//\S+ +(?:\(cached\) )?PASSED in [0-9.]+s|[^\s#]++#\S+ = [0-9.]+ s = \."  # Bazel, minitest
 )
 # Lines that announce a test, or tell of it (go test -json). They are left out if the test passes.
 _ANNOUNCED = re.compile(
@@ -113,7 +114,7 @@ class _Frame(NamedTuple):
 
 
 @lens(
-    "5",
+    "6",
     "tracebacks of eleven languages: own frames, with a count of library and repeated ones",
     Parameter("own", str, default=""),
     example="traceback",
@@ -158,7 +159,7 @@ def _frame(lines: Sequence[str], place: int) -> tuple[int, str, str] | None:
         return end, match[2], line.strip()
     for pattern in _ONE_LINE:
         if match := pattern.fullmatch(line):
-            return place + 1, match[1], match[1]
+            return place + 1, match[1], _without_arguments(match[1])
     if match := _RUST.fullmatch(line):
         at = _RUST_PLACE.fullmatch(following)
         path = at[1].rstrip() if at else ""
@@ -166,6 +167,16 @@ def _frame(lines: Sequence[str], place: int) -> tuple[int, str, str] | None:
     if (at := _GO_PLACE.fullmatch(following)) and (match := _GO.fullmatch(line)):
         return place + 2, at[1], f"{match[1].partition('(')[0]} {at[1]}"
     return None
+
+
+def _without_arguments(frame: str) -> str:
+    """Return a frame of one line without the values of a call's arguments (PHP, gdb)."""
+    path, is_php, call = frame.partition("): ")
+    if is_php:
+        return f"{path} {call.partition('(')[0]}"
+    name, opens, rest = frame.partition(" (")
+    _, closes, path = rest.rpartition(") ")
+    return f"{name} {path}" if opens and closes else frame
 
 
 def _folded(frames: Sequence[_Frame]) -> list[str]:
@@ -214,7 +225,7 @@ def _cycle(frames: Sequence[_Frame], place: int) -> tuple[int, int]:
     return 1, 1
 
 
-@lens("5", "test reports of many tools: failures in full, a count of passes")
+@lens("6", "test reports of many tools: failures in full, a count of passes")
 def test_report(text: str) -> str:
     """Replace runs of lines that only report passed tests with counts. All other lines are kept."""
     result: list[str] = []

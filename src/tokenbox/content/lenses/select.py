@@ -24,7 +24,10 @@ LONGEST_PART = 12
 _SHARE = 4
 _LEFT_OUT = re.compile(r"\[\.\.\. [0-9]{1,15} lines? left out \.\.\.\]\s*")
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)\n?")
-_FENCE = re.compile(r" {0,3}(?:```|~~~)")
+# A heading of one line may be underlined instead.
+_UNDERLINED = re.compile(r" {0,3}(?!#|>|\||```|~~~|[*+-][ \t]|[0-9]{1,9}[.)][ \t])\S.*", re.DOTALL)
+_UNDERLINE = re.compile(r" {0,3}(?:(=+)|-+)\s*")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})([^\r\n]*)")
 
 
 @lens(
@@ -99,7 +102,7 @@ def _counted(lines: Sequence[str]) -> Iterable[str]:
 
 
 @lens(
-    "2",
+    "3",
     "Markdown sections: the named ones in full, the others by heading and first paragraph",
     Parameter("names", str, default=""),
     example='markdown_sections("Install, Usage")',
@@ -120,27 +123,53 @@ def markdown_sections(text: str, names: str) -> str:
 
 def _sections(lines: Sequence[str]) -> Iterator[tuple[int, str, list[str]]]:
     """Yield the level, title and lines of each section; level 0 for text before the first heading."""
-    level, title, fenced = 0, "", False
+    level, title = 0, ""
     section: list[str] = []
-    for line in lines:
-        fenced ^= _FENCE.match(line) is not None
-        heading = None if fenced else _HEADING.fullmatch(line)
-        if heading:
+    for line, in_code in zip(lines, _in_code(lines), strict=True):
+        heading = None if in_code else _HEADING.fullmatch(line)
+        underline = None if in_code or not _ends_in_title(section) else _UNDERLINE.fullmatch(line)
+        begin = [section.pop()] if underline else []
+        if heading or underline:
             if section:
                 yield level, title, section
-            level, title, section = len(heading[1]), heading[2].rstrip(" \t\r#"), []
+            level = len(heading[1]) if heading else 1 if underline and underline[1] else 2
+            title = heading[2].rstrip(" \t\r#") if heading else begin[0].strip()
+            section = begin
         section.append(line)
     if section:
         yield level, title, section
 
 
+def _ends_in_title(section: Sequence[str]) -> bool:
+    """Return whether the last line may be a heading if it is underlined: a paragraph of one line."""
+    is_alone = len(section) == 1 or (len(section) > 1 and section[-2].isspace())
+    return is_alone and _UNDERLINED.fullmatch(section[-1]) is not None
+
+
+def _in_code(lines: Sequence[str]) -> Iterator[bool]:
+    """Return for each line whether it is in fenced code, or a fence."""
+    mark = ""  # the fence that opened the code
+    for line in lines:
+        fence = _FENCE.match(line)
+        if mark:
+            yield True
+            if fence and fence[1].startswith(mark) and not fence[2].strip():
+                mark = ""
+        else:
+            mark = fence[1] if fence and (fence[1][0] == "~" or "`" not in fence[2]) else ""
+            yield bool(mark)
+
+
 def _first_paragraph(lines: Sequence[str], *, heading: bool) -> list[str]:
     """Return the heading, the first paragraph and a line that counts the rest."""
     start = int(heading)
+    if heading and not _HEADING.fullmatch(lines[0]):
+        start += 1  # its underline
     while start < len(lines) and lines[start].isspace():
         start += 1
     end = start
-    while end < len(lines) and not lines[end].isspace():
+    in_code = list(_in_code(lines))
+    while end < len(lines) and (in_code[end] or not lines[end].isspace()):
         end += 1
     rest = [line for line in lines[end:] if not line.isspace()]
     if not rest or (len(rest) == 1 and _LEFT_OUT.fullmatch(rest[0])):
