@@ -286,6 +286,7 @@ def test_what_would_become_larger_behind_the_gateway_is_not_counted_as_what_it_i
         (CHAT, {"messages": [{"role": "user", "content": "What does fileid://file-1 mean?"}]}),
         (CHAT, {"messages": [HELLO] * 600, "roles": {"user": {"pre_message": "u: "}}}),
         (EMBEDDINGS, {"input": "a", "messages": [HELLO]}),
+        (EMBEDDINGS, {"input": ["files/utils.py", "files/a and what it does", "gs:// is a scheme"]}),
         (
             CHAT,
             said({"type": "file", "file": {"file_data": f"data:text/csv;base64,{encoded(TEXT)}"}}),

@@ -63,8 +63,9 @@ _PER_MESSAGE = frozenset(
     )
 )
 # Texts that are the address of a file: in a chat (DashScope), and as what is embedded (Gemini).
-_FILE_TEXTS = ("fileid://",)
-_FILE_PROMPTS = ("gs://", "files/", *_FILE_TEXTS)
+_FILE_TEXT = re.compile(r"\s*fileid://")
+_FILE_PROMPT = re.compile(r"\s*(?:(?:gs|fileid)://\S+|files/[a-z0-9-]+)\s*\Z")
+_FILE_MARKS = (b"fileid:", b"gs:", b"files")
 # Names by which OpenRouter adds the results of a search, or a stored prompt.
 _SEARCHING_NAME = ":online"
 _STORED_NAME = "@preset/"
@@ -210,11 +211,12 @@ def _is_off(key: str, value: object) -> bool:
 
 
 def _unseen_text(call: ApiCall) -> str | None:
-    starts = _FILE_PROMPTS if call.protocol.takes_prompts else _FILE_TEXTS
-    if not any(start.partition("/")[0].encode() in call.data for start in starts) and b"\\u" not in call.data:
+    address = _FILE_PROMPT if call.protocol.takes_prompts else _FILE_TEXT
+    marks = _FILE_MARKS if call.protocol.takes_prompts else _FILE_MARKS[:1]
+    if not any(mark in call.data for mark in marks) and b"\\u" not in call.data:
         return None
     for text in texts_in(call.input):
-        if text.lstrip().startswith(starts):
+        if address.match(text):
             return f"the text {text.strip()[:60]!r} is the address of a file that the server reads"
     return None
 
