@@ -138,13 +138,24 @@ def test_a_server_that_counts_only_text_leaves_the_rest_to_the_gateway(counted: 
 def test_images_that_a_server_finds_in_a_text_are_counted(counted: tuple[Server, Line]) -> None:
     server, line = counted
     before = len(server.ran)
-    text = "![a](https://example.org/a.png) " * MANY
-    status, answer = line.ask(CHAT, {"model": "m", "max_tokens": 5, "messages": [{**HI, "content": text}]})
-    if server.kind == "tgi":
-        assert (status, answer["error"]["code"]) == (400, "context_length_exceeded")
-        assert len(server.ran) == before
-    else:
-        assert status == 200
+    for text in ("![a](https://example.org/a.png) " * MANY, "![a![b!](HTTPS://example.org/a.png) " * MANY):
+        status, answer = line.ask(
+            CHAT, {"model": "m", "max_tokens": 5, "messages": [{**HI, "content": text}]}
+        )
+        if server.kind == "tgi":
+            assert (status, answer["error"]["code"]) == (400, "context_length_exceeded")
+            assert len(server.ran) == before
+        else:
+            assert status == 200
+
+
+def test_links_and_beginnings_of_images_are_no_images(counted: tuple[Server, Line]) -> None:
+    _, line = counted
+    for text in ("[a](https://example.org/a) " * MANY, "![" * 9_000):
+        status, answer = line.ask(
+            CHAT, {"model": "m", "max_tokens": 5, "messages": [{**HI, "content": text}]}
+        )
+        assert status == 200, answer
 
 
 def test_messages_beside_prompts_are_text_only(counted: tuple[Server, Line]) -> None:
