@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 WINDOW = 500
 LONG = "word " * (10 * WINDOW)
 MARK = "word word word"
+CONFIG = """
+[upstreams.it]
+url = "http://127.0.0.1:{port}"
+kind = "{kind}"
+[policy]
+max_ctx = {window}
+"""
 
 CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
 COMPLETIONS, EMBEDDINGS = "/v1/completions", "/v1/embeddings"

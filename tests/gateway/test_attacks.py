@@ -14,6 +14,7 @@ import pytest
 from tests.gateway.attacks import (
     CHAT,
     COMPLETIONS,
+    CONFIG,
     EMBEDDINGS,
     LONG,
     MESSAGES,
@@ -39,15 +40,7 @@ if TYPE_CHECKING:
 
     from tests.gateway.running import Gateways, RunningGateway
 
-CONFIG = """
-[upstreams.it]
-url = "http://127.0.0.1:{port}"
-kind = "{kind}"
-[policy]
-max_ctx = {window}
-[models.small]
-max_ctx = 50
-"""
+SMALL = "[models.small]\nmax_ctx = 50\n"
 KINDS = ("openai", "vllm", "anthropic", "ollama", "openai-compatible", "llama.cpp")
 
 
@@ -72,7 +65,7 @@ class Line:
 @pytest.fixture(scope="module", params=KINDS)
 def attacked(request: pytest.FixtureRequest, shared_gateways: Gateways) -> Iterator[tuple[Server, Line]]:
     server = Server(request.param)
-    config = CONFIG.format(port=server.port, kind=request.param, window=WINDOW)
+    config = CONFIG.format(port=server.port, kind=request.param, window=WINDOW) + SMALL
     line = Line(shared_gateways(config=config))
     yield server, line
     line.close()

@@ -1,4 +1,4 @@
-"""Images, files and recordings cost tokens wherever they stand in a request, and whoever counts the rest."""
+"""Images, files and recordings are counted wherever they are in a request, whoever counts its texts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
-from tests.gateway.attacks import CHAT, EMBEDDINGS, MESSAGES, RESPONSES, Server
+from tests.gateway.attacks import CHAT, CONFIG, EMBEDDINGS, MESSAGES, RESPONSES, Server
 from tests.gateway.test_attacks import Line
 from tokenbox.catalog import Figure
 from tokenbox.compose.bound import PER_MEDIA
@@ -77,14 +77,6 @@ def test_what_a_tool_is_called_with_is_no_image() -> None:
 
 
 # Where a server counts the text.
-
-CONFIG = """
-[upstreams.it]
-url = "http://127.0.0.1:{port}"
-kind = "{kind}"
-[policy]
-max_ctx = {window}
-"""
 
 
 class Rendering(Server):

@@ -58,8 +58,13 @@ def payload_tokens(value: object) -> int:
         elif isinstance(inner, list):
             stack += [(one, kind) for one in inner]
         elif isinstance(inner, str) and kind is not None and kind not in _IMAGES:
-            tokens += len(inner) // (_AUDIO_CHARACTERS if kind in _AUDIO else _FILE_CHARACTERS)
+            tokens += _size(inner, kind)
     return tokens
+
+
+def _size(data: str, kind: str) -> int:
+    """Return the estimated tokens of the data of a recording or a file."""
+    return len(data) // (_AUDIO_CHARACTERS if kind in _AUDIO else _FILE_CHARACTERS)
 
 
 def lower_bound(value: Mapping[str, object], tokenizer: Tokenizer) -> int:
@@ -93,7 +98,7 @@ def lower_bound(value: Mapping[str, object], tokenizer: Tokenizer) -> int:
                 texts.append(inner)
                 skipped += not inner
         elif kind not in _IMAGES:
-            more += len(inner) // (_AUDIO_CHARACTERS if kind in _AUDIO else _FILE_CHARACTERS)
+            more += _size(inner, kind)
     counted = more + sum(COUNTS.each(tokenizer, [text for text in texts if text]))
     return counted + max(0, skipped - _FREE - _FREE_MULTIPLE * counted)
 

@@ -241,10 +241,16 @@ def media_in(value: object) -> int:
     else:
         return 0
     kind = pairs.get("type")
-    is_call = "arguments" in pairs or str(kind).endswith("tool_use")
-    inside = sum(media_in(inner) for key, inner in pairs.items() if not (is_call and key in _ARGUMENTS))
+    inside = sum(map(media_in, values_shown(pairs)))
     is_medium = media_kind(kind) is not None or (kind == _GENERATED_IMAGE and bool(pairs.get("result")))
     return max(inside, 1) if is_medium else inside
+
+
+def values_shown(item: Mapping[str, T]) -> Iterable[T]:
+    """Return the values of an object, without those that a tool is called with: they are text."""
+    if _ARGUMENTS.isdisjoint(item) or not ("arguments" in item or str(item.get("type")).endswith("tool_use")):
+        return item.values()
+    return [value for key, value in item.items() if key not in _ARGUMENTS]
 
 
 def check_messages(values: Iterable[object]) -> list[Message]:

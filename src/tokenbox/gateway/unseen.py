@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.content.library_objects import texts_in
-from tokenbox.content.message import PartKind, media_kind
+from tokenbox.content.message import PartKind, media_kind, values_shown
 from tokenbox.content.request import FREE_CHARACTERS, characters_in
 from tokenbox.gateway.payloads import has_binary_file, is_image_part, is_recording
 from tokenbox.providers.shapes import at, text_at
@@ -109,8 +109,6 @@ _MEDIA_KEYS = {
     for key in keys
 }
 _KEYS_BEYOND_TEXT = _UNPACKED_PARTS.union(_MEDIA_KEYS)
-# What a tool is called with is text, whatever its keys.
-_ARGUMENTS = frozenset(("input", "arguments"))
 # Parts and items that refer to something on the server.
 _REFERENCE_PARTS = frozenset(("item_reference", "container_upload", "compaction_reference"))
 # Items that the server fills in by their id, if they have none of the fields in ``_CONTENT_FIELDS``.
@@ -285,15 +283,10 @@ def parts_in(value: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401  # JSON
         inner = stack.pop()
         if isinstance(inner, dict):
             yield inner
-            inner = inner.values() if _ARGUMENTS.isdisjoint(inner) else _without_arguments(inner)
+            inner = values_shown(inner)
         elif not isinstance(inner, list):
             continue
         stack += [item for item in inner if isinstance(item, (dict, list))]
-
-
-def _without_arguments(item: Mapping[str, Any]) -> Iterator[Any]:
-    is_call = "arguments" in item or str(item.get("type")).endswith("tool_use")
-    return (value for key, value in item.items() if not (is_call and key in _ARGUMENTS))
 
 
 def _unseen_part(part: Mapping[str, Any], *, counted: bool) -> str | None:
