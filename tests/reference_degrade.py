@@ -292,7 +292,8 @@ class Reference:
             done += here
             if all(self.decisions[k] == "dropped" for k in here):
                 continue
-            if any(self.floor(k) for k in unit):
+            too_small = len(unit) > 1 and len(self.leaving(i)) > len(unit)  # a group of theirs
+            if any(self.floor(k) for k in unit) or too_small:
                 for k in here:
                     self.cut(k, max(self.floor(k), 1), over)
                 continue
@@ -304,7 +305,7 @@ class Reference:
                 continue
             self.texts = saved
             for k in here:
-                self.cut(k, 0 if len(unit) == 1 else 1, over)
+                self.cut(k, max(self.floor(k), 0 if len(unit) == 1 else 1), over)
             if over() > 0:
                 self.drop(self.leaving(here[0]))
         for i in order:

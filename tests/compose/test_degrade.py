@@ -303,6 +303,25 @@ def test_with_one_form_and_no_minimum_it_is_facet_with_reclaim(name: str, data: 
     assert [section.decision.value for section in result.sections] == expected.decisions
 
 
+def test_sections_that_leave_together_leave_no_group_below_its_minimum() -> None:
+    """Without either of them the group is large enough, without both it is not."""
+    fields: dict[str, Any] = {"shrink": 1, "group": "g"}
+    sections = [
+        Section("a", "a" * 10, **fields),
+        Section("b", "b" * 10, with_="a", **fields),
+        Section("c", "c" * 10, priority=900, **fields),
+    ]
+    for budget in range(31):
+        result = layout(
+            sections, budget, "utf8-bytes", "", policy="degrade", groups={"g": Group("g", min=20)}
+        )
+        assert result.total == 0 or 20 <= result.total <= budget
+        result = layout(
+            sections[:2], budget, "utf8-bytes", "", policy="degrade", groups={"g": Group("g", min=15)}
+        )
+        assert result.total == 0 or 15 <= result.total <= budget
+
+
 def test_a_maximum_of_zero_is_not_no_maximum() -> None:
     bounded = Section("a", "abc", shrink=1, max=0)
     free = Section("a", "abc", shrink=1)

@@ -51,6 +51,16 @@ CASES: dict[str, tuple[str, str, str]] = {
         f"{LOCKED}@@@ -1,9 -1,9 +1,9 @@@\n{MERGED}",
         "[generated file: 18 removed and 9 added lines left out]",
     ),
+    "a commit after a lock file": (
+        "diff",
+        f"commit 2\n\n    two\n\n{LOCKED}@@ -1,9 +1,9 @@\n{VERSIONS}\ncommit 1\n\n    because of one\n",
+        "[generated file: 9 removed and 9 added lines left out]\n\ncommit 1\n\n    because of one\n",
+    ),
+    "a report before a diff": (
+        "diff",
+        f"{30 * '='} FAILURES {30 * '='}\nE   KeyError\n{LOCKED}@@ -1,9 +1,9 @@\n{VERSIONS}",
+        " FAILURES ",
+    ),
     "a small lock file": ("diff", f"{LOCKED}@@ -1 +1 @@\n-a\n+b\n", "@@ -1 +1 @@\n-a\n+b\n"),
     "tables of TOML": ("dedup_lines", "[tool.a]\nx = 1\n[tool.b]\nx = 1\n", "[tool.b]\nx = 1\n"),
     "steps of a Dockerfile": (
@@ -78,10 +88,37 @@ CASES: dict[str, tuple[str, str, str]] = {
         PAGE,
         "# no heading\n```\n````\n\nEnd.\n\n# Other\n\nFirst.\n\n[... 1 line left out ...]\n",
     ),
+    "a fence in a fence": (
+        'markdown_sections("Usage")',
+        "# Usage\n\n````\n```\n# no heading\n```\n````\n\nNext.\n\nThe last words of the named section.\n",
+        "````\n\nNext.\n\nThe last words of the named section.\n",
+    ),
+    "code as the first paragraph": (
+        "markdown_sections",
+        "# A\n\n```\na\n\nb\n```\n\nThe next paragraph is left out: long.\n\nAnd so is this.\n\n# B\n",
+        "```\na\n\nb\n```\n\n[... 2 lines left out ...]\n\n# B\n",
+    ),
     "calls with other arguments": (
         "traceback",
         f"PHP Fatal error:  Uncaught Exception: x\nStack trace:\n{PHP}",
         "#0 /app/src/A.php(12): A->run(0)\n[... 5 repeated frames left out ...]\n",
+    ),
+    "arguments in gdb": (
+        "traceback",
+        "".join(f"#{n}  0x55 in rec (n={n}) at c.c:4\n" for n in range(6)) + "#6  0x5 in main () at c.c:5\n",
+        "#0  0x55 in rec (n=0) at c.c:4\n[... 5 repeated frames left out ...]\n#6  0x5 in main () at c.c:5\n",
+    ),
+    "a hit of a search": (
+        'select("zone three", lines=6)',
+        "".join(f"{n}. Page {n}\nex.org/{n}\nWords on {n}.\n\n" for n in range(9)).replace(
+            "Words on 7", "Zone three"
+        ),
+        "left out ...]\n7. Page 7\nex.org/7\nZone three.\n\n[",
+    ),
+    "lines around a match": (
+        'select("needle", lines=4)',
+        "".join(f"line {n}\n" for n in range(20)) + "needle\n" + "last\n" * 20,
+        "[... 18 lines left out ...]\nline 18\nline 19\nneedle\nlast\n[",
     ),
     "registers of Go": ("traceback", PANIC, "pc=0x1\n[... 1 library frame left out ...]\n"),
     "passed tests in XML": (
@@ -103,6 +140,21 @@ def test_a_failure_is_not_merged_with_what_went_well() -> None:
     text = SERVED + "10:00:01 GET /a 503 1 ms\n" + SERVED
     assert "503" in shown("logs(0)", text)
     assert "503" not in shown("logs(0)", text.replace("GET", "got"))  # a number like any other
+
+
+def test_merged_lines_of_code_stay_code() -> None:
+    text = "[tool]\n" * 3 + "".join(f"a line of words {n % 10}\n" for n in range(20))
+    less = shown("dedup_lines", text)
+    assert less == text.replace("[tool]\n" * 3, "[tool] [x3]\n")
+    assert shown("dedup_lines", less) == less
+
+
+def test_a_page_keeps_its_powers_and_a_readme_its_lines() -> None:
+    pytest.importorskip("markdownify", reason="the extra html is not installed")
+    assert shown("html_to_text", "<p>10<sup>6</sup> parcels</p>") == "10^6^ parcels\n"
+    readme = '<p align="center"><img src="a.png"></p>\n\n# Shop\n\nOne\nline.\n\n```sh\nmake\n```\n'
+    assert shown("html_to_text", readme) == readme
+    assert shown("html_to_text", "<p>" + "_" * 30 + "</p>") == "<p>" + "_" * 30 + "</p>"
 
 
 def test_tags_of_a_build_log_are_no_structure() -> None:

@@ -637,6 +637,7 @@ HUGE = 200_000
         ("traceback", "   at A.B(C d) in /x:line " * (HUGE // 26)),
         ("test_report", "a" + " > b" * (HUGE // 4)),
         ("test_report", "\n" * HUGE),
+        ("test_report", "#" * HUGE),
         ("html_to_text", "<!-- a -->" * (HUGE // 10)),
         ("html_to_text", "<p>a" + " " * HUGE + "b"),
         ("html_to_text", "<p>" + "<div>" * (HUGE // 100)),

@@ -167,14 +167,21 @@ class Passes:
             here, alone = list(sections), len(self.units[unit]) == 1
             if self.dropped.issuperset(here):
                 continue
-            if any(self.floor(i) for i in self.units[unit]):
+            if self.has_minimum(unit):
                 for i in here:
                     self.cut(i, max(self.floor(i), 1), scope)
             elif not self.is_over_without(unit, scope):
                 for i in here:
-                    self.cut(i, 0 if alone else 1, scope)
+                    self.cut(i, max(self.floor(i), 0 if alone else 1), scope)
                 if scope.over() > 0:
                     self.drop(here[0], scope.over(), scope.because(Reason.CUT_NOT_ENOUGH))
+
+    def has_minimum(self, unit: int) -> bool:
+        """Return True if a section of the unit has a minimum, or a group would be too small without them."""
+        together = self.units[unit]
+        return any(map(self.floor, together)) or (
+            len(together) > 1 and len(self.leaving(together[0], Reason.TOGETHER)) > len(together)
+        )
 
     def cut(self, i: int, floor: int, scope: Scope) -> None:
         """Take the longest cut of at most ``max(floor, size - deficit)`` tokens, repeatedly if not enough.

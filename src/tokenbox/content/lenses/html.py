@@ -19,6 +19,9 @@ _HTML = re.compile(
     r"<(?:!doctype html|html|head|body|div|p|article|main|table)\b",
     re.IGNORECASE | re.DOTALL,
 )
+_PAGE = re.compile(r"<(?:!doctype html|html|head|body)\b", re.IGNORECASE)
+# Markdown may begin with an element, as many a README does. Then its lines are no paragraphs of a page.
+_MARKDOWN = re.compile(r"^(?:```|~~~|#{1,6} \S|\[!\[)", re.MULTILINE)
 # The converter takes quadratic time for a run of white space.
 _LONG_BLANK = re.compile(r"\s{256,}")
 # Elements that begin a paragraph, which the converter would run together with the text before them.
@@ -51,8 +54,14 @@ def build_html_to_text() -> Apply:
 
 
 def _text_of(page: str) -> str:
-    """Convert a page to Markdown. Text that is not a page, or nested too deeply, is returned unchanged."""
-    if not _HTML.match(page):
+    """Convert a page to Markdown. Text that is not a page, or nested too deeply, is returned unchanged.
+
+    So is a page whose Markdown would be longer.
+    """
+    start = _HTML.match(page)
+    if not start:
+        return page
+    if not _PAGE.search(page, 0, start.end()) and "<pre" not in page and _MARKDOWN.search(page):
         return page
     from bs4 import BeautifulSoup  # an extra
     from markdownify import MarkdownConverter  # an extra
@@ -68,13 +77,15 @@ def _text_of(page: str) -> str:
         return page
     for element in soup.find_all(_BLOCKS):
         element.name = "div"
-    words = _squeezed(MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(soup)).strip()
+    words = _squeezed(
+        MarkdownConverter(heading_style="ATX", bullets="-", sup_symbol="^").convert_soup(soup)
+    ).strip()
     parts = [words] if words else []
     if out:
         elements = f"{len(out)} element{'' if len(out) == 1 else 's'}"
         parts.append(f"[... {elements} of navigation, style and script left out ...]")
     result = "\n\n".join(parts) + "\n"
-    return page if _HTML.match(result) else result
+    return page if _HTML.match(result) or len(result) > len(page) else result
 
 
 def _squeezed(markdown: str) -> str:
@@ -101,7 +112,7 @@ def _depth(soup: BeautifulSoup) -> int:
 register(
     LensKind(
         "html_to_text",
-        "3",
+        "4",
         build_html_to_text,
         description="a web page as Markdown, without scripts, styles and navigation (extra html)",
         example="html_to_text",

@@ -149,11 +149,13 @@ def _is_code(lines: Sequence[str]) -> bool:
     Of the distinct lines, those that are indented, or end as lines of code do; of all lines, those that give
     others their meaning.
     """
-    words = [words.rstrip() for words, _ in map(split_count, lines) if words.strip()]
-    distinct = set(words)
-    code = sum(line[0] in " \t" or line[-1] in "{}:;,(" for line in distinct)
-    structure = sum(_STRUCTURE.fullmatch(line) is not None for line in words)
-    return 10 * code >= len(distinct) or 10 * structure >= len(words)
+    times: dict[str, int] = {}
+    for words, count in map(split_count, lines):
+        if words.strip():
+            times[words.rstrip()] = times.get(words.rstrip(), 0) + count
+    code = sum(words[0] in " \t" or words[-1] in "{}:;,(" for words in times)
+    structure = sum(count for words, count in times.items() if _STRUCTURE.fullmatch(words))
+    return 10 * code >= len(times) or 10 * structure >= sum(times.values())
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

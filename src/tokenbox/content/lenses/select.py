@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
@@ -18,8 +19,8 @@ from tokenbox.worth.relevance import Relevance
 if TYPE_CHECKING:
     from tokenbox.worth.query import Query
 
-# A part is a run of lines without an empty line, with at most this many lines, and at most this share of the
-# selected lines: otherwise the part with the best line may not fit.
+# A part is a run of lines without an empty line. A run that is longer than this, or than the selected lines,
+# is split into parts of at most this share of the selected lines: otherwise its best line may not fit.
 LONGEST_PART = 12
 _SHARE = 4
 _LEFT_OUT = re.compile(r"\[\.\.\. [0-9]{1,15} lines? left out \.\.\.\]\s*")
@@ -31,7 +32,7 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})([^\r\n]*)")
 
 
 @lens(
-    "3",
+    "4",
     "the parts of a text that match a query best, in order, with a count of the other lines",
     Parameter("query", str),
     Parameter("lines", int, default=60),
@@ -42,7 +43,7 @@ def select(text: str, query: str, lines: int) -> str:
     every = split_lines(text)
     if sum(not _LEFT_OUT.fullmatch(line) for line in every) <= lines:
         return text
-    parts = list(_parts(every, max(1, min(LONGEST_PART, lines // _SHARE))))
+    parts = list(_parts(every, lines))
     chosen: set[int] = set()
     room = lines
     for i in _by_worth(parts, query):
@@ -54,29 +55,44 @@ def select(text: str, query: str, lines: int) -> str:
     return less if len(less) < len(text) else text
 
 
-def _parts(lines: Sequence[str], longest: int) -> Iterator[list[str]]:
-    part: list[str] = []
+def _parts(every: Sequence[str], lines: int) -> Iterator[list[str]]:
+    whole, share = min(LONGEST_PART, lines), max(1, min(LONGEST_PART, lines // _SHARE))
+    for run in _runs(every):
+        size = len(run) if len(run) <= whole else share
+        yield from (run[start : start + size] for start in range(0, len(run), size))
+
+
+def _runs(lines: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the paragraphs with the empty lines after them; a counting line is a run of its own."""
+    run: list[str] = []
     for line in lines:
         alone = _LEFT_OUT.fullmatch(line) is not None
-        if part and (alone or len(part) >= longest or (part[-1].isspace() and not line.isspace())):
-            yield part
-            part = []
-        part.append(line)
+        if run and (alone or (run[-1].isspace() and not line.isspace())):
+            yield run
+            run = []
+        run.append(line)
         if alone:
-            yield part
-            part = []
-    if part:
-        yield part
+            yield run
+            run = []
+    if run:
+        yield run
 
 
 def _by_worth(parts: Sequence[Sequence[str]], query: str) -> list[int]:
-    """Return the indexes of the parts, best first; parts without a match come last, in order."""
+    """Return the indexes of the parts, best first; parts without a match last, the nearest to one first."""
     data = ["".join(part).encode("utf-8", "surrogatepass") for part in parts]
     relevance = Relevance([Document("", b"".join(data))], _read(query))
     ends = list(accumulate(map(len, data)))
     spans = [PieceSpan(end - len(part), end) for end, part in zip(ends, data, strict=True)]
     worth = [relevance.piece(0, span) for span in spans]
-    return sorted(range(len(parts)), key=lambda i: (-worth[i], i))
+    least = min(worth, default=0)  # of a part without a match
+    matches = [i for i, value in enumerate(worth) if value > least]
+
+    def distance(i: int) -> int:
+        place = bisect_left(matches, i)
+        return min((abs(i - match) for match in matches[max(0, place - 1) : place + 1]), default=0)
+
+    return sorted(range(len(parts)), key=lambda i: (-worth[i], distance(i), i))
 
 
 @lru_cache(maxsize=16)
