@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests import loops
 from tests.gateway.attacks import CHAT, COMPLETIONS, EMBEDDINGS, MESSAGES, RESPONSES, WINDOW
 from tokenbox.catalog import Figure
+from tokenbox.conversation.calibration import Calibration
 from tokenbox.gateway.admission import Counted, judge
 from tokenbox.gateway.calls import check_query, read_call
-from tokenbox.gateway.counting import count_locally
+from tokenbox.gateway.counting import RequestCounting, count_locally, is_possible
 from tokenbox.gateway.protocols import MESSAGES as MESSAGES_API
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.protocols import RESPONSES as RESPONSES_API
@@ -34,9 +36,11 @@ from tokenbox.gateway.taps import Tap
 from tokenbox.gateway.unseen import unseen_input
 from tokenbox.gateway.upstream import Upstream
 from tokenbox.models import Stated, resolve
+from tokenbox.providers.kinds import UNKNOWN, find_kind
 
 if TYPE_CHECKING:
     from tokenbox.gateway.calls import ApiCall
+    from tokenbox.models import ModelUse
 
 HELLO = {"role": "user", "content": "hi"}
 FULL_COUNT = frozenset(("messages", "input", "tools", "model", "chat_template", "chat_template_kwargs"))
@@ -84,7 +88,12 @@ def image(data: str, **more: str) -> dict[str, Any]:
     return said({"type": "image_url", "image_url": {"url": data, **more}})
 
 
+MP4 = b"\0\0\0\x18ftypmp42" + bytes(400)
 PDF = b"%PDF-1.7\n" + zlib.compress(b"word " * 100_000)
+IMAGES = (
+    *(b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0", b"GIF89a", b"RIFF\1\2\3\4WEBPVP8 ", b"BM\x36\0", b"II*\0"),
+    *(b"MM\0*", b"\0\0\0\x1cftypavif", b"\0\0\0\x18ftypheic", b"\0\0\0\x18ftypmif1"),
+)
 TEXT = b"A plain text, which is counted as what it is. " * 5
 
 AMPLIFIED: list[tuple[str, dict[str, Any]]] = [
@@ -203,6 +212,41 @@ AMPLIFIED: list[tuple[str, dict[str, Any]]] = [
     (CHAT, {"messages": [HELLO] * 600, "roles": {"user": {"pre_message": "word " * 20}}}),
     (CHAT, {"chatId": "c"}),
     (CHAT, {"files": [{"type": "collection", "id": "c"}]}),
+    (CHAT, {"character": "Someone"}),
+    # A template among the variables of the template, which replaces it (vLLM, Transformers).
+    (CHAT, {"chat_template_kwargs": {"chat_template": "{% for i in range(100000) %}word {% endfor %}"}}),
+    (CHAT, {"chat_template_kwargs": {"Chat_Template": "{{ 'word ' * 100000 }}"}}),
+    # Addresses that are short enough to be no data.
+    (CHAT, sound("https://example.org/a.flac")),
+    (CHAT, sound("gs://a/b")),
+    (CHAT, said({"type": "file", "file": {"file_data": "https://example.org/a.pdf"}})),
+    (CHAT, said({"type": "document", "source": {"type": "base64", "data": " s3://a/b"}})),
+    (CHAT, image("gs://a/b.mp4")),
+    (CHAT, said({"type": "audio_url", "audio_url": "https://example.org/a.flac"})),
+    (CHAT, said({"type": "audio_url", "audio_url": f"data:audio/flac;base64,{encoded(bytes(99))}"})),
+    (CHAT, said({"type": "audio_url", "audio_url": None, "uuid": ""})),
+    # Containers that hold more than images, and a recording with two forms.
+    (CHAT, image(f"data:image/webp;base64,{wav(16_000)}")),
+    (CHAT, image(f"data:image/avif;base64,{encoded(MP4)}")),
+    (CHAT, sound(encoded(b"RIFF" + bytes(4) + b"WAVE" + wav_form(16_000) * 2 + bytes(400)))),
+    (CHAT, sound(encoded(b"RIFF" + bytes(4) + b"WAVE" + wav_form(16_000) + wav_form(16_000, 17) + bytes(9)))),
+    # The second of two keys, and a PDF among texts.
+    (CHAT, said({"type": "file", "file": {"file_data": "data:text/plain,hi", "data": encoded(PDF)}})),
+    *(
+        (MESSAGES, said({"type": "document", "source": {"type": "text", **more}}))
+        for more in (
+            {"media_type": "application/pdf", "data": encoded(PDF)},
+            {"media_type": "text/plain", "data": encoded(PDF)},
+            {"media_type": 7, "data": encoded(PDF)},
+        )
+    ),
+    # How LiteLLM tells what is behind an address.
+    *(
+        (CHAT, image(f"https://example.org/{end}"))
+        for end in ("a?x=.mp4", "a#.mp4", "a.3gpp", "a.M4V ", "a.mpegps", "a.mp%34", "a.mp4#x")
+    ),
+    (CHAT, image(" https://example.org/a.mp4")),
+    (CHAT, {"force_search_enhancement": True}),
 ]
 
 
@@ -282,6 +326,17 @@ def test_what_would_become_larger_behind_the_gateway_is_not_counted_as_what_it_i
             ),
         ),
         (CHAT, image("https://example.org/a.pdf.png", format="image/png")),
+        (CHAT, image("https://example.org/a?name=report.pdf&as=png")),
+        *((CHAT, image(f"data:image/x;base64,{encoded(start + bytes(99))}")) for start in IMAGES),
+        (CHAT, image(f"DATA:image/png;base64,{encoded(IMAGES[0] + bytes(99))}")),
+        (CHAT, image("AAAA")),
+        (CHAT, {"chat_template_kwargs": {"chat_template": None}}),
+        (
+            MESSAGES,
+            said({"type": "document", "source": {"type": "text", "data": "Note: https://a.org " * 9}}),
+        ),
+        (CHAT, {"tools": [{"type": "tool_search_tool_regex_20251119", "name": "tool_search_tool_regex"}]}),
+        (CHAT, {"tools": [{"type": "tool_search_tool_bm25", "name": "tool_search_tool_bm25"}]}),
         (CHAT, {"search_parameters": {"mode": "off"}, "features": {"web_search": False}, "files": []}),
         (CHAT, {"messages": [{"role": "user", "content": "What does fileid://file-1 mean?"}]}),
         (CHAT, {"messages": [HELLO] * 600, "roles": {"user": {"pre_message": "u: "}}}),
@@ -313,15 +368,83 @@ def test_a_server_that_renders_the_template_counts_it() -> None:
     assert unseen_input(read(CHAT, prompt_embeds="x", **body), FULL_COUNT) is not None
 
 
-@pytest.mark.parametrize("run", [" " * 80, "\n" * 16, "-" * 64, "=" * 64, "\u2500" * 16, "\t" * 16])
-def test_runs_that_two_vocabularies_have_tokens_for_count_by_their_bytes(run: str) -> None:
-    """A third vocabulary may have no token for them, and at worst one for each byte."""
+RUNS = (" " * 80, "\n" * 16, "-" * 64, "=" * 64, "\u2500" * 16, "\t" * 16)
+
+
+@pytest.mark.parametrize("model", ["m", "gpt-4", "gpt-4o", "text-embedding-3-small"])
+@pytest.mark.parametrize("run", RUNS)
+def test_runs_that_two_vocabularies_have_tokens_for_count_by_their_bytes(run: str, model: str) -> None:
+    """A third vocabulary may have no token for them, and at worst one for each byte.
+
+    A server that is not OpenAI's may have a third one, whatever the model is called.
+    """
     text = run * (10 * WINDOW * 8 // len(run.encode()))
-    call = read(messages=[{"role": "user", "content": text}])
+    call = read(model=model, messages=[{"role": "user", "content": text}])
+    use = resolve(model, settings=Stated(context_window=Figure(WINDOW, "configured")))
+    counted = loops.run(counted_at(UNKNOWN, call, use))
+    assert counted.count.total * 8 >= len(text.encode())
+    assert not judge(call, counted, use, Mode.ENFORCE).fits
+
+
+async def counted_at(kind: str, call: ApiCall, use: ModelUse) -> Counted:
+    limits = RequestLimits()
+    upstream = Upstream(UpstreamSettings("it", "http://127.0.0.1:9"), limits)
+    upstream.kind = find_kind(kind)
+    try:
+        return await RequestCounting(limits, Calibration()).count(call, upstream, use)
+    finally:
+        upstream.close()
+
+
+def test_at_openai_the_published_vocabulary_counts_runs() -> None:
+    call = read(model="gpt-4o", messages=[{"role": "user", "content": " " * 80_000}])
+    use = resolve("gpt-4o")
+    assert loops.run(counted_at("openai", call, use)).tokens < 2_000
+
+
+@pytest.mark.parametrize("character", "<>&")
+def test_tools_and_calls_count_as_an_encoder_in_go_writes_them(character: str) -> None:
+    tool = {"type": "function", "function": {"name": "f", "description": character * 24_000}}
+    asked = {
+        "id": "c",
+        "type": "function",
+        "function": {"name": "f", "arguments": json.dumps(character * 999)},
+    }
     use = resolve("m", settings=Stated(context_window=Figure(WINDOW, "configured")))
-    count = count_locally(call, use)
-    assert count.total * 8 >= len(text.encode())
-    assert not judge(call, Counted(count, "here"), use, Mode.ENFORCE).fits
+    assert count_locally(read(tools=[tool]), use).total > 48_000
+    call = {"role": "assistant", "content": None, "tool_calls": [asked]}
+    assert count_locally(read(messages=[HELLO, call]), use).total > 1_900
+
+
+LONG = "word " * 40_000
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"tools": [{"type": "function", "function": {"name": "f", "description": LONG}}]},
+        {"messages": [{"role": "system", "content": LONG}, HELLO]},
+        {"messages": [HELLO, {"role": "assistant", "content": LONG}, HELLO]},
+        {"messages": [HELLO, {"role": "tool", "tool_call_id": "c", "content": LONG}]},
+        said({"type": "tool_result", "content": [{"type": "text", "text": LONG}]}),
+    ],
+)
+def test_a_count_that_is_too_small_for_any_of_the_texts_is_not_believed(body: dict[str, Any]) -> None:
+    assert not is_possible(read(**body), 30)
+    assert is_possible(read(**body), 40_000)
+
+
+def test_a_small_count_is_believed_where_servers_leave_texts_out() -> None:
+    thought = f"<think>{LONG}</think>\n\nYes."
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{'A' * 90_000}"}}
+    tool = {"type": "function", "function": {"name": "f", "description": LONG}}
+    for body in (
+        {"messages": [HELLO, {"role": "assistant", "content": thought}, HELLO]},
+        {"messages": [HELLO, {"role": "assistant", "content": "Yes.", "reasoning_content": LONG}, HELLO]},
+        said(picture),
+        {"tools": [tool], "tool_choice": "none"},
+    ):
+        assert is_possible(read(**body), 30)
 
 
 @pytest.mark.parametrize("more", [{"model": "gpt-4o,dear"}, {"models": ["gpt-4o,dear"]}])
@@ -334,10 +457,21 @@ def test_a_name_is_of_one_model(more: dict[str, Any]) -> None:
 def test_a_budget_for_reasoning_beside_the_answer_is_reserved_too() -> None:
     assert read(max_tokens=900, thinking_budget=9_000).max_output == 9_900
     assert read(thinking_budget=9_000, max_tokens=None).max_output is None
+    assert read(max_tokens=900, enable_thinking=True).max_output is None
+    assert read(max_tokens=900, enable_thinking=True, thinking_budget=9_000).max_output == 9_900
+    assert read(max_tokens=900, enable_thinking=False).max_output == 900
+
+
+@pytest.mark.parametrize("key", ["Video_Url", "IMAGE_URL", "Audio", "Inline_Data", "Video_Embeds"])
+def test_a_key_of_media_in_other_case_is_refused(key: str) -> None:
+    """LocalAI, which is in Go, takes it for the known one."""
+    with pytest.raises(Refusal, match="is spelled"):
+        read(**said({"type": "text", "text": "hi", key: {"url": "https://example.org/a"}}))
 
 
 @pytest.mark.parametrize(
-    "key", ["Search_Parameters", "Enable_Search", "Extra_Body", "MaxTokens", "Thread_Id", "FALLBACKS"]
+    "key",
+    ["Search_Parameters", "Enable_Search", "Extra_Body", "MaxTokens", "Thread_Id", "FALLBACKS", "Images"],
 )
 def test_a_field_that_servers_in_go_would_take_for_a_known_one_is_refused(key: str) -> None:
     with pytest.raises(Refusal, match="is spelled"):
@@ -368,7 +502,19 @@ def test_output_limits_of_other_spellings_are_reserved(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["organization", "vertex_credentials", "aws_bedrock_runtime_endpoint", "kv_transfer_params"]
+    "key",
+    [
+        *("organization", "vertex_credentials", "aws_bedrock_runtime_endpoint", "kv_transfer_params"),
+        *("tensorzero::extra_body", "tensorzero::credentials", "context_window_fallback_dict", "headers"),
+        *(
+            "aws_region_name",
+            "vertex_project",
+            "input_cost_per_token",
+            "lora_path",
+            "adapters",
+            "draft_model",
+        ),
+    ],
 )
 def test_a_request_does_not_say_who_pays_or_where_it_runs(key: str) -> None:
     with pytest.raises(Refusal, match="operator"):

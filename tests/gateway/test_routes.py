@@ -141,6 +141,19 @@ def test_the_library_over_http_is_the_library(gateway: RunningGateway) -> None:
     assert over.json["error"]["code"]
 
 
+@pytest.mark.parametrize("model", ["", 7, []])
+@pytest.mark.parametrize("path", ["/v1/plan", "/v1/enforce", "/v1/layout", "/v1/tokenize", "/tokenize"])
+def test_a_model_without_a_name_is_the_clients_mistake(
+    gateway: RunningGateway, path: str, model: object
+) -> None:
+    given = {"sections": [{"id": "a", "content": "x"}], "budget": 10, "content": "x", "chunks": ["x"]}
+    given = {
+        key: given[key] for key in (("sections", "budget") if path == "/v1/layout" else ("chunks", "content"))
+    }
+    answer = gateway.post(path, {**given, "model": model})
+    assert (answer.status, answer.json["error"]["param"]) == (400, "model"), answer.data
+
+
 def test_a_request_names_the_code_that_the_operator_allowed(
     shared_gateways: Gateways, upstream: Stub, tmp_path: Path
 ) -> None:

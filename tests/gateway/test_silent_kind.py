@@ -24,6 +24,7 @@ from tokenbox.gateway.settings import (
 )
 from tokenbox.gateway.upstream import Upstream
 from tokenbox.models import Stated, resolve
+from tokenbox.providers.kinds import AUTO
 
 USE = resolve("m", settings=Stated(context_window=Figure(2_900, "configured")))
 # About 600 tokens; by their bytes more than the window.
@@ -101,6 +102,41 @@ def test_a_server_that_wants_a_key_is_not_silent() -> None:
     assert (found.fits, found.counted.missing) == (True, None)
 
 
+async def windows_at(
+    listed: list[str], model: str, *attempts: tuple[int, str], kind: str = AUTO
+) -> list[int | None]:
+    """Return the window by each attempt: the status without the right key, and the client's key."""
+    left = list(attempts)
+
+    async def models(request: web.Request) -> web.Response:
+        if request.headers.get("authorization") != "Bearer right" and left[0][0] != 200:
+            return web.json_response({"error": {"message": "no"}}, status=left[0][0])
+        return web.json_response({"data": [{"id": name, "owned_by": "somebody"} for name in listed]})
+
+    app = web.Application()
+    app.router.add_get("/v1/models", models)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    upstreams = (UpstreamSettings("it", f"http://127.0.0.1:{runner.addresses[0][1]}", kind=kind),)
+    settings = GatewaySettings(upstreams, models={"local": ModelSettings(max_ctx=500)})
+    upstream = Upstream(upstreams[0], RequestLimits())
+    known = UpstreamModels(settings, [upstream])
+    await known.open()
+    found = []
+    try:
+        for _, key in attempts:
+            auth = ((b"authorization", f"Bearer {key}".encode()),) if key else ()
+            await known.with_kind(upstream)
+            found.append((await known.use(upstream, model, auth)).context_window)
+            left.pop(0)
+    finally:
+        await known.close()
+        upstream.close()
+        await runner.cleanup()
+    return found
+
+
 @pytest.mark.parametrize(
     ("listed", "model", "window"),
     [
@@ -114,26 +150,22 @@ def test_a_server_that_wants_a_key_is_not_silent() -> None:
 def test_limits_of_a_public_name_hold_where_the_server_lists_it(
     listed: list[str], model: str, window: int | None
 ) -> None:
-    async def models(_: web.Request) -> web.Response:
-        return web.json_response({"data": [{"id": name, "owned_by": "somebody"} for name in listed]})
+    assert loops.run(windows_at(listed, model, (200, ""), kind="openai-compatible")) == [window]
 
-    async def found() -> int | None:
-        app = web.Application()
-        app.router.add_get("/v1/models", models)
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        upstreams = (UpstreamSettings("it", url, kind="openai-compatible"),)
-        settings = GatewaySettings(upstreams, models={"local": ModelSettings(max_ctx=500)})
-        upstream = Upstream(upstreams[0], RequestLimits())
-        known = UpstreamModels(settings, [upstream])
-        await known.open()
-        try:
-            return (await known.use(upstream, model)).context_window
-        finally:
-            await known.close()
-            upstream.close()
-            await runner.cleanup()
 
-    assert loops.run(found()) == window
+@pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
+def test_a_list_that_cannot_be_read_is_no_empty_one(status: int) -> None:
+    found = loops.run(windows_at(["local"], "gpt-4.1", (status, ""), (status, "wrong"), (200, ""), (200, "")))
+    assert found == [None] * 4
+
+
+def test_a_list_is_read_with_the_clients_key() -> None:
+    """A wrong key of another client neither opens nor blocks it."""
+    attempts = ((401, "wrong"), (401, "right"), (401, "wrong"))
+    assert loops.run(windows_at(["gpt-4.1"], "gpt-4.1", *attempts)) == [None, 1_047_576, 1_047_576]
+    assert loops.run(windows_at(["local"], "gpt-4.1", *attempts)) == [None, None, None]
+
+
+@pytest.mark.parametrize("status", [404, 405, 501])
+def test_a_server_without_a_list_runs_what_it_is_asked_for(status: int) -> None:
+    assert loops.run(windows_at([], "gpt-4.1", (status, ""))) == [1_047_576]

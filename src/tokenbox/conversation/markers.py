@@ -73,7 +73,7 @@ class MarkersFormat(PieceCounter):
         return PartCost(total, max(total, self.bound.message(message)), exact=False)
 
     def frame(self, request: Request) -> PartCost:
-        texts = [_as_json(tool, indent=4 if self.markers else None) for tool in request.tools]
+        texts = [_indented(tool) if self.markers else _as_json(tool) for tool in request.tools]
         texts += [f"{name}: {_as_json(value, indent=4)}" for name, value in request.fields]
         total = self._count(texts)
         if self.markers:
@@ -124,12 +124,22 @@ _KNOWN: Final = frozenset(
 
 
 def _wider(arguments: str) -> str:
-    """Return a call's arguments as given, or reserialized with spaces as some formats do, if longer."""
+    """Return a call's arguments as given, or as some formats write them again, if longer."""
     try:
         again = json.dumps(json.loads(arguments), ensure_ascii=False)
     except (ValueError, RecursionError):
         return arguments
-    return max(again, arguments, key=len)
+    return max(_escaped(again), arguments, key=len)
+
+
+def _indented(tool: Frozen) -> str:
+    """Return a tool at its longest: some templates indent it, others escape it."""
+    return _escaped(_as_json(tool, indent=4))
+
+
+def _escaped(words: str) -> str:
+    """Escape what Go's encoder of JSON does beside quotes and controls (Ollama)."""
+    return words.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _as_json(value: Frozen, *, indent: int | None = None) -> str:

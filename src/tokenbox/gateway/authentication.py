@@ -38,6 +38,10 @@ _LOCAL_NAMES = (".localhost", ".local", ".internal")
 # Cached digests, of valid and of unknown keys, so that guesses neither fill the memory nor reach the store
 # each time.
 _MOST_CACHED = 10_000
+# The schemes of pages, and those of desktop applications (Electron's, Tauri's, editors'), which no page can
+# have. A page in a frame or in a file has the origin "null".
+_WEB = ("http", "https")
+_APPS = ("app", "tauri", "vscode-webview", "vscode-file", "capacitor")
 # The headers in which clients of OpenAI's, Anthropic's and Azure's APIs send keys. Anthropic accepts some
 # keys only with a beta header.
 AUTH_HEADERS = (b"authorization", b"x-api-key", b"api-key", b"anthropic-beta")
@@ -86,20 +90,21 @@ class LocalAuthenticator:
 
     async def admit(self, incoming: Incoming) -> Grant:
         given = incoming.headers
-        if b"origin" in given and not self._allows(given[b"origin"].decode("latin-1")):
+        origin = given.get(b"origin", b"").decode("latin-1")
+        if b"origin" in given and not self._allows(origin):
             raise Refusal(
                 403,
                 "foreign_origin",
-                "A page of another site asks, and without keys only this machine may. Start the gateway with "
-                "--keys to let it.",
+                f"A page of {origin[:100]!r} asks, and without keys only this machine may. Name the page in "
+                "gateway.cors_origins, or start the gateway with --keys.",
             )
         return Grant(client_auth=tuple((name, given[name]) for name in AUTH_HEADERS if name in given))
 
     def _allows(self, origin: str) -> bool:
         # "*" lets pages read answers of a gateway with keys; without keys it would open this machine.
         parts = urlsplit(origin)
-        is_foreign = parts.scheme in ("http", "https") and not is_loopback(parts.hostname or "")
-        return origin in self._origins or not is_foreign
+        is_page_of_here = parts.scheme in _WEB and is_loopback(parts.hostname or "")
+        return origin in self._origins or is_page_of_here or parts.scheme in _APPS
 
 
 class KeyAuthenticator:

@@ -69,6 +69,8 @@ _OTHER_LIMITS = (
 # Budgets for reasoning within the answer. They only raise a limit. DashScope's is beside the answer.
 _REASONING_BUDGETS = (("thinking", "budget_tokens"), ("reasoning", "max_tokens"))
 _REASONING_BESIDE = ("thinking_budget",)
+# Reasoning without a limit, unless the field before sets one (DashScope).
+_REASONING_WITHOUT_LIMIT = "enable_thinking"
 # Fields that name models which may answer in place of ``model`` (OpenRouter, LiteLLM).
 _FALLBACKS = ("models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks")
 # The same for Vercel's gateway, as paths.
@@ -101,6 +103,40 @@ _OPERATOR_FIELDS = frozenset(
         "bootstrap_room",
         "billing_policy",
         "additional_drop_params",
+        # TensorZero
+        "tensorzero::extra_body",
+        "tensorzero::extra_headers",
+        "tensorzero::credentials",
+        "tensorzero::params",
+        "tensorzero::variant_name",
+        "tensorzero::internal_dynamic_variant_config",
+        "tensorzero::provider_tools",
+        # LiteLLM
+        "context_window_fallback_dict",
+        "headers",
+        "aws_region_name",
+        "aws_role_name",
+        "aws_session_name",
+        "aws_profile_name",
+        "aws_access_key_id",
+        "aws_secret_access_key",
+        "aws_session_token",
+        "aws_web_identity_token",
+        "vertex_project",
+        "vertex_location",
+        "watsonx_region_name",
+        "region_name",
+        "api_version",
+        "input_cost_per_token",
+        "output_cost_per_token",
+        "input_cost_per_second",
+        "output_cost_per_second",
+        "mock_response",
+        # Other weights than those of the model (SGLang, vLLM, llama.cpp, LM Studio)
+        "lora_path",
+        "lora_request",
+        "adapters",
+        "draft_model",
     }
 )
 _INNER_NAME = re.compile(r"[\[.]")
@@ -385,7 +421,8 @@ def _max_output(protocol: Protocol, body: dict[str, Any]) -> int | None:
         budgets = (_limit(body, path, _UNLIMITED) for path in _REASONING_BUDGETS)
         beside = max(0, _limit(body, _REASONING_BESIDE, _UNLIMITED) or 0)
     found = [value for value in (*stated, *_fallback_limits(body)) if value is not None]
-    if not found or _UNLIMITED in found:
+    is_endless = body.get(_REASONING_WITHOUT_LIMIT) is True and body.get(_REASONING_BESIDE[0]) is None
+    if not found or is_endless or _UNLIMITED in found:
         return None
     return max(*found, 0, *(budget or 0 for budget in budgets)) + beside
 

@@ -19,7 +19,7 @@ from tokenbox.compose.bound import PER_MEDIA, Bound
 from tokenbox.compose.lower_bound import lower_bound, payload_tokens
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.library_objects import texts_in
-from tokenbox.content.message import InvalidMessage, media_in
+from tokenbox.content.message import InvalidMessage, media_in, media_kind
 from tokenbox.content.request import FREE_CHARACTERS, characters_in, costly, costly_fields, read_request
 from tokenbox.conversation.calibration import CountedFor
 from tokenbox.conversation.markers import BYTES_PER_TOKEN, MarkersFormat
@@ -68,6 +68,10 @@ _COVERED = frozenset(
     )
 )
 _OK = 200
+# The keys that lead to the texts of messages, parts, calls and results.
+_TEXT_KEYS = frozenset(("content", "text", "output", "tool_calls", "function", "arguments"))
+# Templates leave out the thoughts of earlier answers, which end so.
+_END_OF_THOUGHT = "</think>"
 _ADDRESS_IN_TEXT = re.compile(r"\]\((?:https?:|data:)", re.IGNORECASE)
 _MISSING = {
     ProbeOutcome.NOT_NOW: "it is not available",
@@ -120,7 +124,7 @@ class RequestCounting:
             missing = f"the upstream {upstream.name!r} counts for {call.model[:100]!r}, and {_MISSING[found]}"
         else:
             counted, way = found
-            if _is_possible(call, counted.tokens):
+            if is_possible(call, counted.tokens):
                 return await self._calibrated(call, upstream, use, counted), way
             missing = f"the upstream {upstream.name!r} counts {counted.tokens} tokens, too few for its text"
         return await self._bounded(call, upstream, use, missing), None
@@ -176,7 +180,12 @@ class RequestCounting:
         if count.exact and not is_own:
             # Neither the format nor the vocabulary of an unknown server is proven.
             count = replace(count, exact=False, at_most=await self._upper_bound(call, use, count.total))
+            count = await self._at_least_its_texts(count, call, use)
         return Counted(count, counter.identity.name, counter.identity)
+
+    async def _at_least_its_texts(self, count: Count, call: ApiCall, use: ModelUse) -> Count:
+        tokenizer, size = text_tokenizer(use), len(call.data)
+        return await self._run_bounded(tokenizer, size, lambda: at_least_its_texts(count, call, use))
 
     async def _upper_bound(self, call: ApiCall, use: ModelUse, total: int) -> int:
         """Return the upper bound of any count: by bytes, unless the vocabulary is known to be the model's."""
@@ -277,10 +286,7 @@ class RequestCounting:
         bound = await self._upper_bound(call, use, count.total)
         count = self._calibration.checked(key, count, bound=bound)
         if counted.identity is not None:  # counted here, by rules that are not the server's
-            size = len(call.data)
-            count = await self._run_bounded(
-                text_tokenizer(use), size, lambda: at_least_its_texts(count, call, use)
-            )
+            count = await self._at_least_its_texts(count, call, use)
         return replace(counted, count=count)
 
     async def _run_bounded(self, tokenizer: Tokenizer, size: int, work: Callable[[], T]) -> T:
@@ -304,8 +310,8 @@ class RequestCounting:
             raise Refusal(400, error.code, error.message) from None
 
 
-def _is_possible(call: ApiCall, tokens: int) -> bool:
-    """Whether so few tokens can hold what every server shows its model: the prompts, or the user's texts."""
+def is_possible(call: ApiCall, tokens: int) -> bool:
+    """Whether so few tokens can hold what servers show their models: the prompts, or the chat's texts."""
     most = _LONGEST_TOKEN * tokens
     return len(call.data) <= most or sum(map(len, _shown_texts(call))) <= most
 
@@ -327,13 +333,23 @@ def _with_images_in_text(call: ApiCall, upstream: Upstream, counted: Counted) ->
 
 
 def _shown_texts(call: ApiCall) -> Iterator[str]:
-    for item in call.parts:
-        is_user = isinstance(item, dict) and item.get("role") == "user"
-        content = item["content"] if is_user and "content" in item else item
-        for part in content if isinstance(content, list) else (content,):
-            text = part.get("text") if is_user and isinstance(part, dict) else part
-            if isinstance(text, str):
-                yield text
+    """Yield what a model reads: instructions, messages without earlier thoughts, tools that it may call."""
+    body = call.body
+    for text in _texts_without_media([*call.parts, body.get("system"), body.get("instructions")]):
+        yield text.rpartition(_END_OF_THOUGHT)[2]
+    if body.get("tool_choice") != "none":
+        yield from texts_in(body.get("tools"))
+
+
+def _texts_without_media(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts_without_media(item)
+    elif isinstance(value, dict) and media_kind(kind := value.get("type")) is None and kind != "reasoning":
+        for key in _TEXT_KEYS & value.keys():
+            yield from _texts_without_media(value[key])
 
 
 def _covered_fields(call: ApiCall, way: RequestCount) -> frozenset[str]:
@@ -360,19 +376,19 @@ def _request(call: ApiCall) -> Request:
 
 def count_locally(call: ApiCall, use: ModelUse) -> Count:
     """Count in this process. An estimate is at least the tokens of the request's own texts."""
-    request = _request(call)
-    count = _count(request, use)
-    if count.exact:
-        return count
-    least = 0
-    if use.tokenizer is None or not use.tokenizer.identity.exact:
-        least = _bytes_in(request) // BYTES_PER_TOKEN
-    return at_least_its_texts(count, call, use, least)
+    count = _count(_request(call), use)
+    return count if count.exact else at_least_its_texts(count, call, use)
 
 
-def at_least_its_texts(count: Count, call: ApiCall, use: ModelUse, least: int = 0) -> Count:
-    """Return an estimate of at least the tokens of the request's own texts."""
-    least = max(least, lower_bound(costly(call.body), text_tokenizer(use)))
+def at_least_its_texts(count: Count, call: ApiCall, use: ModelUse) -> Count:
+    """Return an estimate of at least the tokens of the request's own texts.
+
+    A public name does not prove that the server has this vocabulary: the tokens of another are counted by
+    bytes, too.
+    """
+    least = lower_bound(costly(call.body), text_tokenizer(use))
+    if not use.exact:
+        least = max(least, _bytes_in(_request(call)) // BYTES_PER_TOKEN)
     total, largest = max(count.total, least), count.largest
     if largest is not None and total > count.total:
         largest += total - count.total

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tokenbox.gateway.refusals import Refusal, invalid_request
+from tokenbox.gateway.unseen import KEYS_BEYOND_TEXT
 
 # The objects in a request whose keys servers interpret, nested as they are in the body.
 _Places = Mapping[str, "_Places"]
@@ -73,7 +74,7 @@ KNOWN = frozenset(
     transforms truncate truncate_prompt_tokens truncation type url use_beam_search user variables
     verbosity web_search_options
     """.split()
-)
+).union(KEYS_BEYOND_TEXT)
 BY_FOLDED_NAME = {key.casefold(): key for key in KNOWN}
 
 

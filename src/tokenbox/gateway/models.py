@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tokenbox.catalog import Figure
 from tokenbox.errors import TokenboxError
@@ -26,11 +25,13 @@ from tokenbox.providers import ApiKey, Provider, Target
 from tokenbox.providers.kinds import AUTO, UNKNOWN, find_kind
 from tokenbox.providers.memory import EndpointMemory, ProbeOutcome
 from tokenbox.providers.server import Server, detect
+from tokenbox.providers.shapes import items_at, text_at
 from tokenbox.providers.transport import Transport
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
+    from tokenbox.gateway.calls import Headers
     from tokenbox.gateway.settings import GatewaySettings, ModelSettings
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.providers.capabilities import Capabilities
@@ -41,6 +42,10 @@ T = TypeVar("T")
 FRESH_SECONDS = 60.0
 # If the server does not answer, its last figures stay valid; without any, it is asked again after this time.
 RETRY_SECONDS = 5.0
+# The statuses of a server that has no list of its models, and the longest that it is waited for.
+_NO_LIST = (404, 405, 501)
+_LIST_SECONDS = 10.0
+_OK = 200
 # Cached models. Their names are the clients' and must not fill the memory.
 _MOST_KNOWN = 10_000
 # A name that no catalog has, so that only settings and servers supply figures.
@@ -65,7 +70,7 @@ class UpstreamModels:
         self.upstreams = upstreams
         self._transport = Transport()
         self._known: dict[tuple[str, str], _Known] = {}
-        self._listed: dict[str, tuple[float, tuple[str, ...]]] = {}
+        self._listed: dict[str, tuple[float, tuple[str, ...] | None]] = {}
 
     async def open(self) -> None:
         await self._transport.open()
@@ -79,7 +84,7 @@ class UpstreamModels:
         self._known.clear()
         self._listed.clear()
 
-    async def upstream_of(self, model: str) -> Upstream:
+    async def upstream_of(self, model: str, client_auth: Headers = ()) -> Upstream:
         """Return the first upstream whose patterns match; else the one without patterns that lists the model.
 
         Raises :class:`Refusal` (404).
@@ -91,40 +96,53 @@ class UpstreamModels:
         if len(free) == 1:
             return await self.with_kind(free[0])
         for upstream in free:
-            if model in await self.listed(upstream):
+            if model in (await self._listed_by(upstream, client_auth) or ()):
                 return await self.with_kind(upstream)
         raise not_served(model)
 
-    async def use(self, upstream: Upstream, model: str) -> ModelUse:
-        """Return the limits of the model, and its counter."""
-        known = await self._capabilities(upstream, model)
-        if known.use is None or known.use[0] is not known.found:
-            own, default = self.settings.own_model(model), self.settings.default_model
-            is_public = await self._is_public(upstream, model)
-            known.use = known.found, use_of(model, own, default, known.found, is_public=is_public)
-        return known.use[1]
+    async def use(self, upstream: Upstream, model: str, client_auth: Headers = ()) -> ModelUse:
+        """Return the limits of the model, and its counter.
 
-    async def _is_public(self, upstream: Upstream, model: str) -> bool:
-        """Whether the catalog's limits of this name apply at the upstream.
+        ``client_auth``: the client's own key, to ask an upstream for which the gateway has none.
+        """
+        known = await self._capabilities(upstream, model)
+        if known.use is not None and known.use[0] is known.found:
+            return known.use[1]
+        own, default = self.settings.own_model(model), self.settings.default_model
+        is_public = await self._is_public(upstream, model, client_auth)
+        use = use_of(model, own, default, known.found, is_public=is_public is True)
+        known.use = None if is_public is None else (known.found, use)
+        return use
+
+    async def _is_public(self, upstream: Upstream, model: str, client_auth: Headers) -> bool | None:
+        """Whether the catalog's limits of this name apply at the upstream; None if it does not tell now.
 
         A server of an unknown kind may run one model under any name that it is asked for. If it lists its
         models, only those of the list are what they are called.
         """
-        if upstream.kind is None:
-            return not upstream.is_silent
-        if upstream.kind.name != UNKNOWN:
+        if upstream.kind is not None and upstream.kind.name != UNKNOWN:
             return upstream.kind.in_catalog
-        names = await self.listed(upstream)
+        names = await self._listed_by(upstream, client_auth)
+        if names is None:
+            return None
         return not names or any(name == model or name.endswith(f"/{model}") for name in names)
 
-    async def listed(self, upstream: Upstream) -> tuple[str, ...]:
-        """Return the models that the upstream lists, or listed last if it does not answer."""
-        at, names = self._listed.get(upstream.name, (float("-inf"), ()))
+    async def _listed_by(self, upstream: Upstream, client_auth: Headers) -> tuple[str, ...] | None:
+        """Return the models that the upstream lists, or listed last.
+
+        They are none if it has no list, and None if it does not tell, now or without another key.
+        """
+        at, names = self._listed.get(upstream.name, (float("-inf"), None))
         now = time.monotonic()
         if now - at > RETRY_SECONDS:
-            with contextlib.suppress(TokenboxError):
-                names = await self._provider(upstream, "").models()
-            self._listed[upstream.name] = (now, names)
+            path = find_kind(UNKNOWN).models_path if upstream.kind is None else upstream.kind.models_path
+            status, answer = await upstream.get_json(path, client_auth, _LIST_SECONDS)
+            if status == _OK:
+                names = tuple(name for item in _items(answer) if (name := _name(item)))
+            elif status in _NO_LIST:
+                names = names or ()
+            if names is not None or not client_auth:  # another client's key may be a better one
+                self._listed[upstream.name] = (now, names)
         return names
 
     async def _capabilities(self, upstream: Upstream, model: str) -> _Known:
@@ -168,6 +186,14 @@ class UpstreamModels:
     def _provider(self, upstream: Upstream, model: str) -> Provider:
         # A new memory, because a shared one would never forget what a server said.
         return Provider(_target(upstream, model), memory=EndpointMemory(), transport=self._transport)
+
+
+def _items(listed: object) -> list[Any]:
+    return items_at(listed, "data") or items_at(listed, "models")
+
+
+def _name(item: object) -> str | None:
+    return text_at(item, "id") or text_at(item, "name")
 
 
 def _target(upstream: Upstream, model: str) -> Target:

@@ -12,16 +12,22 @@ import binascii
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
-# The first characters of images in base64: PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and HEIC.
-_IMAGES: Final = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "Qk", "SUkq", "TU0A", "AAAA")
+# The first bytes of PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and HEIC. Recordings are RIFF too, and videos ftyp.
+_IMAGE: Final = re.compile(
+    rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|RIFF....WEBP|BM|II\*\0|MM\0\*|....ftyp(?:avif|hei[cx]|mif1)",
+    re.DOTALL,
+)
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_=\s-]*")
+# An address in place of data, which a server would fetch.
+_ADDRESS: Final = re.compile(r"\s*(?!data:)[a-z][a-z0-9+.-]*:\S", re.IGNORECASE)
 _LONGEST_ADDRESS: Final = 4_096
 # How the addresses of what proxies fetch in place of an image end (LiteLLM, for Gemini).
 _NO_IMAGES: Final = tuple(
-    ".pdf .mp4 .mov .mpg .mpeg .webm .mkv .avi .flv .wmv .3gp .mp3 .wav .m4a .aac .ogg .opus .flac .txt .csv "
-    ".html .doc .docx .xls .xlsx .ppt .pptx".split()
+    ".pdf .mp4 .m4v .mov .qt .mpg .mpeg .mpe .mpegps .webm .mkv .avi .flv .wmv .3gp .3gpp .3g2 .ts .ogv .mp3 "
+    ".mpga .wav .m4a .aac .ogg .oga .opus .flac .aiff .txt .csv .md .json .xml .html .htm .rtf .doc .docx "
+    ".odt .xls .xlsx .ppt .pptx".split()
 )
 # The keys by which a part names the type of its data.
 _TYPES: Final = ("format", "media_type", "mime_type", "mimeType")
@@ -36,6 +42,7 @@ _MIN_SAMPLES: Final = 8_000
 _WAV_FORMS: Final = (1, 3, 6, 7)
 _WAV_EXTENSIBLE: Final = 0xFFFE
 _MAX_BEFORE_PDF: Final = 1_024
+_PDF_IN_BASE64: Final = "JVBERi"
 _TEXT_TYPES: Final = ("data:text/", "data:application/json", "data:application/xml")
 
 
@@ -60,25 +67,39 @@ def _is_image(payload: object) -> bool:
     if not isinstance(payload, str):
         return False
     if payload[:8].lower().startswith(("http://", "https://")):
-        return len(payload) <= _LONGEST_ADDRESS and not _path_of(payload).endswith(_NO_IMAGES)
+        return len(payload) <= _LONGEST_ADDRESS and not any(
+            address.rstrip().endswith(_NO_IMAGES) for address in (_path_of(payload), payload.lower())
+        )
+    if _ADDRESS.match(payload) is not None:
+        return False
     if len(payload) <= _TINY:
         return True
     head, comma, _ = payload[:128].partition(",")
     if comma and not head.lower().startswith("data:image/"):
         return False
     start = len(head) + 1 if comma else 0
-    return payload.startswith(_IMAGES, start) and _BASE64.fullmatch(payload, start) is not None
+    return _starts_as_image(payload[start : start + 16]) and _BASE64.fullmatch(payload, start) is not None
+
+
+def _starts_as_image(head: str) -> bool:
+    """Whether it is the beginning of an image, from 16 characters of base64."""
+    try:
+        return _IMAGE.match(base64.b64decode(head)) is not None
+    except (binascii.Error, ValueError):
+        return False
 
 
 def _path_of(address: str) -> str:
     try:
-        return urlsplit(address).path.lower()
+        return unquote(urlsplit(address).path).lower()
     except ValueError:
         return ""
 
 
 def is_recording(data: object) -> bool:
     """Whether it is WAV or MP3, which have a least size per second. Others take no room for silence."""
+    if isinstance(data, str) and _ADDRESS.match(data) is not None:
+        return False
     if not isinstance(data, str) or len(data) <= _TINY:
         return True
     try:
@@ -93,15 +114,22 @@ def is_recording(data: object) -> bool:
 def _is_wav(data: bytes) -> bool:
     """Whether its samples take a byte or more each, and at least 8,000 of them a second."""
     place = 12
-    while place + 24 <= len(data):
+    has_form = False
+    while place + 8 <= len(data):
         name, size = data[place : place + 4], int.from_bytes(data[place + 4 : place + 8], "little")
+        if name == b"data":
+            return has_form
         if name == b"fmt ":
+            if has_form:  # servers differ in which of two they take
+                return False
             form, samples = _little(data, place + 8, 2), _little(data, place + 12, 4)
             if form == _WAV_EXTENSIBLE:
                 form = _little(data, place + 32, 2)
-            return form in _WAV_FORMS and samples >= _MIN_SAMPLES
+            if form not in _WAV_FORMS or samples < _MIN_SAMPLES:
+                return False
+            has_form = True
         place += 8 + size + size % 2
-    return False
+    return has_form
 
 
 def _little(data: bytes, place: int, size: int) -> int:
@@ -128,9 +156,18 @@ def has_binary_file(holder: Mapping[str, Any]) -> bool:
     """Whether the object holds a file's data that is not a text."""
     for key in ("file_data", "data"):
         data = holder.get(key)
-        if isinstance(data, str) and holder.get("type") != "text" and len(data) > _TINY:
-            return not _is_text_address(data)
+        if not isinstance(data, str) or _is_text_source(holder, data):
+            continue
+        if _ADDRESS.match(data) is not None or (len(data) > _TINY and not _is_text_address(data)):
+            return True
     return False
+
+
+def _is_text_source(holder: Mapping[str, Any], data: str) -> bool:
+    """Whether it holds a text as it is (Anthropic), and neither its type nor its data names a PDF."""
+    kind = holder.get("media_type", "text/plain")
+    is_text = holder.get("type") == "text" and isinstance(kind, str) and kind.lower().startswith("text/")
+    return is_text and not data.startswith(_PDF_IN_BASE64)
 
 
 def _is_text_address(data: str) -> bool:

@@ -143,7 +143,7 @@ class GatewayRequest(Attempt):
         if alias is not None and alias.alias_of is not None:
             call = self.call = self.original = call.with_model(alias.alias_of)
         mode = self._mode(grant, call.model)
-        upstream = self.upstream = await services.models.upstream_of(call.model)
+        upstream = self.upstream = await services.models.upstream_of(call.model, call.client_auth)
         admission, use = await self._judge(call, upstream, mode)
         self.admission, self.original_count = admission, admission.counted.count
         if mode is not Mode.OBSERVE and admission.is_over:
@@ -188,7 +188,7 @@ class GatewayRequest(Attempt):
     async def _judge(self, call: ApiCall, upstream: Upstream, mode: Mode) -> tuple[Admission, ModelUse]:
         """Count the request as the upstream will, and compare it with the limits of the model."""
         services = self.services
-        use = await services.models.use(upstream, call.model)
+        use = await services.models.use(upstream, call.model, call.client_auth)
         try:
             counted = await services.counting.count(call, upstream, use)
         except Refusal:
@@ -207,7 +207,7 @@ class GatewayRequest(Attempt):
             if not grant.allows(name) or name == call.model:
                 continue
             larger = call.with_model(name)
-            upstream = await self.services.models.upstream_of(name)
+            upstream = await self.services.models.upstream_of(name, call.client_auth)
             admission, use = await self._judge(larger, upstream, mode)
             if admission.fits:
                 return larger, upstream, admission, use
@@ -219,7 +219,8 @@ class GatewayRequest(Attempt):
         for name in call.fallbacks:
             if upstream.settings.models and not upstream.settings.serves(name):
                 raise not_served(name)
-            figures = narrowed(figures, await self.services.models.use(upstream, name))
+            use = await self.services.models.use(upstream, name, call.client_auth)
+            figures = narrowed(figures, use)
         return figures
 
     async def _fit(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.content.weight import weight_text
@@ -141,7 +141,8 @@ class Routes:
         """Yield every model of every upstream, as listed, and its resolved limits."""
         for upstream in self.services.upstreams:
             for item in await self.services.upstream_models(upstream, grant):
-                yield upstream, item, await self.services.models.use(upstream, item["id"])
+                use = await self.services.models.use(upstream, item["id"], grant.client_auth)
+                yield upstream, item, use
 
     async def _models(self, grant: Grant) -> AsyncIterator[dict[str, Any]]:
         """Yield the models as OpenAI's API lists them, each name once, with their limits."""
@@ -162,7 +163,7 @@ class Routes:
         async def count(incoming: Incoming, _: str) -> Reply:
             grant, body, model, upstream = await self._read_request(incoming)
             call = await self._call(protocol, {**body, "model": model}, grant.client_auth)
-            use = await self.services.models.use(upstream, model)
+            use = await self.services.models.use(upstream, model, grant.client_auth)
             counted = await self.services.counting.count(call, upstream, use)
             value: dict[str, object] = {"input_tokens": counted.tokens}
             if protocol is not MESSAGES:
@@ -180,7 +181,7 @@ class Routes:
             raise invalid_request("content is the text to tokenize.", "content")
         answer = await _llama_answer(upstream, "/tokenize", body, grant)
         if answer is None:
-            tokenizer = text_tokenizer(await self.services.models.use(upstream, model))
+            tokenizer = text_tokenizer(await self.services.models.use(upstream, model, grant.client_auth))
             answer = {"tokens": await self._in_thread(lambda: tokenizer.encode(content))}
         return Reply.of(answer)
 
@@ -191,14 +192,14 @@ class Routes:
             raise invalid_request("tokens is a list of whole numbers.", "tokens")
         answer = await _llama_answer(upstream, "/detokenize", body, grant)
         if answer is None:
-            tokenizer = text_tokenizer(await self.services.models.use(upstream, model))
+            tokenizer = text_tokenizer(await self.services.models.use(upstream, model, grant.client_auth))
             answer = {"content": await self._in_thread(lambda: tokenizer.decode(tokens))}
         return Reply.of(answer)
 
     async def tokenize_v1(self, incoming: Incoming, request_id: str) -> Reply:
         """Count and tokenize a text, or messages with tools."""
         grant, body, model, upstream = await self._read_request(incoming)
-        use = await self.services.models.use(upstream, model)
+        use = await self.services.models.use(upstream, model, grant.client_auth)
         text = next(
             (body[key] for key in ("prompt", "content", "text") if isinstance(body.get(key), str)), None
         )
@@ -241,11 +242,11 @@ class Routes:
         body: dict[str, Any],
     ) -> dict[str, Any]:
         """Call ``work`` with the model's limits and its counter. Messages are counted as its requests are."""
-        use = None
+        use, named = None, _named_model(body)
         counter: Tokenizer | RequestCounter | None = await self._in_thread(lambda: named_tokenizer(body))
-        if isinstance(body.get("model"), str):
-            upstream = await self.services.models.upstream_of(body["model"])
-            use = await self.services.models.use(upstream, body["model"])
+        if named is not None:
+            upstream = await self.services.models.upstream_of(named)
+            use = await self.services.models.use(upstream, named)
             if counter is None:
                 counter = await self._counter(body, upstream, use)
         counting = get("o200k_base") if counter is None else counter
@@ -283,12 +284,10 @@ class Routes:
         """Authenticate and read a request. Returns the grant, the body, the model and its upstream."""
         grant = await self.services.authenticator.admit(incoming)
         body = await self._body(incoming)
-        named = body.get("model")
-        if named is not None and not isinstance(named, str):
-            raise invalid_request("model is the name of a model.", "model")
+        named = _named_model(body)
         model = await self._only_model(grant) if named is None else named
         grant.check(model)
-        return grant, body, model, await self.services.models.upstream_of(model)
+        return grant, body, model, await self.services.models.upstream_of(model, grant.client_auth)
 
     async def _call(self, protocol: Protocol, body: dict[str, Any], auth: Headers = ()) -> ApiCall:
         """Return the body as a call, to count it."""
@@ -305,6 +304,13 @@ class Routes:
         if len(names) != 1:
             raise invalid_request(f"model is missing, and there are {len(names)}: name one.", "model")
         return str(names[0])
+
+
+def _named_model(body: Mapping[str, Any]) -> str | None:
+    named = body.get("model")
+    if named is not None and (not isinstance(named, str) or not named):
+        raise invalid_request("model is the name of a model.", "model")
+    return named
 
 
 async def _llama_answer(

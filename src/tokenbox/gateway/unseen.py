@@ -29,7 +29,7 @@ STORED = frozenset(
         *("previous_response_id", "previous_interaction_id", "conversation", "conversation_id", "prompt_id"),
         *("thread_id", "assistant_id", "preset", "container", "cached_content", "cachedContent", "cache_id"),
         *("context_id", "file_ids", "attachments", "session_params", "agent_id", "bot_id", "workflow_id"),
-        *("chat_id", "chatId", "files", "knowledge", "collections", "dataset_ids"),
+        *("chat_id", "chatId", "files", "knowledge", "collections", "dataset_ids", "character"),
     )
 )
 # A conversation that Anthropic keeps: "create" begins one, and this goes on with it.
@@ -40,7 +40,7 @@ FETCHED = frozenset(
         *("mcp_servers", "web_search_options", "search_parameters", "plugins", "data_sources", "retrieval"),
         *("tool_resources", "server_tools", "vector_store_ids", "connectors", "enable_search", "web_search"),
         *("enable_web_search", "search_options", "venice_parameters", "knowledge_base_ids", "dataSources"),
-        *("tool_ids", "features"),
+        *("tool_ids", "features", "force_search_enhancement", "enable_enhancement", "enable_deep_search"),
     )
 )
 # Fields with vectors or media that are unpacked, and with the size to which images and videos are scaled: a
@@ -86,6 +86,8 @@ _OFF = frozenset(("", "off", "none", "never", "disabled"))
 _CLIENT_TOOLS = frozenset(("function", "custom", "local_shell", "apply_patch"))
 _DATED_CLIENT_TOOL = re.compile(
     r"(?:bash|text_editor|computer|browser|browser_toolset|memory)_\d{8}|computer(?:[_-]use)?(?:[_-]preview)?"
+    # These find tools among those of the request, which are counted.
+    r"|tool_search_tool_(?:regex|bm25)(?:_\d{8})?"
 )
 # Keys beside a tool's own that make it one of the server's (Gemini).
 _HOSTED_KEY = re.compile(r"search|retriev|url_?context|code_?exec|maps|fetch|grounding", re.IGNORECASE)
@@ -108,7 +110,7 @@ _MEDIA_KEYS = {
     )
     for key in keys
 }
-_KEYS_BEYOND_TEXT = _UNPACKED_PARTS.union(_MEDIA_KEYS)
+KEYS_BEYOND_TEXT = _UNPACKED_PARTS.union(_MEDIA_KEYS)
 # Parts and items that refer to something on the server.
 _REFERENCE_PARTS = frozenset(("item_reference", "container_upload", "compaction_reference"))
 # Items that the server fills in by their id, if they have none of the fields in ``_CONTENT_FIELDS``.
@@ -129,6 +131,7 @@ _CONTENT_FIELDS = (
     "tools",
     "action",
 )
+_AUDIO_KEYS = ("audio_url", "input_audio", "audio")
 _FILE_REFERENCES = ("file_id", "file_url", "url", "uri", "uuid")
 # A reasoning item's summary is not what the model reads: that is behind its id.
 _REASONING_FIELDS = ("content", "encrypted_content")
@@ -230,7 +233,10 @@ def _unseen_model(call: ApiCall) -> str | None:
 
 def _is_repeated(variables: object, messages: int) -> bool:
     """Whether the values of a template's variables are large, if each is shown for each message."""
-    values = variables.values() if isinstance(variables, dict) else (variables,)
+    pairs = variables if isinstance(variables, dict) else {"": variables}
+    if any(value and _TEMPLATE in key.casefold() for key, value in pairs.items()):
+        return True  # it replaces the template
+    values = pairs.values()
     return sum(characters_in(value) - 1 for value in values) * (messages + 1) > FREE_CHARACTERS
 
 
@@ -291,7 +297,7 @@ def parts_in(value: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401  # JSON
 
 def _unseen_part(part: Mapping[str, Any], *, counted: bool) -> str | None:
     name = part.get("type")
-    for key in () if _KEYS_BEYOND_TEXT.isdisjoint(part) else _KEYS_BEYOND_TEXT & part.keys():
+    for key in () if KEYS_BEYOND_TEXT.isdisjoint(part) else KEYS_BEYOND_TEXT & part.keys():
         if key in _UNPACKED_PARTS:
             return f"a part of type {name!r} has vectors, which the server unpacks"
         if part[key] and not counted and _MEDIA_KEYS[key] is not media_kind(name):
@@ -321,7 +327,9 @@ def _unseen_file(part: Mapping[str, Any], kind: PartKind) -> str | None:
     if kind is PartKind.VIDEO:
         return "how many tokens a video is, only the server can say"
     holders = [part, *(inner for inner in part.values() if isinstance(inner, dict))]
-    if part.get("id") or any(holder.get(key) for holder in holders for key in _FILE_REFERENCES):
+    if kind is PartKind.AUDIO and any(isinstance(part.get(key), str) for key in _AUDIO_KEYS):
+        return f"a part of type {name!r} names a recording that the server fetches"
+    if part.get("id") or any(holder.get(key) is not None for holder in holders for key in _FILE_REFERENCES):
         return f"a part of type {name!r} names a file that the server keeps or fetches"
     if kind is PartKind.FILE and any(map(has_binary_file, holders)):
         return f"a part of type {name!r} holds a file in base64, which may be larger than it looks"

@@ -86,6 +86,7 @@ ACCOUNT_HEADERS = frozenset(
         b"anthropic-organization-id",
         b"anthropic-workspace-id",
         b"anthropic-user-profile-id",
+        b"azureml-model-deployment",
     }
 )
 # Headers by which proxies choose the server, the model or the account: with the operator's key, the
