@@ -121,7 +121,7 @@ class BpeTokenizer(BaseTokenizer):
                 ranks = self._read_ranks()
                 if self._engine == "fast":
                     self._fast, self._until_fast = Fast(ranks, self._spec), 0
-                self._tiktoken = Tiktoken(ranks, self._spec)
+                self._tiktoken = Tiktoken(ranks, self._spec, self._read_ranks)
                 self._ordinary = self._tiktoken.ordinary
 
     def load_fast(self) -> None:

@@ -34,12 +34,18 @@ _GROUP = 131_072
 # Threads take groups of a quarter of that: calls are cheap, and the last one is short.
 _GROUPS = 4
 _MAX_THREADS = 4
+# The characters of a piece from which on a core of its own, which takes a third of a second, is made for it.
+_LONG_PIECE = 1_000_000
+_ANYTHING = r"[\s\S]+"
 
 
 class Tiktoken:
-    """tiktoken's engine. Its core is called directly: the public method takes 30 % longer for short texts."""
+    """tiktoken's engine. Its core is called directly: the public method takes 30 % longer for short texts.
 
-    def __init__(self, ranks: Ranks, spec: BpeSpec) -> None:
+    ``read_ranks`` reads the ranks again, to count a very long piece without holding up other threads.
+    """
+
+    def __init__(self, ranks: Ranks, spec: BpeSpec, read_ranks: Callable[[], Ranks] | None = None) -> None:
         import tiktoken
 
         self._cut_id = 1 + max([*ranks.values(), *spec.special_tokens.values()])
@@ -64,6 +70,7 @@ class Tiktoken:
             getattr(core, "encode_single_piece", None) or encoding._encode_single_piece  # noqa: SLF001  # tiktoken has no public one
         )
         self._pattern = spec.pattern
+        self._read_ranks = read_ranks
 
     def decode_bytes(self, tokens: list[int]) -> bytes:
         if self._cut_id in tokens:
@@ -114,11 +121,22 @@ class Tiktoken:
         """As ``ordinary``, but split by our own regex: slower, without a limit on the text's length."""
         import regex
 
-        piece = self._piece
         tokens: list[int] = []
         for match in regex.compile(self._pattern).finditer(text):
-            tokens += piece(match.group().encode())
+            piece = match.group()
+            is_long = self._read_ranks is not None and len(piece) > _LONG_PIECE
+            tokens += self._without_lock(piece) if is_long else self._piece(piece.encode())
         return tokens
+
+    def _without_lock(self, piece: str) -> Sequence[int]:
+        """Encode a piece of a second or more without the GIL, which ``encode_single_piece`` keeps."""
+        import tiktoken
+
+        assert self._read_ranks is not None  # noqa: S101  # checked by the caller
+        whole = tiktoken.Encoding(
+            "piece", pat_str=_ANYTHING, mergeable_ranks=self._read_ranks(), special_tokens={}
+        )
+        return whole.encode_ordinary(piece)
 
     def ordinary_or_by_pieces(self, text: str) -> Sequence[int]:
         """As ``ordinary``, with ``by_pieces`` as the fallback: an unknown pattern may make tiktoken fail."""
