@@ -33,6 +33,8 @@ SPELLINGS = [
     *(f"{name}({n})" for name in ("head", "tail", "middle", "ends") for n in (0, 1, 2, 5)),
     *(f"{name}(tokens={n})" for name in ("head", "tail", "middle", "ends") for n in (0, 1, 7, 60)),
     "dedup_lines",
+    "first_lines(0)",
+    "first_lines(2)",
     "first_sentences(0)",
     "first_sentences(1)",
     "first_sentences(3)",
@@ -234,6 +236,13 @@ def test_case_mapping_settles_for_every_character() -> None:
             "if x:\n    y()\n    y()\nz\nif x:\n    w()\n",
             "if x:\n    y() [x2]\nz\nif x:\n    w()\n",
         ),
+        ("first_lines(1)", "one\n" + "two\r\n" * 9, "one\n[... 9 lines left out ...]\r\n"),
+        (
+            "first_lines(1)",
+            "one\n[... 9 lines left out ...]\nten\neleven",
+            "one\n[... 11 lines left out ...]",
+        ),
+        ("first_lines(1)", "one\ntwo", "one\ntwo"),
         ("first_sentences(1)", "See Dr. Who at 3.14, e.g. now. Then go.", "See Dr. Who at 3.14, e.g. now."),
         ("first_sentences(2)", "Title\n\nOne. Two.", "Title\n\nOne."),
         ("first_sentences(1)", "「好。」再見。", "「好。」"),
@@ -315,7 +324,8 @@ def test_deep_json_needs_no_stack() -> None:
     "unit", ["*", "[", "`", ">", "_", "#", "<!--", "](", "*a", "[](", "~~a", "``a", ". ", "a\n", '"']
 )
 @pytest.mark.parametrize(
-    "spelling", ["strip_markdown", "first_sentences(9)", "json_minify", "squeeze", "trim", "ends(3)"]
+    "spelling",
+    ["strip_markdown", "first_sentences(9)", "json_minify", "squeeze", "trim", "ends(3)", "first_lines(3)"],
 )
 @pytest.mark.parametrize("times", [4_000, pytest.param(40_000, marks=pytest.mark.slow)])
 def test_long_runs_of_marks(spelling: str, unit: str, times: int) -> None:

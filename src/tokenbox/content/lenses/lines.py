@@ -72,10 +72,25 @@ def ends_lines(text: str, count: int) -> str:
         return text
     first, last = (count + 1) // 2, count // 2
     removed = lines[first : len(lines) - last]
-    missing = count_omitted(removed)
+    return "".join([*lines[:first], _line_for(removed), *lines[len(lines) - last :]])
+
+
+@lens(
+    "1", "the first lines, with a line that counts the others", Parameter("n", int), example="first_lines(3)"
+)
+def first_lines(text: str, n: int) -> str:
+    """Return the first ``n`` lines and a line that counts the others, or all of it if that is not shorter."""
+    lines = split_lines(text)
+    if len(lines) <= n:
+        return text
+    less = "".join([*lines[:n], _line_for(lines[n:])])
+    return less if len(less) < len(text) else text
+
+
+def _line_for(removed: Sequence[str]) -> str:
+    """Return the line that counts these lines, with the line end of the last."""
     end = _LINE_END.search(removed[-1])
-    marker = omission(missing, "line") + (end[0] if end else "")
-    return "".join([*lines[:first], marker, *lines[len(lines) - last :]])
+    return omission(count_omitted(removed), "line") + (end[0] if end else "")
 
 
 def omission(count: int, unit: str, *, about: bool = False, handle: str = "") -> str:
