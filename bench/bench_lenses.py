@@ -2,7 +2,7 @@
 
 A fact is a piece of text that a reader of the sample needs: the failing test, the line of the error, a
 changed line, a requested id. The samples are those of the tests, and sources of this Python. For comparison,
-if installed: headroom-ai (bench/setup lenses), and on sources repomix ``--compress`` (bench/setup pack).
+if installed: headroom-ai and on sources repomix ``--compress`` (bench/setup lenses).
 """
 
 from __future__ import annotations

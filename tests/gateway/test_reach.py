@@ -204,6 +204,16 @@ HOSTED = [
     {"previous_response_id": "r"},
     {"conversation": "c"},
     {"container": "c"},
+    # Beside other providers' options, in other notations, and by names that nobody listed.
+    {"providerOptions": {"openai": {"previousResponseId": "r"}}},
+    {"providerOptions": {"google": {"cachedContent": "c"}}},
+    {"provider_options": {"xai": {"searchParameters": {"mode": "on"}}}},
+    {"parameters": {"enable_search": True}},
+    {"search_domain_filter": ["example.org"]},
+    {"ragConfig": {"top_k": 3}},
+    {"agent": {"id": "a"}},
+    {"artifact-ids": ["a"]},
+    {"image_urls": ["https://example.org/a.png"]},
 ]
 OWN = [
     {"tools": [{"type": "function", "function": {"name": "f"}}]},
@@ -218,6 +228,12 @@ OWN = [
     {"thread": {"type": "create"}, "diagnostics": {"previous_message_id": "msg_1"}},
     # Names, flags and ids of the client's own, which no model reads.
     {"store": True, "metadata": {"a": "b"}, "include": ["reasoning.encrypted_content"], "user": "u"},
+    {"metadata": {"thread_id": "t", "search": "x"}, "user_id": "u", "session_id": "s", "trace_id": "t"},
+    {"stop_token_ids": [1], "use_beam_search": True, "webhook_url": "https://example.org/done"},
+    {"providerOptions": {"xai": {"searchParameters": {"mode": "off"}}}, "enable_rag": False},
+    {"provider": {"only": ["a"], "allow_fallbacks": False, "zdr": True}, "usage": {"include": True}},
+    {"modalities": ["text", "audio"], "audio": {"voice": {"id": "v"}, "format": "wav"}},
+    {"context_management": {"edits": [{"type": "clear_tool_uses_20250919", "keep": {"value": 3}}]}},
 ]
 
 
@@ -234,6 +250,34 @@ def test_input_that_the_server_adds_is_input_that_nobody_counted(more: dict[str,
 def test_tools_that_the_client_runs_add_nothing(more: dict[str, Any]) -> None:
     for path in (CHAT, RESPONSES, MESSAGES):
         assert unseen_input(read(path, **more)) is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"prompt": {"prompt_string": "hi", "multimodal_data": ["aGk="]}},
+        {"prompt": ["hi", {"prompt_string": "hi", "multimodal_data": ["aGk="]}]},
+        {"prompt": [{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}]},
+    ],
+)
+def test_a_prompt_may_have_more_than_text(body: dict[str, Any]) -> None:
+    """llama.cpp takes media beside a prompt."""
+    call = read_call(
+        PROTOCOLS["/v1/completions"], json.dumps({"model": "m", **body}).encode(), RequestLimits()
+    )
+    assert unseen_input(call) is not None
+
+
+def test_an_image_is_not_scaled_by_what_a_part_says() -> None:
+    image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    for more in ({}, {"max_pixels": 16_000_000}):
+        found = unseen_input(read(messages=[{"role": "user", "content": [{**image, **more}]}]))
+        assert (found is None) == (not more)
+
+
+def test_a_message_that_names_a_cache_is_filled_by_the_server() -> None:
+    cache = {"role": "cache", "content": "cache_id=cache-1;reset_ttl=600"}
+    assert unseen_input(read(messages=[cache, *HELLO])) is not None
 
 
 WEB = {"type": "web_search"}

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 from tokenbox.gateway.known_keys import BY_FOLDED_NAME, check_keys, misspelt
 from tokenbox.gateway.refusals import Refusal, invalid_request
 from tokenbox.gateway.strict_json import json_text, read_object
-from tokenbox.gateway.unseen import FETCHED, STORED
+from tokenbox.gateway.unseen_fields import FETCHED, STORED
 from tokenbox.providers.shapes import at
 
 if TYPE_CHECKING:

@@ -16,52 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.content.library_objects import texts_in
 from tokenbox.content.message import PartKind, media_kind, values_shown
-from tokenbox.content.request import FREE_CHARACTERS, characters_in
 from tokenbox.gateway.payloads import has_binary_file, is_image_part, is_recording
+from tokenbox.gateway.unseen_fields import unseen_field
 from tokenbox.providers.shapes import at, text_at
 
 if TYPE_CHECKING:
     from tokenbox.gateway.calls import ApiCall
 
-# Fields that refer to input on the server: of OpenAI, OpenRouter, Gemini, Ark and agents.
-STORED = frozenset(
-    (
-        *("previous_response_id", "previous_interaction_id", "conversation", "conversation_id", "prompt_id"),
-        *("thread_id", "assistant_id", "preset", "container", "cached_content", "cachedContent", "cache_id"),
-        *("context_id", "file_ids", "attachments", "session_params", "agent_id", "bot_id", "workflow_id"),
-        *("chat_id", "chatId", "files", "knowledge", "collections", "dataset_ids", "character"),
-    )
-)
-# A conversation that Anthropic keeps: "create" begins one, and this goes on with it.
-_THREAD = "thread.previous_message_id"
-# Fields that make the server search or call tools, and add the results to the input.
-FETCHED = frozenset(
-    (
-        *("mcp_servers", "web_search_options", "search_parameters", "plugins", "data_sources", "retrieval"),
-        *("tool_resources", "server_tools", "vector_store_ids", "connectors", "enable_search", "web_search"),
-        *("enable_web_search", "search_options", "venice_parameters", "knowledge_base_ids", "dataSources"),
-        *("tool_ids", "features", "force_search_enhancement", "enable_enhancement", "enable_deep_search"),
-    )
-)
-# Fields with vectors or media that are unpacked, and with the size to which images and videos are scaled: a
-# tensor of one number can stand for any number of tokens.
-_UNPACKED = frozenset(
-    (
-        *("prompt_embeds", "input_embeds", "inputs_embeds", "image_embeds", "audio_embeds", "pixel_values"),
-        *("multi_modal_data", "mm_data", "image_data", "video_data", "audio_data"),
-        *("mm_processor_kwargs", "media_io_kwargs", "processor_kwargs"),
-    )
-)
 _UNPACKED_PARTS = frozenset(("image_embeds", "audio_embeds", "video_embeds", "prompt_embeds"))
-# Templates may repeat a text in a loop. They have this in their name.
-_TEMPLATE = "template"
-# Texts that a template or a proxy may add to each message.
-_PER_MESSAGE = frozenset(
-    (
-        *("chat_template_kwargs", "template_vars", "roles", "adapter", "name1", "name2", "user_name"),
-        *("bot_name", "assistant_continue_message", "user_continue_message"),
-    )
-)
+# Keys of a part by which the server scales an image (Qwen), and those of media beside a prompt (llama.cpp).
+_SCALING_KEYS = frozenset(("min_pixels", "max_pixels", "total_pixels", "resized_width", "resized_height"))
+_BESIDE_PROMPT = frozenset(("multimodal_data", "multi_modal_data", "mm_data"))
 # Texts that are the address of a file: in a chat (DashScope), and as what is embedded (Gemini).
 _FILE_TEXT = re.compile(r"\s*fileid://")
 _FILE_PROMPT = re.compile(r"\s*(?:(?:gs|fileid)://\S+|files/[a-z0-9-]+)\s*\Z")
@@ -69,18 +34,6 @@ _FILE_MARKS = (b"fileid:", b"gs:", b"files")
 # Names by which OpenRouter adds the results of a search, or a stored prompt.
 _SEARCHING_NAME = ":online"
 _STORED_NAME = "@preset/"
-# Each of these fields, with what it does, and whether a server's own count may cover it.
-_FIELDS = {
-    field: (words, may_be_seen)
-    for fields, words, may_be_seen in (
-        (STORED, "names input that the server keeps", True),
-        (FETCHED, "has the server add input by itself", False),
-        (_UNPACKED, "is unpacked or scaled by the server", False),
-    )
-    for field in fields
-}
-# Values by which a client switches a search off.
-_OFF = frozenset(("", "off", "none", "never", "disabled"))
 # Tools that the client runs, by their type (Anthropic's types end with a date). The results of other tools,
 # such as a search, enter the input unseen.
 _CLIENT_TOOLS = frozenset(("function", "custom", "local_shell", "apply_patch"))
@@ -110,7 +63,7 @@ _MEDIA_KEYS = {
     )
     for key in keys
 }
-KEYS_BEYOND_TEXT = _UNPACKED_PARTS.union(_MEDIA_KEYS)
+KEYS_BEYOND_TEXT = _UNPACKED_PARTS.union(_SCALING_KEYS, _BESIDE_PROMPT, _MEDIA_KEYS)
 # Parts and items that refer to something on the server.
 _REFERENCE_PARTS = frozenset(("item_reference", "container_upload", "compaction_reference"))
 # Items that the server fills in by their id, if they have none of the fields in ``_CONTENT_FIELDS``.
@@ -152,7 +105,12 @@ def unseen_input(call: ApiCall, seen: Collection[str] = (), *, media: bool = Fal
     ``seen`` are the fields that the server's own count covers; ``media`` tells that it counts images and
     files, too.
     """
-    reason = _unseen_model(call) or _unseen_field(call, seen) or _repeated(call, seen) or _unseen_text(call)
+    reason = (
+        _unseen_model(call)
+        or unseen_field(call, seen)
+        or _unseen_tool(call.body.get("tools"))
+        or _unseen_text(call)
+    )
     if reason is not None:
         return reason
     if call.protocol.takes_prompts:
@@ -169,46 +127,13 @@ def unseen_input(call: ApiCall, seen: Collection[str] = (), *, media: bool = Fal
     return None
 
 
-def _unseen_field(call: ApiCall, seen: Collection[str]) -> str | None:
-    body = call.body
-    for key in sorted(body.keys() & _FIELDS.keys()):
-        words, may_be_seen = _FIELDS[key]
-        if not _is_off(key, body[key]) and not (may_be_seen and key in seen):
-            return f"{key} {words}"
-    if at(body, _THREAD):
-        return f"{_THREAD} names input that the server keeps"
-    if isinstance(body.get("prompt"), dict) and not call.protocol.takes_prompts and "prompt" not in seen:
-        return "prompt names a text that the server keeps"
-    return _unseen_tool(body.get("tools"))
-
-
-def _repeated(call: ApiCall, seen: Collection[str]) -> str | None:
-    """Return the field whose texts may be shown more often than once, in words."""
-    body = call.body
-    for key in sorted(body.keys() - frozenset(seen)):
-        if key in _PER_MESSAGE:
-            if _is_repeated(body[key], len(call.parts)):
-                return f"{key} has texts that may be repeated for each message"
-        elif _TEMPLATE in key.casefold() and body[key]:
-            return f"{key} may repeat a text in a loop"
-    return None
-
-
 def _unseen_beside_prompts(call: ApiCall) -> str | None:
-    """Return what ``messages`` have that is no text: servers may read them in place of the prompts (vLLM)."""
-    for part in parts_in(call.body.get("messages")):
-        if media_kind(part.get("type")) is not None or _unseen_part(part, counted=False) is not None:
-            return f"a part of type {part.get('type')!r} may be read in place of the prompts"
+    """Return what is no text in the prompts, or in ``messages``, which vLLM reads in place of them."""
+    for value in (call.input, call.body.get("messages")):
+        for part in parts_in(value):
+            if media_kind(part.get("type")) is not None or _unseen_part(part, counted=False) is not None:
+                return f"a part of type {part.get('type')!r} has more than text"
     return None
-
-
-def _is_off(key: str, value: object) -> bool:
-    """Whether this value of a field has no effect. An empty object asks for a search by its defaults."""
-    if isinstance(value, str):
-        return value.casefold() in _OFF
-    if isinstance(value, dict):
-        return all(_is_off("", inner) for inner in value.values()) if value else "search" not in key
-    return not value
 
 
 def _unseen_text(call: ApiCall) -> str | None:
@@ -231,17 +156,10 @@ def _unseen_model(call: ApiCall) -> str | None:
     return None
 
 
-def _is_repeated(variables: object, messages: int) -> bool:
-    """Whether the values of a template's variables are large, if each is shown for each message."""
-    pairs = variables if isinstance(variables, dict) else {"": variables}
-    if any(value and _TEMPLATE in key.casefold() for key, value in pairs.items()):
-        return True  # it replaces the template
-    values = pairs.values()
-    return sum(characters_in(value) - 1 for value in values) * (messages + 1) > FREE_CHARACTERS
-
-
 def _is_reference(item: Mapping[str, Any]) -> bool:
-    """Whether an item has no content but an id, or refers to an earlier recording."""
+    """Whether an item has no content but an id, or refers to an earlier recording or a cache (Moonshot)."""
+    if item.get("role") == "cache":
+        return True
     if item.get("id") and not item.get("type") and not item.get("role"):
         return True
     audio = item.get("audio")
@@ -300,7 +218,9 @@ def _unseen_part(part: Mapping[str, Any], *, counted: bool) -> str | None:
     for key in () if KEYS_BEYOND_TEXT.isdisjoint(part) else KEYS_BEYOND_TEXT & part.keys():
         if key in _UNPACKED_PARTS:
             return f"a part of type {name!r} has vectors, which the server unpacks"
-        if part[key] and not counted and _MEDIA_KEYS[key] is not media_kind(name):
+        if key in _SCALING_KEYS:
+            return f"a part of type {name!r} has {key!r}, to which the server scales an image"
+        if part[key] and not counted and (key in _BESIDE_PROMPT or _MEDIA_KEYS[key] is not media_kind(name)):
             return f"a part of type {name!r} has {key!r}, which some servers read as more than text"
     if not _TOOL_KEYS.isdisjoint(part) and (reason := _unseen_tool(_tools_in(part))) is not None:
         return reason
