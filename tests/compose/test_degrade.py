@@ -238,6 +238,24 @@ def test_what_has_no_effect_is_said() -> None:
     assert warned({"id": "a", "content": "xyz", "shrink": 1, "min": 3, "grow": 1, "extra": ["y"]}) == []
 
 
+@pytest.mark.parametrize("policy", ["facet", "degrade"])
+def test_a_form_that_a_minimum_keeps_out_is_named(policy: str) -> None:
+    lines = "same line\n" * 50
+    section = {"id": "a", "content": lines, "shrink": 1, "strategy": "dedup_lines"}
+    small = layout([section], 100, "utf8-bytes", policy=policy)
+    kept = layout([{**section, "min": 60}], 100, "utf8-bytes", policy=policy)
+    whole = layout([{**section, "min": 60}], 1_000, "utf8-bytes", policy=policy)
+    assert small.sections[0].decision.value == "compressed"
+    assert (kept.sections[0].decision.value, kept.total) == ("truncated", 100)
+    assert [(one.code, one.message) for one in kept.warnings] == [
+        (
+            "form_below_min",
+            f"section 'a': its form dedup_lines has {small.total} tokens, and min is 60: it was not taken.",
+        )
+    ]
+    assert small.warnings == whole.warnings == ()
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SectionWarning(AsRecord):
-    """A setting of a section that has no effect."""
+    """A setting of a section that has no effect, or another than it seems to have."""
 
     section: str
     code: str
@@ -136,11 +136,20 @@ def _units(sections: Sequence[Section]) -> list[int]:
     return [first(i) for i in range(len(sections))]
 
 
-def warnings(sections: Sequence[Section], base_sizes: Sequence[int]) -> Iterator[SectionWarning]:
-    """Yield the settings that have no effect."""
-    for section, size in zip(sections, base_sizes, strict=True):
-        for code, message in _ineffective(section, size):
+def warnings(
+    sections: Sequence[Section], base_sizes: Sequence[int], kept_out: Mapping[int, tuple[str, int]]
+) -> Iterator[SectionWarning]:
+    """Yield the settings that have no effect, and each form that a ``min`` kept out.
+
+    ``kept_out`` has the form and its size by the section's number.
+    """
+    for i, (section, base_size) in enumerate(zip(sections, base_sizes, strict=True)):
+        for code, message in _ineffective(section, base_size):
             yield SectionWarning(section.id, code, f"section {section.id!r}: {message}")
+        if i in kept_out:
+            form, size = kept_out[i]
+            message = f"its form {form} has {size:,} tokens, and min is {section.min:,}: it was not taken."
+            yield SectionWarning(section.id, "form_below_min", f"section {section.id!r}: {message}")
 
 
 def _ineffective(section: Section, size: int) -> Iterator[tuple[str, str]]:

@@ -158,6 +158,7 @@ class Layout:
     tokenizer: TokenizerIdentity
     options: LayoutOptions
     forms: Mapping[int, int] = field(repr=False)
+    too_small: Mapping[int, tuple[int, int]] = field(repr=False)
     pricing: str
     counter: Counter | None = field(repr=False, compare=False)
     at_budgets: AtBudgets | None = field(repr=False, compare=False)
@@ -196,8 +197,13 @@ class Layout:
 
     @cached_property
     def warnings(self) -> tuple[SectionWarning, ...]:
-        """The settings of sections that have no effect."""
-        return tuple(warnings(self.inputs, self.base_sizes))
+        """The settings of sections that have no effect, and the forms that a ``min`` kept out."""
+        kept_out = {
+            i: (self._named_form(i, number), size)
+            for i, (number, size) in self.too_small.items()
+            if self.texts[i] != self.inputs[i].content
+        }
+        return tuple(warnings(self.inputs, self.base_sizes, kept_out))
 
     @property
     def joins(self) -> int:
@@ -226,9 +232,10 @@ class Layout:
 
     def _form(self, i: int) -> str | None:
         number = self.forms.get(i, 0)
-        if not number or not self.inputs[i].forms:
-            return None
-        form = self.inputs[i].forms[number - 1]
+        return self._named_form(i, number) if number and self.inputs[i].forms else None
+
+    def _named_form(self, i: int, number: int) -> str:
+        form = self.inputs[i].alternatives[number - 1]
         return f"text {number}" if isinstance(form, Text) else str(form)
 
     @cached_property

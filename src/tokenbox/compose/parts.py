@@ -62,6 +62,8 @@ class Parts:
         self.sizes = list(sizes)
         # The number of a section's current form; a missing key or 0 is its content.
         self.form: dict[int, int] = {}
+        # The number and size of a section's best form that its own minimum keeps out.
+        self.too_small: dict[int, tuple[int, int]] = {}
 
     # A subclass implements these.
 
@@ -104,6 +106,8 @@ class Parts:
                 self.form[i] = number
                 self.put(i, text, size)
                 return True
+            if 0 < size < self.sections[i].min:
+                self.too_small.setdefault(i, (number, size))
         return False
 
     def truncate(self, i: int, at_most: int, at_least: int = 0) -> None:

@@ -343,6 +343,7 @@ def _run(whole: Parts, budget: int, options: LayoutOptions) -> Layout:
         tokenizer=whole.counter.tokenizer.identity,
         options=options,
         forms=whole.form,
+        too_small=whole.too_small,
         pricing=whole.pricing,
         counter=whole.counter,
         at_budgets=partial(lay_out_all, sections, options, whole.counter),

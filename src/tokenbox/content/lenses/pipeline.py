@@ -146,7 +146,7 @@ class _Parser:
         if first.kind == "name" and first.text not in _WORDS:
             self.advance()
             if self.token.text != "=":
-                self.fail("expected a value: a number, a quoted text, true or false", first)
+                self.expected_value(first)
             self.advance()
             last = self.token
             return _Argument(first.text, self.value(), first.start, last.end)
@@ -164,9 +164,13 @@ class _Parser:
         elif token.text in _WORDS:
             value = _WORDS[token.text]
         else:
-            self.fail("expected a value: a number, a quoted text, true or false", token)
+            self.expected_value(token)
         self.advance()
         return value
+
+    def expected_value(self, token: _Token) -> NoReturn:
+        example = f', such as "{token.text}"' if token.kind == "name" else ""
+        self.fail(f"expected a value: a number, true or false, or a text in quotes{example}", token)
 
     def unescape(self, token: _Token) -> str:
         def character(match: re.Match[str]) -> str:

@@ -147,9 +147,10 @@ def register_lens(
         raise LensError(
             f"a lens is named by a word of letters, digits, '_' and '-', not {name!r}.", lens=str(name)
         )
-    if name in _builtin_kinds() or name in KINDS:
+    existing = _builtin_kinds().get(name) or KINDS.get(name)
+    if existing is not None:
         raise DuplicateLens(
-            f"there is a lens {name!r} already (version {KINDS[name].version}). Choose another name.",
+            f"there is a lens {name!r} already (version {existing.version}). Choose another name.",
             lens=name,
         )
     if type(version) is not str or not version:
