@@ -214,6 +214,13 @@ HOSTED = [
     {"agent": {"id": "a"}},
     {"artifact-ids": ["a"]},
     {"image_urls": ["https://example.org/a.png"]},
+    {"images": ["aGk="]},
+    # Images scaled up, tools that come later, agents that the server runs.
+    {"min_pixels": 100_000_000},
+    {"images_config": {"maxDynamicPatch": 100}},
+    {"resize_shape": [4_000, 4_000]},
+    {"deferred_tools": [{"type": "openrouter:web_search"}]},
+    {"multi_agent": {"enabled": True, "max_concurrent_subagents": 100}},
 ]
 OWN = [
     {"tools": [{"type": "function", "function": {"name": "f"}}]},
@@ -222,6 +229,8 @@ OWN = [
     {"tools": [{"type": "bash_20250124", "name": "bash"}]},
     {"tools": [{"type": "computer_use_preview", "display_width": 1, "display_height": 1}]},
     {"tools": [{"type": "browser_toolset_20260801"}]},
+    {"tools": [{"type": "computer_toolset_20260801"}]},
+    {"deferred_tools": [{"type": "function", "name": "f"}], "multi_agent": {"enabled": False}},
     {"tools": [{"type": "shell", "environment": {"type": "local"}}]},
     {"tools": [{"type": "tool_search", "execution": "client", "description": "d", "parameters": {}}]},
     {"tools": [{"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f"}]}]},
@@ -269,9 +278,10 @@ def test_a_prompt_may_have_more_than_text(body: dict[str, Any]) -> None:
 
 
 def test_an_image_is_not_scaled_by_what_a_part_says() -> None:
-    image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
-    for more in ({}, {"max_pixels": 16_000_000}):
-        found = unseen_input(read(messages=[{"role": "user", "content": [{**image, **more}]}]))
+    url = {"url": "https://example.org/a.png", "detail": "high"}
+    for more in ({}, {"max_pixels": 16_000_000}, {"image_url": {**url, "max_dynamic_patch": 100}}):
+        image = {"type": "image_url", "image_url": url, **more}
+        found = unseen_input(read(messages=[{"role": "user", "content": [image]}]))
         assert (found is None) == (not more)
 
 

@@ -99,6 +99,7 @@ _OPERATOR_FIELDS = frozenset(
         "aws_sts_endpoint",
         "router_settings_override",
         "kv_transfer_params",
+        "ec_transfer_params",
         "bootstrap_host",
         "bootstrap_room",
         "billing_policy",

@@ -12,20 +12,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.content.library_objects import texts_in
 from tokenbox.content.message import PartKind, media_kind, values_shown
 from tokenbox.gateway.payloads import has_binary_file, is_image_part, is_recording
-from tokenbox.gateway.unseen_fields import unseen_field
+from tokenbox.gateway.unseen_fields import scales_images, unseen_field
 from tokenbox.providers.shapes import at, text_at
 
 if TYPE_CHECKING:
     from tokenbox.gateway.calls import ApiCall
 
 _UNPACKED_PARTS = frozenset(("image_embeds", "audio_embeds", "video_embeds", "prompt_embeds"))
-# Keys of a part by which the server scales an image (Qwen), and those of media beside a prompt (llama.cpp).
-_SCALING_KEYS = frozenset(("min_pixels", "max_pixels", "total_pixels", "resized_width", "resized_height"))
+# Media beside a prompt (llama.cpp).
 _BESIDE_PROMPT = frozenset(("multimodal_data", "multi_modal_data", "mm_data"))
 # Texts that are the address of a file: in a chat (DashScope), and as what is embedded (Gemini).
 _FILE_TEXT = re.compile(r"\s*fileid://")
@@ -38,7 +38,7 @@ _STORED_NAME = "@preset/"
 # such as a search, enter the input unseen.
 _CLIENT_TOOLS = frozenset(("function", "custom", "local_shell", "apply_patch"))
 _DATED_CLIENT_TOOL = re.compile(
-    r"(?:bash|text_editor|computer|browser|browser_toolset|memory)_\d{8}|computer(?:[_-]use)?(?:[_-]preview)?"
+    r"(?:bash|text_editor|computer|computer_toolset|browser|browser_toolset|memory)_\d{8}|computer(?:[_-]use)?(?:[_-]preview)?"
     # These find tools among those of the request, which are counted.
     r"|tool_search_tool_(?:regex|bm25)(?:_\d{8})?"
 )
@@ -63,7 +63,7 @@ _MEDIA_KEYS = {
     )
     for key in keys
 }
-KEYS_BEYOND_TEXT = _UNPACKED_PARTS.union(_SCALING_KEYS, _BESIDE_PROMPT, _MEDIA_KEYS)
+KEYS_BEYOND_TEXT = _UNPACKED_PARTS.union(_BESIDE_PROMPT, _MEDIA_KEYS)
 # Parts and items that refer to something on the server.
 _REFERENCE_PARTS = frozenset(("item_reference", "container_upload", "compaction_reference"))
 # Items that the server fills in by their id, if they have none of the fields in ``_CONTENT_FIELDS``.
@@ -108,7 +108,7 @@ def unseen_input(call: ApiCall, seen: Collection[str] = (), *, media: bool = Fal
     reason = (
         _unseen_model(call)
         or unseen_field(call, seen)
-        or _unseen_tool(call.body.get("tools"))
+        or _unseen_tools(call.body)
         or _unseen_text(call)
     )
     if reason is not None:
@@ -166,6 +166,14 @@ def _is_reference(item: Mapping[str, Any]) -> bool:
     return isinstance(audio, dict) and bool(audio.get("id"))
 
 
+def _unseen_tools(body: Mapping[str, Any]) -> str | None:
+    """OpenRouter has ``deferred_tools`` beside ``tools``."""
+    for key in body:
+        if key.endswith("tools") and (reason := _unseen_tool(body[key])) is not None:
+            return reason
+    return None
+
+
 def _unseen_tool(tools: object) -> str | None:
     """Return a tool that the server runs, in words; None if there is none in the list."""
     for tool in tools if isinstance(tools, list) else ():
@@ -218,8 +226,6 @@ def _unseen_part(part: Mapping[str, Any], *, counted: bool) -> str | None:
     for key in () if KEYS_BEYOND_TEXT.isdisjoint(part) else KEYS_BEYOND_TEXT & part.keys():
         if key in _UNPACKED_PARTS:
             return f"a part of type {name!r} has vectors, which the server unpacks"
-        if key in _SCALING_KEYS:
-            return f"a part of type {name!r} has {key!r}, to which the server scales an image"
         if part[key] and not counted and (key in _BESIDE_PROMPT or _MEDIA_KEYS[key] is not media_kind(name)):
             return f"a part of type {name!r} has {key!r}, which some servers read as more than text"
     if not _TOOL_KEYS.isdisjoint(part) and (reason := _unseen_tool(_tools_in(part))) is not None:
@@ -236,6 +242,9 @@ def _unseen_by_type(part: Mapping[str, Any], name: str, *, counted: bool) -> str
         return f"a part of type {name!r} has vectors, which the server unpacks"
     kind = media_kind(name)
     if kind is PartKind.IMAGE:
+        for key in chain(part, *(inner for inner in part.values() if isinstance(inner, dict))):
+            if scales_images(key):
+                return f"a part of type {name!r} has {key!r}, to which the server scales an image"
         if is_image_part(part):
             return None
         return f"the data of a part of type {name!r} is neither an address nor an image in base64"

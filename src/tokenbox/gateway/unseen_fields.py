@@ -37,6 +37,8 @@ FETCHED = frozenset(
         *("enable_web_search", "search_options", "venice_parameters", "knowledge_base_ids", "dataSources"),
         *("tool_ids", "features", "force_search_enhancement", "enable_enhancement", "enable_deep_search"),
         *("compound_custom", "search_settings", "enable_code_interpreter", "enable_memory", "use_memory"),
+        # Agents that the server runs, each with an input of its own.
+        *("multi_agent", "multiagent"),
     )
 )
 # Fields with vectors or media that are unpacked, and with the size to which images and videos are scaled: a
@@ -46,6 +48,7 @@ _UNPACKED = frozenset(
         *("prompt_embeds", "input_embeds", "inputs_embeds", "image_embeds", "audio_embeds", "pixel_values"),
         *("multi_modal_data", "multimodal_data", "mm_data", "image_data", "video_data", "audio_data"),
         *("mm_processor_kwargs", "media_io_kwargs", "processor_kwargs", "vl_high_resolution_images"),
+        *("image", "images", "video", "videos", "audios", "use_audio_in_video"),
     )
 )
 # Each of these fields, with what it does, and whether a server's own count may cover it.
@@ -78,6 +81,8 @@ _SEARCHING = frozenset(
 )
 # Searching for tokens, or for tools among those of the request.
 _NOT_SEARCHING = frozenset(("beam", "contrastive", "tree", "tool", "usage", "gpu", "cpu"))
+# How a field is named that sets the size of an image, or into how many pieces it is cut.
+_SCALING = frozenset("pixel pixels patch patches tile tiles slice slices resize resized".split())
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-_:. ]+")
 # Fields whose values have keys of the client's own, or are read elsewhere as messages, tools and schemas.
 _OWN_KEYS = frozenset(
@@ -160,15 +165,26 @@ def _effect(name: str) -> tuple[str, bool] | None:
     listed = _FIELDS.get(name)
     if listed is not None:
         return listed
-    words = [word.lower() for word in _WORD_START.split(name) if word]
+    words = _words(name)
     if (listed := _FIELDS.get("_".join(words))) is not None:
         return listed
     among = frozenset(words)
     if among & _SEARCHING and not among & _NOT_SEARCHING:
         return _FIELDS["enable_search"]
+    if among & _SCALING:
+        return _FIELDS["mm_processor_kwargs"]
     if len(words) > 1 and words[-1] in _REFERRING and not among & _LABELS:
         return _FIELDS["prompt_id"]
     return None
+
+
+def scales_images(name: str) -> bool:
+    """Whether a field of this name sets the size of an image, as Qwen, InternVL and MiniCPM have it."""
+    return not _SCALING.isdisjoint(_words(name))
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in _WORD_START.split(name) if word]
 
 
 def _repeating_field(body: Mapping[str, Any], seen: Collection[str], messages: int) -> str | None:
