@@ -16,6 +16,7 @@ from tokenbox.gateway.services import GatewayServices
 from tokenbox.gateway.spool import Spool
 from tokenbox.ledger.call import Outcome
 from tokenbox.ledger.usage import Usage
+from tokenbox.store.errors import StoreBusy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,8 +31,12 @@ class Table:
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
+        self.busy = 0
 
     def record(self, *calls: Call) -> None:
+        if self.busy:
+            self.busy -= 1
+            raise StoreBusy("database is locked")
         self.calls += calls
 
 
@@ -94,6 +99,28 @@ def test_of_a_call_that_never_ends_the_books_keep_nothing_in_memory(tmp_path: Pa
         recorder.record_start(request, request.call, request.admission)
     assert {name: len(value) for name, value in vars(recorder).items() if hasattr(value, "__len__")} == before
     assert not any(isinstance(value, dict) for value in vars(recorder).values())
+
+
+@pytest.mark.parametrize(("busy", "recorded", "left"), [(0, 1, 0), (2, 1, 0), (10**9, 0, 1)])
+def test_at_the_end_a_busy_store_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: int, recorded: int, left: int
+) -> None:
+    monkeypatch.setattr("tokenbox.gateway.recorder.DRAIN_SECONDS", 0.01)
+    if busy > 2:
+        monkeypatch.setattr("tokenbox.gateway.recorder._LAST_TRIES_SECONDS", 0.1)
+    recorder, table = books_in(tmp_path)
+    table.busy = busy
+    request = attempt("a", CallOutcome(status=200, complete=True))
+    recorder.record_start(request, request.call, request.admission)
+    recorder.record_end(request)
+    recorder.start()
+    assert recorder.stop() == left
+    assert len(table.calls) == recorded
+    # What stays is recorded by the next gateway that has this folder.
+    table.busy = 0
+    again, table = books_in(tmp_path)
+    again.drain()
+    assert len(table.calls) == 1 - recorded
 
 
 def test_a_call_has_its_end_in_the_ledger_though_its_figures_cannot_be_added(tmp_path: Path) -> None:

@@ -29,6 +29,9 @@ DRAIN_SECONDS = 0.5
 # The longest pause after failures of the store; it doubles each time.
 LONGEST_PAUSE = 30.0
 CLEAN_SECONDS = 3600.0
+# At the end: how long the store is tried again, and how long an attempt that is under way is waited for.
+_LAST_TRIES_SECONDS = 5.0
+_END_SECONDS = 10.0
 _OK = 200
 
 
@@ -56,7 +59,7 @@ class CallRecorder:
         self._clean = clean
         self._cleaned_at = float("-inf")
         self._wake = threading.Event()
-        self._stopping = False
+        self._stop_by: float | None = None
         self._thread: threading.Thread | None = None
         self.failures = 0
 
@@ -64,13 +67,15 @@ class CallRecorder:
         self._thread = threading.Thread(target=self._run, name="tokenbox-recorder", daemon=True)
         self._thread.start()
 
-    def stop(self) -> None:
-        """Drain the spool as far as the store takes it; the rest stays in the spool."""
-        self._stopping = True
+    def stop(self) -> int:
+        """Drain the spool as far as the store takes it, and return the files that stay for the next start."""
+        self._stop_by = time.monotonic() + _LAST_TRIES_SECONDS
         self._wake.set()
         if self._thread is not None:
-            self._thread.join(timeout=10)
+            self._thread.join(_END_SECONDS)
+        left = self._spool.waiting
         self._spool.close()
+        return left
 
     @property
     def waiting(self) -> int:
@@ -160,7 +165,7 @@ class CallRecorder:
         pause = DRAIN_SECONDS
         while True:
             self._wake.wait(pause)
-            stopping = self._stopping
+            stop_by = self._stop_by
             try:
                 self.drain()
                 now = time.monotonic()
@@ -171,7 +176,10 @@ class CallRecorder:
             except Exception:  # noqa: BLE001  # a thread that ended here would never drain anything again
                 self.failures += 1
                 pause = min(LONGEST_PAUSE, pause * 2)
-            if stopping:
+                if stop_by is not None and time.monotonic() < stop_by:
+                    time.sleep(DRAIN_SECONDS)
+                    continue
+            if stop_by is not None:
                 return
 
 

@@ -148,7 +148,7 @@ class GatewayServices:
             self.peers.close()
         with suppress(TokenboxError):
             await self.quotas.close()
-        await asyncio.to_thread(self.recorder.stop)
+        left = await asyncio.to_thread(self.recorder.stop)
         await self.models.close()
         self.stores.threads.close()
         self.fitting.close()
@@ -156,7 +156,7 @@ class GatewayServices:
         for upstream in self.upstreams:
             upstream.close()
         await asyncio.to_thread(self.traces.close)
-        self.log.write("stopped")
+        self.log.write("stopped", spool_files_waiting=left)
 
     def reload(self, settings: GatewaySettings) -> None:
         """Use other settings from the next request on. Upstreams keep their connections and slots."""

@@ -105,12 +105,7 @@ def unseen_input(call: ApiCall, seen: Collection[str] = (), *, media: bool = Fal
     ``seen`` are the fields that the server's own count covers; ``media`` tells that it counts images and
     files, too.
     """
-    reason = (
-        _unseen_model(call)
-        or unseen_field(call, seen)
-        or _unseen_tools(call.body)
-        or _unseen_text(call)
-    )
+    reason = _unseen_model(call) or unseen_field(call, seen) or _unseen_tools(call.body) or _unseen_text(call)
     if reason is not None:
         return reason
     if call.protocol.takes_prompts:
