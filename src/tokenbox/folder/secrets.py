@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
@@ -217,9 +217,10 @@ def _by_file(path: str) -> re.Pattern[str] | None:
 
 def _needs_detectors(line: str, path: str) -> bool:
     """Return whether the line passes the second filter."""
-    if _ANY_KEY.search(line) is not None:
-        return True
     data = line.encode()
+    # The cheap pattern goes first: most lines are here for a detector's word.
+    if _key_lines().search(data) is not None and _ANY_KEY.search(line) is not None:
+        return True
     if any(context.search(data) is not None for _, context in _contexts()):
         return True
     bare = _BARE_VALUES.search(path) is not None
@@ -249,12 +250,22 @@ def _filters(*, bare: bool, environment: bool) -> tuple[tuple[re.Pattern[str], r
 
 
 @cache
+def _key_lines() -> re.Pattern[bytes]:
+    """Return the pattern of lines that may contain a key of our own table."""
+    return _without_case(line for line, _ in KEYS.values())
+
+
+@cache
 def _line_filters() -> tuple[re.Pattern[bytes], ...]:
     """Return the patterns of lines that may contain a secret: two, as one automaton would be too large."""
+    detectors = (*DETECTORS.values(), *(line for line, _ in KEYS.values()))
+    return _without_case(detectors), _without_case(line for line, _ in CONTEXTS.values())
+
+
+def _without_case(patterns: Iterable[str]) -> re.Pattern[bytes]:
     options = re2.Options()
     options.case_sensitive = False
-    tables = ([*DETECTORS.values(), *(line for line, _ in KEYS.values())], [x for x, _ in CONTEXTS.values()])
-    return tuple(re2.compile("|".join(patterns).encode(), options) for patterns in tables)
+    return re2.compile("|".join(patterns).encode(), options)  # type: ignore[no-any-return]
 
 
 def _secrets_in(line: str, path: str) -> Iterator[_Finding]:

@@ -128,10 +128,8 @@ class Standing:
         """For each family of languages, the number of source files that mention each name."""
         self._tested: dict[str, Counter[bytes]] = {family: Counter() for family in self._family}
         """The same for tests."""
-        self._qualified: dict[str, Counter[tuple[bytes, bytes]]] = {
-            family: Counter() for family in self._family
-        }
-        """The number of source files that mention a name only after a qualifier, for each of them."""
+        self._qualified: dict[str, dict[bytes, Counter[bytes]]] = {family: {} for family in self._family}
+        """For each name, the number of source files that mention it only after a qualifier, by qualifier."""
         self._count(found, merged)
         self._by_pieces: Counter[bytes] = Counter()
         self._homes: dict[int, frozenset[bytes]] = {}
@@ -168,7 +166,9 @@ class Standing:
             pairs += [(folder, name) for name in only if known[name] > often[name]]
         else:
             only = {name for name, times in often.items() if times >= known[name]}
-        self._qualified[family].update({pair for pair in pairs if pair[1] in only})
+        qualified = self._qualified[family]
+        for word, name in {pair for pair in pairs if pair[1] in only}:
+            qualified.setdefault(name, Counter())[word] += 1
         return only
 
     @property
@@ -252,9 +252,10 @@ class Standing:
         """
         family = self._family[i]
         mentions = self._mentioned[family][name] * _SOURCE_MENTION + self._tested[family][name]
-        qualified = self._qualified[family]
-        if qualified:
-            mentions += sum(qualified[word, name] for word in self._home(i)) * _SOURCE_MENTION
+        qualified = self._qualified[family].get(name)
+        if qualified is not None:
+            home = self._home(i)
+            mentions += sum(times for word, times in qualified.items() if word in home) * _SOURCE_MENTION
         if mentions <= 0 or name.startswith(b"__"):
             return 0
         defined = max(1, self._defined[name] or self._by_pieces[name])
