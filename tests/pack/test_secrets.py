@@ -49,6 +49,17 @@ def test_a_private_key_goes_whole_and_lines_stay() -> None:
     assert [(note.line, note.detail) for note in notes] == [(2, "Private Key")]
 
 
+def test_what_follows_the_beginning_of_a_private_key_stays() -> None:
+    begins = "key?: string; // -----BEGIN RSA PRIVATE KEY-----\\nMIIEpAIBAAKCAQEA...\n  next: string;\n}\n"
+    assert redact(begins.encode(), "a.ts") == (begins.encode(), [])
+    lines = "\n".join(["MIIEpAIBAAKCAQEA" * 4] * 3)
+    cut = f"a = [\n-----BEGIN PRIVATE KEY-----\n{lines}\nabc=\n]\nb = [first, second, third, fourth, fifth]\n"
+    cleaned, _ = redact(cut.encode(), "a.txt")
+    assert b"MIIE" not in cleaned
+    assert b"abc=" not in cleaned
+    assert cleaned.endswith(b"\n]\nb = [first, second, third, fourth, fifth]\n")
+
+
 def test_passwords_by_their_names() -> None:
     cleaned, _ = redact(b'password = "s3cr3tPa55w0rd"\nurl = "https://bob:tr0ub4dor@host/"\n', "a.py")
     assert cleaned == (
@@ -71,6 +82,12 @@ def test_passwords_by_their_names() -> None:
         'url = "https://user:password@host/"',
         "token = 'ghp_aB3dE6gH9jaB3dE6gH9jaB3dE6gH9jkLmN12'  # pragma: allowlist secret",
         "BEGIN RSA PRIVATE KEY",
+        'const defaultPrivateKey = "id_ed25519"',
+        'api_key_location = "env::OPENAI_API_KEY_1"',
+        '"newPasswordPlaceholder": "At least 12 characters",',
+        'API_KEY = "sk-xxxxxxxxxxxxxxxxxxxxxxxxxx1"',
+        'url = "http://chuser:chpassword@localhost:8123/x"',
+        'url = "postgresql://recall:recall@postgres:5432/recall"',
     ],
 )
 def test_what_is_no_secret_is_left_alone(line: str) -> None:
@@ -274,6 +291,8 @@ OF_ACME = (
     ".dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
 )
 
+UNISSUED = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c"
+
 
 @pytest.mark.parametrize(
     ("text", "path"),
@@ -297,6 +316,8 @@ def test_what_looks_real_is_redacted_in_tests_and_manuals_too(text: str, path: s
         ("password = 'MySecretPassword123'\n", "tests/test_login.py"),
         ("secret = 'c2VjcmV0LXZhbHVlLW9mLTEyMzQ1'\n", "tests/test_login.py"),
         ("secret_key = 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY'\n", "docs/keys.rst"),
+        ('h.Set("Authorization", "Bearer sk-secret-1234567890")\n', "trace_test.go"),
+        (f"h = {{'Authorization': 'Bearer {UNISSUED}'}}\n", "a.test.ts"),
     ],
 )
 def test_made_up_values_are_left_alone_in_tests_and_manuals(text: str, path: str) -> None:
