@@ -237,6 +237,8 @@ OWN = [
     {"thread": {"type": "create"}, "diagnostics": {"previous_message_id": "msg_1"}},
     # Names, flags and ids of the client's own, which no model reads.
     {"store": True, "metadata": {"a": "b"}, "include": ["reasoning.encrypted_content"], "user": "u"},
+    {"client_metadata": {"thread_id": "t", "x-codex-parent-thread-id": "p", "x-codex-window-id": "w:0"}},
+    {"provider": {"telemetry": {"chat_id": "c"}}},
     {"metadata": {"thread_id": "t", "search": "x"}, "user_id": "u", "session_id": "s", "trace_id": "t"},
     {"stop_token_ids": [1], "use_beam_search": True, "webhook_url": "https://example.org/done"},
     {"providerOptions": {"xai": {"searchParameters": {"mode": "off"}}}, "enable_rag": False},

@@ -89,16 +89,18 @@ _OWN_KEYS = frozenset(
     """
     messages input prompt system instructions tools functions tool_choice function_call documents prediction
     response_format text format json_schema schema input_schema guided_json guided_choice structured_outputs
-    metadata litellm_metadata diagnostics logit_bias chat_template_kwargs thread container
+    diagnostics logit_bias chat_template_kwargs thread container
     """.split()
 )
+# What the client notes for itself, which servers only store: the ids of Codex's threads and windows, for one.
+_NOTES = ("metadata", "telemetry", "tags", "labels")
 # Fields without effect on the input: those of nearly all requests, so that these take no time.
 _PLAIN = _OWN_KEYS.union(
     """
     model stream stream_options max_tokens max_completion_tokens max_output_tokens temperature top_p top_k n
     stop seed user frequency_penalty presence_penalty store reasoning_effort service_tier safety_identifier
     parallel_tool_calls prompt_cache_key logprobs top_logprobs stop_sequences thinking include
-    encoding_format dimensions suffix echo
+    encoding_format dimensions suffix echo metadata client_metadata
     """.split()
 ) - frozenset(("thread", "container", "prompt", "chat_template_kwargs"))
 # Templates may repeat a text in a loop. They have this in their name.
@@ -156,7 +158,7 @@ def _fields(body: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
             for key, inner in value.items():
                 place = f"{path}.{key}" if path else key
                 yield place, f"{outer}_{key}" if outer and key in _REFERRING else key, inner
-                if path or key not in _OWN_KEYS:
+                if (path or key not in _OWN_KEYS) and not key.lower().endswith(_NOTES):
                     stack.append((place, key, inner))
 
 
