@@ -242,7 +242,7 @@ def refusal_of(call: ApiCall, admission: Admission) -> Refusal:
             400,
             "input_not_countable",
             f"The request cannot be counted: {admission.counted.unseen}, and the upstream's count does not "
-            'cover that. Send its text, or the operator sets policy.uncertain to "allow".',
+            'cover that. Leave it out or send its text, or the operator sets policy.uncertain to "allow".',
             call.protocol.input_key,
             admission.figures(),
         )
