@@ -128,12 +128,25 @@ def _count_file(file: str, counter: Tokenizer, model: str | None, tokenizer: str
         chat = None if model is None else chat_in(text)
         if model is not None and chat is None and file.endswith((".json", ".jsonl")) and why_no_chat(text):
             write_error(f"note: {shown_name(file)} {why_no_chat(text)} It is counted as text.\n")
+        if model is None and file.endswith(".json") and len(text) <= _LARGEST_HINTED:
+            _note_chat(file, chat_in(text))
         if chat is None:
             return FileCount(file, counters.count_text(text, counters.text_counter(None, counter)))
 
         return FileCount(file, tokenbox.count(chat, model, tokenizer=tokenizer), is_chat=True)
     except TokenboxError as error:
         return FileCount(file, None, error=error)
+
+
+def _note_chat(file: str, chat: Any) -> None:  # noqa: ANN401  # JSON
+    """Say how to count a file as the chat that it contains."""
+    if chat is None:
+        return
+    named = chat.get("model") if isinstance(chat, dict) else None
+    model = printable(named[:80]) if isinstance(named, str) and named else "NAME"
+    write_error(
+        f"note: {shown_name(file)} is a chat, and counted as text. To count it as a request: --model {model}\n"
+    )
 
 
 def chat_in(text: str) -> Any:  # noqa: ANN401  # JSON
@@ -170,6 +183,8 @@ def why_no_chat(text: str) -> str | None:
     return "is one message, not a list of messages." if isinstance(value, dict) and "role" in value else None
 
 
+# The most characters of a JSON file that is parsed only to give a hint.
+_LARGEST_HINTED = 5_000_000
 # The keys that identify a request, and an item of its input.
 _REQUEST_KEYS = frozenset(("messages", "input", "prompt"))
 _ITEM_KEYS = frozenset(("role", "type"))
