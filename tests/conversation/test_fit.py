@@ -69,6 +69,15 @@ def test_an_oversized_system_message_is_an_error_with_figures() -> None:
     assert found["smallest_change"]["id"] == "messages[0] (system)"  # type: ignore[index]
 
 
+def test_what_the_tools_need_is_part_of_that_error() -> None:
+    tool = {"type": "function", "function": {"name": "look", "description": "looks " * 100}}
+    with pytest.raises(ContextCriticalOverflow, match="too many \\(tools and markers ") as caught:
+        fit([SYSTEM, user()], 50, len, tools=[tool])
+    sizes = [size for _, size in caught.value.critical]
+    assert len(sizes) == 3
+    assert sum(sizes) == caught.value.fixed_load
+
+
 def test_list_content() -> None:
     messages = [user("old" * 9), answer(), {"role": "user", "content": [{"type": "text", "text": "new"}]}]
     fitted = fit(messages, 10, len)

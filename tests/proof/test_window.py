@@ -84,7 +84,11 @@ def test_of_a_refusal_and_of_a_failure() -> None:
         EvidenceStatus.REFUSED,
         "context_critical_overflow",
     )
-    assert [record["id"] for record in refused.decisions] == ["messages[0] (system)", "messages[5] (user)"]
+    assert [record["id"] for record in refused.decisions] == [
+        "messages[0] (system)",
+        "messages[5] (user)",
+        "tools and markers",
+    ]
     assert (failed.outcome.status, failed.outcome.code) == (EvidenceStatus.FAILED, "undeclared_cost")
     for evidence in found:
         assert evidence.emitted is None

@@ -145,7 +145,8 @@ def _note_chat(file: str, chat: Any) -> None:  # noqa: ANN401  # JSON
     named = chat.get("model") if isinstance(chat, dict) else None
     model = printable(named[:80]) if isinstance(named, str) and named else "NAME"
     write_error(
-        f"note: {shown_name(file)} is a chat, and counted as text. To count it as a request: --model {model}\n"
+        f"note: {shown_name(file)} is a chat, and counted as text. "
+        f"To count it as a request: --model {model}\n"
     )
 
 

@@ -12,7 +12,7 @@ from tokenbox.content.message import InvalidMessage, Message, Role
 from tokenbox.content.request import read_tools, tools_and_fields
 from tokenbox.conversation.counted_window import CountedWindow, ShownItem
 from tokenbox.conversation.counters import counter_of, tokenizer_of
-from tokenbox.conversation.limits import limits, overflow
+from tokenbox.conversation.limits import BESIDE, limits, overflow
 from tokenbox.conversation.pieces import open_session
 from tokenbox.conversation.record import Enforced, expanded
 from tokenbox.conversation.relevance import asked
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from tokenbox.conversation.pieces import MediaTokens
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
-BESIDE = "tools and markers"
 SUMMARY_HEADING = "Summary of the earlier conversation:"
 
 
@@ -457,8 +456,7 @@ class Conversation:
         if rest < 0:  # the sizes are estimates: the largest was too large
             name, size = max(named, key=lambda item: item[1])
             named[named.index((name, size))] = name, size + rest
-        beside = [(BESIDE, rest)] if rest > 0 else []
-        return overflow(budget, total, named, estimate=not count.exact, beside=beside)
+        return overflow(budget, total, named, estimate=not count.exact)
 
     def _forget(self, numbers: Collection[int]) -> None:
         for number in numbers:

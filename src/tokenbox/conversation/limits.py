@@ -11,6 +11,9 @@ from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS, Reduce, WindowLimits
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget, shown
 from tokenbox.integers import limit
 
+# What a request has beside its messages.
+BESIDE = "tools and markers"
+
 
 def limits(
     max_turns: object,
@@ -62,14 +65,15 @@ def overflow(
     kept: Sequence[tuple[str, int]],
     *,
     estimate: bool,
-    beside: Sequence[tuple[str, int]] = (),
     what: str = "messages",
+    rest: str = BESIDE,
 ) -> ContextCriticalOverflow:
     """Return the typed error for a request that is over the budget when nothing more may leave.
 
-    ``kept``: messages that could be shortened. ``beside``: the other parts of the request.
+    ``kept``: messages that could be shortened. ``rest``: the name of all else in the request.
     """
     deficit = total - budget
+    unnamed = total - sum(size for _, size in kept)
     raise_budget = f"raise the budget by {deficit:,} to {total:,}"
     change: dict[str, object] = {"change": "raise_budget", "by": deficit, "minimum_budget": total}
     enough = [item for item in kept if item[1] >= deficit]
@@ -82,7 +86,7 @@ def overflow(
     return ContextCriticalOverflow(
         fixed_load=total,
         budget=budget,
-        critical=[*kept, *beside],
+        critical=[*kept, (rest, unnamed)] if unnamed > 0 else kept,
         smallest_change=change,
         estimate=estimate,
         what=what,

@@ -158,15 +158,7 @@ def shorten_tools(
             made, total = changed, after
     if budget is not None and total > budget:
         named = [(f"tool {cost.name}", cost.tokens) for cost in tool_costs(made, count).tools]
-        rest = total - sum(size for _, size in named)
-        raise overflow(
-            budget,
-            total,
-            named,
-            estimate=not exact,
-            beside=[("markers of tools", rest)] if rest else [],
-            what="tools",
-        )
+        raise overflow(budget, total, named, estimate=not exact, what="tools", rest="markers of tools")
     return ShortenedTools(made, tuple(steps), total, exact)
 
 
