@@ -142,7 +142,7 @@ def by_shell(body: dict[str, Any], model: str) -> Figure:
 @cache
 def served(model: str) -> ModelUse:
     """How the gateway counts for a model of which its upstream says nothing."""
-    return use_of(model, ModelSettings(), ModelSettings(), None, is_public=True)
+    return use_of(model, ModelSettings(), ModelSettings(), None, None, is_public=True)
 
 
 def by_gateway(body: dict[str, Any], model: str) -> Figure:

@@ -29,9 +29,10 @@ from tokenbox.content.message import InvalidMessage
 from tokenbox.gateway.admission import Counted, judge
 from tokenbox.gateway.calls import read_call
 from tokenbox.gateway.counting import count_locally
+from tokenbox.gateway.models import use_of
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.refusals import Refusal
-from tokenbox.gateway.settings import Mode, RequestLimits
+from tokenbox.gateway.settings import GatewaySettings, Mode, ModelSettings, RequestLimits
 from tokenbox.gateway.unseen import unseen_input
 from tokenbox.models import Stated, resolve
 
@@ -346,7 +347,13 @@ def test_a_query_holds_nothing_of_a_body(attacked: tuple[Server, Line], query: s
     assert len(server.ran) - before == (status == 200)
 
 
-@pytest.mark.parametrize("name", ["small", "Small", "SMALL"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("small", "Small", "SMALL", "models/small", "x/y/small", "small@q4_k_m", "ollama/small:free"),
+        *("small-2024-08-06", "small-20240806", "small-0613", "small-latest"),
+    ],
+)
 def test_a_models_window_holds_however_its_name_is_written(attacked: tuple[Server, Line], name: str) -> None:
     server, line = attacked
     before = len(server.ran)
@@ -354,6 +361,16 @@ def test_a_models_window_holds_however_its_name_is_written(attacked: tuple[Serve
         CHAT, {**long_chat(model=name), "messages": said({"type": "text", "text": "word " * 60})}
     )
     assert (status, len(server.ran)) == (400, before), answer
+
+
+def test_a_variant_has_at_most_the_window_of_its_model() -> None:
+    own = {"tiny": ModelSettings(max_ctx=4_000), "llama3:8b": ModelSettings(max_ctx=8_000)}
+    settings = GatewaySettings((), models=own, default_model=ModelSettings(max_ctx=90_000))
+    caps = {name: settings.window_cap(name) for name in ("x/Tiny@q4", "llama3:70b", "tinyx", "a/llama3:8b")}
+    assert caps == {"x/Tiny@q4": 4_000, "llama3:70b": 90_000, "tinyx": 90_000, "a/llama3:8b": 8_000}
+    # A larger figure for the model does not raise that of the variant.
+    use = use_of("gpt-4-0613", ModelSettings(), ModelSettings(), None, 128_000, is_public=True)
+    assert use.context_window == 8_192
 
 
 def test_nothing_but_the_listed_paths_reaches_an_upstream(attacked: tuple[Server, Line]) -> None:

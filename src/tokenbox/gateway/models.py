@@ -110,7 +110,8 @@ class UpstreamModels:
             return known.use[1]
         own, default = self.settings.own_model(model), self.settings.default_model
         is_public = await self._is_public(upstream, model, client_auth)
-        use = use_of(model, own, default, known.found, is_public=is_public is True)
+        cap = self.settings.window_cap(model)
+        use = use_of(model, own, default, known.found, cap, is_public=is_public is True)
         known.use = None if is_public is None else (known.found, use)
         return use
 
@@ -222,10 +223,13 @@ def use_of(
     settings: ModelSettings,
     default: ModelSettings,
     found: Capabilities | None,
+    cap: int | None,
     *,
     is_public: bool,
 ) -> ModelUse:
     """Resolve a model: by the settings, then its server, then the catalog if the server's models are public.
+
+    ``cap``: an upper bound of its window, unless its own settings state one.
 
     Raises :class:`Refusal` (503) if the tokenizer that the settings name cannot be used.
     """
@@ -234,7 +238,7 @@ def use_of(
         max_input=_figure(settings.max_input),
         max_output=_figure(settings.max_output),
         output_reserve=_figure(_first(settings.reserve_out, default.reserve_out)),
-        window_cap=_figure(default.max_ctx),
+        window_cap=_figure(cap),
         headroom=_headroom(_first(settings.headroom, default.headroom)),
     )
     server = NO_LIMITS if found is None else found.discovered

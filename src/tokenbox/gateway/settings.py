@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -101,6 +102,20 @@ class ModelSettings:
     overflow: tuple[str, ...] = ()
 
 
+# What a name may have beside that of the model: a quantization, a variant of the service, a date.
+_BESIDE_NAME = re.compile(r"(?:@[^/]*|:[a-z]+|-(?:[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8}|[0-9]{3,4}|latest))+\Z")
+
+
+def _names_in(name: str) -> Iterator[str]:
+    """Yield the names that servers and proxies may know a model by: ``x/tiny@q4`` may be ``tiny``."""
+    while True:
+        yield name
+        yield _BESIDE_NAME.sub("", name)
+        _, slash, name = name.partition("/")
+        if not slash:
+            return
+
+
 def short_name(name: str) -> str:
     """Return a model's name without what Ollama adds to it if it is missing."""
     name = name.removeprefix("https://").removeprefix("http://").removeprefix("registry.ollama.ai/")
@@ -155,6 +170,13 @@ class GatewaySettings:
                 None,
             )
         return _UNSET if own is None else own
+
+    def window_cap(self, name: str) -> int | None:
+        """Return the largest window that any model may have; for a variant of a known model, its window."""
+        known = {pattern.casefold(): found for pattern, found in self.models.items()}
+        own = next((known[one] for one in _names_in(name.casefold()) if one in known), _UNSET)
+        caps = [cap for cap in (self.default_model.max_ctx, own.max_ctx) if cap is not None]
+        return min(caps, default=None)
 
     def of_worker(self, number: int) -> GatewaySettings:
         """Return the settings of one worker: its share of the slots at each upstream, and of the memory."""
