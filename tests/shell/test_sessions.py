@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
 
 from tokenbox.shell.errors import SessionFailed
 from tokenbox.shell.loop import take
 from tokenbox.store.errors import SessionError
-from tokenbox.store.stores import open_store
+from tokenbox.store.stores import Store, open_store
 from tokenbox.store.turns import TurnState
 
 if TYPE_CHECKING:
@@ -61,8 +62,12 @@ def test_a_prompt_keeps_its_beginning_where_low_water_is_auto(start: Begin) -> N
 def test_a_name_that_is_taken_is_said_at_once(start: Begin, llama: LlamaServer) -> None:
     session, _ = start(llama.url, name="mine")
     take(session, "hello")
-    with pytest.raises(SessionFailed, match="tokenbox shell --resume mine"):
+    with (
+        patch.object(Store, "close", autospec=True, side_effect=Store.close) as closed,
+        pytest.raises(SessionFailed, match="tokenbox shell --resume mine"),
+    ):
         start(llama.url, name="mine")
+    assert closed.call_count == 1  # a session that does not begin leaves no store open
     with pytest.raises(SessionError):
         start(llama.url, name=" \n ")
 

@@ -123,10 +123,14 @@ def begin(
         context.project = find_instructions(environment.folder)
     for problem in settings.problems:
         screen.notice(problem)
-    if options.resume:
-        resume(session, options.name)
-    elif options.name is not None and record.kept:
-        check_name(session, options.name)
+    try:
+        if options.resume:
+            resume(session, options.name)
+        elif options.name is not None and record.kept:
+            check_name(session, options.name)
+    except BaseException:
+        session.close()
+        raise
     return session
 
 
