@@ -285,6 +285,10 @@ def test_an_image_is_not_scaled_by_what_a_part_says() -> None:
         image = {"type": "image_url", "image_url": url, **more}
         found = unseen_input(read(messages=[{"role": "user", "content": [image]}]))
         assert (found is None) == (not more)
+    # Also in a part without a type, and where the server counts images.
+    untyped = {"image_url": "https://example.org/a.png", "min_pixels": 16_000_000}
+    said = [{"role": "user", "content": [untyped]}]
+    assert "scales an image" in str(unseen_input(read(messages=said), frozenset(("messages",)), media=True))
 
 
 def test_a_message_that_names_a_cache_is_filled_by_the_server() -> None:

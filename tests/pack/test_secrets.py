@@ -54,6 +54,8 @@ def test_what_follows_the_beginning_of_a_private_key_stays() -> None:
     assert redact(begins.encode(), "a.ts") == (begins.encode(), [])
     lines = "\n".join(["MIIEpAIBAAKCAQEA" * 4] * 3)
     cut = f"a = [\n-----BEGIN PRIVATE KEY-----\n{lines}\nabc=\n]\nb = [first, second, third, fourth, fifth]\n"
+    remark = f"# -----BEGIN PRIVATE KEY-----\n# {'MIIEpAIBAAKCAQEA' * 4}\n# {'MIIEpAIBAAKCAQEA' * 4}\nx = 1\n"
+    assert b"MIIE" not in redact(remark.encode(), "a.ini")[0]
     cleaned, _ = redact(cut.encode(), "a.txt")
     assert b"MIIE" not in cleaned
     assert b"abc=" not in cleaned

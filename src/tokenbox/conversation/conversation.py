@@ -452,10 +452,6 @@ class Conversation:
         named = [(f"message {number} ({shown[number].item.role.value})", kept[number]) for number in kept]
         if prompt:
             named.append(("system prompt", self._window.session.cost(_system_item(prompt))))
-        rest = total - sum(size for _, size in named)
-        if rest < 0:  # the sizes are estimates: the largest was too large
-            name, size = max(named, key=lambda item: item[1])
-            named[named.index((name, size))] = name, size + rest
         return overflow(budget, total, named, estimate=not count.exact)
 
     def _forget(self, numbers: Collection[int]) -> None:

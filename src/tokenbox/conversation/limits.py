@@ -74,6 +74,10 @@ def overflow(
     """
     deficit = total - budget
     unnamed = total - sum(size for _, size in kept)
+    if unnamed < 0:  # the sizes are estimates: the largest was too large
+        i = max(range(len(kept)), key=lambda i: kept[i][1])
+        name, size = kept[i]
+        kept = [*kept[:i], (name, size + unnamed), *kept[i + 1 :]]
     raise_budget = f"raise the budget by {deficit:,} to {total:,}"
     change: dict[str, object] = {"change": "raise_budget", "by": deficit, "minimum_budget": total}
     enough = [item for item in kept if item[1] >= deficit]

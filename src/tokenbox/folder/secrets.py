@@ -123,7 +123,7 @@ _ANY_KEY = re.compile("|".join(key.pattern for key in _KEYS.values()), re.ASCII)
 # A private key as far as its last line, or, if that is missing, as far as it is in base64.
 _PRIVATE_KEY = re.compile(
     rb"(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)"
-    rb"([^-]{40,20000}?(?=-----END)|(?:(?:\s|\\[nr]|[\"',+]){0,20}[A-Za-z0-9+/=]{20,20000}){1,500}"
+    rb"([^-]{40,20000}?(?=-----END)|(?:(?:\s|\\[nr]|[\"',.+#>|*]){0,20}[A-Za-z0-9+/=]{20,20000}){1,500}"
     rb"(?:(?:\s|\\[nr]){1,4}[A-Za-z0-9+/]{0,19}={1,2})?)"
 )
 # Some detectors return only the beginning of a token, such as "ghp".
@@ -409,19 +409,22 @@ def _is_text_in_base64(value: str) -> bool:
 
 def _is_for_a_real_host(password: str, line: str) -> bool:
     """Return whether credentials in a URL are for a real host, with a password that may be real."""
-    at = line.find(f":{password}@")
-    host = re.split(r"[\s\"'`<>/?#]", line[at + len(password) + 1 :], maxsplit=1)[0]
+    _, host = _user_and_host(password, line)
     return _may_be_password(password) and "." in host and _RESERVED_HOST.search(host) is None
 
 
 def _is_for_a_local_server(password: str, line: str) -> bool:
     """Return whether credentials in a URL are those of an example for a server of one's own."""
-    before, _, after = line.partition(f":{password}@")
-    host = re.split(r"[\s\"'`<>/?#]", after, maxsplit=1)[0]
-    user = before.rpartition("://")[2]
+    user, host = _user_and_host(password, line)
     is_made_up = password == user or _FICTITIOUS.search(password) is not None
     is_local = "." not in host or _RESERVED_HOST.search(host) is not None
     return is_made_up and is_local and not any(c.isdigit() for c in password)
+
+
+def _user_and_host(password: str, line: str) -> tuple[str, str]:
+    """Return what stands around a password in a URL."""
+    before, _, after = line.partition(f":{password}@")
+    return before.rpartition("://")[2], re.split(r"[\s\"'`<>/?#]", after, maxsplit=1)[0]
 
 
 def _may_be_password(value: str) -> bool:

@@ -165,6 +165,7 @@ class CallRecorder:
         pause = DRAIN_SECONDS
         while True:
             self._wake.wait(pause)
+            self._wake.clear()
             stop_by = self._stop_by
             try:
                 self.drain()
@@ -175,11 +176,8 @@ class CallRecorder:
                 pause, self.failures = DRAIN_SECONDS, 0
             except Exception:  # noqa: BLE001  # a thread that ended here would never drain anything again
                 self.failures += 1
-                pause = min(LONGEST_PAUSE, pause * 2)
-                if stop_by is not None and time.monotonic() < stop_by:
-                    time.sleep(DRAIN_SECONDS)
-                    continue
-            if stop_by is not None:
+                pause = min(LONGEST_PAUSE, pause * 2) if stop_by is None else DRAIN_SECONDS
+            if stop_by is not None and (self.failures == 0 or time.monotonic() >= stop_by):
                 return
 
 

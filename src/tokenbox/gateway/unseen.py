@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tokenbox.gateway.calls import ApiCall
 
 _UNPACKED_PARTS = frozenset(("image_embeds", "audio_embeds", "video_embeds", "prompt_embeds"))
+# The commonest keys by which a server scales an image (Qwen); others are known by their words.
+_SCALING_KEYS = frozenset(("min_pixels", "max_pixels", "total_pixels", "resized_width", "resized_height"))
 # Media beside a prompt (llama.cpp).
 _BESIDE_PROMPT = frozenset(("multimodal_data", "multi_modal_data", "mm_data"))
 # Texts that are the address of a file: in a chat (DashScope), and as what is embedded (Gemini).
@@ -38,7 +40,8 @@ _STORED_NAME = "@preset/"
 # such as a search, enter the input unseen.
 _CLIENT_TOOLS = frozenset(("function", "custom", "local_shell", "apply_patch"))
 _DATED_CLIENT_TOOL = re.compile(
-    r"(?:bash|text_editor|computer|computer_toolset|browser|browser_toolset|memory)_\d{8}|computer(?:[_-]use)?(?:[_-]preview)?"
+    r"(?:bash|text_editor|(?:computer|browser)(?:_toolset)?|memory)_\d{8}"
+    r"|computer(?:[_-]use)?(?:[_-]preview)?"
     # These find tools among those of the request, which are counted.
     r"|tool_search_tool_(?:regex|bm25)(?:_\d{8})?"
 )
@@ -63,7 +66,7 @@ _MEDIA_KEYS = {
     )
     for key in keys
 }
-KEYS_BEYOND_TEXT = _UNPACKED_PARTS.union(_BESIDE_PROMPT, _MEDIA_KEYS)
+KEYS_BEYOND_TEXT = _UNPACKED_PARTS.union(_SCALING_KEYS, _BESIDE_PROMPT, _MEDIA_KEYS)
 # Parts and items that refer to something on the server.
 _REFERENCE_PARTS = frozenset(("item_reference", "container_upload", "compaction_reference"))
 # Items that the server fills in by their id, if they have none of the fields in ``_CONTENT_FIELDS``.
@@ -162,7 +165,7 @@ def _is_reference(item: Mapping[str, Any]) -> bool:
 
 
 def _unseen_tools(body: Mapping[str, Any]) -> str | None:
-    """OpenRouter has ``deferred_tools`` beside ``tools``."""
+    """Return a tool that the server runs, in ``tools`` or beside them (OpenRouter's ``deferred_tools``)."""
     for key in body:
         if key.endswith("tools") and (reason := _unseen_tool(body[key])) is not None:
             return reason
@@ -218,7 +221,10 @@ def parts_in(value: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401  # JSON
 
 def _unseen_part(part: Mapping[str, Any], *, counted: bool) -> str | None:
     name = part.get("type")
-    for key in () if KEYS_BEYOND_TEXT.isdisjoint(part) else KEYS_BEYOND_TEXT & part.keys():
+    beyond = () if KEYS_BEYOND_TEXT.isdisjoint(part) else KEYS_BEYOND_TEXT & part.keys()
+    if (beyond or media_kind(name) is PartKind.IMAGE) and (scale := _scale_in(part)) is not None:
+        return f"a part of type {name!r} has {scale!r}, to which the server scales an image"
+    for key in beyond:
         if key in _UNPACKED_PARTS:
             return f"a part of type {name!r} has vectors, which the server unpacks"
         if part[key] and not counted and (key in _BESIDE_PROMPT or _MEDIA_KEYS[key] is not media_kind(name)):
@@ -226,6 +232,12 @@ def _unseen_part(part: Mapping[str, Any], *, counted: bool) -> str | None:
     if not _TOOL_KEYS.isdisjoint(part) and (reason := _unseen_tool(_tools_in(part))) is not None:
         return reason
     return _unseen_by_type(part, name, counted=counted) if isinstance(name, str) else None
+
+
+def _scale_in(part: Mapping[str, Any]) -> str | None:
+    """Return the key of a part, or of an object in it, that sets the size of an image; None without one."""
+    keys = chain(part, *(inner for inner in part.values() if isinstance(inner, dict)))
+    return next(filter(scales_images, keys), None)
 
 
 def _unseen_by_type(part: Mapping[str, Any], name: str, *, counted: bool) -> str | None:
@@ -237,9 +249,6 @@ def _unseen_by_type(part: Mapping[str, Any], name: str, *, counted: bool) -> str
         return f"a part of type {name!r} has vectors, which the server unpacks"
     kind = media_kind(name)
     if kind is PartKind.IMAGE:
-        for key in chain(part, *(inner for inner in part.values() if isinstance(inner, dict))):
-            if scales_images(key):
-                return f"a part of type {name!r} has {key!r}, to which the server scales an image"
         if is_image_part(part):
             return None
         return f"the data of a part of type {name!r} is neither an address nor an image in base64"
