@@ -11,16 +11,14 @@ Not used: entropy, which takes every hash for a secret, and public addresses, wh
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote
 
 import re2
 
+from tokenbox.folder import made_up
 from tokenbox.folder.names import shown
 from tokenbox.folder.notes import Note, NoteKind
 from tokenbox.folder.secret_shapes import BY_FILE, CONTEXTS, KEYS, PASSWORDS
@@ -88,29 +86,8 @@ _TEST = re.compile(
     r"|[_.-](?:test|spec)\.[^/]*$|tests?\.(?:java|kt|cs|swift|php)$|\.rst$",
     re.IGNORECASE,
 )
-# Reserved hosts (RFC 2606, RFC 6761), and local ones.
-_RESERVED_HOST = re.compile(
-    r"(?:^|[@/.])(?:example|localhost|test|invalid|local|host|internal)(?:\.(?:com|org|net|io|dev))?\.?(?=[:/?#]|$)"
-    r"|(?:^|[@/])(?:127|10|192\.168|172)\.[0-9.]+|\[::1\]",
-    re.IGNORECASE,
-)
-_FICTITIOUS = re.compile(
-    r"example|test|dummy|fake|sample|mock|change|placeholder|your|secret|passw|token|foo|bar|xxx|abcd|1234|0123",
-    re.IGNORECASE,
-)
-# A value looks random if it has at least 16 characters of three kinds, and no run of 5 lower-case letters or
-# at least 6 changes between letters and digits.
-_MIN_RANDOM, _WORD_RUN, _RANDOM_CHANGES = 16, 5, 6
-_DIGIT_CHANGE = re.compile(r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])")
-_LONG_WORD = re.compile(r"[a-z]{5}|[A-Z]{6}")
-# What stands in place of a secret, and where a secret is: in a variable, a store or a file of keys.
-_BLANKED = re.compile(r"[xX]{6}|\*{4}")
+# Where a secret is: in a variable, a store or a file of keys.
 _PLACE = re.compile(r"(?:env|op|vault|file)(?:::?|/)\S|id_(?:rsa|dsa|ecdsa|ed25519)\b")
-# A value of several words, a path or a call is a name; a version or a UUID is an id.
-_REFERENCE = re.compile(
-    r"[A-Za-z]{3,}[./_-][A-Za-z]{3,}|\.[a-z]+[._]|::|^\d+\.\d+|^v\d|^\d{4}-\d\d|%[A-Za-z_]+%|\.\.\."
-)
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 NOT_USED = {
     "Base64HighEntropyString": "every digest would be redacted",
     "HexHighEntropyString": "every digest would be redacted",
@@ -128,25 +105,6 @@ _PRIVATE_KEY = re.compile(
 )
 # Some detectors return only the beginning of a token, such as "ghp".
 _REST = r"[A-Za-z0-9_+/=.~-]*"
-# The minimum length of a password, apart from files of environment variables.
-_MIN_VALUE = 8
-_PLACEHOLDERS = frozenset(
-    {
-        "password",
-        "passwd",
-        "pass",
-        "pwd",
-        "pw",
-        "secret",
-        "token",
-        "changeme",
-        "user",
-        "username",
-        "xxx",
-        "guest",
-        "postgres",
-    }
-)
 # Longer lines are data or minified, and some detectors take more than linear time.
 _MAX_LINE = 4_000
 
@@ -298,16 +256,16 @@ def _known_shapes(line: str, path: str) -> Iterator[_Finding]:
     in_test = _TEST.search(path) is not None
     for kind, key in _KEYS.items():
         for match in key.finditer(line):
-            if kind != "Authorization Header" or not _is_fictitious_login(match[0], in_test=in_test):
+            if kind != "Authorization Header" or not made_up.is_fictitious_login(match[0], in_test=in_test):
                 yield _Finding(kind, match[0])
     by_file = _by_file(path)
-    if by_file is not None and (own := by_file.search(line)) and not _is_placeholder(own[1]):
+    if by_file is not None and (own := by_file.search(line)) and not made_up.is_placeholder(own[1]):
         yield _Finding("Credentials", own[1])
     for kind, context in () if in_test else _contexts():
         for found in context.finditer(line.encode()):
             value = found[1].decode()
-            may_be = _may_be_password if kind in PASSWORDS else _is_random
-            if may_be(value) and not _is_placeholder(value):
+            may_be = made_up.may_be_password if kind in PASSWORDS else made_up.is_random
+            if may_be(value) and not made_up.is_placeholder(value):
                 yield _Finding(kind, value)
 
 
@@ -348,113 +306,11 @@ def _is_environment(path: str) -> bool:
     return name.startswith(".env") or name.endswith(".env")
 
 
-def _is_fictitious_login(credentials: str, *, in_test: bool) -> bool:
-    """Return whether it is ``user:password`` in base64, with a placeholder or word as the password.
-
-    In a test also if it is a token that nobody issued.
-    """
-    if in_test and credentials.startswith("eyJ"):
-        return not _has_a_real_issuer(credentials, "")
-    if in_test and _FICTITIOUS.search(credentials) is not None:
-        return True
-    try:
-        _, colon, password = base64.b64decode(credentials, validate=True).decode("ascii").partition(":")
-    except ValueError:
-        return False
-    return bool(colon) and (password.lower() in _PLACEHOLDERS or not any(c.isdigit() for c in password))
-
-
-def _looks_random(value: str, _line: str) -> bool:
-    """Return whether a password in a test or a manual may be real."""
-    kinds = (str.islower, str.isupper, str.isdigit)
-    return (
-        len(value) >= _MIN_RANDOM
-        and all(any(map(kind, value)) for kind in kinds)
-        and _FICTITIOUS.search(value) is None
-        and not _is_text_in_base64(value)
-        and (
-            re.search(rf"[a-z]{{{_WORD_RUN}}}", value) is None
-            or len(_DIGIT_CHANGE.findall(value)) >= _RANDOM_CHANGES
-        )
-    )
-
-
-def _is_random(value: str) -> bool:
-    """Return whether a value after a word for secrets may be one: letters and digits, and no words."""
-    changes = len(_DIGIT_CHANGE.findall(value))
-    return (
-        _FICTITIOUS.search(value) is None
-        and changes * 10 >= min(len(value), 60)
-        and (_LONG_WORD.search(value) is None or changes >= _RANDOM_CHANGES)
-        and _REFERENCE.search(value) is None
-        and _UUID.fullmatch(value) is None
-    )
-
-
-def _is_placeholder(value: str) -> bool:
-    words = re.split(r"[^a-z0-9]+", unquote(value).lower())
-    return (
-        not _PLACEHOLDERS.isdisjoint(words)
-        or value.startswith(("$", "<", "{", "%"))
-        or _BLANKED.search(value) is not None
-    )
-
-
-def _is_text_in_base64(value: str) -> bool:
-    try:
-        return base64.b64decode(value, validate=True).decode("ascii").isprintable()
-    except ValueError:
-        return False
-
-
-def _is_for_a_real_host(password: str, line: str) -> bool:
-    """Return whether credentials in a URL are for a real host, with a password that may be real."""
-    _, host = _user_and_host(password, line)
-    return _may_be_password(password) and "." in host and _RESERVED_HOST.search(host) is None
-
-
-def _is_for_a_local_server(password: str, line: str) -> bool:
-    """Return whether credentials in a URL are those of an example for a server of one's own."""
-    user, host = _user_and_host(password, line)
-    is_made_up = password == user or _FICTITIOUS.search(password) is not None
-    is_local = "." not in host or _RESERVED_HOST.search(host) is not None
-    return is_made_up and is_local and not any(c.isdigit() for c in password)
-
-
-def _user_and_host(password: str, line: str) -> tuple[str, str]:
-    """Return what stands around a password in a URL."""
-    before, _, after = line.partition(f":{password}@")
-    return before.rpartition("://")[2], re.split(r"[\s\"'`<>/?#]", after, maxsplit=1)[0]
-
-
-def _may_be_password(value: str) -> bool:
-    return (
-        len(value) >= _MIN_VALUE
-        and any(c.isdigit() for c in value)
-        and any(c.isalpha() for c in value)
-        and _FICTITIOUS.search(value) is None
-    )
-
-
-def _has_a_real_issuer(token: str, _line: str) -> bool:
-    """Return whether a signed token names a real host as its issuer."""
-    body = token.split(".")[1] if token.count(".") > 1 else ""
-    try:
-        claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
-    except ValueError:
-        return False
-    issuer = claims.get("iss") if isinstance(claims, dict) else None
-    if not isinstance(issuer, str):
-        return False
-    host = issuer.removeprefix("https://")
-    return issuer == "supabase" or (host != issuer and "." in host and _RESERVED_HOST.search(host) is None)
-
-
 # Detector: whether its finding in a test or a manual may be real.
 _REAL_IN_TESTS: Mapping[str, Callable[[str, str], bool]] = {
-    "JwtTokenDetector": _has_a_real_issuer,
-    "KeywordDetector": _looks_random,
-    "BasicAuthDetector": _is_for_a_real_host,
+    "JwtTokenDetector": made_up.has_a_real_issuer,
+    "KeywordDetector": made_up.looks_random,
+    "BasicAuthDetector": made_up.is_for_a_real_host,
 }
 
 
@@ -467,14 +323,14 @@ def _is_no_secret(value: str, line: str, path: str, plugin: BasePlugin) -> bool:
         heuristic.is_prefixed_with_dollar_sign,
         heuristic.is_not_alphanumeric_string,
     )
-    if _is_placeholder(value) or any(test(value) for test in tests):
+    if made_up.is_placeholder(value) or any(test(value) for test in tests):
         return True
     if type(plugin).__name__ == "BasicAuthDetector":
-        return _is_for_a_local_server(value, line)
+        return made_up.is_for_a_local_server(value, line)
     if type(plugin).__name__ != "KeywordDetector" or _is_environment(path):
         return False
     return (
-        len(value) < _MIN_VALUE
+        len(value) < made_up.MIN_VALUE
         or not any(c.isdigit() for c in value)
         or value.count(" ") > 1  # a sentence, such as "At least 12 characters"
         or _PLACE.match(value) is not None

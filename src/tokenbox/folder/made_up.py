@@ -1,0 +1,152 @@
+"""Whether a value that looks like a secret may be one, or is made up: a placeholder, a word, an example."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from urllib.parse import unquote
+
+# The minimum length of a password, apart from files of environment variables.
+MIN_VALUE = 8
+_PLACEHOLDERS = frozenset(
+    {
+        "password",
+        "passwd",
+        "pass",
+        "pwd",
+        "pw",
+        "secret",
+        "token",
+        "changeme",
+        "user",
+        "username",
+        "xxx",
+        "guest",
+        "postgres",
+    }
+)
+# Reserved hosts (RFC 2606, RFC 6761), and local ones.
+_RESERVED_HOST = re.compile(
+    r"(?:^|[@/.])(?:example|localhost|test|invalid|local|host|internal)(?:\.(?:com|org|net|io|dev))?\.?(?=[:/?#]|$)"
+    r"|(?:^|[@/])(?:127|10|192\.168|172)\.[0-9.]+|\[::1\]",
+    re.IGNORECASE,
+)
+_FICTITIOUS = re.compile(
+    r"example|test|dummy|fake|sample|mock|change|placeholder|your|secret|passw|token|foo|bar|xxx|abcd|1234|0123",
+    re.IGNORECASE,
+)
+# A value looks random if it has at least 16 characters of three kinds, and no run of 5 lower-case letters or
+# at least 6 changes between letters and digits.
+_MIN_RANDOM, _WORD_RUN, _RANDOM_CHANGES = 16, 5, 6
+_DIGIT_CHANGE = re.compile(r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])")
+_LONG_WORD = re.compile(r"[a-z]{5}|[A-Z]{6}")
+# What stands in place of a secret.
+_BLANKED = re.compile(r"[xX]{6}|\*{4}")
+# A value of several words, a path or a call is a name; a version or a UUID is an id.
+_REFERENCE = re.compile(
+    r"[A-Za-z]{3,}[./_-][A-Za-z]{3,}|\.[a-z]+[._]|::|^\d+\.\d+|^v\d|^\d{4}-\d\d|%[A-Za-z_]+%|\.\.\."
+)
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+def is_fictitious_login(credentials: str, *, in_test: bool) -> bool:
+    """Return whether it is ``user:password`` in base64, with a placeholder or word as the password.
+
+    In a test also if it is a token that nobody issued.
+    """
+    if in_test and credentials.startswith("eyJ"):
+        return not has_a_real_issuer(credentials, "")
+    if in_test and _FICTITIOUS.search(credentials) is not None:
+        return True
+    try:
+        _, colon, password = base64.b64decode(credentials, validate=True).decode("ascii").partition(":")
+    except ValueError:
+        return False
+    return bool(colon) and (password.lower() in _PLACEHOLDERS or not any(c.isdigit() for c in password))
+
+
+def looks_random(value: str, _line: str) -> bool:
+    """Return whether a password in a test or a manual may be real."""
+    kinds = (str.islower, str.isupper, str.isdigit)
+    return (
+        len(value) >= _MIN_RANDOM
+        and all(any(map(kind, value)) for kind in kinds)
+        and _FICTITIOUS.search(value) is None
+        and not _is_text_in_base64(value)
+        and (
+            re.search(rf"[a-z]{{{_WORD_RUN}}}", value) is None
+            or len(_DIGIT_CHANGE.findall(value)) >= _RANDOM_CHANGES
+        )
+    )
+
+
+def is_random(value: str) -> bool:
+    """Return whether a value after a word for secrets may be one: letters and digits, and no words."""
+    changes = len(_DIGIT_CHANGE.findall(value))
+    return (
+        _FICTITIOUS.search(value) is None
+        and changes * 10 >= min(len(value), 60)
+        and (_LONG_WORD.search(value) is None or changes >= _RANDOM_CHANGES)
+        and _REFERENCE.search(value) is None
+        and _UUID.fullmatch(value) is None
+    )
+
+
+def is_placeholder(value: str) -> bool:
+    words = re.split(r"[^a-z0-9]+", unquote(value).lower())
+    return (
+        not _PLACEHOLDERS.isdisjoint(words)
+        or value.startswith(("$", "<", "{", "%"))
+        or _BLANKED.search(value) is not None
+    )
+
+
+def _is_text_in_base64(value: str) -> bool:
+    try:
+        return base64.b64decode(value, validate=True).decode("ascii").isprintable()
+    except ValueError:
+        return False
+
+
+def is_for_a_real_host(password: str, line: str) -> bool:
+    """Return whether credentials in a URL are for a real host, with a password that may be real."""
+    _, host = _user_and_host(password, line)
+    return may_be_password(password) and "." in host and _RESERVED_HOST.search(host) is None
+
+
+def is_for_a_local_server(password: str, line: str) -> bool:
+    """Return whether credentials in a URL are those of an example for a server of one's own."""
+    user, host = _user_and_host(password, line)
+    is_made_up = password == user or _FICTITIOUS.search(password) is not None
+    is_local = "." not in host or _RESERVED_HOST.search(host) is not None
+    return is_made_up and is_local and not any(c.isdigit() for c in password)
+
+
+def _user_and_host(password: str, line: str) -> tuple[str, str]:
+    """Return what stands around a password in a URL."""
+    before, _, after = line.partition(f":{password}@")
+    return before.rpartition("://")[2], re.split(r"[\s\"'`<>/?#]", after, maxsplit=1)[0]
+
+
+def may_be_password(value: str) -> bool:
+    return (
+        len(value) >= MIN_VALUE
+        and any(c.isdigit() for c in value)
+        and any(c.isalpha() for c in value)
+        and _FICTITIOUS.search(value) is None
+    )
+
+
+def has_a_real_issuer(token: str, _line: str) -> bool:
+    """Return whether a signed token names a real host as its issuer."""
+    body = token.split(".")[1] if token.count(".") > 1 else ""
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    except ValueError:
+        return False
+    issuer = claims.get("iss") if isinstance(claims, dict) else None
+    if not isinstance(issuer, str):
+        return False
+    host = issuer.removeprefix("https://")
+    return issuer == "supabase" or (host != issuer and "." in host and _RESERVED_HOST.search(host) is None)
