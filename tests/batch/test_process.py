@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 from tests.batch.rows import mixed, read_jsonl, write_jsonl
@@ -136,10 +137,8 @@ def test_an_engine_that_is_closed_leaves_nobody(rows: Path, tmp_path: Path) -> N
     engine = ProcessEngine(2).run(PLAN, _jobs(sharded, PLAN, places, RunOptions(), None, None))
     next(engine)
     engine.close()  # type: ignore[attr-defined]  # a generator
-    children = subprocess.run(
-        ["ps", "--ppid", str(os.getpid()), "-o", "args="], capture_output=True, text=True, check=False
-    ).stdout
-    assert "tokenbox.batch.worker" not in children
+    children = [" ".join(child.cmdline()) for child in psutil.Process().children()]
+    assert not any("tokenbox.batch.worker" in child for child in children)
 
 
 RUN = """

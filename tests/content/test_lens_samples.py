@@ -96,10 +96,11 @@ def test_a_smaller_diff_still_applies(tmp_path: Path, context: int) -> None:
         .replace("line 30\n", "line thirty\n")
         .replace("line 33\n", "line 33\nmore\n")
     )
-    for name, text in (("old", old), ("new", new)):
-        (tmp_path / name).write_text(text)
+    for folder, text in (("old", old), ("new", new)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "file").write_text(text)
     made = subprocess.run(
-        ["git", "diff", "--no-index", "-U12", "old", "new"],
+        ["git", "diff", "--no-index", "-U12", "old/file", "new/file"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -107,11 +108,9 @@ def test_a_smaller_diff_still_applies(tmp_path: Path, context: int) -> None:
     )
     less = seen(f"diff({context})", made.stdout)
     assert len(less) < len(made.stdout)
-    (tmp_path / "less.diff").write_text(less)
-    subprocess.run(
-        ["patch", "-p1", "-o", "result", "old", "less.diff"], cwd=tmp_path, check=True, capture_output=True
-    )
-    assert (tmp_path / "result").read_text() == new
+    apply = ["git", "apply", "-p2", "--unidiff-zero"]
+    subprocess.run(apply, cwd=tmp_path / "old", input=less, check=True, capture_output=True, text=True)
+    assert (tmp_path / "old" / "file").read_text() == new
 
 
 def test_a_merge_has_a_range_for_each_parent() -> None:

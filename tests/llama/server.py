@@ -4,6 +4,9 @@
 ``start_llama(n_ctx=512, n_parallel=2, template="turns")`` starts one with other options, shared by all tests
 with the same options. With ``fresh=True`` the server is the test's own, which may kill it (``server.kill()``)
 and start it again on the same port (``port=server.port``).
+
+On a machine without a library that the server needs, its tests are skipped; with ``TOKENBOX_TEST_LLAMA`` set
+they fail.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import pytest
 
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from tests.llama.model import Model
 
 SERVE = Path(__file__).with_name("serve.py")
+REQUIRED = "TOKENBOX_TEST_LLAMA"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,11 @@ class LlamaServer:
         """Kill the server, like a crash."""
         self.process.kill()
         self.process.wait()
+
+    def end(self) -> None:
+        """Kill the server and close its pipes."""
+        self.kill()
+        _close(self.process)
 
 
 class StartLlama(Protocol):
@@ -97,10 +106,7 @@ def start_llama(request: pytest.FixtureRequest) -> Iterator[StartLlama]:
 
     yield start
     for server in started:
-        server.kill()
-        for pipe in (server.process.stdin, server.process.stdout):
-            if pipe is not None:
-                pipe.close()
+        server.end()
 
 
 @pytest.fixture(scope="session")
@@ -136,8 +142,33 @@ def serve(model: Model, n_ctx: int, n_parallel: int, port: int = 0) -> LlamaServ
     )
     assert process.stdout is not None
     url = process.stdout.readline().strip()
-    assert url.startswith("http://127.0.0.1:"), f"the llama.cpp server did not start: {process.wait()}"
+    if not url.startswith("http://127.0.0.1:"):
+        _did_not_start(process)
     return LlamaServer(url, model, n_ctx // n_parallel, process)
+
+
+def _did_not_start(process: subprocess.Popen[str]) -> NoReturn:
+    """Skip the test if a library of the machine is missing, such as libgomp; otherwise fail it."""
+    _close(process)
+    status = process.wait()
+    loaded = subprocess.run(
+        [sys.executable, "-c", "import xllamacpp"], capture_output=True, text=True, check=False
+    )
+    if loaded.returncode == 0:
+        pytest.fail(f"the llama.cpp server did not start: {status}", pytrace=False)
+    problem = (
+        f"the llama.cpp server cannot run on this machine: {loaded.stderr.strip().rpartition(chr(10))[2]}. "
+        "Debian and Ubuntu have the library in the package libgomp1."
+    )
+    if os.environ.get(REQUIRED):
+        pytest.fail(problem, pytrace=False)
+    pytest.skip(problem)
+
+
+def _close(process: subprocess.Popen[str]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
 
 
 def _answer(request: urllib.request.Request) -> tuple[int, Any]:
