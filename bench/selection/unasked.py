@@ -35,7 +35,7 @@ from tokenbox.content.blocks import CodeBlock, DocumentBlock
 from tokenbox.content.lenses.definition import DefinitionRole
 from tokenbox.content.lenses.definitions import definitions
 from tokenbox.content.lenses.languages import BY_NAME
-from tokenbox.content.lenses.syntax import works
+from tokenbox.content.lenses.syntax import has_grammar
 from tokenbox.folder import PackOptions, pack_source
 from tokenbox.tokenizers import registry
 from tokenbox.tokenizers.cache import CountCache
@@ -134,7 +134,12 @@ def most_referenced(source: Source) -> list[Wanted]:
 def _counts(file: File) -> bool:
     """Return whether the file is source code with a grammar."""
     language = file.kind.outline
-    return file.text is not None and file.prior.name == "source" and language is not None and works(language)
+    return (
+        file.text is not None
+        and file.prior.name == "source"
+        and language is not None
+        and has_grammar(language)
+    )
 
 
 def _merged(files: Sequence[File]) -> set[str]:

@@ -424,3 +424,17 @@ class A {{
     assert "Length => 3" in result
     assert "summary" not in result
     assert "FEATURE_SPAN" not in result
+
+
+@pytest.mark.parametrize("condition", ["#ifdef __cplusplus", "#if defined (__cplusplus)"])
+@pytest.mark.parametrize("language", ["c", "cpp"])
+def test_a_header_of_c_for_cpp_defines_what_is_in_it(language: str, condition: str) -> None:
+    inner = "#ifndef INNER\n#define INNER\nint f(void);\n#endif\nstruct s { int a; };\n"
+    source = f'{condition}\nextern "C" {{\n#endif\n{inner}{condition}\n}} /* C */\n#endif\n'
+    assert names_of(source, language) == ["INNER", "f", "s"]
+    assert names_of(f"#ifndef A_H\n#define A_H\n{source}#endif\n", language) == ["A_H", "INNER", "f", "s"]
+    assert names_of('extern "C" {\nint g(int a);\n}\n', language) == ["g"]
+
+
+def names_of(source: str, language: str) -> list[str]:
+    return [found.name for found in definitions(source.encode(), BY_NAME[language])]

@@ -51,6 +51,18 @@ def test_a_focus_brings_what_it_refers_to(project: Path, packed: Packed) -> None
         shown(packed, project, 1200, PackOptions(focus=("src/widget.py:nothing",)))
 
 
+def test_large_files_do_not_keep_out_the_others(folder: Make, packed: Packed) -> None:
+    """Without a query, what many files use is shown, however large the files are that even more use."""
+    large = "".join(f"    value = {n} * 17 + len('some text') - {n} // 3\n" for n in range(2_500))
+    files = {f"large{n}.py": f"def large_{n}():\n{large}" for n in range(3)}
+    files["small.py"] = "def small_tool(value):\n    return value\n"
+    for n in range(9):
+        uses = "from large0 import large_0\nfrom large1 import large_1\nfrom large2 import large_2\n"
+        files[f"use{n}.py"] = uses + ("from small import small_tool\nsmall_tool(1)\n" if n < 6 else "")
+    found = shown(packed, folder(files), 1_000, PackOptions())
+    assert {"large0.py", "small.py"} <= set(found)
+
+
 @needs_git
 def test_changes_bring_their_files_and_what_refers_to_them(project: Path, packed: Packed) -> None:
     for arguments in (("init", "-q"), ("add", "."), ("commit", "-qm", "one")):

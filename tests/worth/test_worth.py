@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenbox.worth import SCALE, read_query
+from tokenbox.worth.defined import defined_in, defined_with_members
 from tokenbox.worth.documents import Document, DocumentRole, PieceSpan
 from tokenbox.worth.fixed import log2
 from tokenbox.worth.lexical import Lexical, identifiers
 from tokenbox.worth.query import NamedPath
 from tokenbox.worth.recent import PastChange, RecentWork, lines_written
 from tokenbox.worth.relevance import Relevance
-from tokenbox.worth.standing import Standing, defined_in, defined_with_members
+from tokenbox.worth.standing import Standing
 from tokenbox.worth.words import split, stem
 
 if TYPE_CHECKING:
@@ -268,6 +269,31 @@ def test_names_that_many_define_and_overloads_say_little() -> None:
 )
 def test_names_that_a_line_defines(line: str, names: list[str]) -> None:
     assert defined_in(f"{line}\n".encode()) == [name.encode() for name in names]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "names"),
+    [
+        ("rust", "And, of course, for all of Unicode (see below)\nlet found = parse(\n", []),
+        (
+            "rust",
+            "type below.) If\ntype Result<T> = core::Result<T>;\nmacro_rules! twice {\n",
+            ["Result", "twice"],
+        ),
+        ("rust", "/*!\nstruct Example {\n*/\npub struct Real {\n", ["Real"]),
+        ("python", "from package import (A, B)\nadditional options (must appear after it)\n", []),
+        ("python", "class that is one\nclass Cart(Base):\nasync def total(a):\n", ["Cart", "total"]),
+        ("python", "if getattr(redis, 'x', None):\n", []),
+        ("go", "type Page struct {\nfunc Open(path string) error {\nclass Foo {\n", ["Page", "Open"]),
+        ("java", "public @interface Marked {\nreturned by the method (if any)\n", ["Marked"]),
+        ("typescript", "export type Options = {\nexport const value = 1\n", ["Options", "value"]),
+        ("c", "unsigned is_error(size_t code) { return low(code); }\nint later(void);\n", ["is_error"]),
+        ("c", "/* One line\nfor all of them (see below)\n*/\nint main(void)\n", ["main"]),
+        ("kotlin", "data object Nothing\ntypealias Name = String\nfun run() {\n", ["Nothing", "Name", "run"]),
+    ],
+)
+def test_names_are_defined_in_the_words_of_the_language(language: str, text: str, names: list[str]) -> None:
+    assert defined_in(text.encode(), language) == [name.encode() for name in names]
 
 
 def test_members_are_defined_for_the_focus_only() -> None:

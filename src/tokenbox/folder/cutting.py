@@ -21,8 +21,7 @@ from tokenbox.content.lenses import definition, definitions, headed, heads, lang
 from tokenbox.content.lenses.languages import BY_NAME
 from tokenbox.folder import pieces
 from tokenbox.folder.pieces import Piece, shape
-from tokenbox.worth import standing
-from tokenbox.worth.standing import defined_in
+from tokenbox.worth import defined
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -103,7 +102,7 @@ def _source_of(modules: Iterable[ModuleType]) -> bytes:
 @cache
 def _name_rules() -> bytes | None:
     try:
-        return hashlib.sha256(_source_of([standing, headed, heads])).digest()
+        return hashlib.sha256(_source_of([defined, headed, heads])).digest()
     except OSError:
         return None
 
@@ -135,7 +134,7 @@ def _names(data: bytes, language: str | None) -> list[bytes]:
     """Return the names that a content defines, without the members of types."""
     known = None if language is None else BY_NAME[language].heads
     if known is None or not known.suffixes or len(data) > pieces.MAX_PARSED:
-        return defined_in(data)
+        return defined.defined_in(data, language)
     return list(dict.fromkeys(_QUALIFIER.sub("", name).encode() for name in headed.names(data, known)))
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tokenbox.worth.defined import defined_with_members
 from tokenbox.worth.fixed import log2
 from tokenbox.worth.lexical import identifiers
 from tokenbox.worth.query import NamedPath, Word
-from tokenbox.worth.standing import defined_with_members
 
 if TYPE_CHECKING:
     from tokenbox.worth.documents import Document

@@ -1,7 +1,4 @@
-"""Worth without a query: the standing of a definition is the number of texts that mention its name.
-
-Definitions in any language are recognized by the beginning of a line, without a parser.
-"""
+"""Worth without a query: the standing of a definition is the number of texts that mention its name."""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import re2
 
+from tokenbox.worth.defined import defined_in
 from tokenbox.worth.documents import DocumentRole
 from tokenbox.worth.fixed import SCALE, log2
 from tokenbox.worth.lexical import identifiers, tokens
@@ -21,49 +19,6 @@ if TYPE_CHECKING:
     from tokenbox.worth.documents import Document, PieceSpan
     from tokenbox.worth.recent import RecentWork
 
-_MODIFIERS = (
-    rb"export|default|declare|pub(?:\([a-z]+\))?|public|private|protected|internal|fileprivate|static|final"
-    rb"|abstract|async|sealed|open|override|virtual|inline|const|unsafe|extern(?: \"[^\"\n]*\")?|partial|data"
-    rb"|local|readonly|ref|case|implicit|lazy|inner|value|annotation|actual|expect|infix|operator|suspend"
-    rb"|tailrec|indirect|strictfp|@\w[\w.]*(?:\([^()\n]*\))?"
-)
-_TYPES = (
-    rb"(?:enum |record |fun )?(?:class|struct|interface)|enum|trait|mod|module|protocol|record|union"
-    rb"|macro_rules!|actor|defmodule|defprotocol"
-)
-_FUNCTIONS = rb"def|func|fn|function|fun|sub|val|var|let|const|defp?|macro"
-_BEFORE = rb"(?:(?:" + _MODIFIERS + rb") +)*"
-# A name after its qualifiers: Elixir's ``A.B``, C++'s ``A::B``, Lua's ``a:b``.
-_NAME = rb"(?:[A-Za-z_]\w*(?:\.|::?))*([A-Za-z_]\w{2,})"
-# After the name of a type: not the name of a variable or function, nor the end of a forward declaration.
-_OPENS = (
-    rb"(?:[ \t]*(?:[{(:<#\[=|]|/[/*]|\r?$)|[ \t]+(?:extends|implements|where|is|with|derives|final|for|do)\b)"
-)
-# In C#, ``object`` is the type of a method.
-_OBJECT_OPENS = rb"(?:[ \t]*(?:[{:]|\r?$)|[ \t]+(?:extends|with)\b)"
-_TYPE_PARAMETERS = rb"(?:<[^>\n]*> *)?(?:[A-Z]\w*<[^>\n]*>\.)?"
-# Types anywhere; functions, variables and constants only at the beginning of a line: no members.
-_DEFINES = re2.compile(
-    b"(?m)"
-    + b"|".join(
-        [
-            rb"^[ \t]*" + _BEFORE + b"(?:" + _TYPES + b") +(?:[A-Z][A-Z0-9]*_[A-Z0-9_]+ +)?" + _NAME + _OPENS,
-            rb"^[ \t]*" + _BEFORE + b"object +" + _NAME + _OBJECT_OPENS,
-            rb"^[ \t]*" + _BEFORE + b"(?:type|typealias|newtype) +" + _NAME,
-            rb"^[ \t]+([A-Z]\w+) +(?:struct|interface) ?\{",  # in Go's ``type (``
-            b"^" + _BEFORE + b"(?:" + _FUNCTIONS + rb")\*? +" + _TYPE_PARAMETERS + _NAME,
-            # C: functions, also with the name at the beginning of a line; macros; types.
-            rb"^[A-Za-z_][\w *:<>,&]*[ *&](?:\w+::)*([A-Za-z_]\w{2,}) ?\([^;\n]*$",
-            rb"^([A-Za-z_]\w{2,}) ?\([^;\n]*\n(?:[ \t][^\n]*\n)*\{",
-            rb"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w{2,})",
-            rb"^typedef [^;{\n]*[ *]([A-Za-z_]\w{2,});",
-            rb"^\} *\*?([A-Za-z_]\w{2,});",
-        ]
-    )
-)
-_MEMBERS = re2.compile(
-    rb"(?m)^[ \t]*" + _BEFORE + b"(?:" + _FUNCTIONS + rb")\*? +(?:\([^)\n]*\) *)?(?:self\.)?([A-Za-z_]\w{2,})"
-)
 # A name that more than this many texts define is not specific to any of them.
 _COMMON = 6
 _PARTS = 24
@@ -325,13 +280,3 @@ def _family(path: str) -> str:
 
 def _defines(document: Document) -> Sequence[bytes]:
     return defined_in(document.data) if document.defines is None else document.defines
-
-
-def defined_in(data: bytes) -> list[bytes]:
-    """Return the distinct names that a text defines, without the members of types."""
-    return list(dict.fromkeys(match[match.lastindex or 0] for match in _DEFINES.finditer(data)))
-
-
-def defined_with_members(data: bytes) -> set[bytes]:
-    """Return the names that a text defines, with the functions in types."""
-    return {*defined_in(data), *(match[1] for match in _MEMBERS.finditer(data))}

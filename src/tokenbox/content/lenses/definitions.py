@@ -415,7 +415,7 @@ def _is_member(node: Node, *, within: bool) -> bool:
             and node.type not in _TRANSPARENT
             and node.type not in ("call", "string")
         )
-    return _MEMBER.match(node.type) is not None or node.type in _WRAPPERS
+    return _MEMBER.fullmatch(node.type) is not None or node.type in _WRAPPERS
 
 
 def _has_name(node: Node) -> bool:
