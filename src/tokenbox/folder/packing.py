@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 # Token limit of the tree: 1/40 of the budget, but at least 200 tokens; never more than a fifth of the budget.
 _TREE_SHARE, _TREE_MIN, _TREE_MAX_SHARE = 40, 200, 5
 # Size of the candidate files, by descending worth: 8 times the budget and 40,000 tokens. The factor grows by
-# 4 as long as too much of the budget is left. No file counts for more than ``_CANDIDATE_MAX`` of these tokens,
-# so that a few large files do not keep out the others.
+# 4 as long as too much of the budget is left. No file counts for more than ``_CANDIDATE_MAX``, so that a few
+# large ones do not keep out the others.
 _CANDIDATE_FACTOR, _CANDIDATE_TOKENS, _CANDIDATE_GROWTH, _CANDIDATE_MAX = 8, 40_000, 4, 4_000
 # The factor without a query: then outlines come first, and an outline is a fraction of its file.
 _CANDIDATE_FACTOR_OF_OUTLINES = 16
