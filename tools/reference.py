@@ -208,7 +208,7 @@ def signature(name: str, value: object) -> str:
 def shown(parameter: Parameter) -> str:
     """Return a parameter as Python code."""
     bare = str(parameter.replace(default=Parameter.empty))
-    text = re.sub(r": '([^']*)'", r": \1", bare)
+    text = re.sub(r": (?:ForwardRef\()?'([^']*)'\)?", r": \1", bare)  # as Python 3.14 has it
     if parameter.default is Parameter.empty:
         return text
     default = default_text(parameter.default)

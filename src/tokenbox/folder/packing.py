@@ -40,12 +40,11 @@ if TYPE_CHECKING:
 
 # Token limit of the tree: 1/40 of the budget, but at least 200 tokens; never more than a fifth of the budget.
 _TREE_SHARE, _TREE_MIN, _TREE_MAX_SHARE = 40, 200, 5
-# Size of the candidate files, by descending worth: 8 times the budget and 40,000 tokens. The factor grows by
-# 4 as long as too much of the budget is left. No file counts for more than ``_CANDIDATE_MAX``, so that a few
-# large ones do not keep out the others.
-_CANDIDATE_FACTOR, _CANDIDATE_TOKENS, _CANDIDATE_GROWTH, _CANDIDATE_MAX = 8, 40_000, 4, 4_000
-# The factor without a query: then outlines come first, and an outline is a fraction of its file.
-_CANDIDATE_FACTOR_OF_OUTLINES = 16
+# Size of the candidate files, by descending worth: 8 times the budget and 40,000 tokens; 100,000 without a
+# query, as outlines come first then. The factor grows by 4 as long as too much of the budget is left. No file
+# counts for more than ``_CANDIDATE_MAX``, so that a few large ones do not keep out the others.
+_CANDIDATE_FACTOR, _CANDIDATE_GROWTH, _CANDIDATE_MAX = 8, 4, 4_000
+_CANDIDATE_TOKENS, _CANDIDATE_TOKENS_OF_OUTLINES = 40_000, 100_000
 # Tokens left over that do not justify another round.
 _LEFTOVER = 24
 # The share of the budget (1/33) that is left to a larger tree if nothing else fits into it.
@@ -154,7 +153,8 @@ class _Packer:
         kept = self._kept()
         free = budget - self._fixed(kept, budget)
         depths = WITH_QUERY if worth.is_led else WITHOUT_QUERY
-        factor = _CANDIDATE_FACTOR if worth.is_led else _CANDIDATE_FACTOR_OF_OUTLINES
+        factor = _CANDIDATE_FACTOR
+        more = _CANDIDATE_TOKENS if worth.is_led else _CANDIDATE_TOKENS_OF_OUTLINES
         correction = 0
         board = Board(
             self._source.files,
@@ -169,7 +169,7 @@ class _Packer:
             room = min(_tree_room(budget), max(0, free - correction))
             listing = self._listing(room, self._worths)
             content = free - correction - (room if listing.is_cut else listing.size)
-            candidates = self._candidates(order, budget * factor + _CANDIDATE_TOKENS)
+            candidates = self._candidates(order, budget * factor + more)
             board.add([*kept, *candidates])
             board.keep(kept)
             upgrades = board.upgrades(worth, self._ranks, depths, self._best_forms)
