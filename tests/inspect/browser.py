@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.missing import missing
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -41,10 +43,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
     """Start a headless browser."""
     program, driver = found_browser(), shutil.which("chromedriver")
     if program is None or driver is None:
-        problem = f"Chromium or its ChromeDriver is not installed. {INSTALL}"
-        if os.environ.get(VARIABLE):
-            pytest.fail(problem, pytrace=False)
-        pytest.skip(problem)
+        missing(f"Chromium or its ChromeDriver is not installed. {INSTALL}", VARIABLE)
     with started(program, driver, tmp_path_factory.mktemp("profile")) as found:
         yield found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import pytest
 import tokenbox
 from tests.inspect.browser import VARIABLE, messages, opened, run
 from tests.inspect.pages import HOSTILE, demo, laid_out, sections
+from tests.missing import missing
 from tokenbox.inspect import entry_of, page
 from tokenbox.inspect.reading import InspectOptions, entries_in
 
@@ -69,8 +69,7 @@ def test_every_view_fits_its_width_and_breaks_no_rule_of_accessibility(
     browser: WebDriver, demo_page: Path, width: int, dark: bool
 ) -> None:
     if not AXE.is_file():
-        problem = "axe-core is not installed: make page"
-        pytest.fail(problem) if os.environ.get(VARIABLE) else pytest.skip(problem)
+        missing("axe-core is not installed: make page", VARIABLE)
     opened(browser, demo_page, width, dark=dark)
     run(browser, AXE.read_text(encoding="utf-8"))
     click(browser, "#row-1")
@@ -86,8 +85,7 @@ def test_every_view_fits_its_width_and_breaks_no_rule_of_accessibility(
 
 def test_the_turns_break_no_rule_of_accessibility(browser: WebDriver, turns_page: Path) -> None:
     if not AXE.is_file():
-        problem = "axe-core is not installed: make page"
-        pytest.fail(problem) if os.environ.get(VARIABLE) else pytest.skip(problem)
+        missing("axe-core is not installed: make page", VARIABLE)
     for width in (1280, 390):
         opened(browser, turns_page, width)
         run(browser, AXE.read_text(encoding="utf-8"))

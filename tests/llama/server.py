@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import pytest
 
 from tests.llama import model as models
+from tests.missing import missing
 from tests.waiting import SECONDS
 
 if TYPE_CHECKING:
@@ -160,9 +161,7 @@ def _did_not_start(process: subprocess.Popen[str]) -> NoReturn:
         f"the llama.cpp server cannot run on this machine: {loaded.stderr.strip().rpartition(chr(10))[2]}. "
         "Debian and Ubuntu have the library in the package libgomp1."
     )
-    if os.environ.get(REQUIRED):
-        pytest.fail(problem, pytrace=False)
-    pytest.skip(problem)
+    missing(problem, REQUIRED)
 
 
 def _close(process: subprocess.Popen[str]) -> None:
