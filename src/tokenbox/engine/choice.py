@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cmp_to_key
 from typing import NamedTuple, Protocol
 
 
@@ -84,7 +83,7 @@ def choose(upgrades: Iterable[Upgrade], room: int, whole: ChoiceWhole) -> Choice
 def relaxed(asked: Sequence[tuple[int, int]], room: int) -> int:
     """Return the most worth of (price, worth) pairs in ``room``, the last in part: Dantzig's bound."""
     total = sum(worth for price, worth in asked if price <= 0)
-    for price, worth in sorted((pair for pair in asked if pair[0] > 0), key=cmp_to_key(_by_density)):
+    for price, worth in sorted((pair for pair in asked if pair[0] > 0), key=_density, reverse=True):
         if price > room:
             return total + worth * room // price
         total += worth
@@ -92,6 +91,7 @@ def relaxed(asked: Sequence[tuple[int, int]], room: int) -> int:
     return total
 
 
-def _by_density(a: tuple[int, int], b: tuple[int, int]) -> int:
-    """Compare (price, worth) by worth per token, the highest first, without rounding."""
-    return b[1] * a[0] - a[1] * b[0]
+def _density(pair: tuple[int, int]) -> int:
+    """Return the worth per token. Different quotients of prices below 2**32 differ in these 64 bits."""
+    price, worth = pair
+    return (worth << 64) // price

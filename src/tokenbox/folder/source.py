@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tokenbox.folder.priorities import PriorityRule
     from tokenbox.folder.priors import Prior
 
-_INVALID_IN_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_INVALID_IN_XML = bytes(set(range(0x20)) - set(b"\t\n\r"))
 
 
 class NothingToPack(TokenboxError, code="nothing_to_pack"):
@@ -199,7 +199,7 @@ class _Reader:
             text, encoding = decoded
             if encoding is not None:
                 self.notes.append(Note(name, NoteKind.DECODED, encoding))
-            if _INVALID_IN_XML.search(text):
+            if len(text.translate(None, _INVALID_IN_XML)) < len(text):
                 self.notes.append(Note(name, NoteKind.CONTROLS))
             if path.endswith(".ipynb") and (
                 cells := as_cells(text, outputs=Strip.OUTPUTS not in self._strip)

@@ -26,8 +26,6 @@ _PARTS = 24
 # mentioned as well; of a single word in lower case, which is often a variable.
 _PROTOTYPE, _MEMBER, _WORD = 60, 33, 60
 _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".d.ts", ".pyi")
-_QUALIFIER = re2.compile(rb".*[.:]")
-_IS_WORD = re2.compile(rb"[a-z]+")
 # A name after a qualifier; ``..`` and ``...`` qualify nothing. For so many matches ``re`` is faster than re2.
 _AFTER_QUALIFIER = re.compile(rb"(?:\.(?<!\.\.)|::|->)([A-Za-z_]\w+)")
 _NO_WORD = re.compile(rb"\W")
@@ -197,7 +195,7 @@ class Standing:
         own, path = self._own[i], self._documents[i].path
         best = 0
         for text in names:
-            name = _QUALIFIER.sub(b"", text.encode("utf-8", "surrogateescape"))
+            name = _unqualified(text).encode("utf-8", "surrogateescape")
             percent = 100 if name in own else _MEMBER
             if percent == _MEMBER and name in self._defined and path.endswith(_HEADERS):
                 percent = _PROTOTYPE
@@ -218,7 +216,7 @@ class Standing:
         if mentions <= 0 or name.startswith(b"__"):
             return 0
         defined = max(1, self._defined[name] or self._by_pieces[name])
-        percent = _WORD if _IS_WORD.fullmatch(name) else 100
+        percent = _WORD if name.isalpha() and name.islower() else 100
         worth = isqrt(SCALE * SCALE * mentions // _SOURCE_MENTION) * percent // 100
         return worth // defined if defined <= _COMMON else 0
 
@@ -234,6 +232,10 @@ class Standing:
                 {*folders, name.partition(b".")[0], *scopes, *types, *_HERE, _folder(document.path)} - {b""}
             )
         return home
+
+
+def _unqualified(name: str) -> str:
+    return name[max(name.rfind("."), name.rfind(":")) + 1 :]
 
 
 def _folder(path: str) -> bytes:
