@@ -308,6 +308,28 @@ SIGNATURES = {
 }
 
 
+def test_a_call_with_a_block_that_names_a_symbol_is_a_definition_in_ruby() -> None:
+    known = BY_NAME["ruby"]
+    body = "".join(f"    munge_{n} 'x'\n" for n in range(30))
+    source = (
+        "# The type of files.\nPuppet::Type.newtype(:file) do\n"
+        "  # Where it is.\n  newparam(:path) do\n    # How.\n    inner = 1\n    validate { |v| v }\n  end\n\n"
+        "  newproperty(:ensure, :parent => X) do |x|\n    defaultto :present\n  end\n\n"
+        "  validate do\n    count = 0\n  end\n\n"
+        f"  list.each(:skipped) do |x|\n    y\n  end\n\n  task build: [:all] do\n{body}  end\nend\n"
+    ).encode()
+    found = definitions(source, known)
+    assert [one.name for one in found] == ["file"]
+    assert [one.name for one in found[0].inside] == ["path", "ensure", "validate", "build"]
+    assert "".join(line for _, line in signatures(source, found, known)) == (
+        "# The type of files.\nPuppet::Type.newtype(:file) do\n"
+        "  # Where it is.\n  newparam(:path) do\n"
+        "  newproperty(:ensure, :parent => X) do |x|\n"
+        "  validate do ...\n"
+        "  task build: [:all] do\n"
+    )
+
+
 # What comes before the text in a file of these languages, and after it.
 AROUND = {"vue": ("<script setup>\n", "\n</script>"), "php": ("<?php\n", "")}
 

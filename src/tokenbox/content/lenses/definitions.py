@@ -104,6 +104,8 @@ _GROUPS = frozenset(("const_declaration", "var_declaration", "type_declaration")
 _FUNCTION_VALUES = frozenset(
     "function_expression arrow_function function do_block func_literal block".split()
 )
+_BLOCKS = frozenset(("do_block", "block"))
+_SYMBOLS = frozenset(("simple_symbol", "hash_key_symbol"))
 _TYPE_LITERALS = frozenset(("struct_type", "interface_type", "object_type"))
 _BODY = re.compile(
     r".*_body$|body|block|.*_block$|.*declaration_list|enumerator_list|object_type|struct_type|interface_type"
@@ -195,7 +197,7 @@ class _Reader:
             role = DefinitionRole.FUNCTION
         elif inner.type in _TYPE_LITERALS:
             role = DefinitionRole.CONTAINER
-        elif (call := _long_call(node)) is not None:
+        elif (call := _symbol_block(node) or _long_call(node)) is not None:
             return self._call(node, call, comments, depth)
         elif (declares := self._declares(node)) or _is_member(node, within=within):
             role = DefinitionRole.MEMBER
@@ -204,7 +206,7 @@ class _Reader:
         first, last = self._start(node, comments), node.end_byte
         note = self._note(inner, body, comments)
         if role is DefinitionRole.MEMBER:
-            is_signature = declares or _is_signature(node)
+            is_signature = node.child_by_field_name("block") is None if declares else _is_signature(node)
             return Definition(
                 _name(node), role, first, node.start_byte, last, last, note, is_signature=is_signature
             )
@@ -224,11 +226,19 @@ class _Reader:
         )
 
     def _call(self, node: Node, body: Node, comments: Sequence[Node], depth: int) -> Definition:
-        """Return a container for a call whose last argument is a long function."""
-        inside = tuple(self.read(body.children, within=False, depth=depth + 1))
-        first = self._start(node, comments)
+        """Return a container for a call that declares a symbol, or whose last argument is a long function."""
+        inside = self.read(_children(body), within=False, depth=depth + 1)
+        if _rows(node) < _LONG_CALL:  # its variables are not of interest outside
+            inside = (one for one in inside if one.role is not DefinitionRole.MEMBER)
         return Definition(
-            "", DefinitionRole.CONTAINER, first, node.start_byte, body.start_byte, node.end_byte, "", inside
+            _symbol(node),
+            DefinitionRole.CONTAINER,
+            self._start(node, comments),
+            node.start_byte,
+            _body_start(body),
+            node.end_byte,
+            self._note(node, None, comments),
+            tuple(inside),
         )
 
     def _grouped(self, node: Node, opening: Node, comments: Sequence[Node], depth: int) -> Definition:
@@ -369,13 +379,31 @@ def _group(node: Node) -> Node | None:
     return next((child for child in holder.children if child.type == "("), None)
 
 
+def _symbol(node: Node) -> str:
+    """Return the symbol that a call in Ruby is about, as ``path`` in ``newparam(:path) do``, or ``""``."""
+    arguments = node.child_by_field_name("arguments") if node.type == "call" else None
+    if arguments is None or not arguments.named_children:
+        return ""
+    first = arguments.named_children[0]
+    first = first.child_by_field_name("key") or first
+    return (first.text or b"").decode("utf-8", "replace").strip(":") if first.type in _SYMBOLS else ""
+
+
+def _symbol_block(node: Node) -> Node | None:
+    """Return the body of the block of a call that declares a symbol, not one of a method of an object."""
+    block = node.child_by_field_name("block") if node.type == "call" else None
+    if block is None or node.child_by_field_name("receiver") is not None or not _symbol(node):
+        return None
+    return block.child_by_field_name("body")
+
+
 def _long_call(node: Node) -> Node | None:
     """Return the body of the function that is the last argument of a long call."""
     if _rows(node) < _LONG_CALL or node.type not in ("expression_statement", "call", "export_statement"):
         return None
     for _ in range(6):
         if node.type in _FUNCTION_VALUES:
-            body = node if node.type in ("do_block", "block") else node.child_by_field_name("body")
+            body = node.child_by_field_name("body") or (node if node.type in _BLOCKS else None)
             return body if body is not None and body.named_child_count else None
         field = node.child_by_field_name("arguments") or node.child_by_field_name("function")
         inner = field if field is not None and _rows(field) >= _LONG_CALL - 2 else None
