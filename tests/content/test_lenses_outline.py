@@ -316,10 +316,13 @@ def test_a_call_with_a_block_that_names_a_symbol_is_a_definition_in_ruby() -> No
         "  # Where it is.\n  newparam(:path) do\n    # How.\n    inner = 1\n    validate { |v| v }\n  end\n\n"
         "  newproperty(:ensure, :parent => X) do |x|\n    defaultto :present\n  end\n\n"
         "  validate do\n    count = 0\n  end\n\n"
-        f"  list.each(:skipped) do |x|\n    y\n  end\n\n  task build: [:all] do\n{body}  end\nend\n"
+        f"  File.open('x') do |x|\n    y\n  end\n\n  task build: [:all] do\n{body}  end\nend\n\n"
+        "A::Point = Struct.new(:x, :y) do\n  def length\n    1\n  end\nend\n"
+        "Puppet::Functions.create_function(:hiera) do\n  dispatch(1)\nend\n"
+        "rest = list.map do |x|\n  x\nend\n"
     ).encode()
     found = definitions(source, known)
-    assert [one.name for one in found] == ["file"]
+    assert [one.name for one in found] == ["file", "Point", "hiera", "rest"]
     assert [one.name for one in found[0].inside] == ["path", "ensure", "validate", "build"]
     assert "".join(line for _, line in signatures(source, found, known)) == (
         "# The type of files.\nPuppet::Type.newtype(:file) do\n"
@@ -327,7 +330,93 @@ def test_a_call_with_a_block_that_names_a_symbol_is_a_definition_in_ruby() -> No
         "  newproperty(:ensure, :parent => X) do |x|\n"
         "  validate do ...\n"
         "  task build: [:all] do\n"
+        "A::Point = Struct.new(:x, :y) do\n  def length\n"
+        "Puppet::Functions.create_function(:hiera) do\n"
+        "rest = list.map do |x| ...\n"
     )
+
+
+def test_functions_of_php_that_are_defined_unless_they_exist() -> None:
+    known = BY_NAME["php"]
+    function = b"    /** Tries again. */\n    function retry($n)\n    {\n        return $n;\n    }\n"
+    source = b"<?php\nif (! function_exists('retry')) {\n" + function + b"}\n"
+    shown = "".join(line for _, line in signatures(source, definitions(source, known), known))
+    assert shown == "    // Tries again.\n    function retry($n)\n"
+
+
+def test_packages_with_a_body_are_containers_in_scala() -> None:
+    known = BY_NAME["scala"]
+    source = (
+        b"package a\n\npackage object sird {\n  val x = 1\n}\n\n"
+        b"package b {\n  package c.d {\n    class F {\n      def g = 1\n    }\n  }\n}\n"
+    )
+    shown = "".join(line for _, line in signatures(source, definitions(source, known), known))
+    assert shown == (
+        "package object sird\n  val x = 1\npackage b\n  package c.d\n    class F\n      def g =\n"
+    )
+
+
+KOTLIN_OF_TOMORROW = """package a
+
+context(context: Generator)
+fun Expression.build(
+    parent: Function,
+): Call {
+    return make(parent)
+}
+
+/** Made by hand. */
+public class Engine<
+    T : Any
+    >
+@Inject
+internal constructor(
+    private val config: Config,
+) {
+    /** Starts it. */
+    public suspend fun start(wait: Boolean): Engine<T> {
+        val local = 1
+        return this
+    }
+
+    companion object {
+        const val LIMIT = 3
+    }
+}
+"""
+
+
+def test_source_that_its_grammar_does_not_understand_is_read_by_lines() -> None:
+    """The grammar of Kotlin knows neither context parameters nor a constructor on a line of its own."""
+    known = BY_NAME["kotlin"]
+    found = definitions(KOTLIN_OF_TOMORROW.encode(), known)
+    assert [(one.name, [inner.name for inner in one.inside]) for one in found] == [
+        ("build", []),
+        ("Engine", ["config", "start", ""]),
+    ]
+    shown = "".join(line for _, line in signatures(KOTLIN_OF_TOMORROW.encode(), found, known))
+    assert "// Made by hand.\n" in shown
+    assert "    // Starts it.\n    public suspend fun start(wait: Boolean): Engine<T> {\n" in shown
+    assert "const val LIMIT = 3" in shown
+    assert "local" not in shown
+
+
+def test_a_node_that_the_parser_made_up_is_not_shown() -> None:
+    copies = (
+        "    __consuming func copy() -> A {\n    }\n    __consuming func copy(in range: B) -> A {\n    }\n"
+    )
+    source = f"extension Guts {{\n{copies}".encode()
+    known = BY_NAME["swift"]
+    found = definitions(source, known)
+    assert any(one.start == one.last for one in found[0].inside)
+    assert next(line for _, line in signatures(source, found, known)) == "extension Guts\n"
+
+
+def test_one_error_does_not_change_how_the_rest_is_read() -> None:
+    known = BY_NAME["kotlin"]
+    good = "".join(f"fun f{n}(a: Int): Int {{\n    return a\n}}\n\n" for n in range(9))
+    found = definitions((good + KOTLIN_OF_TOMORROW[11:140]).encode(), known)
+    assert [one.name for one in found][:9] == [f"f{n}" for n in range(9)]
 
 
 # What comes before the text in a file of these languages, and after it.

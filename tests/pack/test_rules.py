@@ -17,6 +17,7 @@ from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DocumentBlock, r
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput
 from tokenbox.folder import PackOptions, as_blocks, pack_source, parse_rule, survey
 from tokenbox.folder.ignore import DEFAULT_RULES
+from tokenbox.folder.languages import kind_of
 from tokenbox.folder.listing import FileShown
 from tokenbox.folder.priorities import PriorityProblem
 from tokenbox.folder.project import ProjectProblem
@@ -287,6 +288,10 @@ def test_bad_project_tables(folder: Make, table: str) -> None:
         survey([folder({"pyproject.toml": f"# tokenbox\n{table}\n"})])
 
 
+def test_a_header_of_objective_c_is_read_as_such() -> None:
+    assert kind_of("a.h", b"// A\n#import <B/B.h>\n\n@interface A : B\n- (int)c;\n@end\n").outline == "objc"
+
+
 @pytest.mark.parametrize(
     ("name", "content", "lang"),
     [
@@ -295,6 +300,7 @@ def test_bad_project_tables(folder: Make, table: str) -> None:
         ("run2", "#!/bin/sh\n", Lang.SHELL),
         ("a.h", "class A {};\n", Lang.CPP),
         ("b.h", "int a;\n", Lang.C),
+        ("c.h", "/*" + "\n * long\n" * 900 + "*/\nnamespace a {}\n", Lang.CPP),
         ("a.TSX", "", Lang.TYPESCRIPT),
         ("data", '{"a": 1}', Lang.JSON),
         ("pyproject.toml", "", Lang.TOML),

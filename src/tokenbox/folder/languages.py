@@ -100,9 +100,12 @@ _BEGINNINGS: tuple[tuple[re.Pattern[bytes], FileKind], ...] = (
     (re.compile(rb"\s*\{\s*\""), _JSON),
     (re.compile(rb"---\s*\n"), _YAML),
 )
-# The signs that a header is C++; without them it is C.
-_CPP_HEADER = re.compile(rb"^\s*(?:class \w+|namespace\b|template ?<|#include <\w+>)", re.MULTILINE)
+# The signs that a header is Objective-C or C++; without them it is C.
+_OBJC_HEADER = re.compile(rb"^(?:@(?:interface|protocol|end)\b|#import\b)", re.MULTILINE)
+_CPP_HEADER = re.compile(rb"^[ \t]*(?:class \w+|namespace\b|template ?<|#include <\w+>)", re.MULTILINE)
+_HEADERS = ((_OBJC_HEADER, FileKind(outline="objc")), (_CPP_HEADER, _CPP))
 _SEARCHED_BYTES = 4096
+_SEARCHED_BYTES_OF_HEADER = 1 << 16
 
 
 def kind_of(path: str, content: bytes) -> FileKind:
@@ -115,8 +118,10 @@ def kind_of(path: str, content: bytes) -> FileKind:
         return OTHER if found is CODE and stem and suffix else found
     if known is _NOTEBOOK and content.lstrip()[:1] == b"{":
         return _JSON  # it could not be read as cells
-    if known is _C and suffix == "h" and _CPP_HEADER.search(content, 0, _SEARCHED_BYTES):
-        return _CPP
+    if known is _C and suffix == "h":
+        return next(
+            (kind for sign, kind in _HEADERS if sign.search(content, 0, _SEARCHED_BYTES_OF_HEADER)), known
+        )
     return known
 
 

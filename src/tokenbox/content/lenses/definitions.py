@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 # Patterns of node types, for each kind of definition.
 _CONTAINER = re.compile(
     r"(?:abstract_|anonymous_)?(?:class|interface|enum|struct|union|record|trait|object|protocol|namespace|module|mod|impl"
-    r"|companion|internal_module|foreign_mod|annotation_type|extension|package_object|given|file_scoped_namespace"
+    r"|companion|internal_module|foreign_mod|annotation_type|extension|package_object|package_clause|given"
+    r"|file_scoped_namespace"
     r"|category|media|supports|contract|library)"
     r"(?:_(?:declaration|definition|specifier|item|statement|interface|implementation|object|expression|binding))*$"
 )
@@ -72,9 +73,9 @@ _AROUND_SIGNATURE = frozenset(
 )
 # Nodes that are never definitions.
 _SKIPPED = re.compile(
-    r"import|include|package|use_decl|using_directive|namespace_use|extern_alias|export_clause|access_specifier"
+    r"import|include|package(?!_object|_clause)|use_decl|using_directive|namespace_use|extern_alias|export_clause|access_specifier"
     r"|preproc_(?:include|call|ifdef_name)|decorator|attribute|empty_statement|hash_bang|php_tag|header|modifiers?$"
-    r"|shebang|open_module|package_clause"
+    r"|shebang|open_module"
 )
 # Nodes without a meaning of their own: their children are read in their place.
 _TRANSPARENT = frozenset(
@@ -123,6 +124,8 @@ _COMMENT_MARKS = re.compile(r"^[\s/*#!;-]+|(?<![\s*/-])[\s*/-]+$")
 _COMMENT_TAGS = re.compile(r"</?(?:summary|remarks|para|p)/?>")
 _MAX_DEPTH = 12
 _MAX_NAME = 120
+# The definitions by lines replace those of a syntax tree with errors if they cover this many times as much.
+_MUCH_MORE = 2
 # A call with a function as argument (``describe(...)``, ``define(...)``) is read if it has this many lines.
 _LONG_CALL = 30
 
@@ -130,16 +133,37 @@ _LONG_CALL = 30
 def definitions(source: bytes, language: Language) -> tuple[Definition, ...]:
     """Return the definitions in ``source``, in order, members inside their containers.
 
-    Source that :func:`syntax_tree` gives up on has none.
+    Source that :func:`syntax_tree` gives up on, and source with many errors, is read by lines if possible.
     """
     if language.heads is not None:
         return headed_definitions(source, language.heads)
     root = syntax_tree(source, language)
-    if root is None:
-        return ()
-    reader = _Reader(source, language)
-    found = tuple(reader.read(root.children, within=False, depth=0))
-    return found if found or language.otherwise is None else headed_definitions(source, language.otherwise)
+    found: tuple[Definition, ...] = ()
+    if root is not None:
+        reader = _Reader(source, language)
+        found = tuple(reader.read(root.children, within=False, depth=0))
+    if not found and language.otherwise is not None:
+        return headed_definitions(source, language.otherwise)
+    if language.on_errors is not None and (root is None or _is_lost(root, found)):
+        by_lines = headed_definitions(source, language.on_errors)
+        if _covered(by_lines) > _MUCH_MORE * _covered(found) and _number(by_lines) >= _number(found):
+            return by_lines
+    return found
+
+
+def _is_lost(root: Node, found: Sequence[Definition]) -> bool:
+    """Return whether syntax errors hide most of a file, such as syntax that is newer than the grammar."""
+    return root.has_error and _covered(found) * 2 < root.end_byte - root.start_byte
+
+
+def _covered(found: Iterable[Definition]) -> int:
+    """Return the number of bytes that are part of a definition."""
+    return sum(one.last - one.first for one in found)
+
+
+def _number(found: Iterable[Definition]) -> int:
+    """Return the number of definitions, with those inside of others."""
+    return sum(1 + _number(one.inside) for one in found)
 
 
 class _Reader:
@@ -197,7 +221,7 @@ class _Reader:
             role = DefinitionRole.FUNCTION
         elif inner.type in _TYPE_LITERALS:
             role = DefinitionRole.CONTAINER
-        elif (call := _symbol_block(node) or _long_call(node)) is not None:
+        elif (call := _declaring_block(node) or _long_call(node)) is not None:
             return self._call(node, call, comments, depth)
         elif (declares := self._declares(node)) or _is_member(node, within=within):
             role = DefinitionRole.MEMBER
@@ -226,12 +250,12 @@ class _Reader:
         )
 
     def _call(self, node: Node, body: Node, comments: Sequence[Node], depth: int) -> Definition:
-        """Return a container for a call that declares a symbol, or whose last argument is a long function."""
+        """Return a container for a call that declares something, or with a long function as last argument."""
         inside = self.read(_children(body), within=False, depth=depth + 1)
         if _rows(node) < _LONG_CALL:  # its variables are not of interest outside
             inside = (one for one in inside if one.role is not DefinitionRole.MEMBER)
         return Definition(
-            _symbol(node),
+            _name(node) if node.type == "assignment" else _symbol(node),
             DefinitionRole.CONTAINER,
             self._start(node, comments),
             node.start_byte,
@@ -301,7 +325,14 @@ def _inner_nodes(node: Node) -> Sequence[Node]:
     condition = node.child_by_field_name("condition")
     if condition is None and node.type.startswith("preproc_"):
         condition = node.child_by_field_name("name")
-    return [child for child in node.children if child != condition]
+    inner = [child for child in node.children if child != condition]
+    if node.type == "if_statement":  # of PHP, where functions are defined unless they exist
+        inner = [one for child in inner for one in _statements(child)]
+    return inner
+
+
+def _statements(node: Node) -> Sequence[Node]:
+    return node.children if node.type == "compound_statement" else [node]
 
 
 def _unwrapped(node: Node) -> Node:
@@ -389,10 +420,15 @@ def _symbol(node: Node) -> str:
     return (first.text or b"").decode("utf-8", "replace").strip(":") if first.type in _SYMBOLS else ""
 
 
-def _symbol_block(node: Node) -> Node | None:
-    """Return the body of the block of a call that declares a symbol, not one of a method of an object."""
-    block = node.child_by_field_name("block") if node.type == "call" else None
-    if block is None or node.child_by_field_name("receiver") is not None or not _symbol(node):
+def _declaring_block(node: Node) -> Node | None:
+    """Return the body of a block in Ruby if its call declares a symbol, or its value is a constant's."""
+    call: Node | None = node
+    if node.type == "assignment":
+        left = node.child_by_field_name("left")
+        is_constant = left is not None and left.type in ("constant", "scope_resolution")
+        call = node.child_by_field_name("right") if is_constant else None
+    block = None if call is None or call.type != "call" else call.child_by_field_name("block")
+    if block is None or (call is node and not _symbol(node)):
         return None
     return block.child_by_field_name("body")
 

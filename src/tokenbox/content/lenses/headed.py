@@ -120,6 +120,8 @@ def _found(source: bytes, heads: Heads) -> Iterator[tuple[int, int, _Head]]:
         indent, *groups = match.groups()
         if match.start() <= first and _STATEMENTS.match(source, match.start() + len(indent)) is None:
             name = next((text for text in groups if text), b"")
+            if name == b"constructor" and not indent:
+                continue  # Kotlin's primary constructor belongs to the class above
             text = name[:_MAX_NAME].decode("utf-8", "replace").strip(" `").replace('" "', ".")
             yield match.start(), len(indent), _Head(text, of_type > 0 and groups[of_type - 1] is not None)
 

@@ -366,3 +366,20 @@ QUERIES = Heads(
     r"|\{%-? *(?:macro|snapshot|test|materialization) +(\w+)",
     "--",
 )
+
+_MODIFIERS = (
+    r"(?:@\w+(?:\([^()\n]*\))? +|(?:export|default|declare|public|private|protected|internal|fileprivate|pub|static|final"
+    r"|abstract|async|sealed|open|override|virtual|inline|const|unsafe|extern|partial|readonly|data|inner|value|case"
+    r"|annotation|actual|expect|companion|suspend|infix|operator|tailrec|lateinit|implicit|lazy|mutating|indirect"
+    r"|required|convenience|nonisolated|dynamic|weak)(?:\[\w+\])? +)*"
+)
+BRACES = Heads(
+    "braces",  # source that the grammar of its language cannot read, such as the syntax of a newer version
+    "",
+    rf"{_MODIFIERS}(?:(?:class|struct|interface|trait|enum(?: class)?|union|record|object|protocol|extension|actor|namespace"
+    r"|impl(?:<[^>\n]*>)?|mod|module) ([\w.:]+)|companion object\b)",
+    rf"{_MODIFIERS}(?:(?:fun|func|fn|def|function) ?(?:<[^>\n]*> ?)?(?:[\w.<>?*, ]+\.)?(\w+)"
+    r"|(?:val|var|let|const|typealias|type) (\w+)|(init|deinit|subscript)\b)"
+    rf"|{_TYPED}|{_CONSTRUCTOR}",
+    ends=_BRACE,
+)

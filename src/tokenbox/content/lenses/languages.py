@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tokenbox.content.lenses.heads import HEADS, QUERIES, Heads
+from tokenbox.content.lenses.heads import BRACES, HEADS, QUERIES, Heads
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Language:
     ``comment``: the comment marker with which an outline shows the documentation of a definition.
     ``is_script_in_page``: only the text in ``<script>`` is source. ``has_slow_angles``: its parser takes
     quadratic time on angle brackets that nothing closes. ``otherwise``: how a file is read in which the
-    grammar finds no definitions.
+    grammar finds no definitions, ``on_errors``: how one is read most of which it does not understand.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Language:
     is_script_in_page: bool = False
     heads: Heads | None = None
     otherwise: Heads | None = None
+    on_errors: Heads | None = None
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -77,6 +78,7 @@ LANGUAGES = (
         "tree_sitter_javascript",
         _signs(r"\A#!.*\bnode", *_JAVASCRIPT_SIGNS),
         aliases=("js", "jsx", "mjs"),
+        on_errors=BRACES,
     ),
     Language(
         "typescript",
@@ -91,10 +93,11 @@ LANGUAGES = (
         ),
         aliases=("ts", "mts"),
         factory="language_typescript",
+        on_errors=BRACES,
     ),
     # Vue and Svelte.
     Language("vue", "tree_sitter_typescript", (), ("svelte",), "language_typescript", is_script_in_page=True),
-    Language("tsx", "tree_sitter_typescript", factory="language_tsx"),
+    Language("tsx", "tree_sitter_typescript", factory="language_tsx", on_errors=BRACES),
     Language(
         "go",
         "tree_sitter_go",
@@ -105,6 +108,7 @@ LANGUAGES = (
             r"^type \w+ (?:struct|interface) \{",
         ),
         aliases=("golang",),
+        on_errors=BRACES,
     ),
     Language(
         "rust",
@@ -118,6 +122,7 @@ LANGUAGES = (
             r"\blet mut \w+",
         ),
         aliases=("rs",),
+        on_errors=BRACES,
     ),
     Language(
         "java",
@@ -128,6 +133,7 @@ LANGUAGES = (
             r"^(?:public |final |abstract )*(?:class|interface|record|enum) \w+.*\{$",
             r"^[ \t]+(?:public|private|protected) (?:static )?(?:final )?[\w<>\[\], ]+ \w+\(",
         ),
+        on_errors=BRACES,
     ),
     Language(
         "c",
@@ -140,6 +146,7 @@ LANGUAGES = (
             r"^(?:typedef )?(?:struct|enum|union)(?: \w+)? \{$",
         ),
         aliases=("h",),
+        on_errors=BRACES,
     ),
     Language(
         "cpp",
@@ -153,6 +160,7 @@ LANGUAGES = (
             r"^ *(?:public|private|protected):$",
         ),
         aliases=("c++", "cc", "hpp"),
+        on_errors=BRACES,
     ),
     Language(
         "ruby",
@@ -168,11 +176,11 @@ LANGUAGES = (
         comment="#",
     ),
     # Recognized only by file name: their typical source looks like that of another language.
-    Language("csharp", "tree_sitter_c_sharp", aliases=("cs", "c#"), has_slow_angles=True),
-    Language("php", "tree_sitter_php", factory="language_php"),
-    Language("swift", "tree_sitter_swift"),
-    Language("kotlin", "tree_sitter_kotlin", aliases=("kt", "kts")),
-    Language("scala", "tree_sitter_scala", aliases=("sc",)),
+    Language("csharp", "tree_sitter_c_sharp", aliases=("cs", "c#"), has_slow_angles=True, on_errors=BRACES),
+    Language("php", "tree_sitter_php", factory="language_php", on_errors=BRACES),
+    Language("swift", "tree_sitter_swift", on_errors=BRACES),
+    Language("kotlin", "tree_sitter_kotlin", aliases=("kt", "kts"), on_errors=BRACES),
+    Language("scala", "tree_sitter_scala", aliases=("sc",), on_errors=BRACES),
     Language("lua", "tree_sitter_lua", comment="--"),
     Language("css", "tree_sitter_css"),
     Language("sql", "tree_sitter_sql", comment="--", otherwise=QUERIES),

@@ -116,14 +116,14 @@ def _shown(source: bytes, definition: Definition, language: Language) -> Iterato
     indent = _indent(source, definition)
     end = definition.last if definition.is_signature else definition.body
     words = source[definition.start : end].decode("utf-8", "replace").rstrip()
+    if not words:  # a node that the parser made up for what is missing
+        return
     if definition.role is DefinitionRole.MEMBER and not definition.is_signature:
         words = _cut(words)
     elif len(words) > _MAX_SIGNATURE:
         words = words[: words.rfind("\n", 0, _MAX_SIGNATURE) + 1 or _MAX_SIGNATURE].rstrip() + " ..."
     if definition.role is DefinitionRole.CONTAINER and definition.name not in words:
         words += f" ... {definition.name}"  # it comes after the body, as in C's ``typedef struct { } name``
-    if not words:
-        return
     if definition.note and not language.docstrings:
         begins, _, ends = language.comment.partition(" ")
         yield f"{indent}{begins} {definition.note}{ends and f' {ends}'}\n"
