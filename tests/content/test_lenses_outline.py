@@ -8,6 +8,8 @@ import json.decoder
 import socket
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tokenbox.content.lenses import outline, parse_pipeline
 from tokenbox.content.lenses.definitions import definitions
@@ -15,6 +17,7 @@ from tokenbox.content.lenses.languages import BY_NAME
 from tokenbox.content.lenses.outline import signatures
 from tokenbox.content.lenses.syntax import grammar, syntax_tree
 from tokenbox.errors import LensSyntaxError, MissingExtra
+from tokenbox.folder.pieces import shape
 from tokenbox.tokenizers.utf8 import Utf8Bytes
 
 pytest.importorskip("tree_sitter", reason="the extra outline is not installed")
@@ -417,6 +420,57 @@ def test_one_error_does_not_change_how_the_rest_is_read() -> None:
     good = "".join(f"fun f{n}(a: Int): Int {{\n    return a\n}}\n\n" for n in range(9))
     found = definitions((good + KOTLIN_OF_TOMORROW[11:140]).encode(), known)
     assert [one.name for one in found][:9] == [f"f{n}" for n in range(9)]
+
+
+TEXTS = [
+    *((language, source) for language, (source, _) in SOURCES.items()),
+    *((language, text) for language, texts in SIGNATURES.items() for text in texts),
+    ("kotlin", KOTLIN_OF_TOMORROW),
+]
+INSERTED = [
+    "",
+    "{",
+    "}",
+    "(",
+    ")",
+    "<",
+    ">",
+    '"',
+    "'",
+    "`",
+    "/*",
+    "*/",
+    "#",
+    "#if A\n",
+    "\n",
+    "__x ",
+    "class ",
+    "é",
+    "\f",
+]
+
+
+@given(
+    st.sampled_from(TEXTS),
+    st.lists(
+        st.tuples(st.integers(0, 2000), st.sampled_from([0, 1, 2, 30]), st.sampled_from(INSERTED)),
+        max_size=6,
+    ),
+)
+def test_broken_source_is_read_as_far_as_possible(
+    text: tuple[str, str], edits: list[tuple[int, int, str]]
+) -> None:
+    language, broken = text
+    for place, deleted, inserted in edits:
+        at = place % (len(broken) + 1)
+        broken = broken[:at] + inserted + broken[at + deleted :]
+    source = broken.encode()
+    found = definitions(source, BY_NAME[language])
+    for at, line in signatures(source, found, BY_NAME[language]):
+        assert line.strip()
+        assert 0 <= at < len(source)
+    pieces = shape(source, language).pieces
+    assert b"".join(source[one.start : one.end] for one in pieces) == source
 
 
 # What comes before the text in a file of these languages, and after it.
