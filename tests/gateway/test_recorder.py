@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -20,6 +21,7 @@ from tokenbox.ledger.usage import Usage
 from tokenbox.store.errors import StoreBusy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tokenbox.ledger.call import Call
@@ -100,6 +102,34 @@ def test_of_a_call_that_never_ends_the_books_keep_nothing_in_memory(tmp_path: Pa
         recorder.record_start(request, request.call, request.admission)
     assert {name: len(value) for name, value in vars(recorder).items() if hasattr(value, "__len__")} == before
     assert not any(isinstance(value, dict) for value in vars(recorder).values())
+
+
+def test_no_other_process_takes_a_file_before_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gateways share the folder: one may drain it between any two steps of another that begins a file."""
+    other = Spool(tmp_path)
+    lock = fcntl.flock
+
+    def drained_before(descriptor: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        other.drain(lambda _: ())
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", drained_before)
+    spool = Spool(tmp_path)
+    spool.append(b'{"id": "a"}')
+    taken: list[dict[str, Any]] = []
+
+    def take(entries: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+        taken.extend(entries)
+        return ()
+
+    spool.drain(take)
+    assert taken == [{"id": "a"}]
+    spool.close()
+    other.close()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(("busy", "recorded", "left"), [(0, 1, 0), (2, 1, 0), (10**9, 0, 1)])

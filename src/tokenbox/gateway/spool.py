@@ -23,6 +23,7 @@ Take = Callable[[Sequence[dict[str, Any]]], Sequence[dict[str, Any]]]
 
 _SUFFIX = ".jsonl"
 _BAD = ".bad"
+_NEW = ".new"
 # Entries that are written to the store in one transaction.
 BATCH = 500
 
@@ -103,9 +104,20 @@ class Spool:
 
     def _new(self) -> _File:
         path = self.folder / f"{uuid.uuid4().hex}{_SUFFIX}"
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return _File(path, descriptor)
+        # The file gets its name when it is locked. Otherwise another process could lock it first and, as it
+        # has no entries yet, delete it: what is written to it then would be lost.
+        unnamed = path.with_suffix(_NEW)
+        descriptor = os.open(
+            unnamed, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
+        file = _File(path, descriptor)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            unnamed.rename(path)
+        except OSError:
+            file.close()
+            raise
+        return file
 
     @staticmethod
     def _drain(path: Path, take: Take) -> int:
