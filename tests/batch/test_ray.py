@@ -147,6 +147,11 @@ def test_compile_in_a_pipeline_that_reads_parquet(ray: Any, tmp_path: Path) -> N
     assert [row["compiled_digest"] for row in found] == [row["compiled_digest"] for row in local]
 
 
+def test_workers_are_as_nice_as_this_process(ray: Any) -> None:  # noqa: ANN401  # a module
+    """With Ray's own default, a busy machine leaves them no time."""
+    assert ray.get(ray.remote(lambda: os.nice(0)).remote()) == os.nice(0)
+
+
 @pytest.mark.usefixtures("ray")
 def test_a_row_that_kills_actors_is_set_aside(tmp_path: Path) -> None:
     rows = [{"id": number, "text": "hello " * number} for number in range(30)]

@@ -35,12 +35,14 @@ if TYPE_CHECKING:
     from tokenbox.batch.work import Event, Job
 
 # Set before Ray is imported: no usage statistics, no progress bar, and no warning on stderr that Ray Data
-# gives its actors arguments through the object store.
+# gives its actors arguments through the object store. By default Ray's workers have a niceness of 15: on a
+# busy machine they get next to no time, and Ray ends the run because it makes no progress.
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_BACKEND_LOG_LEVEL": "fatal",
+    "RAY_worker_niceness": "0",
 }
 _NAMESPACE = "tokenbox"
 _POLL_SECONDS = 0.5
