@@ -68,6 +68,8 @@ _EXTENSION = re.compile(_MODIFIERS + r"(?:impl|mod|extension|given|func \()")
 _PRIVATE = re.compile(
     _MODIFIERS + r"(?:(?:private|fileprivate|static|local)\b(?! *(?:class|interface|enum))|fn\b)"
 )
+# Blocks of a DSL in Ruby, such as ``action :find do``: their names are those of anything.
+_SYMBOL_BLOCK = re.compile(r"[\w:.]+[ (]*(?::\w+|\w+: )[^\n]*(?:\bdo\b|\{)")
 _HAS_SIGNATURE = re.compile(
     r"#[ \t]*define\b|"
     + _MODIFIERS
@@ -175,6 +177,7 @@ def _defined(text: bytes, found: Iterable[Definition], *, top: bool) -> Iterator
             continue
         if (
             is_namespace
+            or _SYMBOL_BLOCK.match(whole)
             or _EXTENSION.match(whole)
             or _PRIVATE.match(whole)
             or not re.fullmatch(r"(?:_?M[.:])?\w+", one.name)

@@ -415,6 +415,10 @@ def test_a_node_that_the_parser_made_up_is_not_shown() -> None:
     assert next(line for _, line in signatures(source, found, known)) == "extension Guts\n"
 
 
+def test_a_property_for_another_type_has_its_own_name() -> None:
+    assert names_of("val Throwable.rootCause: Throwable\n    get() = this\n", "kotlin") == ["rootCause"]
+
+
 def test_one_error_does_not_change_how_the_rest_is_read() -> None:
     known = BY_NAME["kotlin"]
     good = "".join(f"fun f{n}(a: Int): Int {{\n    return a\n}}\n\n" for n in range(9))

@@ -48,6 +48,8 @@ PRIORS = Priors()
         ("examples/app.py", "example"),
         (".github/workflows/ci.yml", "automation"),
         ("dist/browser/app.cjs", "generated"),
+        ("core/api/core.klib.api", "generated"),
+        ("src/PublicAPI.Shipped.txt", "generated"),
         ("lib/Guides/Routing.pod", "docs"),
         ("App.xcodeproj/schemes/App.xcscheme", "settings"),
         ("bricks/hooks/basic", "unknown"),

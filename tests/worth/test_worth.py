@@ -276,6 +276,16 @@ def test_names_that_a_line_defines(line: str, names: list[str]) -> None:
     [
         ("rust", "And, of course, for all of Unicode (see below)\nlet found = parse(\n", []),
         (
+            "kotlin",
+            (
+                "public infix fun Throwable?.suppress(other: Throwable?) {\n"
+                "fun <A, B> Map<A, List<B>>.zipped(x: A) = 1\npublic val <T> List<T>.tail: List<T>\n"
+                "fun (suspend () -> Int).runIt() {}\nprivate fun <R : Any> List<\n"
+                "class Engine private constructor(\nval later by lazy { 1 }\n"
+            ),
+            ["suppress", "zipped", "tail", "runIt", "Engine", "later"],
+        ),
+        (
             "rust",
             "type below.) If\ntype Result<T> = core::Result<T>;\nmacro_rules! twice {\n",
             ["Result", "twice"],
@@ -371,6 +381,21 @@ def test_mentions_count_in_the_same_family_of_languages_and_little_in_tests() ->
     cart, shop, till, line = worths_of(documents, "Cart", "Shop", "Till", "Line")
     assert cart > till > shop
     assert abs(line - shop) < SCALE // 8  # the tests mean their own
+
+
+def test_the_license_at_the_top_of_a_file_mentions_nothing() -> None:
+    license_text = b"/*\n * Copyright 2026. Use of it is governed by the Apache 2.0 license.\n */\n\n"
+    text = b"class Apache {\nclass Cart {\n"
+    users = [Document(f"u{n}.kt", license_text + b"fun f(x: Cart) {}\n") for n in range(9)]
+    apache, cart = worths_of([Document("a.kt", text), *users], "Apache", "Cart")
+    assert cart > 4 * apache
+
+
+def test_what_comes_with_a_language_is_not_in_a_folder_of_its_name() -> None:
+    definition = Document("src/main/kotlin/a.kt", b"fun jvm() {}\nfun own() {}\n")
+    users = [Document(f"u{n}.kt", b"import kotlin.jvm.JvmName\nimport main.own\n") for n in range(9)]
+    jvm, own = worths_of([definition, *users], "jvm", "own")
+    assert own > 4 * jvm
 
 
 def test_a_prototype_in_a_header_is_worth_more_than_a_field_of_that_name() -> None:

@@ -21,7 +21,7 @@ from tokenbox.content.lenses import definition, definitions, headed, heads, lang
 from tokenbox.content.lenses.languages import BY_NAME
 from tokenbox.folder import pieces
 from tokenbox.folder.pieces import Piece, shape
-from tokenbox.worth import defined
+from tokenbox.worth import defined, notices
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # The modules whose source decides how a file is cut. Files without a grammar are not cached: cutting them is
 # as fast as a lookup.
-_CUT_RULES = (definition, definitions, headed, heads, languages, outline, pieces, syntax)
+_CUT_RULES = (definition, definitions, headed, heads, languages, notices, outline, pieces, syntax)
 _QUALIFIER = re.compile(r".*[.:](?=.)")
 # The minimum size in bytes of a file whose names are cached.
 _MIN_CACHED = 2_000

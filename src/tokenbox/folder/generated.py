@@ -7,7 +7,9 @@ import re
 
 _NAMES = re.compile(
     r"\.min\.(?:js|css|mjs)$|\.(?:js|css|mjs)\.map$|_pb2(?:_grpc)?\.pyi?$|\.pb\.(?:go|cc|h)$|\.g\.dart$|"
-    r"\.designer\.cs$|\.generated\.\w+$|_generated\.\w+$",
+    r"\.designer\.cs$|\.generated\.\w+$|_generated\.\w+$|"
+    # what a library offers, written down by a tool
+    r"(?:^|/)api/[^/]+\.api$|\.api\.(?:md|json)$|(?:^|/)publicapi\.(?:un)?shipped\.txt$",
     re.IGNORECASE,
 )
 _MARK = re.compile(

@@ -16,6 +16,7 @@ from tokenbox.content.lenses.definition import DefinitionRole
 from tokenbox.content.lenses.definitions import definitions
 from tokenbox.content.lenses.languages import BY_NAME
 from tokenbox.content.lenses.syntax import works
+from tokenbox.worth.notices import notice_end
 
 if TYPE_CHECKING:
     from tokenbox.content.lenses.definition import Definition
@@ -24,15 +25,6 @@ if TYPE_CHECKING:
 _TARGET_LINES, _MAX_LINES = 40, 60
 MAX_PARSED = 2 << 20
 """The size in bytes of the largest file whose definitions are read."""
-# A comment at the top of a file, in the languages with such marks, and how it is known as a license.
-_TOP_COMMENT = re.compile(
-    rb"\A(?:<\?php\s+|\s+)?"
-    rb"(/\*.*?\*/[ \t]*\n|<!--.*?-->[ \t]*\n|\(\*.*?\*\)[ \t]*\n|\{-.*?-\}[ \t]*\n"
-    rb"|(?:[ \t]*(?://|#|--|;|%)[^\n]*\n)+)\s*(?=\S)",
-    re.DOTALL,
-)
-_LICENSE = re.compile(rb"licen[sc]ed? |all rights reserved|SPDX-License|without warranty", re.IGNORECASE)
-_MIN_NOTICE = 4
 _FENCE = re.compile(rb" {0,3}(?:```|~~~)")
 
 
@@ -86,18 +78,10 @@ def shape(data: bytes, language: str | None) -> Shape:
     if language is not None and len(data) <= MAX_PARSED and works(language):
         found = definitions(data, BY_NAME[language])
     units = list(_units(starts, found)) if found else _paragraphs(data, starts)
-    top = _notice(data)
+    top = data.count(b"\n", 0, notice_end(data))
     if top:
         units = [_Unit(0), *(unit._replace(first=max(unit.first, top)) for unit in units)]
     return Shape(tuple(_pieces(data, starts, units, top)), found)
-
-
-def _notice(data: bytes) -> int:
-    """Return the number of lines of the license at the top of a file, with the blank lines after it."""
-    found = _TOP_COMMENT.match(data)
-    if found is None or _LICENSE.search(found[1]) is None or found[1].count(b"\n") < _MIN_NOTICE:
-        return 0
-    return found[0].count(b"\n")
 
 
 def _line_starts(data: bytes) -> list[int]:

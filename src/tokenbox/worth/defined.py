@@ -26,9 +26,20 @@ _BEFORE = rf"(?:(?:{_MODIFIERS}) +)*"
 _NAME = r"(?:[A-Za-z_]\w*(?:\.|::?))*([A-Za-z_]\w{2,})"
 # After the name of a type: not the name of a variable or function, nor the end of a forward declaration.
 _OPENS = (
-    r"(?:[ \t]*(?:[{(:<#\[=|]|/[/*]|\r?$)|[ \t]+(?:extends|implements|where|is|with|derives|final|for|do)\b)"
+    r"(?:[ \t]*(?:[{(:<#\[=|]|/[/*]|\r?$)"
+    r"|[ \t]+(?:extends|implements|where|is|with|derives|final|permits|for|do)\b)"
 )
 _TYPE_PARAMETERS = r"(?:<[^>\n]*> *)?(?:[A-Z]\w*<[^>\n]*>\.)?"
+# Kotlin's functions for other types, as in ``fun <A> Map<A, List<B>>?.name(``.
+_ARGUMENTS = r"<(?:[^<>\n]|<(?:[^<>\n]|<[^<>\n]*>)*>)*>"
+_EXTENSION = (
+    rf"^{_BEFORE}(?:fun|val|var) +(?:{_ARGUMENTS} *)?"
+    rf"(?:(?:[A-Za-z_]\w*(?:{_ARGUMENTS})?|\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\))\??\.)*"
+    r"([A-Za-z_]\w{2,})[ \t]*(?:[(:=\n]|by\b)"
+)
+_OPENS_OR_CONSTRUCTOR = (
+    rf"(?:{_OPENS}|[ \t]+(?:@|(?:actual|internal|private|protected|public|constructor)\b))"
+)
 # In C#, ``object`` is the type of a method.
 _OBJECT = rf"^[ \t]*{_BEFORE}object +{_NAME}(?:[ \t]*(?:[{{:]|\r?$)|[ \t]+(?:extends|with)\b)"
 _IN_GROUP = r"^[ \t]+([A-Z]\w+) +(?:struct|interface) ?\{"  # in Go's ``type (``
@@ -89,7 +100,13 @@ _LANGUAGES: Mapping[str, _Words] = {
     "go": _Words("", "func|var|const", "type", is_alias="", more=(_IN_GROUP,)),
     "java": _Words("class|@?interface|enum|record"),
     "javascript": _TYPESCRIPT,
-    "kotlin": _Words("(?:enum |fun )?(?:class|interface)", "fun|val|var|const", "typealias", more=(_OBJECT,)),
+    "kotlin": _Words(
+        "(?:enum |fun )?(?:class|interface)",
+        "",
+        "typealias",
+        opens=_OPENS_OR_CONSTRUCTOR,
+        more=(_OBJECT, _EXTENSION),
+    ),
     "lua": _Words("", "function", comment=""),
     "php": _Words("class|interface|trait|enum", "function|const"),
     "python": _Words("class", "def", opens=r"[ \t]*[:(\[]", comment=""),

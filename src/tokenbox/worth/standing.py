@@ -14,6 +14,7 @@ from tokenbox.worth.defined import defined_in
 from tokenbox.worth.documents import DocumentRole
 from tokenbox.worth.fixed import SCALE, log2
 from tokenbox.worth.lexical import identifiers, tokens
+from tokenbox.worth.notices import after_copyright
 
 if TYPE_CHECKING:
     from tokenbox.worth.documents import Document, PieceSpan
@@ -33,6 +34,8 @@ _LONGEST_QUALIFIER = 64
 # The namespace of a document, and the words for it in itself.
 _SCOPE = re2.compile(rb"(?m)^[ \t]*(?:inline +)?(?:namespace|package|module|defmodule)[ \t]+([\w.:\\]+)")
 _HERE = (b"crate", b"super")
+# Folders of source by language, which are also the roots of the packages that come with it.
+_ROOTS = frozenset((b"", b"java", b"kotlin", b"scala"))
 # In these families, a name without a qualifier is defined in its own folder.
 _FOLDER_PACKAGES = frozenset({"go"})
 # The number of names from which a document can be one that merges others.
@@ -96,7 +99,7 @@ class Standing:
         """Count the mentions of each name by documents that neither define it nor are ``merged``."""
         looks_closer = found is None
         if found is None:
-            found = (identifiers(document.data) for document in self._documents)
+            found = (identifiers(after_copyright(document.data)) for document in self._documents)
         for i, (document, known) in enumerate(zip(self._documents, found, strict=True)):
             family = self._family[i]
             if document.role is DocumentRole.TEST:
@@ -213,7 +216,7 @@ class Standing:
         if qualified is not None:
             home = self._home(i)
             mentions += sum(times for word, times in qualified.items() if word in home) * _SOURCE_MENTION
-        if mentions <= 0 or name.startswith(b"__"):
+        if mentions <= 0 or name in _ROOTS or name.startswith(b"__"):
             return 0
         defined = max(1, self._defined[name] or self._by_pieces[name])
         percent = _WORD if name.isalpha() and name.islower() else 100
@@ -229,7 +232,7 @@ class Standing:
             scopes = (word for match in _SCOPE.finditer(document.data) for word in tokens(match[1].lower()))
             types = (name.lower() for name in self._own[i])
             home = self._homes[i] = frozenset(
-                {*folders, name.partition(b".")[0], *scopes, *types, *_HERE, _folder(document.path)} - {b""}
+                {*folders, name.partition(b".")[0], *scopes, *types, *_HERE, _folder(document.path)} - _ROOTS
             )
         return home
 

@@ -114,8 +114,8 @@ _BODY = re.compile(
 )
 _OBJECT = frozenset({"object", "table_constructor", "dictionary_literal"})
 _NAME_FIELDS = ("name", "declarator", "left", "key", "property", "pattern")
-# Nodes that contain the name next to a type (``int x`` in C#, ``int $x`` in PHP).
-_HOLDS_NAME = re.compile(r".*(?:declarator|_element)$")
+# Nodes that contain the name next to a type (``int x`` in C#, ``int $x`` in PHP, ``List.x`` in Kotlin).
+_HOLDS_NAME = re.compile(r".*(?:declarator|_element)$|variable_declaration$")
 _NAMELIKE = re.compile(
     r".*(?:identifier|name|constant|word|selectors|dot_index_expression|member_expression|attribute|variable)$"
 )
