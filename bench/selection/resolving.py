@@ -48,8 +48,8 @@ class Mentions:
     """The names in a file that it does not declare, each with its qualifiers (None: unqualified)."""
 
     names: dict[str, frozenset[str | None]]
-    imported: frozenset[str]
-    paths: frozenset[str]
+    imported: dict[str, set[str]]
+    """The words of the statements that import each name; ``*``: all names."""
     path: str
     language: str
 
@@ -64,7 +64,7 @@ class Mentions:
             self.language in _BY_FOLDER and folder == str(PurePosixPath(self.path).parent)
         ):
             return True
-        return bool(self.paths & scope) and (name in self.imported or "*" in self.imported)
+        return any(self.imported.get(imported, set()) & scope for imported in (name, "*"))
 
 
 def scope_of(path: str, text: bytes) -> frozenset[str]:
@@ -81,18 +81,16 @@ def mentions_of(path: str, text: bytes, language: str) -> Mentions:
     """Return the names that a source file mentions."""
     names: dict[str, set[str | None]] = {}
     own: set[str] = set()
-    imported: set[str] = set()
-    paths: set[str] = set()
+    imported: dict[str, set[str]] = {}
     at = tree_sitter.Parser(grammar(BY_NAME[language])).parse(text).walk()
     while True:
         node = at.node
         assert node is not None
         if node.is_named and _IMPORTS.match(node.type):
             words = (node.text or b"").decode("utf-8", "replace")
-            paths.update(_WORD.findall(words))
-            imported.update(_WORD.findall(_imported(words, language)))
-            if "*" in words or words.endswith("._"):
-                imported.add("*")
+            found = _WORD.findall(_imported(words, language))
+            for name in [*found, "*"] if "*" in words or words.endswith("._") else found:
+                imported.setdefault(name, set()).update(_WORD.findall(words))
         elif node.child_count == 0 and node.is_named and _IDENTIFIER.match(node.type):
             name = (node.text or b"").decode("utf-8", "replace")
             around = "" if node.parent is None else node.parent.type
@@ -100,19 +98,19 @@ def mentions_of(path: str, text: bytes, language: str) -> Mentions:
                 own.add(name)
             else:
                 before = text[max(0, node.start_byte - 80) : node.start_byte]
-                found = _QUALIFIER.search(before)
+                qualifier = _QUALIFIER.search(before)
                 chained = _CHAINED.search(before) is not None
                 names.setdefault(name, set()).add(
-                    found[1].decode("utf-8", "replace") if found else "()" if chained else None
+                    qualifier[1].decode("utf-8", "replace") if qualifier else "()" if chained else None
                 )
-        elif at.goto_first_child():
+        elif node.type != "namespace_name" and at.goto_first_child():
             continue
         while not at.goto_next_sibling():
             if not at.goto_parent():
                 kept = {name: frozenset(some) for name, some in names.items() if name not in own}
-                for name in imported - own:
+                for name in imported.keys() - own - {"*"}:
                     kept.setdefault(name, frozenset({None}))
-                return Mentions(kept, frozenset(imported), frozenset(paths), path, language)
+                return Mentions(kept, imported, path, language)
 
 
 def _imported(statement: str, language: str) -> str:
@@ -121,5 +119,10 @@ def _imported(statement: str, language: str) -> str:
         return statement.rpartition("import")[2]
     if language in ("javascript", "typescript", "tsx"):
         return statement.rpartition(" from ")[0]
+    # The first parts are packages and namespaces, also if something else is called like one of them.
+    if language == "php":
+        return " ".join(re.findall(r"\\(\w+|\{[^}]*\})(?=[\s,;]|\Z)", statement))
+    if language in ("java", "kotlin", "scala"):
+        return re.sub(r"\b[a-z]\w*\.", "", statement)
     # Imports of packages and namespaces contain no names.
     return "" if language in ("go", "csharp") else statement

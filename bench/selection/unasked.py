@@ -6,11 +6,11 @@ For each clone, at 8,000 and 32,000 tokens: the number of the ten most reference
 is in the pack, the share of tokens that is content of files (not the tree, not markup), and the share of the
 budget that is used.
 
-By the syntax trees, a definition is a type, a macro, or a function outside of types, if it is not private and
-exactly one source file defines it, besides files that merge all others. A reference is another source file of
-its language that contains its name as an identifier which ``resolving.py`` can lead back to it; definitions
-with fewer than three references do not count. Members of types do not count: without type inference, any
-``name`` or ``push`` would be a reference.
+By the syntax trees, a definition is a type, a macro, or a function outside of types, if it is not private;
+files that merge all others define nothing. A reference is another source file of its language that contains
+its name as an identifier which ``resolving.py`` can lead back to it, and to no other definition of that name;
+definitions with fewer than three references do not count. Members of types do not count: without type
+inference, any ``name`` or ``push`` would be a reference.
 In C and C++, the prototype in a header is a signature, too.
 """
 
@@ -59,7 +59,7 @@ _LONG, _MANY = 24, 300
 # Languages that mention each other's names.
 _GROUPS = {"cpp": "c", "javascript": "typescript", "tsx": "typescript"}
 _MODIFIERS = (
-    r"(?:@[\w.]+(?:\([^)\n]*\))? +"
+    r"(?:@[\w.]+(?:\([^)\n]*\))?\s+"
     r"|(?:export|default|declare|pub(?:\([a-z]+\))?|public|internal|open|final|unsafe|abstract) +)*"
 )
 # Namespaces, additions to types that are defined elsewhere, and private definitions.
@@ -118,19 +118,30 @@ def most_referenced(source: Source) -> list[Wanted]:
         scopes[file.name] = scope_of(file.name, file.data)
         for name, line in _defined(file.data, definitions(file.data, BY_NAME[language]), top=True):
             defined[name].add((group, file.name, line))
-    alone = []
-    for name, [(group, path, line), *more] in _first(defined):
-        if not more and modules[name] <= {path}:
-            folder = str(PurePosixPath(path).parent)
-            files = sum(
-                one.path != path and one.refers(name, scopes[path], folder) for one in mentions[group][name]
-            )
-            alone.append((-files, name, path, line))
+    counted = []
+    for name, found in _first(defined):
+        lines: dict[str, list[str]] = defaultdict(list)
+        for _, path, line in found:
+            lines[path].append(line)
+        if any(modules[name] - {path} for path in lines):
+            continue
+        files = Counter(
+            meant[0]
+            for group in {group for group, _, _ in found}
+            for one in mentions[group][name]
+            if one.path not in lines
+            and len(meant := [path for path in lines if _means(one, name, path, scopes)]) == 1
+        )
+        counted += [(-files[path], name, path, starts) for path, starts in lines.items()]
     return [
-        Wanted(name, path, -files, (line, *_prototypes(headers, name)))
-        for files, name, path, line in sorted(alone)[:WANTED]
+        Wanted(name, path, -files, (*lines, *_prototypes(headers, name)))
+        for files, name, path, lines in sorted(counted)[:WANTED]
         if -files >= _FEWEST
     ]
+
+
+def _means(one: Mentions, name: str, path: str, scopes: dict[str, frozenset[str]]) -> bool:
+    return one.refers(name, scopes[path], str(PurePosixPath(path).parent))
 
 
 def _counts(file: File) -> bool:

@@ -228,8 +228,8 @@ def test_names_that_many_define_and_overloads_say_little() -> None:
         Document("a.py", text),
         Document("b.py", b"def write(): pass\n"),
         Document("c.py", b"def write(): pass\n"),
-        *(Document(f"u{n}.py", b"Guard write\n") for n in range(8)),
-        *(Document(f"v{n}.py", b"write\n") for n in range(4)),
+        *(Document(f"u{n}.py", b"from a import Guard, write\n") for n in range(8)),
+        *(Document(f"v{n}.py", b"from a import write\n") for n in range(4)),
         Document("tests/t.py", b"def Guard(): pass\n", role=DocumentRole.TEST),
     ]
     guard, first, second = [
@@ -344,7 +344,7 @@ def test_a_file_that_merges_others_defines_nothing() -> None:
         for p in range(3)
     ]
     merged = Document("extras/all.py", b"".join(part.data for part in parts))
-    users = [Document(f"u{n}.py", b"Part0Name1\n") for n in range(8)]
+    users = [Document(f"u{n}.py", b"from part0 import Part0Name1\n") for n in range(8)]
     with_it = Standing([*parts, merged, *users])
     without = Standing([*parts, *users])
     span = PieceSpan(0, 1, 400, 440, ("Part0Name1",))
@@ -352,6 +352,7 @@ def test_a_file_that_merges_others_defines_nothing() -> None:
     assert with_it.document(3) < with_it.document(0)
     # A copy of one file is not a merged file: neither of the two is left out.
     copy = Document("copy.py", parts[0].data * 3)
+    users += [Document(f"w{n}.py", b"from copy import Part0Name1\n") for n in range(8)]
     both = Standing([parts[0], parts[1], copy, *users])
     assert both.pieces([(2, span)])[0] > both.pieces([(1, span)])[0]
 
@@ -364,7 +365,7 @@ def worths_of(documents: list[Document], *names: str) -> list[int]:
 
 def test_a_type_is_worth_more_than_members_and_words_that_are_mentioned_as_often() -> None:
     text = b"class Cart:\n    def add_line(self): pass\ndef price(): pass\n"
-    users = [Document(f"u{n}.py", b"Cart add_line price\n") for n in range(8)]
+    users = [Document(f"u{n}.py", b"from a import Cart, price\nadd_line\n") for n in range(8)]
     cart, member, word = worths_of([Document("a.py", text), *users], "Cart", "add_line", "price")
     assert cart > word > member
 

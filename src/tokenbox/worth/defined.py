@@ -43,6 +43,8 @@ _OPENS_OR_CONSTRUCTOR = (
 # In C#, ``object`` is the type of a method.
 _OBJECT = rf"^[ \t]*{_BEFORE}object +{_NAME}(?:[ \t]*(?:[{{:]|\r?$)|[ \t]+(?:extends|with)\b)"
 _IN_GROUP = r"^[ \t]+([A-Z]\w+) +(?:struct|interface) ?\{"  # in Go's ``type (``
+# PHP's ``if (! function_exists('name')) {``, with the function in it.
+_IF_MISSING = r"^if \(! ?function_exists\(['\"](?:\w+\\+)*([A-Za-z_]\w{2,})['\"]\)\)"
 # Functions, also with the name at the beginning of a line; macros; types.
 _OF_C = (
     r"^[A-Za-z_][\w *:<>,&]*[ *&](?:\w+::)*([A-Za-z_]\w{2,}) ?\([^;{\n]*(?:\{|$)",
@@ -108,16 +110,17 @@ _LANGUAGES: Mapping[str, _Words] = {
         more=(_OBJECT, _EXTENSION),
     ),
     "lua": _Words("", "function", comment=""),
-    "php": _Words("class|interface|trait|enum", "function|const"),
+    "php": _Words("class|interface|trait|enum", "function|const", more=(_IF_MISSING,)),
     "python": _Words("class", "def", opens=r"[ \t]*[:(\[]", comment=""),
     "ruby": _Words("class|module", "def", comment=""),
-    "rust": _Words("struct|enum|union|trait|mod|macro_rules!", "fn|const|macro", "type"),
+    "rust": _Words("struct|enum|union|trait|mod", "fn|const|macro|macro_rules!", "type"),
     "scala": _Words("(?:case )?class|trait|enum", "def|val|var", "type", more=(_OBJECT,)),
     "swift": _Words("class|struct|protocol|enum|actor", "func|let|var", "typealias"),
     "tsx": _TYPESCRIPT,
     "typescript": _TYPESCRIPT,
     "vue": _TYPESCRIPT,
 }
+_QUALIFIER = re2.compile(rb"(\w+)(?:\.|::?)$")
 _MEMBERS = re2.compile(
     rf"(?m)^[ \t]*{_BEFORE}(?:{_ANY.functions})\*? +(?:\([^)\n]*\) *)?(?:self\.)?([A-Za-z_]\w{{2,}})".encode()
 )
@@ -130,6 +133,25 @@ def defined_in(data: bytes, language: str | None = None) -> list[bytes]:
     """
     matches = _pattern(language or "").finditer(data)
     return list(dict.fromkeys(match[match.lastindex] for match in matches if match.lastindex is not None))
+
+
+def enclosing_in(data: bytes, language: str) -> dict[bytes, set[bytes]]:
+    """Return the names of the types that each name is defined in; ``b""`` for one at the top of the text.
+
+    By indentation; a name without a type around it that is indented is in ``b"?"``.
+    """
+    found: dict[bytes, set[bytes]] = {}
+    around: list[tuple[int, bytes]] = []
+    for match in _pattern(language).finditer(data):
+        if match.lastindex is not None:
+            indent = len(match[0]) - len(match[0].lstrip())
+            while around and around[-1][0] >= indent:
+                around.pop()
+            qualifier = _QUALIFIER.search(data[match.start() : match.start(match.lastindex)])
+            inner = around[-1][1] if around else b"?" if indent else b""
+            found.setdefault(match[match.lastindex], set()).add(qualifier[1] if qualifier else inner)
+            around.append((indent, match[match.lastindex]))
+    return found
 
 
 def defined_with_members(data: bytes) -> set[bytes]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import isqrt
 from typing import TYPE_CHECKING
-
-import re2
 
 from tokenbox.worth.defined import defined_in
 from tokenbox.worth.documents import DocumentRole
 from tokenbox.worth.fixed import SCALE, log2
-from tokenbox.worth.lexical import identifiers, tokens
+from tokenbox.worth.imports import ROOTS, Home, home_of
+from tokenbox.worth.lexical import identifiers
+from tokenbox.worth.mentions import Mentions
 from tokenbox.worth.notices import after_copyright
 
 if TYPE_CHECKING:
@@ -27,21 +26,11 @@ _PARTS = 24
 # mentioned as well; of a single word in lower case, which is often a variable.
 _PROTOTYPE, _MEMBER, _WORD = 60, 33, 60
 _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".d.ts", ".pyi")
-# A name after a qualifier; ``..`` and ``...`` qualify nothing. For so many matches ``re`` is faster than re2.
-_AFTER_QUALIFIER = re.compile(rb"(?:\.(?<!\.\.)|::|->)([A-Za-z_]\w+)")
-_NO_WORD = re.compile(rb"\W")
-_LONGEST_QUALIFIER = 64
-# The namespace of a document, and the words for it in itself.
-_SCOPE = re2.compile(rb"(?m)^[ \t]*(?:inline +)?(?:namespace|package|module|defmodule)[ \t]+([\w.:\\]+)")
-_HERE = (b"crate", b"super")
-# Folders of source by language, which are also the roots of the packages that come with it.
-_ROOTS = frozenset((b"", b"java", b"kotlin", b"scala"))
-# In these families, a name without a qualifier is defined in its own folder.
-_FOLDER_PACKAGES = frozenset({"go"})
 # The number of names from which a document can be one that merges others.
 _MANY_NAMES = 40
-# A source file that mentions a name counts as much as this many tests.
-_SOURCE_MENTION = 4
+# A source file that mentions a name counts as much as four tests.
+_MENTION = {DocumentRole.SOURCE: 4, DocumentRole.TEST: 1}
+_UNIT = SCALE * SCALE // _MENTION[DocumentRole.SOURCE]
 # The busiest document and piece of the recent work get this percentage of the best worth.
 _RECENT = 2500
 # The percentage of recent work that counts: pages and manifests change with the source, and tell less of it.
@@ -78,58 +67,35 @@ class Standing:
         # Documentation that mentions a name does not use it.
         own = [() if document.role is DocumentRole.OTHER else _defines(document) for document in documents]
         sources = [i for i, document in enumerate(documents) if document.role is DocumentRole.SOURCE]
-        merged = _merged({i: own[i] for i in sources})
+        merged = _merged({i: own[i] for i in sources if self._family[i] != "java"})
         for i in merged:
             own[i] = ()
         self._own = [frozenset(names) for names in own]
-        self._defined = Counter(name for i in sources for name in own[i])
-        self._mentioned: dict[str, Counter[bytes]] = {family: Counter() for family in self._family}
-        """For each family of languages, the number of source files that mention each name."""
-        self._tested: dict[str, Counter[bytes]] = {family: Counter() for family in self._family}
-        """The same for tests."""
-        self._qualified: dict[str, dict[bytes, Counter[bytes]]] = {family: {} for family in self._family}
-        """For each name, the number of source files that mention it only after a qualifier, by qualifier."""
+        self._definers: dict[bytes, list[int]] = {}
+        for i in sources:
+            for name in own[i]:
+                self._definers.setdefault(name, []).append(i)
+        self._mentions = {family: Mentions(family, self._definers) for family in self._family}
         self._count(found, merged)
         self._by_pieces: Counter[bytes] = Counter()
-        self._homes: dict[int, frozenset[bytes]] = {}
+        self._homes: dict[int, Home] = {}
         self._files = [self._of_names(i, names) for i, names in enumerate(own)]
         self._best_file = max([SCALE, *self._files])
 
     def _count(self, found: Iterable[Mapping[bytes, int]] | None, merged: Collection[int]) -> None:
         """Count the mentions of each name by documents that neither define it nor are ``merged``."""
-        looks_closer = found is None
+        placed = found is None
         if found is None:
             found = (identifiers(after_copyright(document.data)) for document in self._documents)
         for i, (document, known) in enumerate(zip(self._documents, found, strict=True)):
-            family = self._family[i]
-            if document.role is DocumentRole.TEST:
-                self._tested[family].update(known.keys() - self._own[i])
-            elif document.role is DocumentRole.SOURCE and i not in merged:
-                names = known.keys() - self._own[i]
-                if looks_closer:
-                    names -= self._count_qualified(document, family, names, known)
-                self._mentioned[family].update(names)
-
-    def _count_qualified(
-        self, document: Document, family: str, names: Collection[bytes], known: Mapping[bytes, int]
-    ) -> set[bytes]:
-        """Count and return the ``names`` that a document mentions only after a qualifier.
-
-        Where an unqualified name is of its own folder, the folder is its qualifier.
-        """
-        defined = {name for name in names if name in self._defined}
-        pairs = list(_qualified(document.data, defined))
-        often = Counter(name for _, name in pairs)
-        if family in _FOLDER_PACKAGES:
-            only = defined
-            folder = _folder(document.path)
-            pairs += [(folder, name) for name in only if known[name] > often[name]]
-        else:
-            only = {name for name, times in often.items() if times >= known[name]}
-        qualified = self._qualified[family]
-        for word, name in {pair for pair in pairs if pair[1] in only}:
-            qualified.setdefault(name, Counter())[word] += 1
-        return only
+            if document.role is DocumentRole.OTHER or i in merged:
+                continue
+            names = known.keys() - self._own[i]
+            mentions, weight = self._mentions[self._family[i]], _MENTION[document.role]
+            if placed:
+                mentions.add_placed(document, names, known, weight)
+            else:
+                mentions.add(names, weight)
 
     @property
     def is_led(self) -> bool:
@@ -200,7 +166,7 @@ class Standing:
         for text in names:
             name = _unqualified(text).encode("utf-8", "surrogateescape")
             percent = 100 if name in own else _MEMBER
-            if percent == _MEMBER and name in self._defined and path.endswith(_HEADERS):
+            if percent == _MEMBER and name in self._definers and path.endswith(_HEADERS):
                 percent = _PROTOTYPE
             best = max(best, self._name(i, name) * percent // 100)
         return best
@@ -210,53 +176,29 @@ class Standing:
 
         It grows with the root of the number of mentions, so that one name does not outweigh all others.
         """
-        family = self._family[i]
-        mentions = self._mentioned[family][name] * _SOURCE_MENTION + self._tested[family][name]
-        qualified = self._qualified[family].get(name)
-        if qualified is not None:
-            home = self._home(i)
-            mentions += sum(times for word, times in qualified.items() if word in home) * _SOURCE_MENTION
-        if mentions <= 0 or name in _ROOTS or name.startswith(b"__"):
+        if name in ROOTS or name.startswith(b"__"):
             return 0
-        defined = max(1, self._defined[name] or self._by_pieces[name])
-        percent = _WORD if name.isalpha() and name.islower() else 100
-        worth = isqrt(SCALE * SCALE * mentions // _SOURCE_MENTION) * percent // 100
-        return worth // defined if defined <= _COMMON else 0
+        mentions, definers = self._mentions[self._family[i]], self._definers.get(name, ())
+        defined = max(1, len(definers) or self._by_pieces[name])
+        found = 0
+        if defined <= _COMMON and not (definers and name in self._home(i).inner):
+            found = _UNIT * mentions.anywhere(name) // (defined * defined)
+        for place, weight in mentions.by_place(name):
+            if self._home(i).offers(name, place):
+                found += _UNIT * weight // max(1, sum(self._home(j).offers(name, place) for j in definers))
+        return isqrt(found) * (_WORD if name.isalpha() and name.islower() else 100) // 100
 
-    def _home(self, i: int) -> frozenset[bytes]:
-        """Return the words that qualify the names of document ``i``, in lower case."""
+    def _home(self, i: int) -> Home:
         home = self._homes.get(i)
         if home is None:
             document = self._documents[i]
-            *folders, name = document.path.lower().encode("utf-8", "surrogateescape").split(b"/")
-            scopes = (word for match in _SCOPE.finditer(document.data) for word in tokens(match[1].lower()))
-            types = (name.lower() for name in self._own[i])
-            home = self._homes[i] = frozenset(
-                {*folders, name.partition(b".")[0], *scopes, *types, *_HERE, _folder(document.path)} - _ROOTS
-            )
+            home = home_of(document.path, document.data, self._family[i], self._own[i])
+            self._homes[i] = home
         return home
 
 
 def _unqualified(name: str) -> str:
     return name[max(name.rfind("."), name.rfind(":")) + 1 :]
-
-
-def _folder(path: str) -> bytes:
-    """Return the folder of a path, as the qualifier of its own names."""
-    return path[: path.rfind("/") + 1].encode("utf-8", "surrogateescape") or b"/"
-
-
-def _qualified(data: bytes, names: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """Yield each of the ``names`` after a qualifier, such as ``(b"json", b"Decoder")`` for ``json.Decoder``.
-
-    The qualifier is in lower case, and empty if it is no word: a call or an index.
-    """
-    for match in _AFTER_QUALIFIER.finditer(data):
-        name = match[1]
-        if name in names:
-            end = match.start()
-            backwards = data[max(0, end - _LONGEST_QUALIFIER) : end][::-1]
-            yield _NO_WORD.split(backwards, 1)[0][::-1].lower(), name
 
 
 def _merged(own: Mapping[int, Sequence[bytes]]) -> frozenset[int]:
