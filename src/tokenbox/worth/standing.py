@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 _COMMON = 6
 _PARTS = 24
 # The worth of a name in percent: of a prototype in a header; of a member, whose namesakes in other types are
-# mentioned as well; of a single word in lower case, which is often a variable.
-_PROTOTYPE, _MEMBER, _WORD = 60, 33, 60
+# mentioned as well; of a single word in lower case, which is often a variable. A member is worth at most half
+# of the best name outside of types.
+_PROTOTYPE, _MEMBER, _WORD, _MEMBER_OF_TOP = 60, 33, 60, 50
 _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".d.ts", ".pyi")
 # The number of names from which a document can be one that merges others.
 _MANY_NAMES = 40
@@ -79,6 +80,7 @@ class Standing:
         self._count(found, merged)
         self._by_pieces: Counter[bytes] = Counter()
         self._homes: dict[int, Home] = {}
+        self._tops = [max((self._name(i, name) for name in names), default=0) for i, names in enumerate(own)]
         self._files = [self._of_names(i, names) for i, names in enumerate(own)]
         self._best_file = max([SCALE, *self._files])
 
@@ -165,10 +167,12 @@ class Standing:
         best = 0
         for text in names:
             name = _unqualified(text).encode("utf-8", "surrogateescape")
-            percent = 100 if name in own else _MEMBER
-            if percent == _MEMBER and name in self._definers and path.endswith(_HEADERS):
-                percent = _PROTOTYPE
-            best = max(best, self._name(i, name) * percent // 100)
+            worth = self._name(i, name)
+            if name in self._definers and path.endswith(_HEADERS) and name not in own:
+                worth = worth * _PROTOTYPE // 100
+            elif name not in own:
+                worth = min(worth * _MEMBER // 100, self._tops[i] * _MEMBER_OF_TOP // 100)
+            best = max(best, worth)
         return best
 
     def _name(self, i: int, name: bytes) -> int:
