@@ -116,16 +116,16 @@ class Home:
     places: frozenset[bytes]
     inner: Mapping[bytes, frozenset[bytes]]
 
-    def offers(self, name: bytes, place: bytes) -> bool:
-        """Return whether the ``name`` of the text is one of ``place``."""
-        return place in self.inner.get(name, self.places)
+    def places_of(self, name: bytes) -> frozenset[bytes]:
+        return self.inner.get(name, self.places)
 
 
 def home_of(path: str, data: bytes, family: str, names: Iterable[bytes]) -> Home:
     """Return the places of the ``names`` that a text defines."""
     parts = [part.lower() for part in _parts(path)]
     types = {parts[-1], *(name.lower() for name in names)}
-    scopes = (word for match in _SCOPE.finditer(data) for word in tokens(match[1].lower()))
+    declared = () if family == "py" else _SCOPE.finditer(data)
+    scopes = (word for match in declared for word in tokens(match[1].lower()))
     places = {*parts, *scopes, *_HERE, *types}
     module = parts[:-1] if parts[-1] in _OF_FOLDER else parts
     if family == "js":

@@ -80,6 +80,7 @@ class Standing:
         self._count(found, merged)
         self._by_pieces: Counter[bytes] = Counter()
         self._homes: dict[int, Home] = {}
+        self._shared: dict[tuple[str, bytes], Mapping[bytes, int]] = {}
         self._tops = [max((self._name(i, name) for name in names), default=0) for i, names in enumerate(own)]
         self._files = [self._of_names(i, names) for i, names in enumerate(own)]
         self._best_file = max([SCALE, *self._files])
@@ -187,10 +188,21 @@ class Standing:
         found = 0
         if defined <= _COMMON and not (definers and name in self._home(i).inner):
             found = _UNIT * mentions.anywhere(name) // (defined * defined)
-        for place, weight in mentions.by_place(name):
-            if self._home(i).offers(name, place):
-                found += _UNIT * weight // max(1, sum(self._home(j).offers(name, place) for j in definers))
+        if definers:
+            placed = self._placed(self._family[i], name)
+            found += sum(placed.get(place, 0) for place in self._home(i).places_of(name))
         return isqrt(found) * (_WORD if name.isalpha() and name.islower() else 100) // 100
+
+    def _placed(self, family: str, name: bytes) -> Mapping[bytes, int]:
+        """Return what the mentions of a name by place are worth, shared by its definitions in that place."""
+        placed = self._shared.get((family, name))
+        if placed is None:
+            weights = dict(self._mentions[family].by_place(name))
+            homes = [self._home(i).places_of(name) for i in self._definers[name] if self._family[i] == family]
+            shares = Counter(place for home in homes for place in home if place in weights)
+            placed = {place: _UNIT * weight // max(1, shares[place]) for place, weight in weights.items()}
+            self._shared[family, name] = placed
+        return placed
 
     def _home(self, i: int) -> Home:
         home = self._homes.get(i)
