@@ -224,6 +224,16 @@ def test_a_mention_counts_for_the_definition_that_is_imported() -> None:
     assert worth_of("open", there, here, *mean_here) == worth_of("open", there)
 
 
+def test_a_name_is_mentioned_in_its_package_and_where_it_is_imported() -> None:
+    home = Document("a/Cart.java", b"package shop;\n\npublic class Cart {\n")
+    near = [Document(f"a/n{n}.java", b"package shop;\nCart x;\n") for n in range(4)]
+    far = [Document(f"b/f{n}.java", b"package web;\nimport shop.Cart;\nCart x;\n") for n in range(4)]
+    other = [Document(f"b/o{n}.java", b"package web;\n") for n in range(8)]
+    both = worth_of("Cart", home, *near, *far, *other)
+    assert both > worth_of("Cart", home, *near, *other)
+    assert both > worth_of("Cart", home, *far, *other)
+
+
 def test_what_everybody_mentions_is_no_mention_of_what_some_import() -> None:
     """``String`` comes with the language: files that import all of ``io`` mention it as often as others."""
     home = Document("io/Strings.kt", b"package io\n\nfun String(x: Int) = x\nclass Buffer(\n")

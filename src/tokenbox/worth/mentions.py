@@ -83,15 +83,15 @@ class Mentions:
         """Return the weight of the mentions that may mean any definition of the name."""
         return sum(weight * texts[name] for weight, texts in self._anywhere.items())
 
-    def by_place(self, name: bytes) -> Iterator[tuple[bytes, int]]:
-        """Yield each place that texts take the name from, with the weight of the mentions."""
-        yield from self._of_places.get(name, {}).items()
+    def by_place(self, name: bytes) -> Counter[bytes]:
+        """Return each place that texts take the name from, with the weight of the mentions."""
+        found = Counter(self._of_places.get(name, {}))
         for place, weight in self._of_wholes.get(name, {}).items():
             importers = self._importers[place]
             elsewhere = self._unqualified[name] - weight
             by_chance = importers * elsewhere // max(1, self._total - importers)
-            if weight > by_chance:
-                yield place, weight - by_chance
+            found[place] += max(0, weight - by_chance)
+        return found
 
 
 def _qualified(data: bytes, names: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:

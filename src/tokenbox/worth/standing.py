@@ -197,7 +197,7 @@ class Standing:
         """Return what the mentions of a name by place are worth, shared by its definitions in that place."""
         placed = self._shared.get((family, name))
         if placed is None:
-            weights = dict(self._mentions[family].by_place(name))
+            weights = self._mentions[family].by_place(name)
             homes = [self._home(i).places_of(name) for i in self._definers[name] if self._family[i] == family]
             shares = Counter(place for home in homes for place in home if place in weights)
             placed = {place: _UNIT * weight // max(1, shares[place]) for place, weight in weights.items()}
