@@ -36,6 +36,7 @@ _IMPORTING = frozenset(
     ("python", "javascript", "typescript", "tsx", "rust", "java", "kotlin", "scala", "php", "go")
 )
 _BY_FOLDER = frozenset(("java", "kotlin", "scala", "php", "go"))
+_DOTTED = frozenset(("java", "kotlin", "scala", "php"))
 # Files that are named after their folder, and folders that say nothing of what is in them.
 _OF_FOLDER = frozenset(("__init__", "index", "mod", "lib", "main", "init"))
 _ANY_FOLDER = frozenset(
@@ -49,7 +50,7 @@ class Mentions:
 
     names: dict[str, frozenset[str | None]]
     imported: dict[str, set[str]]
-    """The words of the statements that import each name; ``*``: all names."""
+    """The words for where each name is imported from; ``*``: all names of there."""
     path: str
     language: str
 
@@ -87,10 +88,10 @@ def mentions_of(path: str, text: bytes, language: str) -> Mentions:
         node = at.node
         assert node is not None
         if node.is_named and _IMPORTS.match(node.type):
-            words = (node.text or b"").decode("utf-8", "replace")
-            found = _WORD.findall(_imported(words, language))
-            for name in [*found, "*"] if "*" in words or words.endswith("._") else found:
-                imported.setdefault(name, set()).update(_WORD.findall(words))
+            statement = (node.text or b"").decode("utf-8", "replace")
+            listed, origin = _import(statement, language)
+            for name in listed:
+                imported.setdefault(name, set()).update(origin)
         elif node.child_count == 0 and node.is_named and _IDENTIFIER.match(node.type):
             name = (node.text or b"").decode("utf-8", "replace")
             around = "" if node.parent is None else node.parent.type
@@ -113,16 +114,27 @@ def mentions_of(path: str, text: bytes, language: str) -> Mentions:
                 return Mentions(kept, imported, path, language)
 
 
-def _imported(statement: str, language: str) -> str:
-    """Return the part of an import with the imported names."""
+def _import(statement: str, language: str) -> tuple[list[str], list[str]]:
+    """Return the names that a statement imports (``*``: all), and the words for where they are from."""
+    if language in ("go", "csharp") or statement.startswith("package"):
+        return [], []  # packages and namespaces contain no names
+    if language in _DOTTED:
+        # All of a project is in ``org.project``: only the last package tells where a name is from.
+        words = re.sub(r"\{[^}]*\}|\b(?:import|use|static|function|const)\b|_\s*$", "", statement)
+        packages = _WORD.findall(words.partition(" as ")[0])
+        is_php = language == "php"
+        first = next((n for n, part in enumerate(packages) if part[0].isupper() and not is_php), None)
+        group = re.search(r"\{([^}]*)\}", statement)
+        stars = "*" in statement or statement.rstrip("; ").endswith("._")
+        if group or stars:
+            names = _WORD.findall(group[1]) if group else []
+            origin = packages[-1:] if first is None else packages[max(0, first - 1) :]
+            return [*names, *["*"] * stars], origin
+        return packages[-1:], packages[-2:-1] if first is None else packages[max(0, first - 1) : -1]
+    names = statement
     if language == "python":
-        return statement.rpartition("import")[2]
-    if language in ("javascript", "typescript", "tsx"):
-        return statement.rpartition(" from ")[0]
-    # The first parts are packages and namespaces, also if something else is called like one of them.
-    if language == "php":
-        return " ".join(re.findall(r"\\(\w+|\{[^}]*\})(?=[\s,;]|\Z)", statement))
-    if language in ("java", "kotlin", "scala"):
-        return re.sub(r"\b[a-z]\w*\.", "", statement)
-    # Imports of packages and namespaces contain no names.
-    return "" if language in ("go", "csharp") else statement
+        names = statement.rpartition("import")[2]
+    elif language in ("javascript", "typescript", "tsx"):
+        names = statement.rpartition(" from ")[0]
+    found = _WORD.findall(names)
+    return [*found, *["*"] * ("*" in statement)], _WORD.findall(statement)

@@ -185,6 +185,8 @@ _ONLY_PAGES = frozenset({"changelog", "legal"})
 _PAGE = re.compile(
     rb"[^a-z.]+(?:\..*)?|[^.]*|.*\.(?:md|markdown|mdx|txt|text|rst|adoc|org|html?|rdoc|textile|pod|pot?)"
 )
+# Below these, folders are packages: ``com/google/samples`` has no samples.
+_PACKAGE_FOLDERS = re.compile(rb"(\bsrc/[a-z]*main/(?:java|kotlin|scala|groovy)/)(?:[^/]+/)+")
 
 
 class Priors:
@@ -195,7 +197,7 @@ class Priors:
 
     def of(self, path: str, content: bytes) -> Prior:
         """Return the prior of a file, by its path, or by a mark at its top such as ``@generated``."""
-        whole = os.fsencode(path.lower())
+        whole = _PACKAGE_FOLDERS.sub(rb"\1", os.fsencode(path.lower()))
         name = whole.rpartition(b"/")[2]
         is_page = _PAGE.fullmatch(os.fsencode(path).rpartition(b"/")[2]) is not None
         for prior, names, paths in self._rules:
