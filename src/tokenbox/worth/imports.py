@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import re2
 
@@ -71,6 +71,10 @@ _TOP = b"."
 ROOTS = frozenset((b"", b"java", b"kotlin", b"scala"))
 # Files that are named after their folder.
 _OF_FOLDER = (b"index", b"__init__", b"init")
+
+
+_Import: TypeAlias = tuple[bytes, bytes, bytes]
+"""A place, a name from there (``*``: all names), and what the text calls it if that is something else."""
 
 
 class Imports(NamedTuple):
@@ -153,7 +157,7 @@ def _inner(path: str, data: bytes, types: Iterable[bytes]) -> dict[bytes, frozen
     return found
 
 
-def _of_python(parts: list[bytes], data: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
+def _of_python(parts: list[bytes], data: bytes) -> Iterator[_Import]:
     for match in _PYTHON_FROM.finditer(data):
         place = _python_module(parts, match[1])
         for name, other in _RENAMED.findall(_COMMENT.sub(b"", match[2])):
@@ -169,7 +173,7 @@ def _python_module(parts: list[bytes], named: bytes) -> bytes:
     return b"/".join([*(parts[:-up] if up else []), *(below.split(b".") if below else [])]) or _TOP
 
 
-def _of_javascript(parts: list[bytes], data: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
+def _of_javascript(parts: list[bytes], data: bytes) -> Iterator[_Import]:
     is_called = b"import(" in data
     found = [*_ES_IMPORT.finditer(data)] if b"from" in data else []
     if is_called or b"require" in data:
@@ -203,7 +207,7 @@ def _es_module(parts: list[bytes], named: bytes) -> bytes:
     return b"/".join(found) or _TOP if names[0] in {b".", b".."} else b"".join(found[-1:]).lstrip(b"#@~$")
 
 
-def _of_jvm(parts: list[bytes], data: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
+def _of_jvm(parts: list[bytes], data: bytes) -> Iterator[_Import]:
     yield _package(parts[:-1], data, "java"), b"*", b""
     for match in _JVM_IMPORT.finditer(data):
         names = match[1].split(b".")
@@ -213,16 +217,14 @@ def _of_jvm(parts: list[bytes], data: bytes) -> Iterator[tuple[bytes, bytes, byt
         yield from _dotted([b".".join(names[:first_type]), *names[first_type:]], match[2], match[3])
 
 
-def _of_php(parts: list[bytes], data: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
+def _of_php(parts: list[bytes], data: bytes) -> Iterator[_Import]:
     yield _package(parts[:-1], data, "php"), b"*", b""
     for match in _PHP_USE.finditer(data):
         space, _, name = match[1].rpartition(b"\\")
         yield from _dotted([match[1]] if match[2] else [space, name], match[2], match[3])
 
 
-def _dotted(
-    names: list[bytes], group: bytes | None, other: bytes | None
-) -> Iterator[tuple[bytes, bytes, bytes]]:
+def _dotted(names: list[bytes], group: bytes | None, other: bytes | None) -> Iterator[_Import]:
     """Yield each name with what is before it, or the group after the last with that."""
     if group is None:
         for place, name in pairwise(names):
@@ -232,14 +234,14 @@ def _dotted(
             yield names[-1], b"*" if name == b"_" else name, b""
 
 
-def _of_rust(_: list[bytes], data: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
+def _of_rust(_: list[bytes], data: bytes) -> Iterator[_Import]:
     for match in _RUST_USE.finditer(data):
         yield from _rust_tree(_RUST_PART.findall(match[1]))
     for match in _RUST_MACRO.finditer(data):
         yield b"crate", match[1], b""
 
 
-def _rust_tree(parts: list[bytes]) -> Iterator[tuple[bytes, bytes, bytes]]:
+def _rust_tree(parts: list[bytes]) -> Iterator[_Import]:
     """Yield the names of a tree such as ``a::{b::C, d::*, E as F}``, each with what is before it."""
     around, path = [b"crate"], list[bytes]()
     for part in [*parts, b","]:
@@ -257,26 +259,26 @@ def _rust_tree(parts: list[bytes]) -> Iterator[tuple[bytes, bytes, bytes]]:
                 around[1:] = around[1:-1]
 
 
-def _of_lua(_: list[bytes], data: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
+def _of_lua(_: list[bytes], data: bytes) -> Iterator[_Import]:
     for match in _LUA_REQUIRE.finditer(data):
         place = match[2].replace(b".", b"/")
         yield (place, match[3], match[1]) if match[3] else (place, b"*", match[1])
 
 
-def _of_ruby(_: list[bytes], data: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
+def _of_ruby(_: list[bytes], data: bytes) -> Iterator[_Import]:
     yield _TOP, b"*", b""
     for match in _RUBY_MODULE.finditer(data):
         for place in match[1].split(b"::"):
             yield place, b"*", b""
 
 
-def _of_csharp(_: list[bytes], data: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
+def _of_csharp(_: list[bytes], data: bytes) -> Iterator[_Import]:
     yield _TOP, b"*", b""
     for match in _CSHARP_SPACE.finditer(data):
         yield match[1], b"*", b""
 
 
-def _of_go(parts: list[bytes], data: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
+def _of_go(parts: list[bytes], data: bytes) -> Iterator[_Import]:
     yield _package(parts[:-1], data, "go"), b"*", b""
 
 
@@ -306,7 +308,7 @@ _WITH_INNER_TYPES = {
 }
 # Where a type may be indented although it is in no other: in a namespace, in a condition.
 _INDENTED_ANYWAY = frozenset({"csharp", "ruby"})
-_READERS: Mapping[str, Callable[[list[bytes], bytes], Iterator[tuple[bytes, bytes, bytes]]]] = {
+_READERS: Mapping[str, Callable[[list[bytes], bytes], Iterator[_Import]]] = {
     "cs": _of_csharp,
     "go": _of_go,
     "java": _of_jvm,
