@@ -51,6 +51,8 @@ WITH_QUERY = Depths(body=100, outline=22, of_shown_files=True)
 WITHOUT_QUERY = Depths(body=30, outline=100, of_shown_files=False, markup=7)
 # The maximum markup in tokens that no budget goes below.
 _MIN_MARKUP = 500
+# In so many steps more files are shown, the last without a limit.
+_MARKUP_STEPS = 4
 # The size in bytes at which an outline is worth half.
 _HALF_WORTH_OUTLINE = 4_000
 # The maximum number of outline tokens per file with a query.
@@ -243,15 +245,17 @@ class Board:
         self._count_ahead(upgrades, room)
         self._markup_room = room
         used = self._begin_best(upgrades, room) if depths.of_shown_files else 0
-        choice = self._choose(upgrades, room - used, max(_MIN_MARKUP, room * depths.markup // 100))
+        choice = self._choose(upgrades, room - used, depths.markup)
         return replace(choice, left=choice.left - self._show_part(upgrades, choice.left))
 
-    def _choose(self, upgrades: Sequence[Upgrade], room: int, markup: int) -> Choice:
-        """Choose class by class: first with at most ``markup`` tokens of markup, then with any number.
+    def _choose(self, upgrades: Sequence[Upgrade], room: int, share: int) -> Choice:
+        """Choose class by class: ``share`` percent of the room for markup first, then more in steps.
 
         Many small files would otherwise leave no room for content. What is left of the room after the files
-        that are shown already goes to further files.
+        that are shown already goes to further files: in each step the same share for their markup, and any in
+        the last.
         """
+        markup = max(_MIN_MARKUP, room * share // 100)
         if markup >= room:
             return choose(upgrades, room, self)
         parts: list[Choice] = []
@@ -259,7 +263,11 @@ class Board:
         ranks = sorted({upgrade.rank for upgrade in upgrades})
         for rank in ranks:
             of_class = [upgrade for upgrade in upgrades if upgrade.rank == rank]
-            for limit in (max(0, markup - shown), left):
+            for step in range(_MARKUP_STEPS):
+                if step == 0:
+                    limit = max(0, markup - shown)
+                else:
+                    limit = left * share // 100 if step < _MARKUP_STEPS - 1 else left
                 self._markup_room = limit
                 parts.append(choose(of_class, left, self))
                 left = parts[-1].left

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
     from tokenbox.worth.scorers import Worth
 
-# Token limit of the tree: 1/40 of the budget, but at least 200 tokens; never more than a fifth of the budget.
-_TREE_SHARE, _TREE_MIN, _TREE_MAX_SHARE = 40, 200, 5
+# Token limit of the tree: 1/50 of the budget, but at least 160 tokens; never more than a fifth of the budget.
+_TREE_SHARE, _TREE_MIN, _TREE_MAX_SHARE = 50, 160, 5
 # Size of the candidate files, by descending worth: 8 times the budget and 40,000 tokens; 100,000 without a
 # query, as outlines come first then. The factor grows by 4 as long as too much of the budget is left. No file
 # counts for more than ``_CANDIDATE_MAX``, so that a few large ones do not keep out the others.
