@@ -137,7 +137,9 @@ def home_of(path: str, data: bytes, family: str, names: Iterable[bytes]) -> Home
     elif family in {"lua", "py"}:
         # A package may offer what its modules define, and any folder may be the root of the sources.
         places.update(
-            b"/".join(module[start:end]) for end in range(1, len(module) + 1) for start in range(end)
+            b"/".join(module[start:end])
+            for end in range(1, len(module) + 1)
+            for start in {0, *range(max(0, end - _LONGEST_MODULE), end)}
         )
     if family in _OF_TOP:
         places.add(_TOP)
@@ -296,6 +298,8 @@ def _parts(path: str) -> list[bytes]:
     return [*folders, name.partition(b".")[0]]
 
 
+# The maximum number of parts of a module's name, if it is not one from the top of the folder.
+_LONGEST_MODULE = 8
 _OF_TOP = frozenset({"js", "py", "rb"})
 _PACKAGES = frozenset({"cs", "go", "java", "php"})
 _WITH_INNER_TYPES = {

@@ -35,9 +35,12 @@ class Mentions:
     def __init__(self, family: str, defined: Collection[bytes]) -> None:
         self._family = family
         self._defined = defined
+        # The texts of each weight that mention a name which may be any.
         self._anywhere: dict[int, Counter[bytes]] = {}
+        # For each name: the weight by place, and, where it is not qualified, by all places that are imported.
         self._of_places: dict[bytes, Counter[bytes]] = {}
-        self._of_wholes: dict[bytes, Counter[bytes]] = {}
+        self._of_wholes: dict[bytes, Counter[frozenset[bytes]]] = {}
+        # The weight of the texts that import all of a place, that mention a name unqualified, of all texts.
         self._importers: Counter[bytes] = Counter()
         self._unqualified: Counter[bytes] = Counter()
         self._total = 0
@@ -68,30 +71,39 @@ class Mentions:
         for place, name in set(pairs):
             self._of_places.setdefault(name, Counter())[place] += weight
 
-    def _add_wholes(self, names: Collection[bytes], wholes: Collection[bytes], weight: int) -> None:
+    def _add_wholes(self, names: Collection[bytes], wholes: frozenset[bytes], weight: int) -> None:
         self._total += weight
         for place in wholes:
             self._importers[place] += weight
         for name in names:
             self._unqualified[name] += weight
             if wholes:
-                of_wholes = self._of_wholes.setdefault(name, Counter())
-                for place in wholes:
-                    of_wholes[place] += weight
+                self._of_wholes.setdefault(name, Counter())[wholes] += weight
 
     def anywhere(self, name: bytes) -> int:
         """Return the weight of the mentions that may mean any definition of the name."""
         return sum(weight * texts[name] for weight, texts in self._anywhere.items())
 
-    def by_place(self, name: bytes) -> Counter[bytes]:
-        """Return each place that texts take the name from, with the weight of the mentions."""
-        found = Counter(self._of_places.get(name, {}))
-        for place, weight in self._of_wholes.get(name, {}).items():
+    def by_place(self, name: bytes, places: Collection[bytes]) -> Counter[bytes]:
+        """Return those of the ``places`` that texts take the name from, with the weight of the mentions."""
+        of_places = self._of_places.get(name, Counter())
+        found = Counter({place: of_places[place] for place in common(places, of_places)})
+        in_wholes: Counter[bytes] = Counter()
+        for wholes, weight in self._of_wholes.get(name, {}).items():
+            for place in common(places, wholes):
+                in_wholes[place] += weight
+        for place, weight in in_wholes.items():
             importers = self._importers[place]
             elsewhere = self._unqualified[name] - weight
             by_chance = importers * elsewhere // max(1, self._total - importers)
             found[place] += max(0, weight - by_chance)
         return found
+
+
+def common(some: Collection[bytes], others: Collection[bytes]) -> list[bytes]:
+    """Return what is in both, in the time of the smaller."""
+    smaller, larger = (some, others) if len(some) < len(others) else (others, some)
+    return [one for one in smaller if one in larger]
 
 
 def _qualified(data: bytes, names: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:

@@ -12,7 +12,7 @@ from tokenbox.worth.documents import DocumentRole
 from tokenbox.worth.fixed import SCALE, log2
 from tokenbox.worth.imports import ROOTS, Home, home_of
 from tokenbox.worth.lexical import identifiers
-from tokenbox.worth.mentions import Mentions
+from tokenbox.worth.mentions import Mentions, common
 from tokenbox.worth.notices import after_copyright
 
 if TYPE_CHECKING:
@@ -77,17 +77,20 @@ class Standing:
             for name in own[i]:
                 self._definers.setdefault(name, []).append(i)
         self._mentions = {family: Mentions(family, self._definers) for family in self._family}
+        self._has_places = found is None
+        """Whether mentions are told apart by where the name is from."""
         self._count(found, merged)
         self._by_pieces: Counter[bytes] = Counter()
         self._homes: dict[int, Home] = {}
         self._shared: dict[tuple[str, bytes], Mapping[bytes, int]] = {}
-        self._tops = [max((self._name(i, name) for name in names), default=0) for i, names in enumerate(own)]
-        self._files = [self._of_names(i, names) for i, names in enumerate(own)]
+        worths = [self._best_names(i, names) for i, names in enumerate(own)]
+        self._tops = [best[0] if best else 0 for best in worths]
+        # One name that all texts use counts as much as many names.
+        self._files = [best[0] * _PARTS // 4 + sum(best) // 2 if best else 0 for best in worths]
         self._best_file = max([SCALE, *self._files])
 
     def _count(self, found: Iterable[Mapping[bytes, int]] | None, merged: Collection[int]) -> None:
         """Count the mentions of each name by documents that neither define it nor are ``merged``."""
-        placed = found is None
         if found is None:
             found = (identifiers(after_copyright(document.data)) for document in self._documents)
         for i, (document, known) in enumerate(zip(self._documents, found, strict=True)):
@@ -95,7 +98,7 @@ class Standing:
                 continue
             names = known.keys() - self._own[i]
             mentions, weight = self._mentions[self._family[i]], _MENTION[document.role]
-            if placed:
+            if self._has_places:
                 mentions.add_placed(document, names, known, weight)
             else:
                 mentions.add(names, weight)
@@ -118,10 +121,9 @@ class Standing:
         """The logarithm of each document's standing, to combine with a query."""
         return [log2(standing + SCALE, SCALE) for standing in self._files]
 
-    def _of_names(self, i: int, names: Iterable[bytes]) -> int:
-        """Return the worth of the names: one name that all texts use counts as much as many names."""
-        found = sorted((self._name(i, name) for name in names), reverse=True)[:_PARTS]
-        return found[0] * _PARTS // 4 + sum(found) // 2 if found else 0
+    def _best_names(self, i: int, names: Iterable[bytes]) -> list[int]:
+        """Return the worths of the names that are worth most in document ``i``."""
+        return sorted((self._name(i, name) for name in names), reverse=True)[:_PARTS]
 
     def piece(self, i: int, span: PieceSpan, known: Collection[str] = ()) -> int:
         """Return the worth of a piece of document ``i``. ``known`` names count like enclosing names."""
@@ -185,21 +187,21 @@ class Standing:
             return 0
         mentions, definers = self._mentions[self._family[i]], self._definers.get(name, ())
         defined = max(1, len(definers) or self._by_pieces[name])
-        found = 0
-        if defined <= _COMMON and not (definers and name in self._home(i).inner):
+        found, has_place = 0, bool(definers) and self._has_places
+        if defined <= _COMMON and not (has_place and name in self._home(i).inner):
             found = _UNIT * mentions.anywhere(name) // (defined * defined)
-        if definers:
+        if has_place:
             placed = self._placed(self._family[i], name)
-            found += sum(placed.get(place, 0) for place in self._home(i).places_of(name))
+            found += sum(placed[place] for place in common(self._home(i).places_of(name), placed))
         return isqrt(found) * (_WORD if name.isalpha() and name.islower() else 100) // 100
 
     def _placed(self, family: str, name: bytes) -> Mapping[bytes, int]:
         """Return what the mentions of a name by place are worth, shared by its definitions in that place."""
         placed = self._shared.get((family, name))
         if placed is None:
-            weights = self._mentions[family].by_place(name)
             homes = [self._home(i).places_of(name) for i in self._definers[name] if self._family[i] == family]
-            shares = Counter(place for home in homes for place in home if place in weights)
+            weights = self._mentions[family].by_place(name, frozenset().union(*homes))
+            shares = Counter(place for home in homes for place in common(home, weights))
             placed = {place: _UNIT * weight // max(1, shares[place]) for place, weight in weights.items()}
             self._shared[family, name] = placed
         return placed
