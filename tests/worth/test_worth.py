@@ -370,6 +370,17 @@ def test_a_type_is_worth_more_than_members_and_words_that_are_mentioned_as_often
     assert cart > word > member
 
 
+def test_a_member_that_all_mention_is_worth_no_more_than_half_of_the_best_name_of_its_file() -> None:
+    text = b"class Cart:\n    def add_line(self): pass\n"
+    users = [Document(f"u{n}.py", b"add_line\n") for n in range(64)]
+    one = Document("one.py", b"from a import Cart\n")
+    cart, member = worths_of([Document("a.py", text), one, *users], "Cart", "add_line")
+    assert cart > member
+    # Where no names are recognized, members are all that is known.
+    unknown = Document("a.py", text, defines=[])
+    assert worths_of([unknown, *users], "add_line") > worths_of([unknown, one], "add_line")
+
+
 def test_mentions_count_in_the_same_family_of_languages_and_little_in_tests() -> None:
     text = b"class Cart {\nclass Shop {\nclass Till {\nclass Line {\n"
     documents = [

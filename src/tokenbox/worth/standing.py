@@ -174,7 +174,8 @@ class Standing:
             if name in self._definers and path.endswith(_HEADERS) and name not in own:
                 worth = worth * _PROTOTYPE // 100
             elif name not in own:
-                worth = min(worth * _MEMBER // 100, self._tops[i] * _MEMBER_OF_TOP // 100)
+                worth = worth * _MEMBER // 100
+                worth = min(worth, self._tops[i] * _MEMBER_OF_TOP // 100) if own else worth
             best = max(best, worth)
         return best
 
