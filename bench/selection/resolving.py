@@ -36,7 +36,6 @@ _IMPORTING = frozenset(
     ("python", "javascript", "typescript", "tsx", "rust", "java", "kotlin", "scala", "php", "go")
 )
 _BY_FOLDER = frozenset(("java", "kotlin", "scala", "php", "go"))
-_DOTTED = frozenset(("java", "kotlin", "scala", "php"))
 # Files that are named after their folder, and folders that say nothing of what is in them.
 _OF_FOLDER = frozenset(("__init__", "index", "mod", "lib", "main", "init"))
 _ANY_FOLDER = frozenset(
@@ -118,7 +117,7 @@ def _import(statement: str, language: str) -> tuple[list[str], list[str]]:
     """Return the names that a statement imports (``*``: all), and the words for where they are from."""
     if language in ("go", "csharp") or statement.startswith("package"):
         return [], []  # packages and namespaces contain no names
-    if language in _DOTTED:
+    if language in _BY_FOLDER:
         # All of a project is in ``org.project``: only the last package tells where a name is from.
         words = re.sub(r"\{[^}]*\}|\b(?:import|use|static|function|const)\b|_\s*$", "", statement)
         packages = _WORD.findall(words.partition(" as ")[0])

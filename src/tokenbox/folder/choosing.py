@@ -51,8 +51,6 @@ WITH_QUERY = Depths(body=100, outline=22, of_shown_files=True)
 WITHOUT_QUERY = Depths(body=30, outline=100, of_shown_files=False, markup=7)
 # The maximum markup in tokens that no budget goes below.
 _MIN_MARKUP = 500
-# In so many steps more files are shown, the last without a limit.
-_MARKUP_STEPS = 4
 # The size in bytes at which an outline is worth half.
 _HALF_WORTH_OUTLINE = 4_000
 # The maximum number of outline tokens per file with a query.
@@ -263,11 +261,8 @@ class Board:
         ranks = sorted({upgrade.rank for upgrade in upgrades})
         for rank in ranks:
             of_class = [upgrade for upgrade in upgrades if upgrade.rank == rank]
-            for step in range(_MARKUP_STEPS):
-                if step == 0:
-                    limit = max(0, markup - shown)
-                else:
-                    limit = left * share // 100 if step < _MARKUP_STEPS - 1 else left
+            for percent in (None, share, share, 100):
+                limit = max(0, markup - shown) if percent is None else left * percent // 100
                 self._markup_room = limit
                 parts.append(choose(of_class, left, self))
                 left = parts[-1].left

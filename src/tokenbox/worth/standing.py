@@ -68,14 +68,12 @@ class Standing:
         # Documentation that mentions a name does not use it.
         own = [() if document.role is DocumentRole.OTHER else _defines(document) for document in documents]
         sources = [i for i, document in enumerate(documents) if document.role is DocumentRole.SOURCE]
+        # Where files are named after a type, one with many types in it merges nothing.
         merged = _merged({i: own[i] for i in sources if self._family[i] != "java"})
         for i in merged:
             own[i] = ()
         self._own = [frozenset(names) for names in own]
-        self._definers: dict[bytes, list[int]] = {}
-        for i in sources:
-            for name in own[i]:
-                self._definers.setdefault(name, []).append(i)
+        self._definers = _definers({i: own[i] for i in sources})
         self._mentions = {family: Mentions(family, self._definers) for family in self._family}
         self._has_places = found is None
         """Whether mentions are told apart by where the name is from."""
@@ -171,9 +169,11 @@ class Standing:
         for text in names:
             name = _unqualified(text).encode("utf-8", "surrogateescape")
             worth = self._name(i, name)
-            if name in self._definers and path.endswith(_HEADERS) and name not in own:
+            if name in own:
+                pass
+            elif name in self._definers and path.endswith(_HEADERS):
                 worth = worth * _PROTOTYPE // 100
-            elif name not in own:
+            else:
                 worth = worth * _MEMBER // 100
                 worth = min(worth, self._tops[i] * _MEMBER_OF_TOP // 100) if own else worth
             best = max(best, worth)
@@ -220,12 +220,18 @@ def _unqualified(name: str) -> str:
     return name[max(name.rfind("."), name.rfind(":")) + 1 :]
 
 
-def _merged(own: Mapping[int, Sequence[bytes]]) -> frozenset[int]:
-    """Return the documents that merge several others: nearly all of their names are defined there as well."""
+def _definers(own: Mapping[int, Sequence[bytes]]) -> dict[bytes, list[int]]:
+    """Return the documents that define each name."""
     definers: dict[bytes, list[int]] = {}
     for i, names in own.items():
         for name in names:
             definers.setdefault(name, []).append(i)
+    return definers
+
+
+def _merged(own: Mapping[int, Sequence[bytes]]) -> frozenset[int]:
+    """Return the documents that merge several others: nearly all of their names are defined there as well."""
+    definers = _definers(own)
     merged = []
     for i, names in own.items():
         if len(names) < _MANY_NAMES:
