@@ -133,3 +133,24 @@ def test_an_import_in_a_function_has_its_reason() -> None:
         if "#" not in "".join(lines[node.lineno - 2 : node.end_lineno])
     ]
     assert bare == []
+
+
+# As in ``(...)*+`` and ``(...){2,}+``; ``()*+`` stands in sets of characters.
+_POSSESSIVE_GROUP = re.compile(r"(?<!\()\)(?:[*+?]|\{[0-9,]+\})\+")
+
+
+def test_a_possessive_group_ends_with_a_branch_that_fails() -> None:
+    """Python before 3.11.5 keeps what a round of such a group read that then failed (cpython 106052).
+
+    A last branch ``(?!)`` sets it back to where the round began.
+    """
+    groups = 0
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Constant) or not isinstance(node.value, str | bytes):
+                continue
+            text = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
+            for group in _POSSESSIVE_GROUP.finditer(text):
+                groups += 1
+                assert text[: group.start()].rstrip().endswith("(?!)"), f"{path}:{node.lineno}: {text[:200]}"
+    assert groups > 10

@@ -11,7 +11,8 @@ from functools import cache
 from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, path_text, shorten
 from tokenbox.errors import DocumentError
 
-_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\]:,]|[^\s{}\[\]:,"]++', re.DOTALL)
+# (?!) as a last branch: Python before 3.11.5 keeps what a round of a possessive group read that then failed.
+_TOKEN = re.compile(r'"(?:[^"\\]++|\\.|(?!))*+"|[{}\[\]:,]|[^\s{}\[\]:,"]++', re.DOTALL)
 # Python limits the digits of an int. A longer number is out of range for every key.
 _MAX_DIGITS = 4000
 

@@ -81,12 +81,13 @@ def _syntax_error(said: str, text: str, name: str | None, first_line: int) -> Do
     )
 
 
+# (?!) as a last branch: Python before 3.11.5 keeps what a round of a possessive group read that then failed.
 _TOKEN = re.compile(
     r"""
     (?P<text>
-        \"{3} (?: [^"\\]++ | \\. | "{1,2}(?!") )*+ "{3,5}
-      | '{3} (?: [^']++ | '{1,2}(?!') )*+ '{3,5}
-      | " (?: [^"\\\n]++ | \\. )*+ "
+        \"{3} (?: [^"\\]++ | \\. | "{1,2}(?!") | (?!) )*+ "{3,5}
+      | '{3} (?: [^']++ | '{1,2}(?!') | (?!) )*+ '{3,5}
+      | " (?: [^"\\\n]++ | \\. | (?!) )*+ "
       | ' [^'\n]*+ '
     )
   | (?P<comment> \# [^\n]*+ )

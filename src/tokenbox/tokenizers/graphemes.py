@@ -22,11 +22,12 @@ _NOT_SIMPLE: Final = re.compile("[^\0-\u02ff]+(?:[\u00a9\u00ae][^\0-\u02ff]+)*")
 # The patterns below match strings of character classes, one letter per character.
 
 # One cluster. Possessive and disjoint parts: no backtracking, so matching is linear.
+# (?!) as a last branch: Python before 3.11.5 keeps what a round of a possessive group read that then failed.
 _CLUSTER: Final = re.compile(
     r"""(?x)
     rn | [rnc]
-  | P* (?: L* (?: V+ | AV* | B ) T* | L+ | T+ | FF | E (?:[Xxk]*+ZE)*+ | [kK][xkZ]*+C | [^rncP] )
-    (?: (?:[xkZ]*+[XS])*+ [xZ]*+ k [xkZ]*+ C )*+   # a consonant joins to a virama, whatever that stands on
+  | P* (?: L* (?: V+ | AV* | B ) T* | L+ | T+ | FF | E (?:[Xxk]*+ZE|(?!))*+ | [kK][xkZ]*+C | [^rncP] )
+    (?: (?:[xkZ]*+[XS]|(?!))*+ [xZ]*+ k [xkZ]*+ C | (?!) )*+   # a consonant joins to any virama before it
     [XxkZS]*+
   | P+
     """

@@ -13,11 +13,12 @@ from typing import NoReturn
 from tokenbox.content.lenses.lens import Parameter, lens
 
 _BLANK = " \t\n\r"
+# (?!) as a last branch: Python before 3.11.5 keeps what a round of a possessive group read that then failed.
 _TOKEN = re.compile(
     r"""[ \t\n\r]*+(?:
         (?P<scalar>
-            "(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+"
-          | -?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+
+            "(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4}|(?!))*+"
+          | -?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?
           | true | false | null
         )
       | (?P<mark>[\[\]{},:])

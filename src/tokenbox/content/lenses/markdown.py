@@ -27,15 +27,16 @@ _PLAIN_STARTS = frozenset(".,;?!()\"'$%&/@{}]\\")
 
 _FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})([^\r\n]*)")
 _INDENTED = re.compile(r"(?: {4}| {0,3}\t)[ \t]*[^\s]")
-_RULE = re.compile(r" {0,3}([-*_])(?:[ \t]*\1){2,}+[ \t]*")
+# (?!) as a last branch: Python before 3.11.5 keeps what a round of a possessive group read that then failed.
+_RULE = re.compile(r" {0,3}([-*_])(?:[ \t]*\1|(?!)){2,}+[ \t]*")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*")
 _DEFINITION = re.compile(
     r" {0,3}\[((?!\^)[^\[\]\r\n]+)\]:[ \t]*\S+"
     r"(?:[ \t]+(?:\"[^\"]*\"|'[^']*'|\([^()]*\)))?[ \t]*"
 )
-_TABLE_RULE = re.compile(r" {0,3}(?=[^\r\n]*\|)\|?(?:[ \t]*+:?-+:?[ \t]*+(?:\||$))++[ \t]*")
-_QUOTE = re.compile(r"(?: {0,3}>[ \t]?)++")
-_HEADING = re.compile(r"(?: {0,3}#{1,6}(?:[ \t]++|$))++")
+_TABLE_RULE = re.compile(r" {0,3}(?=[^\r\n]*\|)\|?(?:[ \t]*+:?-+:?[ \t]*+(?:\||$)|(?!))++[ \t]*")
+_QUOTE = re.compile(r"(?: {0,3}>[ \t]?|(?!))++")
+_HEADING = re.compile(r"(?: {0,3}#{1,6}(?:[ \t]++|$)|(?!))++")
 _COMMENT = re.compile(r" {0,3}<!--")
 
 
@@ -196,15 +197,15 @@ _TOKEN = re.compile(
 )
 # The target of a link after its ']': in parentheses, which may contain one more level of parentheses.
 _TARGET = re.compile(
-    r"""\([ \t]*+(?:<[^<>\r\n]*+>|[^()\s]*+(?:\([^()\s]*+\)[^()\s]*+)*+)
-        (?:\s++(?:"[^"]*+"|'[^']*+'))?+\s*+\)""",
+    r"""\([ \t]*+(?:<[^<>\r\n]*+>|[^()\s]*+(?:\([^()\s]*+\)[^()\s]*+|(?!))*+)
+        (?:\s++(?:"[^"]*+"|'[^']*+')|(?!))?+\s*+\)""",
     re.VERBOSE,
 )
 _NAME = re.compile(r"\[([^\[\]]*+)\]")
 _LONGEST_NAME = 999
 # Code that is unambiguous without its backticks in any context: it contains a word, and no Markdown character
 # except an underscore between letters or digits.
-_INERT = re.compile(r"(?=[^\w]*+[^\W_])(?:[^\W_]++(?:_++(?=[^\W_]))?+|[^\w*`\[\]<>#~!\\|\r\n]++)++")
+_INERT = re.compile(r"(?=[^\w]*+[^\W_])(?:[^\W_]++(?:_++(?=[^\W_])|(?!))?+|[^\w*`\[\]<>#~!\\|\r\n]++|(?!))++")
 _STRIKE = 2
 
 

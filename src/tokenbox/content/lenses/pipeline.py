@@ -25,13 +25,14 @@ from tokenbox.errors import LensSyntaxError, UnknownLens
 if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
 
+# (?!) as a last branch: Python before 3.11.5 keeps what a round of a possessive group read that then failed.
 _TOKEN = re.compile(
     r"""(?P<blank>\s+)
       | (?P<pipe>\|>)
       | (?P<punct>[(),=])
       | (?P<name>[A-Za-z_][A-Za-z0-9_-]*)
       | (?P<integer>[+-]?[0-9]+(?![0-9A-Za-z_.]))
-      | (?P<text>"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')""",
+      | (?P<text>"(?:[^"\\]|\\.|(?!))*+"|'(?:[^'\\]|\\.|(?!))*+')""",
     re.VERBOSE | re.DOTALL,
 )
 _ESCAPE = re.compile(
