@@ -154,6 +154,7 @@ def test_a_page_keeps_its_powers_and_a_readme_its_lines() -> None:
     assert shown("html_to_text", "<p>10<sup>6</sup> parcels</p>") == "10^6^ parcels\n"
     readme = '<p align="center"><img src="a.png"></p>\n\n# Shop\n\nOne\nline.\n\n```sh\nmake\n```\n'
     assert shown("html_to_text", readme) == readme
+    assert shown("html_to_text", "<!--<p>never closed\n") == "<!--<p>never closed\n"
     assert shown("html_to_text", "<p>" + "_" * 30 + "</p>") == "<p>" + "_" * 30 + "</p>"
 
 

@@ -254,6 +254,9 @@ def test_case_mapping_settles_for_every_character() -> None:
         ("json_minify", "[ 01 ]", "[ 01 ]"),
         ("json_minify", "[ NaN ]", "[ NaN ]"),
         ("json_minify", "[ 1, ]", "[ 1, ]"),
+        ("json_minify", "[ 1. ]", "[ 1. ]"),
+        ("json_minify", "[ 1e ]", "[ 1e ]"),
+        ("json_minify", r'[ "\u" ]', r'[ "\u" ]'),
         ("json_minify", '{ "a" : 1 ]', '{ "a" : 1 ]'),
     ],
 )
@@ -276,6 +279,7 @@ def test_what_a_lens_does(spelling: str, text: str, result: str) -> None:
         ("[![i](i.png)](x)", "i"),
         ("[a][r] a[0][1] [r]\n\n[R]: http://x\n", "a a[0][1] r\n\n"),
         ("`code` and `a*b` and ``x`y``", "code and `a*b` and ``x`y``"),
+        ("`a_b` and `a_`", "a_b and `a_`"),
         ("a <!-- b\nc --> d", "a  d"),
         ("> a\n> > b\n", "a\nb\n"),
         ("> ```\n> # x\n> ```\n", "    # x\n"),
