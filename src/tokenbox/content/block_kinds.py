@@ -61,6 +61,10 @@ class Lang(_Named):
         cls._value2member_map_.setdefault(value, unnamed)
         return unnamed
 
+    def __reduce_ex__(self, _: object) -> tuple[type[Lang], tuple[int]]:
+        # By number: Python 3.11.2 pickles the name, by which an unnamed language is not found.
+        return Lang, (self._value_,)
+
     @property
     def display(self) -> str:
         """The printed name; ``text`` for a language without a name."""
