@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.engine.choice import Choice, Upgrade, choose
 from tokenbox.folder.cutting import cut_all
@@ -18,7 +18,7 @@ from tokenbox.worth.documents import PieceSpan
 if TYPE_CHECKING:
     from tokenbox.compose.counting import Counter
     from tokenbox.folder.cutting import CutFile
-    from tokenbox.folder.pieces import Piece
+    from tokenbox.folder.introducing import Introduction
     from tokenbox.folder.source import File
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.worth.scorers import Worth
@@ -62,7 +62,16 @@ _BYTES_PER_TOKEN = 12
 _MIN_PART_TOKENS, _MIN_PART_LINES, _MAX_TRIES = 24, 3, 400
 # Lines that look like those of ``Board._mark``.
 _MARK = re.compile(r"^([ \t]*)(\\*\[(?:outline of )?lines? [0-9])", re.MULTILINE)
+_LINE_END = re.compile(rb"\n")
 _DELIMITER = "\n\n"
+
+
+class ShownLines(NamedTuple):
+    """Bytes ``start`` to ``end`` of a file: whole lines of piece ``piece``, of which no others are shown."""
+
+    piece: int
+    start: int
+    end: int
 
 
 @dataclass(slots=True)
@@ -70,7 +79,7 @@ class CandidateFile:
     """A file that may be shown, and the form that each of its pieces has now.
 
     Tokens: ``frame`` of the markup around it, ``full_price`` of all of it, ``price`` as it is shown now,
-    ``outlined`` of its outlines. ``part``: the piece whose first lines only are shown, and their bytes.
+    ``outlined`` of its outlines.
     """
 
     file: File
@@ -80,7 +89,7 @@ class CandidateFile:
     forms: list[PieceForm] = field(default_factory=list)
     price: int = 0
     outlined: int = 0
-    part: tuple[int, int] | None = None
+    part: ShownLines | None = None
 
     @property
     def is_shown(self) -> bool:
@@ -89,6 +98,11 @@ class CandidateFile:
     @property
     def is_full(self) -> bool:
         return self.part is None and all(form is PieceForm.FULL for form in self.forms)
+
+    def line(self, p: int, byte: int) -> int:
+        """Return the number of the line at a byte of piece ``p``, from 1."""
+        piece = self.cut.pieces[p]
+        return piece.first + 1 + self.file.data.count(b"\n", piece.start, byte)
 
 
 class Board:
@@ -137,10 +151,9 @@ class Board:
 
     def reset(self) -> None:
         """Show nothing."""
-        for candidate in self._candidates.values():
-            candidate.forms = [PieceForm.NOTHING] * len(candidate.forms)
-            candidate.price = candidate.outlined = 0
-            candidate.part = None
+        for i, candidate in self._candidates.items():
+            self._hide(i)
+            candidate.outlined = 0
 
     def keep(self, indices: Iterable[int]) -> None:
         """Show these files in full, whatever else is shown."""
@@ -233,18 +246,29 @@ class Board:
         if candidate.price >= candidate.full_price:
             _show_full(candidate)
 
-    def run(self, upgrades: Sequence[Upgrade], room: int, depths: Depths) -> Choice:
+    def run(
+        self,
+        upgrades: Sequence[Upgrade],
+        room: int,
+        depths: Depths,
+        introductions: Sequence[Introduction] = (),
+    ) -> Choice:
         """Take the upgrades that fit into ``room`` tokens, and the first lines of one that does not fit.
 
         With a query the piece worth most comes first: if it is larger than the room, its first lines are
-        shown instead of something else that happens to fit.
+        shown instead of something else that happens to fit. ``introductions`` are shown of files of which
+        nothing is taken.
         """
         self._limits_outlines = depths.of_shown_files
         self._count_ahead(upgrades, room)
         self._markup_room = room
         used = self._begin_best(upgrades, room) if depths.of_shown_files else 0
-        choice = self._choose(upgrades, room - used, depths.markup)
-        return replace(choice, left=choice.left - self._show_part(upgrades, choice.left))
+        reserved = self._introduce(introductions)
+        for introduced in introductions:
+            self._hide(introduced.file)
+        choice = self._choose(upgrades, room - used - reserved, depths.markup)
+        left = choice.left + reserved - self._introduce(introductions)
+        return replace(choice, left=left - self._show_part(upgrades, left))
 
     def _choose(self, upgrades: Sequence[Upgrade], room: int, share: int) -> Choice:
         """Choose class by class: ``share`` percent of the room for markup first, then more in steps.
@@ -271,6 +295,25 @@ class Board:
         worth = sum(part.worth for part in parts)
         return Choice(taken, left, worth, max(worth, sum(part.bound for part in parts)))
 
+    def _introduce(self, introductions: Iterable[Introduction]) -> int:
+        """Show the introductions of files of which nothing is shown, and return their tokens."""
+        tokens = 0
+        for i, start, room in introductions:
+            candidate = self._candidates[i]
+            if candidate.is_shown:
+                continue
+            p = next(p for p, piece in enumerate(candidate.cut.pieces) if start < piece.end)
+            candidate.forms[p] = PieceForm.FULL
+            tokens += self._show_lines(i, p, start, room, 1)
+            if candidate.part is None:
+                self._hide(i)
+        return tokens
+
+    def _hide(self, i: int) -> None:
+        candidate = self._candidates[i]
+        candidate.forms = [PieceForm.NOTHING] * len(candidate.forms)
+        candidate.price, candidate.part = 0, None
+
     def _begin_best(self, upgrades: Sequence[Upgrade], room: int) -> int:
         """Show the first lines of the piece worth most if it exceeds the room, and return their tokens."""
         bodies = [upgrade for upgrade in upgrades if upgrade.form == PieceForm.FULL]
@@ -291,24 +334,27 @@ class Board:
             if upgrade.form != PieceForm.FULL or before is PieceForm.FULL or candidate.part is not None:
                 continue
             candidate.forms[p] = PieceForm.FULL
-            size = self._show_lines(i, p, room)
+            size = self._show_lines(i, p, candidate.cut.pieces[p].start, room, _MIN_PART_LINES)
             if size:
                 return size
-            candidate.forms[p], candidate.part = before, None
+            candidate.forms[p] = before
         return 0
 
-    def _show_lines(self, i: int, p: int, room: int) -> int:
-        """Show as many first lines of a piece as fit, and return their tokens; 0 if they are too few."""
-        candidate, piece = self._candidates[i], self._candidates[i].cut.pieces[p]
-        text = candidate.file.data[piece.start : piece.end]
-        ends = [match.end() for match in re.finditer(rb"\n", text)]
+    def _show_lines(self, i: int, p: int, start: int, room: int, least: int) -> int:
+        """Show the lines of a piece from ``start`` that fit; return their tokens, 0 if below ``least``."""
+        candidate = self._candidates[i]
+        ends = [
+            match.end()
+            for match in _LINE_END.finditer(candidate.file.data, start, candidate.cut.pieces[p].end)
+        ]
 
         def growth(lines: int) -> int:
-            candidate.part = p, ends[lines - 1]
+            candidate.part = ShownLines(p, start, ends[lines - 1])
             return self._price(i) - candidate.price
 
         lines = bisect_right(range(1, len(ends)), room, key=growth)
-        if lines < _MIN_PART_LINES:
+        if lines < least:
+            candidate.part = None
             return 0
         size = growth(lines)
         candidate.price += size
@@ -347,7 +393,7 @@ class Board:
             total += small(self._mark(i, first, last, form))
             total += sum(
                 small(self._shown_text(i, p, form))
-                if candidate.part is not None and candidate.part[0] == p
+                if candidate.part is not None and candidate.part.piece == p
                 else self._size(self._first[i] + p, form)
                 for p in range(first, last)
             )
@@ -367,26 +413,27 @@ class Board:
             return _escaped(candidate.cut.outlines[p])
         piece = candidate.cut.pieces[p]
         text = candidate.file.data[piece.start : piece.end].decode()
-        return self._body(text if text.endswith("\n") else f"{text}\n", piece)
+        return self._body(text if text.endswith("\n") else f"{text}\n", piece.first + 1)
 
     def _shown_text(self, i: int, p: int, form: PieceForm) -> str:
         candidate = self._candidates[i]
-        if candidate.part is None or candidate.part[0] != p:
+        part = candidate.part
+        if part is None or part.piece != p:
             return self._piece_text(self._first[i] + p, form)
-        piece, size = candidate.cut.pieces[p], candidate.part[1]
-        return self._body(candidate.file.data[piece.start : piece.start + size].decode(), piece)
+        return self._body(candidate.file.data[part.start : part.end].decode(), candidate.line(p, part.start))
 
-    def _body(self, text: str, piece: Piece) -> str:
-        return numbered(text, piece.first + 1) if self._numbers else _escaped(text)
+    def _body(self, text: str, first: int) -> str:
+        return numbered(text, first) if self._numbers else _escaped(text)
 
     def _mark(self, i: int, first: int, last: int, form: PieceForm) -> str:
         """Return the line before a run of pieces: its line numbers, and the definition that it is in."""
         candidate = self._candidates[i]
         pieces = candidate.cut.pieces[first:last]
         begin, end = pieces[0].first + 1, pieces[-1].last
-        if candidate.part is not None and candidate.part[0] == last - 1:
-            piece = pieces[-1]
-            end = piece.first + candidate.file.data.count(b"\n", piece.start, piece.start + candidate.part[1])
+        part = candidate.part
+        if part is not None and part.piece == last - 1:
+            end = candidate.line(part.piece, part.end) - 1
+            begin = candidate.line(part.piece, part.start) if first == part.piece else begin
         lines = f"line {begin}" if begin == end else f"lines {begin}-{end}"
         if form is PieceForm.OUTLINE:
             return f"[outline of {lines}]\n"
@@ -415,7 +462,7 @@ def _runs(candidate: CandidateFile) -> Iterable[tuple[int, int, PieceForm]]:
     A run of outlines continues across pieces that have no outline.
     """
     forms, outlines = candidate.forms, candidate.cut.outlines
-    parted = None if candidate.part is None else candidate.part[0]
+    parted = None if candidate.part is None else candidate.part.piece
     at = 0
     while at < len(forms):
         form = forms[at]

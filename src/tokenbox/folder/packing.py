@@ -14,6 +14,7 @@ from tokenbox.content.block_kinds import FormatHint, Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DiffBlock, DocumentBlock
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput, TokenizerError
 from tokenbox.folder.choosing import WITH_QUERY, WITHOUT_QUERY, Board, PieceForm, numbered
+from tokenbox.folder.introducing import introductions
 from tokenbox.folder.listing import FileShown, Listing, file_tree, folders, folders_only
 from tokenbox.folder.option_values import FileOrder
 from tokenbox.folder.options import PackOptions
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from tokenbox.compose.blocks import BlockLayout
     from tokenbox.content.blocks import Block, FileTreeBlock
     from tokenbox.engine.choice import Choice
+    from tokenbox.folder.introducing import Introduction
     from tokenbox.folder.source import Source
     from tokenbox.proof.evidence import Sink
     from tokenbox.tokenizers.cache import CountCache
@@ -170,10 +172,11 @@ class _Packer:
             listing = self._listing(room, self._worths)
             content = free - correction - (room if listing.is_cut else listing.size)
             candidates = self._candidates(order, budget * factor + more)
-            board.add([*kept, *candidates])
+            introduced = [] if worth.is_led else self._introductions(content)
+            board.add([*kept, *candidates, *(introduction.file for introduction in introduced)])
             board.keep(kept)
             upgrades = board.upgrades(worth, self._ranks, depths, self._best_forms)
-            choice = board.run(upgrades, max(0, content), depths)
+            choice = board.run(upgrades, max(0, content), depths, introduced)
             if choice.left > budget // 50 + _LEFTOVER and len(candidates) < len(order):
                 factor *= _CANDIDATE_GROWTH
                 continue
@@ -222,6 +225,15 @@ class _Packer:
             found.append(i)
             tokens -= min(self._tokens[i], _CANDIDATE_MAX)
         return found
+
+    def _introductions(self, room: int) -> list[Introduction]:
+        if int(Priority.HIGH) in self._ranks:  # all of these files come first
+            return []
+        return [
+            introduction
+            for introduction in introductions(self._source.files, max(0, room))
+            if self._best_forms[introduction.file] is PieceForm.FULL
+        ]
 
     def _listing(self, room: int | None, worths: Mapping[int, int]) -> Listing:
         entries = [
