@@ -67,7 +67,7 @@ _DELIMITER = "\n\n"
 
 
 class ShownLines(NamedTuple):
-    """Bytes ``start`` to ``end`` of a file: whole lines of piece ``piece``, of which no others are shown."""
+    """The only lines that are shown of piece ``piece``: bytes ``start`` to ``end`` of the file."""
 
     piece: int
     start: int
@@ -151,9 +151,8 @@ class Board:
 
     def reset(self) -> None:
         """Show nothing."""
-        for i, candidate in self._candidates.items():
-            self._hide(i)
-            candidate.outlined = 0
+        for candidate in self._candidates.values():
+            _hide(candidate)
 
     def keep(self, indices: Iterable[int]) -> None:
         """Show these files in full, whatever else is shown."""
@@ -265,7 +264,7 @@ class Board:
         used = self._begin_best(upgrades, room) if depths.of_shown_files else 0
         reserved = self._introduce(introductions)
         for introduced in introductions:
-            self._hide(introduced.file)
+            _hide(self._candidates[introduced.file])
         choice = self._choose(upgrades, room - used - reserved, depths.markup)
         left = choice.left + reserved - self._introduce(introductions)
         return replace(choice, left=left - self._show_part(upgrades, left))
@@ -296,7 +295,7 @@ class Board:
         return Choice(taken, left, worth, max(worth, sum(part.bound for part in parts)))
 
     def _introduce(self, introductions: Iterable[Introduction]) -> int:
-        """Show the introductions of files of which nothing is shown, and return their tokens."""
+        """Introduce the files of which nothing is shown yet, and return the tokens that this takes."""
         tokens = 0
         for i, start, room in introductions:
             candidate = self._candidates[i]
@@ -306,13 +305,8 @@ class Board:
             candidate.forms[p] = PieceForm.FULL
             tokens += self._show_lines(i, p, start, room, 1)
             if candidate.part is None:
-                self._hide(i)
+                _hide(candidate)
         return tokens
-
-    def _hide(self, i: int) -> None:
-        candidate = self._candidates[i]
-        candidate.forms = [PieceForm.NOTHING] * len(candidate.forms)
-        candidate.price, candidate.part = 0, None
 
     def _begin_best(self, upgrades: Sequence[Upgrade], room: int) -> int:
         """Show the first lines of the piece worth most if it exceeds the room, and return their tokens."""
@@ -449,6 +443,12 @@ class Board:
 def _by_worth(upgrade: Upgrade) -> tuple[int, int]:
     """The key that sorts upgrades by priority, then by descending worth."""
     return upgrade.rank, -upgrade.worth
+
+
+def _hide(candidate: CandidateFile) -> None:
+    candidate.forms = [PieceForm.NOTHING] * len(candidate.forms)
+    candidate.price = candidate.outlined = 0
+    candidate.part = None
 
 
 def _show_full(candidate: CandidateFile) -> None:
