@@ -1,4 +1,4 @@
-"""A pack without a query tells what the project is: lines of the README and of the manifest."""
+"""A pack without a query tells what the project is: lines of README, manifest and entry point."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_none_if_the_user_said_what_is_shown_of_it(folder: Make, packed: Packed)
 def test_the_first_of_the_table_at_the_top(folder: Make, packed: Packed) -> None:
     others = {"Makefile": "all:\n", "AGENTS.md": PROSE, "docs/README.md": PROSE, "package.json": "{}\n"}
     source = packed(folder({**FILES, **others}))
-    found = [source.files[introduced.file].name for introduced in introductions(source.files, 8_000)]
+    found = [source.files[introduced.file].name for introduced in introductions(source.files)]
     assert found == ["README.md", "pyproject.toml"]
 
 
@@ -95,11 +95,14 @@ def test_the_first_of_the_table_at_the_top(folder: Make, packed: Packed) -> None
         ("# Board\n" + PROSE, PROSE),
         (":Web: https://a.b\n:Keywords: task, queue,\n  python, distributed, actors\n\n" + PROSE, PROSE),
         ("Donations\n---------\n\nOpen Collective funds\nall that we do here.\n\n" + PROSE, PROSE),
+        ("# Sponsors\n\n## Acme\nAcme makes anvils.\n\n# What it is\n\n" + PROSE, PROSE),
+        ("Sponsors\n===\n\nAcme\n---\nAcme makes anvils.\n\nBoard\n===\n\n" + PROSE, PROSE),
+        ("# Finds sponsors\n\n## Usage\n\n" + PROSE, PROSE),
     ],
 )
 def test_where_prose_begins(folder: Make, packed: Packed, readme: str, first: str) -> None:
     source = packed(folder({"README.md": readme, "a.py": "x = 1\n"}))
-    (introduced,) = introductions(source.files, 8_000)
+    (introduced,) = introductions(source.files)
     assert source.files[introduced.file].data[introduced.start :].decode().startswith(first)
 
 
@@ -107,7 +110,7 @@ def test_what_tells_nothing_is_not_shown(folder: Make, packed: Packed) -> None:
     named = "setup(\n  name='b',\n)\n"
     files = {"README.md": "# Short\n", "pyproject.toml": "[tool.x]\na = 1\n", "setup.py": named}
     source = packed(folder({**files, "a.py": "x = 1\n"}))
-    (introduced,) = introductions(source.files, 8_000)
+    (introduced,) = introductions(source.files)
     assert source.files[introduced.file].data[introduced.start :] == b"  name='b',\n)\n"
 
 
@@ -125,4 +128,127 @@ def test_what_tells_nothing_is_not_shown(folder: Make, packed: Packed) -> None:
 )
 def test_a_hostile_readme_takes_linear_time(folder: Make, packed: Packed, text: str) -> None:
     source = packed(folder({"README.md": text, "a.py": "x = 1\n"}))
-    assert all(introduced.start == 0 for introduced in introductions(source.files, 8_000))  # not for minutes
+    assert all(introduced.start == 0 for introduced in introductions(source.files))  # not for minutes
+
+
+RUN = "import sys\n\n\ndef main():\n    return sys.argv\n"
+
+
+ENTRY_POINTS = [  # each: the files, the entry point, how what is shown begins
+    # The manifest tells.
+    (
+        {"pyproject.toml": '[project.scripts]\nb = "board.run:main"\n', "src/board/run.py": RUN},
+        "src/board/run.py",
+        "def main",
+    ),
+    (
+        {"setup.py": "entry_points={'x': ['b = board.run:main']}", "board/run.py": RUN, "main.py": RUN},
+        "board/run.py",
+        "def main",
+    ),
+    (
+        {"package.json": '{"main": "./lib/b", "x": 1}', "lib/b.js": "// b\n'use strict';\nlet a = 1\n"},
+        "lib/b.js",
+        "let a",
+    ),
+    (
+        {
+            "package.json": '{"bin": {"b": "bin/b.js"}}',
+            "bin/b.js": "#!/bin/env node\nrun()\n",
+            "index.js": "x",
+        },
+        "bin/b.js",
+        "run()",
+    ),
+    (
+        {"package.json": '{"main": "lib"}', "lib/index.js": "a()\n", "lib/app.js": "b()\n"},
+        "lib/index.js",
+        "a()",
+    ),
+    (
+        {"Cargo.toml": '[[bin]]\nname = "b"\npath = "tool/b.rs"\n', "tool/b.rs": "//! B.\nfn main() {\n}\n"},
+        "tool/b.rs",
+        "fn main",
+    ),
+    ({"package.json": '{"main": "dist/b.js"}', "src/index.ts": "export {}\n"}, "src/index.ts", "export"),
+    # Its name tells.
+    ({"setup.cfg": "[x]\ny = z:main\n", "board/__main__.py": RUN}, "board/__main__.py", "def main"),
+    (
+        {"cmd/b/main.go": "package main\n\nfunc main() {}\n", "cmd/b/x.go": "package main\n"},
+        "cmd/b/main.go",
+        "func main",
+    ),
+    (
+        {
+            "src/B.java": "class B {}\n",
+            "src/Main.java": "class Main {\n  public static void main(String[] a) {}\n}\n",
+        },
+        "src/Main.java",
+        "  public static",
+    ),
+    ({"b/Program.cs": "/* Of\nB. */\nusing System;\n", "b/C.cs": "class C {}\n"}, "b/Program.cs", "using"),
+    ({"board/__init__.py": "# B\nfrom a import b\n", "board/a.py": "b = 1\n"}, "board/__init__.py", "from"),
+    ({"lib/b.rb": "# frozen\nmodule B\nend\n", "lib/b/c.rb": "x\n"}, "lib/b.rb", "module"),
+    (
+        {
+            "src/server.c": "#include <a.h>\n\nint main(int argc, char **argv) {\n}\n",
+            "deps/x/main.c": "x\n",
+        },
+        "src/server.c",
+        "int main",
+    ),
+]
+
+
+@pytest.mark.parametrize(("files", "name", "first"), ENTRY_POINTS)
+def test_the_entry_point(folder: Make, packed: Packed, files: dict[str, str], name: str, first: str) -> None:
+    source = packed(folder(files))
+    *_, introduced = introductions(source.files)
+    assert source.files[introduced.file].name == name
+    assert source.files[introduced.file].data[introduced.start :].decode().startswith(first)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"a.py": "x = 1\n"},
+        {"tests/main.py": RUN},
+        {"vendor/main.go": "package main\nfunc main() {}\n"},
+        {"main.py": "# nothing\n"},
+        {"index.md": "# B\n"},
+    ],
+)
+def test_no_entry_point(folder: Make, packed: Packed, files: dict[str, str]) -> None:
+    assert list(introductions(packed(folder(files)).files)) == []
+
+
+def test_the_entry_point_is_shown_briefly(folder: Make, packed: Packed) -> None:
+    calls = "".join(f"run({n})\n" for n in range(400))
+    source = packed(folder({**MODULES, "index.js": f"// Runs.\n\n{calls}"}))
+    text = shown(source, 4_000).split('path="index.js"')[1].split("</code>")[0]
+    assert text.split("\n", 1)[1].startswith("[lines 3-")
+    assert "]\nrun(0)\nrun(1)\n" in text
+    assert registry.get("o200k_base").count(text) <= 80
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("README.md", "# sponsor\n\nA text of us.\n\n" * 9_999),
+        ("README.md", "a\n" + "=" * 300_000),
+        ("README.md", "a\n===\n" * 50_000),
+        ("package.json", '"main": {' * 40_000),
+        ("package.json", '"main"' + ":" * 300_000),
+        ("pyproject.toml", "'" + "a" * 300_000),
+        ("pyproject.toml", "'a.b:c " * 40_000),
+        ("main.c", "a " * 150_000),
+        ("main.c", "/*" * 150_000),
+        ("main.c", "//\n" * 99_999),
+        ("main.c", "\n main" * 50_000),
+    ],
+)
+def test_hostile_manifests_and_entry_points_take_linear_time(
+    folder: Make, packed: Packed, name: str, text: str
+) -> None:
+    source = packed(folder({name: text, "a.py": "x = 1\n"}))
+    assert len(list(introductions(source.files))) <= 1  # not for minutes

@@ -262,11 +262,11 @@ class Board:
         self._count_ahead(upgrades, room)
         self._markup_room = room
         used = self._begin_best(upgrades, room) if depths.of_shown_files else 0
-        reserved = self._introduce(introductions)
+        reserved = self._introduce(introductions, room)
         for introduced in introductions:
             _hide(self._candidates[introduced.file])
         choice = self._choose(upgrades, room - used - reserved, depths.markup)
-        left = choice.left + reserved - self._introduce(introductions)
+        left = choice.left + reserved - self._introduce(introductions, room)
         return replace(choice, left=left - self._show_part(upgrades, left))
 
     def _choose(self, upgrades: Sequence[Upgrade], room: int, share: int) -> Choice:
@@ -294,16 +294,17 @@ class Board:
         worth = sum(part.worth for part in parts)
         return Choice(taken, left, worth, max(worth, sum(part.bound for part in parts)))
 
-    def _introduce(self, introductions: Iterable[Introduction]) -> int:
+    def _introduce(self, introductions: Iterable[Introduction], room: int) -> int:
         """Introduce the files of which nothing is shown yet, and return the tokens that this takes."""
         tokens = 0
-        for i, start, room in introductions:
+        for introduction in introductions:
+            i, start = introduction.file, introduction.start
             candidate = self._candidates[i]
             if candidate.is_shown:
                 continue
             p = next(p for p, piece in enumerate(candidate.cut.pieces) if start < piece.end)
             candidate.forms[p] = PieceForm.FULL
-            tokens += self._show_lines(i, p, start, room, 1)
+            tokens += self._show_lines(i, p, start, introduction.limit(room), 1)
             if candidate.part is None:
                 _hide(candidate)
         return tokens

@@ -158,6 +158,7 @@ class _Packer:
         factor = _CANDIDATE_FACTOR
         more = _CANDIDATE_TOKENS if worth.is_led else _CANDIDATE_TOKENS_OF_OUTLINES
         correction = 0
+        introduced = [] if worth.is_led else self._introductions()
         board = Board(
             self._source.files,
             [self._tokens.get(i, 0) for i in range(len(self._source.files))],
@@ -172,7 +173,6 @@ class _Packer:
             listing = self._listing(room, self._worths)
             content = free - correction - (room if listing.is_cut else listing.size)
             candidates = self._candidates(order, budget * factor + more)
-            introduced = [] if worth.is_led else self._introductions(content)
             board.add([*kept, *candidates, *(introduction.file for introduction in introduced)])
             board.keep(kept)
             upgrades = board.upgrades(worth, self._ranks, depths, self._best_forms)
@@ -226,12 +226,12 @@ class _Packer:
             tokens -= min(self._tokens[i], _CANDIDATE_MAX)
         return found
 
-    def _introductions(self, room: int) -> list[Introduction]:
+    def _introductions(self) -> list[Introduction]:
         if int(Priority.HIGH) in self._ranks:  # all of these files come first
             return []
         return [
             introduction
-            for introduction in introductions(self._source.files, max(0, room))
+            for introduction in introductions(self._source.files)
             if self._best_forms[introduction.file] is PieceForm.FULL
         ]
 

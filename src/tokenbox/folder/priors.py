@@ -78,7 +78,7 @@ PRIORS = (
         8,
         3,
         "docs/**/*.html docs/**/*.js docs/**/*.css docs/**/*.json *.docset/ site-packages/ dist/ "
-        "gradlew gradlew.bat mvnw mvnw.cmd api/*.api",
+        "gradlew gradlew.bat mvnw mvnw.cmd api/*.api priv/static/**/*.js priv/static/**/*.mjs",
     ),
     Prior(
         "changelog",
@@ -119,13 +119,13 @@ PRIORS = (
         "manifest",
         30,
         35,
-        "pyproject.toml package.json Cargo.toml go.mod pom.xml build.gradle* Gemfile *.gemspec "
-        "composer.json *.csproj *.sbt build.sc mix.exs Rakefile "
-        "Package.swift setup.py Makefile CMakeLists.txt Dockerfile *.fsproj *.vbproj *.cabal cabal.project "
-        "stack.yaml dune-project *.opam *.nimble project.clj deps.edn build.zig.zon pubspec.yaml "
-        "Project.toml "
-        "rebar.config *.asd shard.yml dub.json dub.sdl DESCRIPTION cpanfile Makefile.PL Build.PL dist.ini "
-        "meson.build BUILD.bazel MODULE.bazel *.psd1 fpm.toml foundry.toml elm.json gleam.toml Podfile",
+        # Those that name the project before those that also serve tools.
+        "pyproject.toml Cargo.toml go.mod pom.xml build.gradle* *.gemspec composer.json mix.exs *.csproj "
+        "*.fsproj *.vbproj *.sbt build.sc Package.swift *.cabal cabal.project stack.yaml dune-project "
+        "*.opam *.nimble project.clj deps.edn build.zig.zon pubspec.yaml Project.toml rebar.config *.asd "
+        "shard.yml dub.json dub.sdl DESCRIPTION cpanfile Makefile.PL Build.PL dist.ini *.psd1 fpm.toml "
+        "foundry.toml elm.json gleam.toml setup.py package.json Gemfile Rakefile CMakeLists.txt meson.build "
+        "BUILD.bazel MODULE.bazel Podfile Makefile Dockerfile",
     ),
     Prior(
         "test",
