@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from tokenbox.engine.choice import Choice, Upgrade, choose
+from tokenbox.folder.candidates import CandidateFile, PieceForm, ShownLines, numbered
 from tokenbox.folder.cutting import cut_all
 from tokenbox.render.registry import find_renderer
 from tokenbox.worth.copies import counted_once
@@ -17,19 +17,10 @@ from tokenbox.worth.documents import PieceSpan
 
 if TYPE_CHECKING:
     from tokenbox.compose.counting import Counter
-    from tokenbox.folder.cutting import CutFile
     from tokenbox.folder.introducing import Introduction
     from tokenbox.folder.source import File
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.worth.scorers import Worth
-
-
-class PieceForm(IntEnum):
-    """How much of a piece is shown."""
-
-    NOTHING = 0
-    OUTLINE = 1
-    FULL = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,49 +51,8 @@ _BYTES_PER_TOKEN = 12
 # The minimum room in tokens, and the minimum number of lines, for showing the first lines of a piece; and the
 # maximum number of pieces to try.
 _MIN_PART_TOKENS, _MIN_PART_LINES, _MAX_TRIES = 24, 3, 400
-# Lines that look like those of ``Board._mark``.
-_MARK = re.compile(r"^([ \t]*)(\\*\[(?:outline of )?lines? [0-9])", re.MULTILINE)
 _LINE_END = re.compile(rb"\n")
 _DELIMITER = "\n\n"
-
-
-class ShownLines(NamedTuple):
-    """The only lines that are shown of piece ``piece``: bytes ``start`` to ``end`` of the file."""
-
-    piece: int
-    start: int
-    end: int
-
-
-@dataclass(slots=True)
-class CandidateFile:
-    """A file that may be shown, and the form that each of its pieces has now.
-
-    Tokens: ``frame`` of the markup around it, ``full_price`` of all of it, ``price`` as it is shown now,
-    ``outlined`` of its outlines.
-    """
-
-    file: File
-    cut: CutFile
-    frame: int
-    full_price: int
-    forms: list[PieceForm] = field(default_factory=list)
-    price: int = 0
-    outlined: int = 0
-    part: ShownLines | None = None
-
-    @property
-    def is_shown(self) -> bool:
-        return any(self.forms)
-
-    @property
-    def is_full(self) -> bool:
-        return self.part is None and all(form is PieceForm.FULL for form in self.forms)
-
-    def line(self, p: int, byte: int) -> int:
-        """Return the number of the line at a byte of piece ``p``, from 1."""
-        piece = self.cut.pieces[p]
-        return piece.first + 1 + self.file.data.count(b"\n", piece.start, byte)
 
 
 class Board:
@@ -145,19 +95,24 @@ class Board:
             if self._numbers:
                 content = self._counter.small(numbered(file.data.decode(), 1))
             full = self._count_frame(self._markup.full(block)) + content
-            self._candidates[i] = CandidateFile(file, cut, frame, full, [PieceForm.NOTHING] * len(cut.pieces))
+            self._candidates[i] = CandidateFile(file, cut, frame, full, self._numbers)
             self._first[i] = len(self._items)
             self._items += [(i, p) for p in range(len(cut.pieces))]
 
     def reset(self) -> None:
         """Show nothing."""
         for candidate in self._candidates.values():
-            _hide(candidate)
+            candidate.hide()
 
     def keep(self, indices: Iterable[int]) -> None:
         """Show these files in full, whatever else is shown."""
-        for candidate in map(self.candidate, indices):
-            _show_full(candidate)
+        for i in indices:
+            self._candidates[i].show_full()
+
+    @property
+    def shown(self) -> dict[int, CandidateFile]:
+        """The files of which something is shown."""
+        return {i: candidate for i, candidate in self._candidates.items() if candidate.is_shown}
 
     def upgrades(
         self, worth: Worth, ranks: Sequence[int], depths: Depths, allowed: Sequence[PieceForm]
@@ -195,7 +150,8 @@ class Board:
         for upgrade in sorted(upgrades, key=_by_worth):
             if size > 6 * room:
                 break
-            text = self._piece_text(upgrade.item, PieceForm(upgrade.form))
+            i, p = self._items[upgrade.item]
+            text = self._candidates[i].piece_text(p, PieceForm(upgrade.form))
             size += len(text)
             texts.append(text)
         self._counter.count_small(texts)
@@ -243,7 +199,7 @@ class Board:
             candidate.outlined += self._size(upgrade.item, PieceForm.OUTLINE)
         candidate.price = self._price(i)
         if candidate.price >= candidate.full_price:
-            _show_full(candidate)
+            candidate.show_full()
 
     def run(
         self,
@@ -264,7 +220,7 @@ class Board:
         used = self._begin_best(upgrades, room) if depths.of_shown_files else 0
         reserved = self._introduce(introductions, room)
         for introduced in introductions:
-            _hide(self._candidates[introduced.file])
+            self._candidates[introduced.file].hide()
         choice = self._choose(upgrades, room - used - reserved, depths.markup)
         left = choice.left + reserved - self._introduce(introductions, room)
         return replace(choice, left=left - self._show_part(upgrades, left))
@@ -306,7 +262,7 @@ class Board:
             candidate.forms[p] = PieceForm.FULL
             tokens += self._show_lines(i, p, start, introduction.limit(room), 1)
             if candidate.part is None:
-                _hide(candidate)
+                candidate.hide()
         return tokens
 
     def _begin_best(self, upgrades: Sequence[Upgrade], room: int) -> int:
@@ -355,27 +311,6 @@ class Board:
         candidate.price += size
         return size
 
-    # The result.
-
-    @property
-    def shown(self) -> list[int]:
-        """The files with at least one shown piece."""
-        return [i for i, candidate in self._candidates.items() if candidate.is_shown]
-
-    def candidate(self, i: int) -> CandidateFile:
-        return self._candidates[i]
-
-    def text(self, i: int) -> str | None:
-        """Return the shown pieces of a file with their marks; None if all of it is shown."""
-        candidate = self._candidates[i]
-        if candidate.is_full:
-            return None
-        parts: list[str] = []
-        for first, last, form in _runs(candidate):
-            parts.append(self._mark(i, first, last, form))
-            parts += [self._shown_text(i, p, form) for p in range(first, last)]
-        return "".join(parts).rstrip("\n")
-
     def _price(self, i: int) -> int:
         candidate = self._candidates[i]
         if not candidate.is_shown:
@@ -384,10 +319,10 @@ class Board:
             return candidate.full_price
         total = candidate.frame
         small = self._counter.small
-        for first, last, form in _runs(candidate):
-            total += small(self._mark(i, first, last, form))
+        for first, last, form in candidate.runs():
+            total += small(candidate.mark(first, last, form))
             total += sum(
-                small(self._shown_text(i, p, form))
+                small(candidate.shown_text(p, form))
                 if candidate.part is not None and candidate.part.piece == p
                 else self._size(self._first[i] + p, form)
                 for p in range(first, last)
@@ -398,42 +333,9 @@ class Board:
         key = item, int(form)
         size = self._sizes.get(key)
         if size is None:
-            size = self._sizes[key] = self._counter.small(self._piece_text(item, form))
+            i, p = self._items[item]
+            size = self._sizes[key] = self._counter.small(self._candidates[i].piece_text(p, form))
         return size
-
-    def _piece_text(self, item: int, form: PieceForm) -> str:
-        i, p = self._items[item]
-        candidate = self._candidates[i]
-        if form is PieceForm.OUTLINE:
-            return _escaped(candidate.cut.outlines[p])
-        piece = candidate.cut.pieces[p]
-        text = candidate.file.data[piece.start : piece.end].decode()
-        return self._body(text if text.endswith("\n") else f"{text}\n", piece.first + 1)
-
-    def _shown_text(self, i: int, p: int, form: PieceForm) -> str:
-        candidate = self._candidates[i]
-        part = candidate.part
-        if part is None or part.piece != p:
-            return self._piece_text(self._first[i] + p, form)
-        return self._body(candidate.file.data[part.start : part.end].decode(), candidate.line(p, part.start))
-
-    def _body(self, text: str, first: int) -> str:
-        return numbered(text, first) if self._numbers else _escaped(text)
-
-    def _mark(self, i: int, first: int, last: int, form: PieceForm) -> str:
-        """Return the line before a run of pieces: its line numbers, and the definition that it is in."""
-        candidate = self._candidates[i]
-        pieces = candidate.cut.pieces[first:last]
-        begin, end = pieces[0].first + 1, pieces[-1].last
-        part = candidate.part
-        if part is not None and part.piece == last - 1:
-            end = candidate.line(part.piece, part.end) - 1
-            begin = candidate.line(part.piece, part.start) if first == part.piece else begin
-        lines = f"line {begin}" if begin == end else f"lines {begin}-{end}"
-        if form is PieceForm.OUTLINE:
-            return f"[outline of {lines}]\n"
-        within = ".".join(pieces[0].within)
-        return f"[{lines}, in {within}]\n" if within else f"[{lines}]\n"
 
     def _count_frame(self, framed: tuple[str, str, str]) -> int:
         """Count the markup around a block."""
@@ -444,58 +346,3 @@ class Board:
 def _by_worth(upgrade: Upgrade) -> tuple[int, int]:
     """The key that sorts upgrades by priority, then by descending worth."""
     return upgrade.rank, -upgrade.worth
-
-
-def _hide(candidate: CandidateFile) -> None:
-    candidate.forms = [PieceForm.NOTHING] * len(candidate.forms)
-    candidate.price = candidate.outlined = 0
-    candidate.part = None
-
-
-def _show_full(candidate: CandidateFile) -> None:
-    candidate.forms = [PieceForm.FULL] * len(candidate.forms)
-    candidate.price = candidate.full_price
-
-
-def _runs(candidate: CandidateFile) -> Iterable[tuple[int, int, PieceForm]]:
-    """Yield runs of neighbouring pieces of the same form.
-
-    A run of outlines continues across pieces that have no outline.
-    """
-    forms, outlines = candidate.forms, candidate.cut.outlines
-    parted = None if candidate.part is None else candidate.part.piece
-    at = 0
-    while at < len(forms):
-        form = forms[at]
-        end = at + 1
-        if form is PieceForm.NOTHING:
-            at = end
-            continue
-        last = end
-        while (
-            end < len(forms)
-            and parted != end - 1
-            and (
-                forms[end] is form
-                or (form is PieceForm.OUTLINE and forms[end] is PieceForm.NOTHING and not outlines[end])
-            )
-        ):
-            end += 1
-            if forms[end - 1] is form:
-                last = end
-        yield at, last, form
-        at = last
-
-
-def numbered(text: str, first: int) -> str:
-    """Return the text with a number before each line, which also escapes lines that look like marks."""
-    *lines, rest = text.split("\n")
-    result = "".join(f"{n}| {line}\n" for n, line in enumerate(lines, first))
-    return f"{result}{first + len(lines)}| {rest}" if rest else result
-
-
-def _escaped(text: str) -> str:
-    """Return the text with a backslash before lines that look like marks."""
-    if "[lines " in text or "[line " in text or "[outline of line" in text:
-        return _MARK.sub(r"\1\\\2", text)
-    return text

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tokenbox.errors import TokenboxError
-from tokenbox.folder.choosing import PieceForm
+from tokenbox.folder.candidates import PieceForm
 from tokenbox.folder.globs import Glob
 from tokenbox.folder.option_values import FileOrder
 

@@ -13,7 +13,8 @@ from tokenbox.compose.counting import Counter
 from tokenbox.content.block_kinds import FormatHint, Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DiffBlock, DocumentBlock
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput, TokenizerError
-from tokenbox.folder.choosing import WITH_QUERY, WITHOUT_QUERY, Board, PieceForm, numbered
+from tokenbox.folder.candidates import PieceForm, numbered
+from tokenbox.folder.choosing import WITH_QUERY, WITHOUT_QUERY, Board
 from tokenbox.folder.introducing import introductions
 from tokenbox.folder.listing import FileShown, Listing, file_tree, folders, folders_only
 from tokenbox.folder.option_values import FileOrder
@@ -294,9 +295,9 @@ class _Packer:
         """Render what the board shows; None if that is nothing."""
         forms = {}
         texts = {}
-        for i in board.shown:
-            texts[i] = board.text(i)
-            has_body = PieceForm.FULL in board.candidate(i).forms
+        for i, candidate in board.shown.items():
+            texts[i] = candidate.text()
+            has_body = PieceForm.FULL in candidate.forms
             forms[i] = (
                 FileShown.FULL if texts[i] is None else FileShown.FOCUSED if has_body else FileShown.OUTLINE
             )

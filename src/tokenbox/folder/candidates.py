@@ -1,0 +1,161 @@
+"""A file that may be shown in a pack: its pieces, their forms, and the text that shows them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from tokenbox.folder.cutting import CutFile
+    from tokenbox.folder.source import File
+
+# Lines that look like those of ``CandidateFile.mark``.
+_MARK = re.compile(r"^([ \t]*)(\\*\[(?:outline of )?lines? [0-9])", re.MULTILINE)
+
+
+class PieceForm(IntEnum):
+    """How much of a piece is shown."""
+
+    NOTHING = 0
+    OUTLINE = 1
+    FULL = 2
+
+
+class ShownLines(NamedTuple):
+    """The only lines that are shown of piece ``piece``: bytes ``start`` to ``end`` of the file."""
+
+    piece: int
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class CandidateFile:
+    """A file that may be shown, and the form that each of its pieces has now.
+
+    Tokens: ``frame`` of the markup around it, ``full_price`` of all of it, ``price`` as it is shown now,
+    ``outlined`` of its outlines. ``numbers``: each line has its number.
+    """
+
+    file: File
+    cut: CutFile
+    frame: int
+    full_price: int
+    numbers: bool
+    forms: list[PieceForm] = field(init=False)
+    price: int = 0
+    outlined: int = 0
+    part: ShownLines | None = None
+
+    def __post_init__(self) -> None:
+        self.hide()
+
+    @property
+    def is_shown(self) -> bool:
+        return any(self.forms)
+
+    @property
+    def is_full(self) -> bool:
+        return self.part is None and all(form is PieceForm.FULL for form in self.forms)
+
+    def hide(self) -> None:
+        self.forms = [PieceForm.NOTHING] * len(self.cut.pieces)
+        self.price = self.outlined = 0
+        self.part = None
+
+    def show_full(self) -> None:
+        self.forms = [PieceForm.FULL] * len(self.cut.pieces)
+        self.price = self.full_price
+
+    def text(self) -> str | None:
+        """Return the shown pieces with their marks; None if all of the file is shown."""
+        if self.is_full:
+            return None
+        parts: list[str] = []
+        for first, last, form in self.runs():
+            parts.append(self.mark(first, last, form))
+            parts += [self.shown_text(p, form) for p in range(first, last)]
+        return "".join(parts).rstrip("\n")
+
+    def runs(self) -> Iterator[tuple[int, int, PieceForm]]:
+        """Yield runs of neighbouring pieces of the same form.
+
+        A run of outlines continues across pieces that have no outline.
+        """
+        forms, outlines = self.forms, self.cut.outlines
+        parted = None if self.part is None else self.part.piece
+        at = 0
+        while at < len(forms):
+            form = forms[at]
+            end = at + 1
+            if form is PieceForm.NOTHING:
+                at = end
+                continue
+            last = end
+            while (
+                end < len(forms)
+                and parted != end - 1
+                and (
+                    forms[end] is form
+                    or (form is PieceForm.OUTLINE and forms[end] is PieceForm.NOTHING and not outlines[end])
+                )
+            ):
+                end += 1
+                if forms[end - 1] is form:
+                    last = end
+            yield at, last, form
+            at = last
+
+    def mark(self, first: int, last: int, form: PieceForm) -> str:
+        """Return the line before a run of pieces: its line numbers, and the definition that it is in."""
+        pieces = self.cut.pieces[first:last]
+        begin, end = pieces[0].first + 1, pieces[-1].last
+        part = self.part
+        if part is not None and part.piece == last - 1:
+            end = self._line(part.piece, part.end) - 1
+            begin = self._line(part.piece, part.start) if first == part.piece else begin
+        lines = f"line {begin}" if begin == end else f"lines {begin}-{end}"
+        if form is PieceForm.OUTLINE:
+            return f"[outline of {lines}]\n"
+        within = ".".join(pieces[0].within)
+        return f"[{lines}, in {within}]\n" if within else f"[{lines}]\n"
+
+    def piece_text(self, p: int, form: PieceForm) -> str:
+        """Return all of a piece in a form."""
+        if form is PieceForm.OUTLINE:
+            return _escaped(self.cut.outlines[p])
+        piece = self.cut.pieces[p]
+        text = self.file.data[piece.start : piece.end].decode()
+        return self._body(text if text.endswith("\n") else f"{text}\n", piece.first + 1)
+
+    def shown_text(self, p: int, form: PieceForm) -> str:
+        """Return what is shown of a piece in a form."""
+        part = self.part
+        if part is None or part.piece != p:
+            return self.piece_text(p, form)
+        return self._body(self.file.data[part.start : part.end].decode(), self._line(p, part.start))
+
+    def _body(self, text: str, first: int) -> str:
+        return numbered(text, first) if self.numbers else _escaped(text)
+
+    def _line(self, p: int, byte: int) -> int:
+        """Return the number of the line at a byte of piece ``p``, from 1."""
+        piece = self.cut.pieces[p]
+        return piece.first + 1 + self.file.data.count(b"\n", piece.start, byte)
+
+
+def numbered(text: str, first: int) -> str:
+    """Return the text with a number before each line, which also escapes lines that look like marks."""
+    *lines, rest = text.split("\n")
+    result = "".join(f"{n}| {line}\n" for n, line in enumerate(lines, first))
+    return f"{result}{first + len(lines)}| {rest}" if rest else result
+
+
+def _escaped(text: str) -> str:
+    """Return the text with a backslash before lines that look like marks."""
+    if "[lines " in text or "[line " in text or "[outline of line" in text:
+        return _MARK.sub(r"\1\\\2", text)
+    return text
