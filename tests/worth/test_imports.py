@@ -261,3 +261,20 @@ def test_a_test_tells_where_a_name_is_from_as_well() -> None:
         for n in range(40)
     ]
     assert worth_of("equal", home, *tests) == worth_of("equal", home)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "static void error(char *text) {\n}\n",
+        "static inline struct a *\nerror(char *text)\n{\n}\n",
+        "#define error(x) x\n",
+    ],
+)
+def test_what_a_c_file_keeps_to_itself_is_not_meant_elsewhere(text: str) -> None:
+    calls = [Document(f"src/u{n}.c", b'void f(void) {\n  error("x");\n}\n') for n in range(8)]
+    own, header = Document("src/intset.c", text.encode()), Document("src/intset.h", text.encode())
+    public = Document("src/intset.c", b"void error(char *text) {\n}\n")
+    assert worth_of("error", own, *calls) == worth_of("error", own)
+    assert worth_of("error", header, *calls) > worth_of("error", header)
+    assert worth_of("error", public, *calls) > worth_of("error", public)

@@ -218,12 +218,25 @@ class Board:
         self._count_ahead(upgrades, room)
         self._markup_room = room
         used = self._begin_best(upgrades, room) if depths.of_shown_files else 0
-        reserved = self._introduce(introductions, room)
-        for introduced in introductions:
-            self._candidates[introduced.file].hide()
-        choice = self._choose(upgrades, room - used - reserved, depths.markup)
-        left = choice.left + reserved - self._introduce(introductions, room)
-        return replace(choice, left=left - self._show_part(upgrades, left))
+        choice = self._choose_beside(introductions, upgrades, room - used, depths.markup)
+        return replace(choice, left=choice.left - self._show_part(upgrades, choice.left))
+
+    def _choose_beside(
+        self, introductions: Sequence[Introduction], upgrades: Sequence[Upgrade], room: int, share: int
+    ) -> Choice:
+        """Choose, with room kept for the introductions; what those do not need of it is spent as well."""
+        kept = self._introduce(introductions, room)
+        self._take_back(introductions)
+        choice = self._choose(upgrades, room - kept, share)
+        needed = self._introduce(introductions, room)
+        if needed == kept:
+            return choice
+        self._take_back(introductions)
+        more = choose(upgrades, choice.left + kept - needed, self)
+        left = more.left + needed - self._introduce(introductions, room)
+        return Choice(
+            (*choice.taken, *more.taken), left, choice.worth + more.worth, choice.bound + more.bound
+        )
 
     def _choose(self, upgrades: Sequence[Upgrade], room: int, share: int) -> Choice:
         """Choose class by class: ``share`` percent of the room for markup first, then more in steps.
@@ -264,6 +277,13 @@ class Board:
             if candidate.part is None:
                 candidate.hide()
         return tokens
+
+    def _take_back(self, introductions: Iterable[Introduction]) -> None:
+        """Show nothing of the files of which only the introduction is shown."""
+        for introduction in introductions:
+            candidate = self._candidates[introduction.file]
+            if candidate.part is not None:
+                candidate.hide()
 
     def _begin_best(self, upgrades: Sequence[Upgrade], room: int) -> int:
         """Show the first lines of the piece worth most if it exceeds the room, and return their tokens."""

@@ -61,6 +61,9 @@ _LUA_REQUIRE = re2.compile(rb"\b([A-Za-z_]\w*)\s*=\s*require\s*\(?\s*[\"']([^\"'
 # Everything in a Ruby module can be named where it is open again; in C#, what is in a namespace.
 _RUBY_MODULE = re2.compile(rb"(?m)^[ \t]*(?:module|class)[ \t]+([A-Z][\w:]*)")
 _CSHARP_SPACE = re2.compile(rb"(?m)^[ \t]*(?:(?:global[ \t]+)?using|namespace)[ \t]+([A-Z][\w.]*)")
+# What a source file of C or C++ keeps to itself: static functions, and macros.
+_C_SOURCE = ("c", "cc", "cpp", "cxx", "m", "mm")
+_C_OWN = re2.compile(rb"(?m)^static\s[\w\s*]*?(\w+)\s*\(|^[ \t]*#[ \t]*define[ \t]+(\w+)")
 _PACKAGE = re2.compile(rb"(?m)^[ \t]*(?:namespace|package)[ \t]+([\w.\\]+)")
 # The namespaces of a text, and the words for it in itself.
 _SCOPE = re2.compile(rb"(?m)^[ \t]*(?:inline +)?(?:namespace|package|module|defmodule)[ \t]+([\w.:\\]+)")
@@ -115,7 +118,10 @@ def imports_of(path: str, data: bytes, family: str) -> Imports | None:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The places that the names of a text come from. ``inner``: those of the names that are in a type."""
+    """The places that the names of a text come from.
+
+    ``inner``: those of names in a type; none for names of the file only.
+    """
 
     places: frozenset[bytes]
     inner: Mapping[bytes, frozenset[bytes]]
@@ -149,8 +155,11 @@ def home_of(path: str, data: bytes, family: str, names: Iterable[bytes]) -> Home
 
 
 def _inner(path: str, data: bytes, types: Iterable[bytes]) -> dict[bytes, frozenset[bytes]]:
-    """Return the places of names in types: the types directly around them."""
-    language = _WITH_INNER_TYPES.get(path.rpartition(".")[2])
+    """Return the places of names in types, the types directly around them; none of names of the file only."""
+    extension = path.rpartition(".")[2]
+    if extension in _C_SOURCE:
+        return {match[1] or match[2]: frozenset() for match in _C_OWN.finditer(data)}
+    language = _WITH_INNER_TYPES.get(extension)
     found = {}
     for name, around in () if language is None else enclosing_in(data, language).items():
         if b"" in around or (b"?" in around and language in _INDENTED_ANYWAY):
