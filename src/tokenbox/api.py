@@ -353,7 +353,8 @@ def pack(  # noqa: PLR0913  # each is an option of its own
     """Pack files and folders into ``budget`` tokens, the most relevant to ``query`` first (docs/pack.md).
 
     ``path``: a file or folder, or several. ``purpose``: a preset: ``review``, ``question`` or ``handover``.
-    ``focus``: ``PATH`` or ``PATH:SYMBOL``. ``diff``: a revision to compare with. ``instructions``: a text.
+    ``focus``: ``PATH``, ``PATH:SYMBOL`` or ``PATH:FIRST-LAST``. ``diff``: a revision to compare with.
+    ``instructions``: a text.
     ``priority``: rules such as ``"src/**=high"``; ``level``: such as ``"docs/**=listed"``. ``strip``:
     ``comments``, ``base64``, ``outputs``. ``scorer``: ranks the pieces by relevance to the query, as for
     :func:`select`. An option that is None comes from the preset, then from ``[tool.tokenbox.pack]``. The

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import zlib
 from typing import TYPE_CHECKING
@@ -10,10 +11,10 @@ import pytest
 
 from tests.pack.test_packing import git, module
 from tokenbox.folder import LevelRule, PackOptions, pack_source
+from tokenbox.folder.focus import FocusProblem, in_focus
 from tokenbox.folder.history import past_changes
 from tokenbox.folder.listing import FileShown
 from tokenbox.folder.options import LevelProblem
-from tokenbox.folder.weighing import FocusProblem
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,10 +46,61 @@ def shown(
 def test_a_focus_brings_what_it_refers_to(project: Path, packed: Packed) -> None:
     found = shown(packed, project, 1200, PackOptions(focus=("src/widget.py:make_widget",)))
     assert {"src/widget.py", "src/gear.py"} <= set(found)
-    with pytest.raises(FocusProblem, match="no file"):
-        shown(packed, project, 1200, PackOptions(focus=("nowhere.py",)))
-    with pytest.raises(FocusProblem, match="defines no"):
-        shown(packed, project, 1200, PackOptions(focus=("src/widget.py:nothing",)))
+
+
+FOCUSED = {
+    "app.py": "import os\n",
+    "web/app.py": "class Session:\n    def get(self):\n        return 1\n\n\ndef get():\n    return 2\n",
+    "web/views/page.py": "def page():\n    return 3\n",
+    "api/views/page.py": "def page():\n    return 4\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("focus", "places"),
+    [
+        ("app.py", {"app.py": ()}),
+        ("./web/app.py", {"web/app.py": ()}),
+        (
+            "views/page.py",
+            "2 files end with 'views/page.py': api/views/page.py, web/views/page.py. Give more",
+        ),
+        ("page.py", "2 files end with 'page.py'"),
+        ("web", {"web/app.py": (), "web/views/page.py": ()}),
+        ("web/", {"web/app.py": (), "web/views/page.py": ()}),
+        ("web/views", {"web/views/page.py": ()}),
+        (".", dict.fromkeys(FOCUSED, ())),
+        ("web/app.py:Session", {"web/app.py": tuple(range(1, 8))}),
+        ("web/app.py:Session.get", {"web/app.py": tuple(range(1, 8))}),
+        ("web/app.py:2", {"web/app.py": (2,)}),
+        ("web/app.py:6-99", {"web/app.py": (6, 7)}),
+        ("web/app.py:8", "--focus web/app.py:8: the file has 7 lines."),
+        ("web/app.py:Sesion", "defines no 'Sesion'. Did you mean Session?"),
+        ("web/app.py:Session.put", "defines no 'Session.put'."),
+        ("web:Session", "'web' is a folder, which defines nothing."),
+        ("web/ap.py", "there is no file 'web/ap.py' in the pack. Did you mean web/app.py?"),
+        ("", "there is no file '' in the pack."),
+        (":Session", "there is no file '' in the pack."),
+        ("nowhere.rs", "there is no file 'nowhere.rs' in the pack."),
+    ],
+)
+def test_what_is_in_focus(
+    folder: Make, packed: Packed, focus: str, places: str | dict[str, tuple[int, ...]]
+) -> None:
+    files = packed(folder(FOCUSED)).files
+    if isinstance(places, dict):
+        assert {one.place.path: one.place.lines for one in in_focus(files, [focus])} == places
+    else:
+        with pytest.raises(FocusProblem, match=re.escape(places)):
+            in_focus(files, [focus])
+
+
+def test_a_focus_is_not_on_files_of_the_same_name(folder: Make, packed: Packed) -> None:
+    text = "".join(f"value_{n} = {n} * 17\n" for n in range(60))
+    root = folder(
+        {f"{path}main.py": text.replace("value", path[:1] or "x") for path in ("", "a/", "b/", "c/")}
+    )
+    assert set(shown(packed, root, 600, PackOptions(focus=("main.py",)))) == {"main.py"}
 
 
 def test_large_files_do_not_keep_out_the_others(folder: Make, packed: Packed) -> None:

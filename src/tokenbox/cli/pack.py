@@ -86,7 +86,8 @@ class PackCommand:
     query: str | None = option("--query -q TEXT", "An issue, a question or a traceback.")
     query_file: str | None = option("--query-file FILE", "A file with the query; - is standard input.")
     focus: list[str] | None = option(
-        "--focus PATH[:SYMBOL]", "Prefer this and related code; may be repeated."
+        "--focus PATH[:SYMBOL|:LINES]",
+        "Prefer this file, folder, definition or lines, and related code; may be repeated.",
     )
     scorer: str | None = option("--scorer NAME", "Your own ranking of pieces: module:function.")
     history: bool | None = option("--history/--no-history", "Use the git history to rank files.")

@@ -15,6 +15,7 @@ from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DiffBlock, Docum
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput, TokenizerError
 from tokenbox.folder.candidates import PieceForm, numbered
 from tokenbox.folder.choosing import WITH_QUERY, WITHOUT_QUERY, Board
+from tokenbox.folder.focus import in_focus
 from tokenbox.folder.introducing import introductions
 from tokenbox.folder.listing import FileShown, Listing, file_tree, folders, folders_only
 from tokenbox.folder.option_values import FileOrder
@@ -22,7 +23,7 @@ from tokenbox.folder.options import PackOptions
 from tokenbox.folder.packed import PackedFile, PackedFolder
 from tokenbox.folder.priorities import matcher
 from tokenbox.folder.summaries import summary_of
-from tokenbox.folder.weighing import in_focus, weigh
+from tokenbox.folder.weighing import weigh
 from tokenbox.proof.errors import SinkInvalid
 from tokenbox.render.registry import find_renderer
 from tokenbox.render.templates import block_body
@@ -74,7 +75,7 @@ def pack_source(
     """
     options = options or PackOptions()
     SinkInvalid.check(proof)
-    in_focus(source, options.focus)  # a misspelt name is an error even if everything fits
+    in_focus(source.files, options.focus)  # a misspelt name is an error even if everything fits
     packer = _Packer(
         source,
         Counter(as_tokenizer(tokenizer), cache),

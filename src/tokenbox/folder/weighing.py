@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tokenbox.errors import TokenboxError
 from tokenbox.folder.cutting import names_in
+from tokenbox.folder.focus import in_focus
 from tokenbox.folder.history import past_changes
-from tokenbox.folder.pieces import shape
 from tokenbox.worth.documents import Document, DocumentRole
 from tokenbox.worth.query import NamedPath, read_query
 from tokenbox.worth.recent import RecentWork
@@ -23,14 +22,10 @@ if TYPE_CHECKING:
     from tokenbox.worth.scorers import Worth
 
 
-class FocusProblem(TokenboxError, code="focus_not_found"):
-    """A ``--focus`` names a file or symbol that is not in the pack."""
-
-
 def weigh(source: Source, options: PackOptions, memory: CountCache | None = None) -> Worth:
     """Return the worth of each file and piece. ``memory`` caches the names that files define.
 
-    Raises :class:`FocusProblem` and ``ScorerProblem``.
+    Raises ``FocusProblem`` and ``ScorerProblem``.
     """
     has_goal = options.asks(source)
     roles = [_role(file) for file in source.files]
@@ -65,46 +60,19 @@ def weigh(source: Source, options: PackOptions, memory: CountCache | None = None
     return Scored(worth, scorer_of(options.scorer), options.query or "", documents)
 
 
-def in_focus(source: Source, focus: tuple[str, ...]) -> tuple[list[bytes], list[NamedPath]]:
-    """Return the texts in focus and their places. Raises :class:`FocusProblem` if one is missing."""
-    texts: list[bytes] = []
-    places: list[NamedPath] = []
-    for named in focus:
-        path, _, symbol = named.partition(":")
-        found = (file for file in source.files if file.name == path or file.name.endswith(f"/{path}"))
-        file = next(found, None)
-        if file is None:
-            raise FocusProblem(f"--focus {named}: there is no file {path!r} in the pack.", path=path)
-        text, lines = _part_of(file, symbol) if symbol else (file.data, ())
-        texts.append(text)
-        places.append(NamedPath(file.name, lines))
-    return texts, places
-
-
 def _near(source: Source, focus: tuple[str, ...]) -> tuple[list[bytes], list[NamedPath]]:
     """Return the texts that are in focus or were changed, and their places."""
-    texts, places = in_focus(source, focus)
+    found = in_focus(source.files, focus)
+    texts, places = [one.text for one in found], [one.place for one in found]
+    names = {file.name for file in source.files}
     for change in source.changes:
         touched: list[int] = []
         for hunk in change.hunks:
             changed = [line[1:] for line in hunk.lines.split(b"\n") if line[:1] in {b"+", b"-", b"@"}]
             texts.append(b"\n".join(changed))
             touched += list(range(hunk.new_start, hunk.new_start + hunk.lines.count(b"\n")))
-        places.append(NamedPath(change.path, tuple(touched)))
+        places.append(NamedPath(change.path, tuple(touched), is_whole=change.path in names))
     return texts, places
-
-
-def _part_of(file: File, symbol: str) -> tuple[bytes, tuple[int, ...]]:
-    """Return the pieces of a file that define ``symbol``, and their lines. Raises :class:`FocusProblem`."""
-    pieces = [
-        piece
-        for piece in shape(file.data, file.kind.outline).pieces
-        if symbol in piece.names or symbol in piece.within
-    ]
-    if not pieces:
-        raise FocusProblem(f"--focus {file.name}:{symbol}: the file defines no {symbol!r}.", path=file.name)
-    lines = tuple(line for piece in pieces for line in range(piece.first + 1, piece.last + 1))
-    return b"".join(file.data[piece.start : piece.end] for piece in pieces), lines
 
 
 def _role(file: File) -> DocumentRole:

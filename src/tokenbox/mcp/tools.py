@@ -238,7 +238,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
             Argument("path", TEXT, "In a root; . is the root", required=True),
             _BUDGET,
             _QUERY,
-            Argument("focus", TEXTS, "PATH or PATH:SYMBOL; prefer related code"),
+            Argument("focus", TEXTS, "PATH, PATH:SYMBOL or PATH:FIRST-LAST; prefer it and related code"),
             Argument("include", TEXTS, "Globs; only these files"),
             Argument("exclude", TEXTS, "Globs; skip these files"),
             _MODEL,

@@ -72,10 +72,11 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class NamedPath:
-    """A path (or the end of one) that the query names, with the lines that it names."""
+    """A path that the query names, or the end of one unless ``is_whole``; with the lines that it names."""
 
     path: str
     lines: tuple[int, ...] = ()
+    is_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

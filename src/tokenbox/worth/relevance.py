@@ -250,14 +250,16 @@ class Relevance:
         The path in the query may be a suffix of a document's path. Or it may end with one, like the path of
         an installed copy; then only the document with the longest path matches, not every ``index.js``.
         """
+        called: dict[str, list[tuple[int, str]]] = {}
+        for i, document in enumerate(self._documents):
+            called.setdefault(document.path.rpartition("/")[2], []).append((i, f"/{document.path}"))
         found: dict[int, tuple[int, ...]] = {}
         for place in self._query.places:
             ends = f"/{place.path}"
-            named = [i for i, document in enumerate(self._documents) if f"/{document.path}".endswith(ends)]
+            paths = called.get(place.path.rpartition("/")[2], [])
+            named = [i for i, path in paths if (path == ends if place.is_whole else path.endswith(ends))]
             if not named:
-                within = [
-                    (len(d.path), i) for i, d in enumerate(self._documents) if ends.endswith(f"/{d.path}")
-                ]
+                within = [(len(path), i) for i, path in paths if ends.endswith(path)]
                 named = [i for _, i in sorted(within)[-1:]]
             for i in named:
                 found[i] = (*found.get(i, ()), *place.lines)

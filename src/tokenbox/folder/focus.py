@@ -1,0 +1,113 @@
+"""What is in focus: the folders, files, definitions and lines that ``--focus`` names."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from tokenbox.errors import TokenboxError
+from tokenbox.folder.pieces import shape
+from tokenbox.worth.query import NamedPath
+
+if TYPE_CHECKING:
+    from tokenbox.folder.pieces import Piece
+    from tokenbox.folder.source import File
+
+# A line or a range of lines, and what stands between the names of a symbol: ``Session.get``, ``Shop::add``.
+_LINES = re.compile(r"([1-9][0-9]{0,8})(?:-([1-9][0-9]{0,8}))?")
+_BETWEEN_NAMES = re.compile(r"\.|::|#")
+# The maximum number of paths that an error names.
+_MAX_NAMED = 3
+
+
+class FocusProblem(TokenboxError, code="focus_not_found"):
+    """A ``--focus`` names a file, symbol or line that is not in the pack, or the end of several paths."""
+
+
+class InFocus(NamedTuple):
+    """A text in focus, and its place."""
+
+    text: bytes
+    place: NamedPath
+
+
+def in_focus(files: Sequence[File], focus: Iterable[str]) -> list[InFocus]:
+    """Return what ``PATH``, ``PATH:SYMBOL``, ``PATH:LINE`` or ``PATH:FIRST-LAST`` name.
+
+    ``PATH`` is that of a file or folder in the pack, or the end of one that ends no other. Raises
+    :class:`FocusProblem`.
+    """
+    found: list[InFocus] = []
+    for named in focus:
+        path, _, part = named.partition(":")
+        chosen = _files_of(files, named, path)
+        if part and len(chosen) > 1:
+            raise FocusProblem(f"--focus {named}: {path!r} is a folder, which defines nothing.", path=path)
+        for file in chosen:
+            text, lines = _part_of(file, named, part) if part else (file.data, ())
+            found.append(InFocus(text, NamedPath(file.name, lines, is_whole=True)))
+    return found
+
+
+def _files_of(files: Sequence[File], named: str, path: str) -> list[File]:
+    """Return the file at a path, or those in a folder."""
+    wanted = path.removeprefix("./").rstrip("/")
+    for matches in (
+        [file for file in files if file.name == wanted],
+        [file for file in files if file.name.startswith(f"{wanted}/") or wanted in {"", "."}],
+    ):
+        if matches and path:
+            return matches
+    ending = [file for file in files if file.name.endswith(f"/{wanted}")]
+    if len(ending) == 1:
+        return ending
+    if ending:
+        names = ", ".join(file.name for file in ending[:_MAX_NAMED])
+        more = f" and {len(ending) - _MAX_NAMED} more" if len(ending) > _MAX_NAMED else ""
+        problem = f"{len(ending)} files end with {path!r}: {names}{more}. Give more of the path."
+        raise FocusProblem(f"--focus {named}: {problem}", path=path)
+    last = wanted.rpartition("/")[2]
+    by_name = {file.name.rpartition("/")[2]: file.name for file in files}
+    hint = _did_you_mean([by_name[name] for name in difflib.get_close_matches(last, by_name, 1)])
+    raise FocusProblem(f"--focus {named}: there is no file {path!r} in the pack.{hint}", path=path)
+
+
+def _part_of(file: File, named: str, part: str) -> tuple[bytes, tuple[int, ...]]:
+    """Return the pieces of a file that have the lines or define the symbol, and the lines in focus."""
+    pieces = shape(file.data, file.kind.outline).pieces
+    numbers = _LINES.fullmatch(part)
+    if numbers is None:
+        chosen = _defining(pieces, part)
+        first, last = 1, pieces[-1].last if pieces else 0
+        problem = f"the file defines no {part!r}.{_like(part, pieces)}"
+    else:
+        first, last = int(numbers[1]), int(numbers[2] or numbers[1])
+        chosen = [piece for piece in pieces if piece.first < last and first <= piece.last]
+        problem = f"the file has {pieces[-1].last if pieces else 0:,} lines."
+    if not chosen:
+        raise FocusProblem(f"--focus {named}: {problem}", path=file.name)
+    lines = (line for piece in chosen for line in range(piece.first + 1, piece.last + 1))
+    return (
+        b"".join(file.data[piece.start : piece.end] for piece in chosen),
+        tuple(line for line in lines if first <= line <= last),
+    )
+
+
+def _defining(pieces: Sequence[Piece], symbol: str) -> list[Piece]:
+    """Return the pieces of a definition, which may be named with those around it."""
+    found = [piece for piece in pieces if symbol in piece.names or symbol in piece.within]
+    if not found:
+        parts = set(_BETWEEN_NAMES.split(symbol))
+        found = [piece for piece in pieces if parts <= {*piece.names, *piece.within}]
+    return found
+
+
+def _like(symbol: str, pieces: Sequence[Piece]) -> str:
+    names = sorted({name for piece in pieces for name in (*piece.names, *piece.within)})
+    return _did_you_mean(difflib.get_close_matches(_BETWEEN_NAMES.split(symbol)[-1], names, 1))
+
+
+def _did_you_mean(near: Sequence[str]) -> str:
+    return f" Did you mean {near[0]}?" if near else ""
