@@ -48,9 +48,9 @@ class PackOptions:
 
     ``instructions``: text shown after the files; it counts towards the budget. ``focus``: paths,
     ``PATH:SYMBOL`` or ``PATH:FIRST-LAST``, whose neighbourhood is preferred. ``history``: use the history of
-    git as evidence of relevance. ``levels``: limits on how much of some files is shown. ``line_numbers``: number each line.
-    ``scorer``: scores pieces instead of the words of the query: a function, the name of an entry point, or
-    ``module:function`` (``worth.scorers``).
+    git as evidence of relevance. ``levels``: limits on how much of some files is shown. ``line_numbers``:
+    number each line. ``scorer``: scores pieces instead of the words of the query: a function, the name of an
+    entry point, or ``module:function`` (``worth.scorers``).
     """
 
     query: str | None = None
