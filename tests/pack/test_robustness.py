@@ -91,8 +91,8 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
     bounded = reading._read_bounded  # noqa: SLF001
     writes = iter(["longer", None])
 
-    def read(file):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-        data = bounded(file)
+    def read(file, at_once):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        data = bounded(file, at_once)
         if (text := next(writes)) is not None:
             (root / "a.txt").write_text(text)
         return data
@@ -109,8 +109,8 @@ def test_a_file_that_never_rests_is_reported(
     root = folder({"a.txt": "x"})
     bounded = reading._read_bounded  # noqa: SLF001
 
-    def read(file):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-        data = bounded(file)
+    def read(file, at_once):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        data = bounded(file, at_once)
         (root / "a.txt").write_bytes(data + b"x")
         return data
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import traceback
@@ -35,6 +36,8 @@ MODULES = {"init": "config", "serve": "gateway"}
 GROUPS = {"lcp": (), "proof": (), "gateway": ("keys", "users", "teams")}
 # Options whose value may be `module:function`.
 _CODE_OPTIONS = frozenset({"--tokenizer", "-t", "--strategy", "--scorer"})
+# Thresholds of the garbage collector: rare collections, as a command creates few cycles.
+_GC_THRESHOLDS = (10_000, 20, 20)
 _COMPLETION = "_TOKENBOX_COMPLETE"
 """The environment variable with which a shell asks for completions; it passes no arguments."""
 
@@ -75,6 +78,7 @@ def options(
 
 def run(arguments: list[str]) -> int:
     """Run a command and return its exit status. Bad input gives a message, never a traceback."""
+    gc.set_threshold(*_GC_THRESHOLDS)
     try:
         check_streams()
         _allow_code(arguments)

@@ -88,13 +88,16 @@ class Board:
         new = [i for i in dict.fromkeys(indices) if i not in self._candidates]
         files = [self._files[i] for i in new]
         cuts = cut_all([(file.data, file.kind.outline) for file in files], self._memory)
-        for i, file, cut in zip(new, files, cuts, strict=True):
-            block = file.block()
-            frame = self._count_frame(self._markup.summary(block, ""))
-            content = self._tokens[i]
-            if self._numbers:
-                content = self._counter.small(numbered(file.data.decode(), 1))
-            full = self._count_frame(self._markup.full(block)) + content
+        blocks = [file.block() for file in files]
+        around = [
+            (_around(self._markup.summary(block, "")), _around(self._markup.full(block))) for block in blocks
+        ]
+        self._counter.count_small([text for both in around for texts in both for text in texts])
+        small = self._counter.small
+        for i, file, cut, (shortened, whole) in zip(new, files, cuts, around, strict=True):
+            content = small(numbered(file.data.decode(), 1)) if self._numbers else self._tokens[i]
+            full = sum(map(small, whole)) + content
+            frame = sum(map(small, shortened))
             self._candidates[i] = CandidateFile(file, cut, frame, full, self._numbers)
             self._first[i] = len(self._items)
             self._items += [(i, p) for p in range(len(cut.pieces))]
@@ -357,10 +360,11 @@ class Board:
             size = self._sizes[key] = self._counter.small(self._candidates[i].piece_text(p, form))
         return size
 
-    def _count_frame(self, framed: tuple[str, str, str]) -> int:
-        """Count the markup around a block."""
-        before, _, after = framed
-        return self._counter.small(before) + self._counter.small(after.removeprefix("\n") + _DELIMITER)
+
+def _around(framed: tuple[str, str, str]) -> tuple[str, str]:
+    """Return the markup before and after a block."""
+    before, _, after = framed
+    return before, after.removeprefix("\n") + _DELIMITER
 
 
 def _by_worth(upgrade: Upgrade) -> tuple[int, int]:

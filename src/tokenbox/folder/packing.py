@@ -46,8 +46,9 @@ if TYPE_CHECKING:
 _TREE_SHARE, _TREE_MIN, _TREE_MAX_SHARE = 50, 160, 5
 # Size of the candidate files, by descending worth: 8 times the budget and 40,000 tokens; 100,000 without a
 # query, as outlines come first then. The factor grows by 4 as long as too much of the budget is left. No file
-# counts for more than ``_CANDIDATE_MAX``, so that a few large ones do not keep out the others.
-_CANDIDATE_FACTOR, _CANDIDATE_GROWTH, _CANDIDATE_MAX = 8, 4, 4_000
+# counts for more than ``_CANDIDATE_MAX``, so that a few large ones do not keep out the others, nor for less
+# than ``_CANDIDATE_MIN``: the markup around a small one takes tokens as well.
+_CANDIDATE_FACTOR, _CANDIDATE_GROWTH, _CANDIDATE_MIN, _CANDIDATE_MAX = 8, 4, 80, 4_000
 _CANDIDATE_TOKENS, _CANDIDATE_TOKENS_OF_OUTLINES = 40_000, 100_000
 # Tokens left over that do not justify another round.
 _LEFTOVER = 24
@@ -225,7 +226,7 @@ class _Packer:
             if tokens <= 0:
                 break
             found.append(i)
-            tokens -= min(self._tokens[i], _CANDIDATE_MAX)
+            tokens -= min(max(self._tokens[i], _CANDIDATE_MIN), _CANDIDATE_MAX)
         return found
 
     def _introductions(self) -> list[Introduction]:

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import re2
 
 from tokenbox.content.block_kinds import Priority
 from tokenbox.folder.generated import is_generated
@@ -180,6 +183,9 @@ PRIORS = (
     ),
 )
 
+# A pattern without a match, and the number of the rule of what a program wrote.
+_NOTHING = rb"[^\x00-\xff]"
+_GENERATED = PRIORS.index(GENERATED)
 # Changelogs and licenses are pages: history.ts and security.py are modules.
 _ONLY_PAGES = frozenset({"changelog", "legal"})
 _PAGE = re.compile(
@@ -190,30 +196,36 @@ _PACKAGE_FOLDERS = re.compile(rb"(\bsrc/[a-z]*main/(?:java|kotlin|scala|groovy)/
 
 
 class Priors:
-    """The table of priors, with its patterns compiled."""
+    """The table of priors, with its patterns compiled into one expression for names and one for paths."""
 
     def __init__(self) -> None:
-        self._rules = [(prior, *_matchers(prior.globs)) for prior in PRIORS]
+        lowered = [prior.globs.lower().split() for prior in PRIORS]
+        self._names = _matching([[glob for glob in globs if "/" not in glob] for globs in lowered])
+        self._paths = _matching([[glob for glob in globs if "/" in glob] for globs in lowered])
 
     def of(self, path: str, content: bytes) -> Prior:
         """Return the prior of a file, by its path, or by a mark at its top such as ``@generated``."""
         whole = _PACKAGE_FOLDERS.sub(rb"\1", os.fsencode(path.lower()))
         name = whole.rpartition(b"/")[2]
-        is_page = _PAGE.fullmatch(os.fsencode(path).rpartition(b"/")[2]) is not None
-        for prior, names, paths in self._rules:
-            if prior.name in _ONLY_PAGES and not is_page:
-                continue
-            if names.fullmatch(name) or paths.fullmatch(whole):
-                return prior
-            if prior is GENERATED and is_generated(path, content):
-                return prior
+        # ``*.json`` does not match the files in ``x.json/``.
+        matches = {*(self._names.Match(name) or ()), *(self._paths.Match(whole) or ())}
+        if min(matches, default=len(PRIORS)) > _GENERATED and is_generated(path, content):
+            return GENERATED
+        for n in sorted(matches):
+            if PRIORS[n].name not in _ONLY_PAGES or _PAGE.fullmatch(os.fsencode(path).rpartition(b"/")[2]):
+                return PRIORS[n]
         is_known = b"." in name or content.startswith(b"#!") or kind_of(path, b"") is not CODE
         return SOURCE if is_known else UNKNOWN
 
 
-def _matchers(globs: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    """Return a pattern for names and one for paths: ``*.json`` does not match the files in ``x.json/``."""
-    lowered = globs.lower().split()
-    return matcher([glob for glob in lowered if "/" not in glob]), matcher(
-        [glob for glob in lowered if "/" in glob]
-    )
+def _matching(rules: Sequence[Sequence[str]]) -> re2.Set:
+    """Return one expression that finds the numbers of the rules with a pattern for a file."""
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.dot_nl = True
+    found = re2.Set.FullMatchSet(options)
+    for globs in rules:
+        # re2 does not backtrack, so it has no atomic groups and needs none.
+        found.Add(matcher(globs).pattern.replace(b"(?>", b"(?:") if globs else _NOTHING)
+    found.Compile()
+    return found

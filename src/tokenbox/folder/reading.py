@@ -38,7 +38,7 @@ def _settled(file: BinaryIO, name: str) -> tuple[bytes | None, Note | None]:
     before = _version(file)
     data = b""
     for _ in range(_ATTEMPTS):
-        data = _read_bounded(file)
+        data = _read_bounded(file, before[0] + 1)
         if len(data) > MAX_BYTES:
             return None, Note(name, NoteKind.LARGE, f"more than {MAX_BYTES >> 20} MiB")
         after = _version(file)
@@ -49,11 +49,11 @@ def _settled(file: BinaryIO, name: str) -> tuple[bytes | None, Note | None]:
     return data, Note(name, NoteKind.CHANGED)
 
 
-def _read_bounded(file: BinaryIO) -> bytes:
-    """Return the rest of the file, at most one byte over the limit."""
+def _read_bounded(file: BinaryIO, at_once: int) -> bytes:
+    """Return the rest of the file, at most one byte over the limit. Each read allocates ``at_once`` bytes."""
     pieces = []
     room = MAX_BYTES + 1
-    while room and (piece := file.read(room)):
+    while room and (piece := file.read(min(room, at_once))):
         pieces.append(piece)
         room -= len(piece)
     return b"".join(pieces)

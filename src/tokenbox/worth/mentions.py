@@ -69,7 +69,9 @@ class Mentions:
             self._add_wholes(unqualified.difference(name for _, name in imported), imports.wholes, weight)
             pairs += imported
         for place, name in set(pairs):
-            self._of_places.setdefault(name, Counter())[place] += weight
+            if name not in self._of_places:
+                self._of_places[name] = Counter()
+            self._of_places[name][place] += weight
 
     def _add_wholes(self, names: Collection[bytes], wholes: frozenset[bytes], weight: int) -> None:
         self._total += weight
@@ -83,6 +85,10 @@ class Mentions:
     def anywhere(self, name: bytes) -> int:
         """Return the weight of the mentions that may mean any definition of the name."""
         return sum(weight * texts[name] for weight, texts in self._anywhere.items())
+
+    def has_places(self, name: bytes) -> bool:
+        """Return whether any mention of the name tells where it may be from."""
+        return name in self._of_places or name in self._of_wholes
 
     def by_place(self, name: bytes, places: Collection[bytes]) -> Counter[bytes]:
         """Return those of the ``places`` that texts take the name from, with the weight of the mentions."""

@@ -188,10 +188,11 @@ class Standing:
             return 0
         mentions, definers = self._mentions[self._family[i]], self._definers.get(name, ())
         defined = max(1, len(definers) or self._by_pieces[name])
-        found, has_place = 0, bool(definers) and self._has_places
-        if defined <= _COMMON and not (has_place and name in self._home(i).inner):
-            found = _UNIT * mentions.anywhere(name) // (defined * defined)
-        if has_place:
+        found, has_place = mentions.anywhere(name), bool(definers) and self._has_places
+        if defined > _COMMON or (found and has_place and name in self._home(i).inner):
+            found = 0
+        found = _UNIT * found // (defined * defined)
+        if has_place and mentions.has_places(name):
             placed = self._placed(self._family[i], name)
             found += sum(placed[place] for place in common(self._home(i).places_of(name), placed))
         return isqrt(found) * (_WORD if name.isalpha() and name.islower() else 100) // 100
