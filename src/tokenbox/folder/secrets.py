@@ -173,6 +173,11 @@ def _contexts() -> tuple[tuple[str, re.Pattern[bytes]], ...]:
     return tuple((kind, re2.compile(pattern.encode())) for kind, (_, pattern) in CONTEXTS.items())
 
 
+@cache
+def _any_context() -> re.Pattern[bytes]:
+    return re2.compile("|".join(f"(?:{pattern})" for _, pattern in CONTEXTS.values()).encode())  # type: ignore[no-any-return]
+
+
 def _by_file(path: str) -> re.Pattern[str] | None:
     """Return the pattern of the secrets in a file of this name, if its format has such."""
     pattern = BY_FILE.get(path.rpartition("/")[2].lower())
@@ -185,7 +190,7 @@ def _needs_detectors(line: str, path: str) -> bool:
     # The cheap pattern goes first: most lines are here for a detector's word.
     if _key_lines().search(data) is not None and _ANY_KEY.search(line) is not None:
         return True
-    if any(context.search(data) is not None for _, context in _contexts()):
+    if _any_context().search(data) is not None:
         return True
     bare = _BARE_VALUES.search(path) is not None
     return any(
