@@ -96,8 +96,11 @@ def rank_files() -> Path:
 
 def python_version() -> str:
     """Return the version of the interpreter of bench/.venv."""
+    interpreter = ENVIRONMENTS["peers"] / "bin" / "python"
+    if not interpreter.exists():
+        sys.exit("bench/.venv is missing. Run: bench/setup")
     done = subprocess.run(
-        [ENVIRONMENTS["peers"] / "bin" / "python", "-c", "import platform; print(platform.python_version())"],
+        [interpreter, "-c", "import platform; print(platform.python_version())"],
         capture_output=True,
         text=True,
         check=True,

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -116,6 +117,19 @@ def test_a_file_that_never_rests_is_reported(
 
     monkeypatch.setattr(reading, "_read_bounded", read)
     assert kinds(packed(root)) == {"a.txt": NoteKind.CHANGED}
+
+
+def test_a_read_allocates_the_size_of_the_file(folder: Make) -> None:
+    """Each of 65,530 files with a mapping of its own is one too many for Linux."""
+    root = folder({"a.txt": "x" * 1_000})
+    tracemalloc.start()
+    try:
+        content, note = reading.read_file(str(root), "a.txt")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (content, note) == (b"x" * 1_000, None)
+    assert peak < 100_000
 
 
 AS_NOBODY = """
