@@ -12,9 +12,9 @@ import tokenbox
 from tests.effort import examples
 from tokenbox.content.section import Section
 from tokenbox.errors import ContextCriticalOverflow
-from tokenbox.render.explain import MAX_ROWS, explain, explain_overflow
-from tokenbox.render.lines import ASCII, UNICODE, cells, printable
-from tokenbox.render.whatif import Column, whatif_table
+from tokenbox.render.explain import MAX_ROWS, explain, overflow_picture
+from tokenbox.render.lines import ASCII, UNICODE, cells, plain, printable
+from tokenbox.render.whatif import Column, whatif_lines
 
 IDS = st.text(st.sampled_from("abc中é👩\u200d\n\x1b/. "), min_size=1, max_size=40).filter(str.strip)
 CONTENTS = st.text(st.sampled_from("ab \n中"), max_size=80)
@@ -52,12 +52,14 @@ def test_no_line_is_wider_than_the_width(
     try:
         layout = tokenbox.layout(sections, budget, tokenizer, reclaim=reclaim)
     except ContextCriticalOverflow as overflow:
-        picture = explain_overflow(overflow, width, drawn)
+        picture = plain(overflow_picture(overflow, width, drawn))
     else:
         picture = explain(layout, width, drawn)
         assert picture == explain(layout, width, drawn)
     results = tokenbox.whatif(sections, [budget, budget * 2], tokenizer)
-    table = whatif_table(sections, [Column(budget, results[0]), Column(budget * 2, results[1])], width, drawn)
+    table = plain(
+        whatif_lines(sections, [Column(budget, results[0]), Column(budget * 2, results[1])], width, drawn)
+    )
     for text in (picture, table):
         assert all(cells(line) <= width for line in text.split("\n"))
         assert text.isascii() or drawn is UNICODE
@@ -124,7 +126,7 @@ def test_every_figure_of_an_estimate_is_marked() -> None:
     assert bare - {"4"} == {"777"}
     with pytest.raises(ContextCriticalOverflow) as caught:
         tokenbox.layout(sections, 33, "chars4")
-    assert set(re.findall(r"(?<![~\d,])\d[\d,]*", explain_overflow(caught.value))) == {"33"}
+    assert set(re.findall(r"(?<![~\d,])\d[\d,]*", plain(overflow_picture(caught.value)))) == {"33"}
 
 
 def test_what_is_left_out_is_said_and_summed() -> None:

@@ -69,10 +69,6 @@ class Frame:
     body_size: int
 
     @property
-    def has_summary(self) -> bool:
-        return bool(self.flags & HAS_SUMMARY)
-
-    @property
     def compressed(self) -> bool:
         return bool(self.flags & COMPRESSED)
 

@@ -108,11 +108,6 @@ def explain(layout: LayoutShown, width: int = 80, charset: Charset = UNICODE) ->
     return plain(picture(layout, width, charset))
 
 
-def explain_overflow(error: ContextCriticalOverflow, width: int = 80, charset: Charset = UNICODE) -> str:
-    """Return a plain-text picture of the critical sections that exceed the budget."""
-    return plain(overflow_picture(error, width, charset))
-
-
 def picture(layout: LayoutShown, width: int = 80, charset: Charset = UNICODE) -> list[Line]:
     """Return the picture as lines of styled text."""
     rows = shown_rows([row_of(i, layout) for i in range(len(layout.inputs))])

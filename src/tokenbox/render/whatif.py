@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tokenbox.engine.result import Decision
 from tokenbox.errors import ContextCriticalOverflow
 from tokenbox.render.explain import MAX_ROWS, MIN_WIDTH, STYLES, LayoutShown
-from tokenbox.render.lines import UNICODE, Charset, Line, Span, Style, cells, fit_line, pad, plain, printable
+from tokenbox.render.lines import UNICODE, Charset, Line, Span, Style, cells, fit_line, pad, printable
 
 if TYPE_CHECKING:
     from tokenbox.content.section import Section
@@ -29,13 +29,6 @@ class Cell(NamedTuple):
     text: str
     style: Style = Style.PLAIN
     mark: str = " "
-
-
-def whatif_table(
-    sections: Sequence[Section], columns: Sequence[Column], width: int = 80, charset: Charset = UNICODE
-) -> str:
-    """Return the table as plain text. No line is wider than ``width`` cells (20 or more)."""
-    return plain(whatif_lines(sections, columns, width, charset))
 
 
 def whatif_lines(
