@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import re
 from importlib import import_module
 
 import pytest
@@ -82,3 +83,16 @@ def test_an_undescribed_command_is_found() -> None:
     for page in (described, f"{described}\n```console\n$ tokenbox schema\n```\n"):
         with pytest.raises(DocsError, match="does not describe: schema"):
             check_commands(names, page)
+
+
+def test_the_figures_of_the_comparison_are_those_of_the_results() -> None:
+    rows = 0
+    for row in re.findall(r"^\|(.*)\|$", (ROOT / "docs/comparison.md").read_text("utf-8"), re.MULTILINE):
+        _, *figures, file = (cell.strip() for cell in row.split("|"))
+        named = re.fullmatch(r"`(\w+\.md)`", file)
+        if named is not None:
+            results = (ROOT / "bench/results" / named[1]).read_text("utf-8")
+            for figure in re.findall(r"\d+(?:,\d{3})*(?:\.\d+)?", " ".join(figures)):
+                assert re.search(rf"(?<![\d.,]){re.escape(figure)}(?!\d|[.,]\d)", results), (figure, file)
+            rows += 1
+    assert rows > 10
