@@ -46,6 +46,10 @@ def shown(
 def test_a_focus_brings_what_it_refers_to(project: Path, packed: Packed) -> None:
     found = shown(packed, project, 1200, PackOptions(focus=("src/widget.py:make_widget",)))
     assert {"src/widget.py", "src/gear.py"} <= set(found)
+    with pytest.raises(FocusProblem, match="no file"):
+        shown(packed, project, 1200, PackOptions(focus=("nowhere.py",)))
+    with pytest.raises(FocusProblem, match="defines no"):
+        shown(packed, project, 1200, PackOptions(focus=("src/widget.py:nothing",)))
 
 
 FOCUSED = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import socket
 import subprocess
@@ -130,6 +131,19 @@ def test_a_read_allocates_the_size_of_the_file(folder: Make) -> None:
         tracemalloc.stop()
     assert (content, note) == (b"x" * 1_000, None)
     assert peak < 100_000
+
+
+def test_a_file_that_says_it_is_empty_is_not_read_byte_by_byte() -> None:
+    class Counted(io.BytesIO):
+        reads = 0
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            self.reads += 1
+            return super().read(size)
+
+    file = Counted(b"x" * 100_000)
+    assert reading._read_bounded(file, 1) == b"x" * 100_000  # noqa: SLF001
+    assert file.reads < 10
 
 
 AS_NOBODY = """

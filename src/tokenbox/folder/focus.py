@@ -54,12 +54,11 @@ def in_focus(files: Sequence[File], focus: Iterable[str]) -> list[InFocus]:
 def _files_of(files: Sequence[File], named: str, path: str) -> list[File]:
     """Return the file at a path, or those in a folder."""
     wanted = path.removeprefix("./").rstrip("/")
-    for matches in (
-        [file for file in files if file.name == wanted],
-        [file for file in files if file.name.startswith(f"{wanted}/") or wanted in {"", "."}],
-    ):
-        if matches and path:
-            return matches
+    start = "" if wanted in {"", "."} else f"{wanted}/"
+    chosen = [file for file in files if file.name == wanted]
+    chosen = chosen or [file for file in files if path and file.name.startswith(start)]
+    if chosen:
+        return chosen
     ending = [file for file in files if file.name.endswith(f"/{wanted}")]
     if len(ending) == 1:
         return ending

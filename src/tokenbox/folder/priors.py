@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import re2
 
@@ -199,9 +199,7 @@ class Priors:
     """The table of priors, with its patterns compiled into one expression for names and one for paths."""
 
     def __init__(self) -> None:
-        lowered = [prior.globs.lower().split() for prior in PRIORS]
-        self._names = _matching([[glob for glob in globs if "/" not in glob] for globs in lowered])
-        self._paths = _matching([[glob for glob in globs if "/" in glob] for globs in lowered])
+        self._names, self._paths = _rules(of_paths=False), _rules(of_paths=True)
 
     def of(self, path: str, content: bytes) -> Prior:
         """Return the prior of a file, by its path, or by a mark at its top such as ``@generated``."""
@@ -218,13 +216,15 @@ class Priors:
         return SOURCE if is_known else UNKNOWN
 
 
-def _matching(rules: Sequence[Sequence[str]]) -> re2.Set:
-    """Return one expression that finds the numbers of the rules with a pattern for a file."""
+@cache
+def _rules(*, of_paths: bool) -> re2.Set:
+    """Return one expression that finds the numbers of the priors with a pattern for a name, or for a path."""
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.dot_nl = True
     found = re2.Set.FullMatchSet(options)
-    for globs in rules:
+    for prior in PRIORS:
+        globs = [glob for glob in prior.globs.lower().split() if ("/" in glob) is of_paths]
         # re2 does not backtrack, so it has no atomic groups and needs none.
         found.Add(matcher(globs).pattern.replace(b"(?>", b"(?:") if globs else _NOTHING)
     found.Compile()

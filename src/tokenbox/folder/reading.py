@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # The number of reads of a file that keeps changing; the last one is used.
 _ATTEMPTS = 3
+# The minimum number of bytes to read at once: files of the kernel say that they are empty.
+_AT_ONCE = 1 << 15
 
 
 def read_file(root: str, path: str) -> tuple[bytes | None, Note | None]:
@@ -50,10 +52,13 @@ def _settled(file: BinaryIO, name: str) -> tuple[bytes | None, Note | None]:
 
 
 def _read_bounded(file: BinaryIO, at_once: int) -> bytes:
-    """Return the rest of the file, at most one byte over the limit. Each read allocates ``at_once`` bytes."""
+    """Return the rest of the file, at most one byte over the limit.
+
+    Each read allocates ``at_once`` bytes, or 32 KiB if that is more.
+    """
     pieces = []
     room = MAX_BYTES + 1
-    while room and (piece := file.read(min(room, at_once))):
+    while room and (piece := file.read(min(room, max(at_once, _AT_ONCE)))):
         pieces.append(piece)
         room -= len(piece)
     return b"".join(pieces)

@@ -120,7 +120,7 @@ def imports_of(path: str, data: bytes, family: str) -> Imports | None:
 class Home:
     """The places that the names of a text come from.
 
-    ``inner``: those of names in a type; none for names of the file only.
+    ``inner``: those of names in a type, and no place for a name that only the file can use.
     """
 
     places: frozenset[bytes]
@@ -155,7 +155,7 @@ def home_of(path: str, data: bytes, family: str, names: Iterable[bytes]) -> Home
 
 
 def _inner(path: str, data: bytes, types: Iterable[bytes]) -> dict[bytes, frozenset[bytes]]:
-    """Return the places of names in types, the types directly around them; none of names of the file only."""
+    """Return the places of names in types, the types directly around them; none of names of this file."""
     extension = path.rpartition(".")[2]
     if extension in _C_SOURCE:
         return {match[1] or match[2]: frozenset() for match in _C_OWN.finditer(data)}

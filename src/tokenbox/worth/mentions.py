@@ -8,7 +8,7 @@ only as far as the name is mentioned more often than in texts that do not import
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from tokenbox.worth.imports import imports_of
@@ -38,7 +38,7 @@ class Mentions:
         # The texts of each weight that mention a name which may be any.
         self._anywhere: dict[int, Counter[bytes]] = {}
         # For each name: the weight by place, and, where it is not qualified, by all places that are imported.
-        self._of_places: dict[bytes, Counter[bytes]] = {}
+        self._of_places: defaultdict[bytes, Counter[bytes]] = defaultdict(Counter)
         self._of_wholes: dict[bytes, Counter[frozenset[bytes]]] = {}
         # The weight of the texts that import all of a place, that mention a name unqualified, of all texts.
         self._importers: Counter[bytes] = Counter()
@@ -69,8 +69,6 @@ class Mentions:
             self._add_wholes(unqualified.difference(name for _, name in imported), imports.wholes, weight)
             pairs += imported
         for place, name in set(pairs):
-            if name not in self._of_places:
-                self._of_places[name] = Counter()
             self._of_places[name][place] += weight
 
     def _add_wholes(self, names: Collection[bytes], wholes: frozenset[bytes], weight: int) -> None:

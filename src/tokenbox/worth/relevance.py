@@ -251,7 +251,7 @@ class Relevance:
         an installed copy; then only the document with the longest path matches, not every ``index.js``.
         """
         called: dict[str, list[tuple[int, str]]] = {}
-        for i, document in enumerate(self._documents):
+        for i, document in enumerate(self._documents if self._query.places else ()):
             called.setdefault(document.path.rpartition("/")[2], []).append((i, f"/{document.path}"))
         found: dict[int, tuple[int, ...]] = {}
         for place in self._query.places:

@@ -188,10 +188,11 @@ class Standing:
             return 0
         mentions, definers = self._mentions[self._family[i]], self._definers.get(name, ())
         defined = max(1, len(definers) or self._by_pieces[name])
-        found, has_place = mentions.anywhere(name), bool(definers) and self._has_places
-        if defined > _COMMON or (found and has_place and name in self._home(i).inner):
-            found = 0
-        found = _UNIT * found // (defined * defined)
+        has_place = bool(definers) and self._has_places
+        anywhere = mentions.anywhere(name) if defined <= _COMMON else 0
+        if anywhere and has_place and name in self._home(i).inner:
+            anywhere = 0
+        found = _UNIT * anywhere // (defined * defined)
         if has_place and mentions.has_places(name):
             placed = self._placed(self._family[i], name)
             found += sum(placed[place] for place in common(self._home(i).places_of(name), placed))
