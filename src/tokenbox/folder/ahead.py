@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -14,11 +13,9 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
 
-# Characters per job.
+# Bytes per job.
 _JOB = 500_000
-_THREADS = 2
-# The limit of unfinished jobs, because their texts are held in memory.
-_MAX_JOBS = 8
+_THREADS = 1
 
 
 class CountAhead:
@@ -32,9 +29,8 @@ class CountAhead:
         self._cache = cache
         self._worthwhile = is_worth_remembering(tokenizer)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tokenbox-ahead")
-        self._free = threading.BoundedSemaphore(_MAX_JOBS)
-        self._texts: list[str] = []
-        self._characters = 0
+        self._texts: list[bytes] = []
+        self._size = 0
 
     def __enter__(self) -> Self:
         return self
@@ -45,24 +41,20 @@ class CountAhead:
             self.submit()
         self._threads.shutdown(cancel_futures=failure is not None)
 
-    def add(self, text: str) -> None:
-        """Count ``text`` soon."""
+    def add(self, text: bytes) -> None:
+        """Count ``text``, in UTF-8, soon. The caller keeps it anyway, so the queue takes no memory."""
         if not self._worthwhile:
             return
         self._texts.append(text)
-        self._characters += len(text)
-        if self._characters >= _JOB:
+        self._size += len(text)
+        if self._size >= _JOB:
             self.submit()
 
     def submit(self) -> None:
         """Count the added texts without waiting for more."""
-        texts, self._texts, self._characters = self._texts, [], 0
+        texts, self._texts, self._size = self._texts, [], 0
         if texts:
-            self._free.acquire()
             self._threads.submit(self._count, texts)
 
-    def _count(self, texts: list[str]) -> None:
-        try:
-            self._cache.count_batch(self._tokenizer, texts)
-        finally:
-            self._free.release()
+    def _count(self, texts: list[bytes]) -> None:
+        self._cache.count_batch(self._tokenizer, [text.decode() for text in texts])

@@ -116,7 +116,7 @@ def read(  # noqa: PLR0913  # each is an option of its own
     strip: Collection[Strip] = (),
     log: int = 0,
     advance: Callable[[], None] = lambda: None,
-    seen: Callable[[str], None] = lambda _: None,
+    seen: Callable[[bytes], None] = lambda _: None,
 ) -> Source:
     """Read the files of a survey.
 
@@ -138,7 +138,7 @@ def read(  # noqa: PLR0913  # each is an option of its own
         if content is not None or (note is not None and note.kind is NoteKind.LARGE):
             file = reader.file(path, size if content is None else len(content), content)
             if file.text is not None:
-                seen(file.text.decode())
+                seen(file.text)
             files.append(file)
         advance()
     if not files and not changes:

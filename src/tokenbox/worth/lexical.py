@@ -107,7 +107,7 @@ class Lexical:
         """
         self._match_new(found.keys() - self._seen)
         body: Counter[int] = Counter()
-        for name in [name for name in found if name in self._words_of]:
+        for name in found.keys() & self._words_of.keys():
             for word in self._words_of[name]:
                 body[word] += found[name]
         windows = 1 + size // WINDOW

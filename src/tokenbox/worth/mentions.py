@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING
 from tokenbox.worth.imports import imports_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from tokenbox.worth.documents import Document
 
-# A name after a qualifier; ``..`` and ``...`` qualify nothing. For so many matches ``re`` is faster than re2.
-_AFTER_QUALIFIER = re.compile(rb"(?:\.(?<!\.\.)|::|->)([A-Za-z_]\w+)")
+# A name after a qualifier; ``..`` and ``...`` qualify nothing. For so many matches ``re`` is faster than re2,
+# if the first character is one of a few. Some languages qualify by dots only.
+_AFTER_QUALIFIER = re.compile(rb"[.:>](?=[A-Za-z_])(?<!\.\.)(?<![^:]:)(?<![^-]>)([A-Za-z_]\w+)")
+_AFTER_DOT = re.compile(rb"[.](?<!\.\.)([A-Za-z_]\w+)")
+_ONLY_DOTS = frozenset({"cs", "go", "js", "py"})
 # Names in an import or a declaration of a package are those of packages.
 _PACKAGE_LINES = (b"import ", b"from ", b"package ", b"use ", b"namespace ", b"using ")
 _NO_WORD = re.compile(rb"\W")
@@ -32,7 +35,7 @@ class Mentions:
     ``defined``: the names of which it matters where they come from.
     """
 
-    def __init__(self, family: str, defined: Collection[bytes]) -> None:
+    def __init__(self, family: str, defined: frozenset[bytes]) -> None:
         self._family = family
         self._defined = defined
         # The texts of each weight that mention a name which may be any.
@@ -45,27 +48,33 @@ class Mentions:
         self._unqualified: Counter[bytes] = Counter()
         self._total = 0
 
-    def add(self, names: Collection[bytes], weight: int) -> None:
-        """Add the ``names`` in a text, wherever they come from."""
-        self._anywhere.setdefault(weight, Counter()).update(names)
+    def add(self, found: Mapping[bytes, int], but: Iterable[bytes], weight: int) -> None:
+        """Add the names that were ``found`` in a text, except some of them, wherever they come from."""
+        texts = self._anywhere.setdefault(weight, Counter())
+        # To take a few back is faster than to copy all others.
+        texts.update(found.keys())
+        texts.subtract(but)
 
     def add_placed(
-        self, document: Document, names: Collection[bytes], often: Mapping[bytes, int], weight: int
+        self, document: Document, found: Mapping[bytes, int], own: Collection[bytes], weight: int
     ) -> None:
-        """Add the ``names`` in a text by where they come from. ``often``: how often each stands in it."""
-        defined = {name for name in names if name in self._defined}
-        pairs = list(_qualified(document.data, defined))
+        """Add the names that were ``found`` in a text, except its ``own``, by where they come from.
+
+        ``found``: with how often each stands in the text.
+        """
+        defined = self._defined.intersection(found).difference(own)
+        pairs = list(_qualified(document.data, self._family, defined))
         qualified = Counter(name for _, name in pairs)
         imports = imports_of(document.path, document.data, self._family)
         if imports is None:
-            only = {name for name, times in qualified.items() if times >= often[name]}
+            only = {name for name, times in qualified.items() if times >= found[name]}
             pairs = [pair for pair in pairs if pair[1] in only]
-            self.add([name for name in names if name not in only], weight)
+            self.add(found, only.union(own), weight)
         else:
             pairs = [(imports.renamed.get(place, place), name) for place, name in pairs]
             imported = [pair for pair in imports.names if pair[1] in defined]
-            self.add([name for name in names if name not in defined], weight)
-            unqualified = {name for name in defined if often[name] > qualified[name]}
+            self.add(found, defined.union(own), weight)
+            unqualified = {name for name in defined if found[name] > qualified[name]}
             self._add_wholes(unqualified.difference(name for _, name in imported), imports.wholes, weight)
             pairs += imported
         for place, name in set(pairs):
@@ -110,16 +119,17 @@ def common(some: Collection[bytes], others: Collection[bytes]) -> list[bytes]:
     return [one for one in smaller if one in larger]
 
 
-def _qualified(data: bytes, names: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
+def _qualified(data: bytes, family: str, names: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
     """Yield each of the ``names`` after a qualifier, such as ``(b"json", b"Decoder")`` for ``json.Decoder``.
 
     The qualifier is in lower case, and empty if it is no word: a call or an index.
     """
-    for match in _AFTER_QUALIFIER.finditer(data):
+    pattern = _AFTER_DOT if family in _ONLY_DOTS else _AFTER_QUALIFIER
+    for match in pattern.finditer(data):
         name = match[1]
         if name in names:
             end = match.start()
             if data.startswith(_PACKAGE_LINES, data.rfind(b"\n", 0, end) + 1):
                 continue
-            backwards = data[max(0, end - _LONGEST_QUALIFIER) : end][::-1]
+            backwards = data[max(0, end - _LONGEST_QUALIFIER) : end].rstrip(b":-")[::-1]
             yield _NO_WORD.split(backwards, 1)[0][::-1].lower(), name

@@ -74,7 +74,8 @@ class Standing:
             own[i] = ()
         self._own = [frozenset(names) for names in own]
         self._definers = _definers({i: own[i] for i in sources})
-        self._mentions = {family: Mentions(family, self._definers) for family in self._family}
+        defined = frozenset(self._definers)
+        self._mentions = {family: Mentions(family, defined) for family in set(self._family)}
         self._has_places = found is None
         """Whether mentions are told apart by where the name is from."""
         self._count(found, merged)
@@ -94,12 +95,12 @@ class Standing:
         for i, (document, known) in enumerate(zip(self._documents, found, strict=True)):
             if document.role is DocumentRole.OTHER or i in merged:
                 continue
-            names = known.keys() - self._own[i]
+            own = [name for name in self._own[i] if name in known]
             mentions, weight = self._mentions[self._family[i]], _MENTION[document.role]
             if self._has_places:
-                mentions.add_placed(document, names, known, weight)
+                mentions.add_placed(document, known, own, weight)
             else:
-                mentions.add(names, weight)
+                mentions.add(known, own, weight)
 
     @property
     def is_led(self) -> bool:
