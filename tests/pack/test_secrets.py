@@ -62,6 +62,43 @@ def test_what_follows_the_beginning_of_a_private_key_stays() -> None:
     assert cleaned.endswith(b"\n]\nb = [first, second, third, fourth, fifth]\n")
 
 
+def test_code_with_a_private_key_stays_code() -> None:
+    lines = [
+        "-----BEGIN PRIVATE KEY-----",
+        "MIIEpAIBAAKCAQEA" * 4,
+        "MIIEpAIBAAKCAQE=",
+        "-----END PRIVATE KEY-----",
+    ]
+    cleaned, notes = redact(_as_code(lines), "a.py")
+    assert cleaned == _as_code([lines[0], "[redacted: Private Key]", "", lines[3]])
+    assert [(note.line, note.detail) for note in notes] == [(2, "Private Key")]
+    compile(cleaned, "a.py", "exec")
+
+
+def _as_code(lines: list[str]) -> bytes:
+    return "".join(["key = (\n", *(f'    "{line}\\n"\n' for line in lines), ")\n"]).encode()
+
+
+def test_headers_of_a_private_key_stay() -> None:
+    begin, end = "-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----"
+    headers = ["Proc-Type: 4,ENCRYPTED", "DEK-Info: AES-128-CBC,E5A1F0", ""]
+    key = "\n".join([begin, *headers, "MIIEpAIBAAKCAQEA" * 4, "ab==", end])
+    cleaned, _ = redact(key.encode(), "key.pem")
+    assert cleaned.decode().split("\n") == [begin, *headers, "[redacted: Private Key]", "", end]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'pem = "-----BEGIN PRIVATE KEY-----\\n" + base64.b64encode(key.private_bytes).decode() + "-----END"',
+        'begins = "-----BEGIN PRIVATE KEY-----"\nif text.startswith(begins):\n    x = "-----END"',
+        '"-----BEGIN PRIVATE KEY-----\\n"\n"' + "X" * 64 + '\\n"\n"-----END PRIVATE KEY-----"',
+    ],
+)
+def test_code_about_private_keys_is_left_as_it_is(code: str) -> None:
+    assert redact(code.encode(), "a.py") == (code.encode(), [])
+
+
 def test_passwords_by_their_names() -> None:
     cleaned, _ = redact(b'password = "s3cr3tPa55w0rd"\nurl = "https://bob:tr0ub4dor@host/"\n', "a.py")
     assert cleaned == (

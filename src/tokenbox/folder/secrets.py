@@ -100,9 +100,13 @@ _ANY_KEY = re.compile("|".join(key.pattern for key in _KEYS.values()), re.ASCII)
 # A private key as far as its last line, or, if that is missing, as far as it is in base64.
 _PRIVATE_KEY = re.compile(
     rb"(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)"
-    rb"([^-]{40,20000}?(?=-----END)|(?:(?:\s|\\[nr]|[\"',.+#>|*]){0,20}[A-Za-z0-9+/=]{20,20000}){1,500}"
+    rb"((?:[^-]|-(?!----)){40,20000}?(?=-----END)|(?:(?:\s|\\[nr]|[\"',.+#>|*]){0,20}[A-Za-z0-9+/=]{20,20000}){1,500}"
     rb"(?:(?:\s|\\[nr]){1,4}[A-Za-z0-9+/]{0,19}={1,2})?)"
 )
+# Data of a key, not a row of x; without it the text is code that reads or writes keys.
+_KEY_DATA = re.compile(rb"(?!(.)\1{19})(?:(?=[A-Za-z+/=]{0,20}[0-9])[A-Za-z0-9+/=]{20}|[A-Za-z+/=]{32})")
+# What stands in the place of a key: escapes and headers (RFC 1421), which stay like punctuation, or data.
+_KEY_PIECE = re.compile(rb"(\\[nrt]|\b[A-Z][\w-]+: [^\n\\\"']*)|[A-Za-z0-9+/=]+")
 # Some detectors return only the beginning of a token, such as "ghp".
 _REST = r"[A-Za-z0-9_+/=.~-]*"
 # Longer lines are data or minified, and some detectors take more than linear time.
@@ -139,13 +143,22 @@ def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
 
 
 def _without_private_keys(content: bytes, path: str, notes: list[Note]) -> bytes:
-    """Replace the text between the first and the last line of each private key."""
+    """Replace the data between the first and the last line of each private key.
+
+    Line ends, quotes and other punctuation stay, so that code around it is still code.
+    """
 
     def replacement(match: re.Match[bytes]) -> bytes:
+        data = _KEY_DATA.search(match[2])
+        if data is None:
+            return match[0]
         line = content.count(b"\n", 0, match.start()) + 1
         notes.append(Note(shown(path), NoteKind.SECRET, "Private Key", line))
-        # Keep the number of lines, so that the line numbers of further findings stay correct.
-        return match[1] + b"[redacted: Private Key]" + b"\n" * match[2].count(b"\n")
+        before, after = (
+            _KEY_PIECE.sub(lambda piece: piece[1] or b"", part)
+            for part in (match[2][: data.start()], match[2][data.end() :])
+        )
+        return b"".join((match[1], before, b"[redacted: Private Key]", after))
 
     return _PRIVATE_KEY.sub(replacement, content)
 
