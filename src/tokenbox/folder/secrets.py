@@ -118,13 +118,26 @@ class _Finding(NamedTuple):
     value: str
 
 
+class _LineNumbers:
+    """The numbers of lines, from 1, at ascending positions in a text, which is read once."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._at, self._number = 0, 1
+
+    def at(self, position: int) -> int:
+        self._number += self._content.count(b"\n", self._at, position)
+        self._at = position
+        return self._number
+
+
 def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
     """Replace each secret in ``content`` (UTF-8) by ``[redacted: KIND]``, and return a note for each."""
     notes: list[Note] = []
     if b"PRIVATE KEY" in content:
         content = _without_private_keys(content, path, notes)
     pieces: list[bytes] = []
-    done = 0
+    done, numbers = 0, _LineNumbers(content)
     by_file = _by_file(path)
     for start, end in _suspicious_lines(content) if by_file is None else _lines(content):
         line = content[start:end].decode()
@@ -133,8 +146,7 @@ def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
         redacted = line
         for finding in sorted(_secrets_in(line, path), key=lambda f: (-len(f.value), f)):
             redacted = re.sub(re.escape(finding.value) + _REST, f"[redacted: {finding.kind}]", redacted)
-            number = content.count(b"\n", 0, start) + 1
-            notes.append(Note(shown(path), NoteKind.SECRET, finding.kind, number))
+            notes.append(Note(shown(path), NoteKind.SECRET, finding.kind, numbers.at(start)))
         if redacted != line:
             pieces += (content[done:start], redacted.encode())
             done = end
@@ -147,13 +159,13 @@ def _without_private_keys(content: bytes, path: str, notes: list[Note]) -> bytes
 
     Line ends, quotes and other punctuation stay, so that code around it is still code.
     """
+    numbers = _LineNumbers(content)
 
     def replacement(match: re.Match[bytes]) -> bytes:
         data = _KEY_DATA.search(match[2])
         if data is None:
             return match[0]
-        line = content.count(b"\n", 0, match.start()) + 1
-        notes.append(Note(shown(path), NoteKind.SECRET, "Private Key", line))
+        notes.append(Note(shown(path), NoteKind.SECRET, "Private Key", numbers.at(match.start())))
         before, after = (
             _KEY_PIECE.sub(lambda piece: piece[1] or b"", part)
             for part in (match[2][: data.start()], match[2][data.end() :])
