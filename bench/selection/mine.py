@@ -4,7 +4,8 @@
 
 ``FOLDER`` contains clones, bare or not, at a depth of up to three. A commit is used if it is no merge,
 modifies one to four source files in at most twelve hunks, and its message is not about releases, typos,
-dependencies and the like. Docs and examples are never gold, tests only with ``--tests``.
+dependencies and the like. Docs and examples are never gold, tests only with ``--tests``. With ``--other``, a
+commit is used if all its files are docs, examples, manifests, settings, data or of CI.
 """
 
 from __future__ import annotations
@@ -17,13 +18,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tokenbox.folder.priors import Priors
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_DULL = (
+    r"\b(?:releas|bump|typo|version|changelog|depend|upgrade|merge|revert|prettier|whitespace|spelling|license"
+    r"|copyright|translat|prepare|update .*(?:lock|deps)|snapshot|renovate"
+)
+DULL_FOR_OTHER = re.compile(rf"{_DULL})", re.IGNORECASE)
 DULL = re.compile(
-    r"\b(?:releas|bump|typo|version|changelog|depend|upgrade|merge|revert|lint|format|prettier|whitespace"
-    r"|spelling|readme|license|copyright|translat|chore|ci\b|docs?\b|prepare|update .*(?:lock|deps)|snapshot"
-    r"|renovate|cargo|clippy|rustfmt|pre-commit|black\b|isort)",
+    rf"{_DULL}|lint|format|readme|chore|ci\b|docs?\b|cargo|clippy|rustfmt|pre-commit|black\b|isort)",
     re.IGNORECASE,
 )
 SOURCE = re.compile(
@@ -41,6 +47,16 @@ OTHER = re.compile(
 HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@", re.MULTILINE)
 MAX_QUERY = 1500  # characters
 MAX_COMMITS = 3000
+_PRIORS = Priors()
+
+
+def is_gold(path: str, *, tests: bool, other: bool) -> bool:
+    """Return whether the lines of a file count. ``other``: if a query may be about it and it is no source."""
+    if other:
+        prior = _PRIORS.of(path, b"")
+        return prior.asked > prior.percent
+    is_source = SOURCE.search(path) is not None and OTHER.search(path) is None
+    return is_source and (tests or TEST.search(path) is None)
 
 
 def named_clones(folder: Path, only: str) -> Iterator[tuple[str, Path]]:
@@ -83,7 +99,7 @@ def gold_of(diff: str) -> list[list[object]]:
     return gold
 
 
-def tasks(clone: Path, name: str, per: int, *, tests: bool) -> list[dict[str, object]]:
+def tasks(clone: Path, name: str, per: int, *, tests: bool, other: bool) -> list[dict[str, object]]:
     log = git(clone, "log", "--no-merges", f"-{MAX_COMMITS}", "--format=%H%x00%P%x00%B%x01")
     found: list[dict[str, object]] = []
     for entry in log.split("\x01"):
@@ -97,21 +113,16 @@ def tasks(clone: Path, name: str, per: int, *, tests: bool) -> list[dict[str, ob
             r"^(?:Co-authored-by|Signed-off-by|Reviewed-by|Change-Id):.*$", "", message, flags=re.MULTILINE
         ).strip()
         title = message.partition("\n")[0]
-        if len(title) < 12 or DULL.search(title):
+        if len(title) < 12 or (DULL_FOR_OTHER if other else DULL).search(title):
             continue
         try:
             names = git(clone, "diff", "--name-status", parent, commit).splitlines()
         except subprocess.CalledProcessError:
             continue  # a shallow clone ends here
         changed = [line.split("\t") for line in names]
-        wanted = [
-            c[-1]
-            for c in changed
-            if c[0] == "M"
-            and SOURCE.search(c[-1])
-            and not OTHER.search(c[-1])
-            and (tests or not TEST.search(c[-1]))
-        ]
+        wanted = [c[-1] for c in changed if c[0] == "M" and is_gold(c[-1], tests=tests, other=other)]
+        if other and len(wanted) < len(changed):
+            continue
         if not 1 <= len(wanted) <= 4 or len(changed) > 12:
             continue
         gold = gold_of(
@@ -137,9 +148,10 @@ def main() -> None:
     parser.add_argument("--per", type=int, default=20, help="tasks per clone")
     parser.add_argument("--only", default="", help="names of clones, separated by commas")
     parser.add_argument("--tests", action="store_true", help="tests are gold too")
+    parser.add_argument("--other", action="store_true", help="docs, CI and the like are gold, source is not")
     options = parser.parse_args()
     for name, clone in named_clones(options.folder, options.only):
-        for task in tasks(clone, name, options.per, tests=options.tests):
+        for task in tasks(clone, name, options.per, tests=options.tests, other=options.other):
             sys.stdout.write(json.dumps(task) + "\n")
 
 

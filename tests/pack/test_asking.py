@@ -15,6 +15,7 @@ from tokenbox.folder.focus import FocusProblem, in_focus
 from tokenbox.folder.history import past_changes
 from tokenbox.folder.listing import FileShown
 from tokenbox.folder.options import LevelProblem
+from tokenbox.folder.weighing import weigh
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,6 +51,44 @@ def test_a_focus_brings_what_it_refers_to(project: Path, packed: Packed) -> None
         shown(packed, project, 1200, PackOptions(focus=("nowhere.py",)))
     with pytest.raises(FocusProblem, match="defines no"):
         shown(packed, project, 1200, PackOptions(focus=("src/widget.py:nothing",)))
+
+
+@pytest.fixture
+def with_tools(folder: Make) -> Path:
+    """Source about headers and windows, and files of other kinds about the same or something else."""
+    files = {f"src/part{n}.py": module(f"parse_header_{n}", f"exclude_part_{n}") for n in range(40)}
+    files["src/windows.py"] = "# exclude windows\n" * 24 + module("exclude_windows", "include_windows")
+    files |= {
+        ".github/workflows/test.yml": "jobs:\n  test:\n    runs-on: windows\n    uses: provenance\n" * 24,
+        "docs/headers.md": "# Headers\n\nHow a header is parsed and checked.\n" * 30,
+        "Dockerfile": "FROM scratch\nCOPY parts image\n" * 40,
+    }
+    root: Path = folder(files)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("query", "path", "is_about_it"),
+    [
+        ("Exclude windows from our CI", ".github/workflows/test.yml", True),
+        ("ci: exclude windows", ".github/workflows/test.yml", True),
+        ("The docker image excludes windows", "Dockerfile", True),
+        ("docs: say how a header is parsed", "docs/headers.md", True),
+        ("exclude provenance on windows", ".github/workflows/test.yml", True),  # no source file has the word
+        ("exclude windows", ".github/workflows/test.yml", False),
+        ("exclude windows [skip ci]", ".github/workflows/test.yml", False),
+        ("exclude windows\n\nSee the docs, and our CI.", ".github/workflows/test.yml", False),
+        ("parse_header_3 returns None", "docs/headers.md", False),
+    ],
+)
+def test_a_query_may_be_about_something_else_than_source(
+    with_tools: Path, packed: Packed, query: str, path: str, is_about_it: bool
+) -> None:
+    source = packed(with_tools)
+    worth = weigh(source, PackOptions(query))
+    worths = {file.name: worth.document(i) for i, file in enumerate(source.files)}
+    best = max(of for name, of in worths.items() if name.startswith("src/"))
+    assert (worths[path] * 4 > best) is is_about_it, worths
 
 
 FOCUSED = {

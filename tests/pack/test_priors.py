@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tokenbox.folder.priors import PRIORS as PRIORS_TABLE
 from tokenbox.folder.priors import Priors
 
 PRIORS = Priors()
@@ -88,3 +89,10 @@ def test_a_script_needs_no_extension() -> None:
 def test_what_a_program_wrote_says_so_at_its_top(path: str, top: bytes) -> None:
     assert PRIORS.of(path, top).name == "generated"
     assert PRIORS.of(path, b"// Written by hand, not generated.\n").name != "generated"
+
+
+def test_a_query_is_about_no_changelog_and_no_lock_file() -> None:
+    asked = {prior.name: prior.asked - prior.percent for prior in PRIORS_TABLE}
+    assert {name for name, more in asked.items() if not more} == {
+        "changelog", "generated", "legal", "lock file", "source", "test", "vendored",
+    }  # fmt: skip

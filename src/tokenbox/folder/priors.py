@@ -11,6 +11,7 @@ import os
 import re
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 import re2
 
@@ -18,19 +19,34 @@ from tokenbox.content.block_kinds import Priority
 from tokenbox.folder.generated import is_generated
 from tokenbox.folder.languages import CODE, kind_of
 from tokenbox.folder.priorities import matcher
+from tokenbox.worth.words import stem
+
+if TYPE_CHECKING:
+    from tokenbox.worth.query import Query
 
 
 @dataclass(frozen=True, slots=True)
 class Prior:
     """A kind of file: its weight in percent with a query (``percent``) and without one (``alone``).
 
-    ``globs``: the patterns of its files, separated by spaces.
+    ``globs``: the patterns of its files, separated by spaces. ``words``: those by which the title of a query
+    names the kind, for kinds that a query may be about.
     """
 
     name: str
     percent: int
     alone: int
     globs: str = ""
+    words: str = ""
+
+    @property
+    def asked(self) -> int:
+        """The weight in percent with a query that is about such files."""
+        return max(self.percent, _ASKED) if self.words else self.percent
+
+    def is_named_by(self, query: Query) -> bool:
+        """Return whether the title of the query names the kind."""
+        return any(stem(word) in query.title for word in self.words.split())
 
     @property
     def priority(self) -> Priority:
@@ -38,6 +54,7 @@ class Prior:
         return _PRIORITIES.get(self.name, Priority.BACKGROUND)
 
 
+_ASKED = 70
 _PRIORITIES = {
     "source": Priority.NORMAL,
     "readme": Priority.HIGH,
@@ -52,6 +69,7 @@ SOURCE = Prior("source", 100, 100)
 UNKNOWN = Prior("unknown", 40, 15)
 # Matched by content as well as by name: see ``is_generated``.
 GENERATED = Prior("generated", 8, 4)
+_DOCS = "doc documentation guide tutorial manual readme wiki"
 PRIORS = (
     Prior(
         "lock file",
@@ -101,6 +119,7 @@ PRIORS = (
         2,
         "fixtures/ __snapshots__/ _snaps/ testdata/ test-data/ golden/ cassettes/ *.csv *.tsv *.jsonl *.svg "
         "*.log *.snap *.map",
+        "json yaml fixture snapshot",
     ),
     Prior(
         "automation",
@@ -108,16 +127,19 @@ PRIORS = (
         3,
         ".github/ .circleci/ .gitlab* .travis.yml azure-pipelines* .buildkite/ appveyor* Jenkinsfile "
         ".azure/ .vscode/ .idea/ .devcontainer/",
+        "ci gha github gitlab workflow travis circleci appveyor jenkins devcontainer dependabot chore",
     ),
     Prior(
         "settings of tools",
         8,
         3,
         ".* .*/ tox.ini setup.cfg *.editorconfig codecov.yml renovate.json *.eslintrc* mypy.ini ruff.toml",
+        "ci lint linter eslint prettier ruff mypy pylint rubocop golangci clippy tox editorconfig gitignore "
+        "renovate codecov chore",
     ),
     # Translations of the README.
-    Prior("docs", 30, 20, "README[-_.][a-z][a-z].md README[-_.][a-z][a-z][-_][a-z]*.md"),
-    Prior("readme", 35, 45, "README* AGENTS.md CLAUDE.md ARCHITECTURE*"),
+    Prior("docs", 30, 20, "README[-_.][a-z][a-z].md README[-_.][a-z][a-z][-_][a-z]*.md", _DOCS),
+    Prior("readme", 35, 45, "README* AGENTS.md CLAUDE.md ARCHITECTURE*", f"{_DOCS} badge"),
     Prior(
         "manifest",
         30,
@@ -129,6 +151,8 @@ PRIORS = (
         "shard.yml dub.json dub.sdl DESCRIPTION cpanfile Makefile.PL Build.PL dist.ini *.psd1 fpm.toml "
         "foundry.toml elm.json gleam.toml setup.py package.json Gemfile Rakefile CMakeLists.txt meson.build "
         "BUILD.bazel MODULE.bazel Podfile Makefile Dockerfile",
+        "build gradle maven pom cargo gemspec gemfile rakefile makefile cmake bazel meson npm pyproject "
+        "docker dockerfile dependency chore",
     ),
     Prior(
         "test",
@@ -150,6 +174,7 @@ PRIORS = (
         "examples/ example/ example[-_]*/ samples/ sample/ *.ipynb "
         "demo/ demos/ benchmarks/ benchmark/ bench/ benches/ "
         "playground/ sandbox/ website/ www/ site/ completion/ completions/ *-completion/ *-completions/",
+        "example demo benchmark bench playground website",
     ),
     # Programs in YAML: those of Ansible, and the templates of Helm.
     Prior(
@@ -166,12 +191,14 @@ PRIORS = (
         20,
         "docs/ doc/ documentation/ vignettes/ man/ *.md *.mdx *.rmd *.qmd *.rst *.txt *.adoc *.org *.pod *.1 "
         "*.rd *.tex *.bib *.wiki *.texi",
+        _DOCS,
     ),
     Prior(
         "data",
         25,
         8,
         "*.json *.yaml *.yml *.xml *.html *.htm *.lock *.edn *.pem *.crt *.cer *.patch *.diff *.orig",
+        "json yaml xml html",
     ),
     Prior(
         "settings",
@@ -180,6 +207,7 @@ PRIORS = (
         "*.toml *.ini *.cfg *.conf *.config *.properties *.gradle *.cmake *.sln *.slnx *.props "
         "*.targets *.globalconfig *.ruleset *.plist *.pbxproj *.xcscheme *.dotsettings *.nuspec *.resx "
         "*.podspec *.rockspec *.bat *.cmd *.xcconfig *.xcsettings *.storyboard *.xib *.entitlements",
+        "build gradle cmake msbuild podspec rockspec xcode chore",
     ),
 )
 

@@ -36,21 +36,19 @@ def weigh(source: Source, options: PackOptions, memory: CountCache | None = None
     ]
     contents = [(source.files[i].data, source.files[i].kind.outline) for i in code]
     names = dict(zip(code, names_in(contents, memory), strict=True))
+    query = read_query(options.query or "")
+    percents = {
+        prior: (prior.asked if prior.is_named_by(query) else prior.percent) if has_goal else prior.alone
+        for prior in {file.prior for file in source.files}
+    }
     documents = [
-        Document(
-            file.name,
-            file.data,
-            file.prior.percent if has_goal else file.prior.alone,
-            roles[i],
-            names.get(i),
-        )
+        Document(file.name, file.data, percents[file.prior], roles[i], names.get(i), file.prior.asked)
         for i, file in enumerate(source.files)
     ]
     past = past_changes(source.root, lines=not has_goal) if options.history else []
     recent = RecentWork(past, documents) if past else None
     if not has_goal:
         return Standing(documents, recent=recent)
-    query = read_query(options.query or "")
     if options.focus or source.changes:
         query = with_references(query, documents, *_near(source, options.focus))
     extra = history_scores(past, query, documents)

@@ -18,7 +18,8 @@ class DocumentRole(Enum):
 class Document(NamedTuple):
     """A text with a path (or a title). ``percent``: the prior of its kind, relative to source code.
 
-    ``defines``: the names that it defines, if they are known.
+    ``defines``: the names that it defines, if they are known. ``asked``: the prior with a query that is about
+    such documents.
     """
 
     path: str
@@ -26,6 +27,7 @@ class Document(NamedTuple):
     percent: int = 100
     role: DocumentRole = DocumentRole.SOURCE
     defines: Sequence[bytes] | None = None
+    asked: int = 0
 
 
 class PieceSpan(NamedTuple):

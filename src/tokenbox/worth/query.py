@@ -35,7 +35,7 @@ _IN_TRACEBACK = re.compile(r", in (?P<name><?\w+>?)$|^\s+at (?P<at>[\w.$<>]+)", 
 # Boilerplate of commit messages and issue trackers, and the hashes of commits.
 # re2: the comment of a template has many lines, and ``re`` takes quadratic time where comments do not end.
 _NOISE = re2.compile(
-    r"(?im)\(?(?:GH-|#)\d+\)?|^Merge (?:pull request|branch) .*$"
+    r"(?im)\(?(?:GH-|#)\d+\)?|\[(?:ci[ -]?skip|skip[ -]?ci)\]|^Merge (?:pull request|branch) .*$"
     r"|^(?:[A-Z][a-z]+(?:-[a-z]+)*-by|Change-Id|Reviewed-on|PiperOrigin-RevId|git-svn-id):.*$"
     r"|^(?:Fixes|Closes|Resolves|Refs?):? *(?:GH-|#)?\d*\.?$|<!--(?s:.*?)-->|\b[0-9a-f]{12,64}\b"
 )
@@ -81,12 +81,16 @@ class NamedPath:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query after parsing. ``symbols``: the identifiers that it names, with their weights."""
+    """A query after parsing. ``symbols``: the identifiers that it names, with their weights.
+
+    ``title``: the stems of its first line, with the kind of change.
+    """
 
     text: str
     words: tuple[Word, ...]
     places: tuple[NamedPath, ...]
     symbols: dict[str, int]
+    title: frozenset[str] = frozenset()
 
 
 def read_query(text: str) -> Query:
@@ -96,6 +100,7 @@ def read_query(text: str) -> Query:
     title, _, body = read.strip().partition("\n")
     if _TRACEBACK.match(title):
         title = next((line for line in reversed(body.splitlines()) if re.match(r"\S", line)), title)
+    stems = frozenset(map(stem, split(title)))
     body = _HEADING.sub("", body)
     title, scope = _without_kind(title)
     weights: dict[str, int] = {}
@@ -116,7 +121,7 @@ def read_query(text: str) -> Query:
     words = [Word(key, weight) for key, weight in weights.items()]
     words += [Word(name, weight, whole=True) for name, weight in symbols.items() if _is_compound(name)]
     words.sort(key=lambda word: -word.weight)
-    return Query(text, tuple(words[:MAX_WORDS]), tuple(_places(read)), symbols)
+    return Query(text, tuple(words[:MAX_WORDS]), tuple(_places(read)), symbols, stems)
 
 
 def read_question(text: str) -> Query:

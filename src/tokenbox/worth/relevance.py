@@ -14,6 +14,7 @@ from math import isqrt
 from typing import TYPE_CHECKING
 
 from tokenbox.characters import lower
+from tokenbox.worth.documents import DocumentRole
 from tokenbox.worth.fixed import SCALE
 from tokenbox.worth.lexical import FILE, PIECE, WINDOW, Lexical, Match, identifiers
 from tokenbox.worth.standing import Standing
@@ -49,6 +50,8 @@ OF_TEST, OF_TESTED, _NAMESAKES = 30, 25, 2
 _TEST_NAME = re.compile(r"^[Tt]est_?|[_-]?(?:[Tt]ests?|[Ss]pec)$")
 # A document whose path the query names has at least this prior.
 NAMED_PRIOR = 60
+# A query is about a document that is no source if the match is this percentage of that of the best source.
+ABOUT = 110
 # The document with the best history gets this share of the best match. The match of the busiest document
 # is raised by RECENT.
 HISTORY, RECENT = 40, 50
@@ -124,6 +127,7 @@ class Relevance:
             if body or path:
                 self._paths[i] = path
                 self._scores[i] = self._lexical.score(body, {}, path, len(document.data), usual, FILE)
+        self._about = self._best_of_all()
         for i, score in self._test_scores().items():
             self._scores[i] = self._scores.get(i, 0) + score
         self._best = max([SCALE, *self._scores.values()])
@@ -238,8 +242,19 @@ class Relevance:
         return {folder: sum(scores) // len(scores) for folder, scores in best.items()}
 
     def _percent(self, i: int) -> int:
-        percent = self._documents[i].percent
+        document = self._documents[i]
+        percent = max(document.percent, document.asked) if i in self._about else document.percent
         return max(percent, NAMED_PRIOR) if i in self._named_lines else percent
+
+    def _best_of_all(self) -> frozenset[int]:
+        """Return the documents other than source that match better than the best source."""
+        roles = [document.role for document in self._documents]
+        best = max((score for i, score in self._scores.items() if roles[i] is DocumentRole.SOURCE), default=0)
+        return frozenset(
+            i
+            for i, score in self._scores.items()
+            if roles[i] is DocumentRole.OTHER and score * 100 >= max(1, best * ABOUT)
+        )
 
     def _in_path(self, path: str) -> Counter[int]:
         return self._lexical.in_names(path.split("/")[-_PATH_COMPONENTS:])
