@@ -41,12 +41,13 @@ class Prior:
 
     @property
     def asked(self) -> int:
-        """The weight in percent with a query that is about such files."""
+        """The weight in percent of a file of this kind that a query is about."""
         return max(self.percent, _ASKED) if self.words else self.percent
 
-    def is_named_by(self, query: Query) -> bool:
-        """Return whether the title of the query names the kind."""
-        return any(stem(word) in query.title for word in self.words.split())
+    def with_query(self, query: Query) -> int:
+        """Return the weight in percent: that of source if the title of the query names the kind."""
+        is_named = any(stem(word) in query.title for word in self.words.split())
+        return SOURCE.percent if is_named else self.percent
 
     @property
     def priority(self) -> Priority:

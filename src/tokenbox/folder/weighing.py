@@ -38,7 +38,7 @@ def weigh(source: Source, options: PackOptions, memory: CountCache | None = None
     names = dict(zip(code, names_in(contents, memory), strict=True))
     query = read_query(options.query or "")
     percents = {
-        prior: (prior.asked if prior.is_named_by(query) else prior.percent) if has_goal else prior.alone
+        prior: prior.with_query(query) if has_goal else prior.alone
         for prior in {file.prior for file in source.files}
     }
     documents = [

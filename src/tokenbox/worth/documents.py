@@ -18,8 +18,8 @@ class DocumentRole(Enum):
 class Document(NamedTuple):
     """A text with a path (or a title). ``percent``: the prior of its kind, relative to source code.
 
-    ``defines``: the names that it defines, if they are known. ``asked``: the prior with a query that is about
-    such documents.
+    ``defines``: the names that it defines, if they are known. ``asked``: the prior if the query is about
+    the document.
     """
 
     path: str
