@@ -1,4 +1,4 @@
-"""Count texts in other threads while files are read, so that the layout finds the counts in the cache."""
+"""Count texts in another thread while files are read, so that the layout finds the counts in the cache."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ if TYPE_CHECKING:
 
 # Bytes per job.
 _JOB = 500_000
-_THREADS = 1
 
 
 class CountAhead:
-    """A context manager that counts texts in other threads, into ``cache``.
+    """A context manager that counts texts in another thread, into ``cache``.
 
     Errors are ignored here: the layout counts such a text again, and reports them.
     """
@@ -28,7 +27,8 @@ class CountAhead:
         self._tokenizer = tokenizer
         self._cache = cache
         self._worthwhile = is_worth_remembering(tokenizer)
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tokenbox-ahead")
+        # Tokenizers use several threads themselves; a second one here would only slow the reader.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="tokenbox-ahead")
         self._texts: list[bytes] = []
         self._size = 0
 
@@ -39,7 +39,7 @@ class CountAhead:
         """Wait for all counts; after a failure only for those that have started."""
         if failure is None:
             self.submit()
-        self._threads.shutdown(cancel_futures=failure is not None)
+        self._thread.shutdown(cancel_futures=failure is not None)
 
     def add(self, text: bytes) -> None:
         """Count ``text``, in UTF-8, soon. The caller keeps it anyway, so the queue takes no memory."""
@@ -54,7 +54,7 @@ class CountAhead:
         """Count the added texts without waiting for more."""
         texts, self._texts, self._size = self._texts, [], 0
         if texts:
-            self._threads.submit(self._count, texts)
+            self._thread.submit(self._count, texts)
 
     def _count(self, texts: list[bytes]) -> None:
         self._cache.count_batch(self._tokenizer, [text.decode() for text in texts])
