@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _DULL = (
-    r"\b(?:releas|bump|typo|version|changelog|depend|upgrade|merge|revert|prettier|whitespace|spelling|license"
+    r"releas|bump|typo|version|changelog|depend|upgrade|merge|revert|prettier|whitespace|spelling|license"
     r"|copyright|translat|prepare|update .*(?:lock|deps)|snapshot|renovate"
 )
-DULL_FOR_OTHER = re.compile(rf"{_DULL})", re.IGNORECASE)
+DULL_FOR_OTHER = re.compile(rf"\b(?:{_DULL})", re.IGNORECASE)
 DULL = re.compile(
-    rf"{_DULL}|lint|format|readme|chore|ci\b|docs?\b|cargo|clippy|rustfmt|pre-commit|black\b|isort)",
+    rf"\b(?:{_DULL}|lint|format|readme|chore|ci\b|docs?\b|cargo|clippy|rustfmt|pre-commit|black\b|isort)",
     re.IGNORECASE,
 )
 SOURCE = re.compile(
@@ -54,7 +54,7 @@ def is_gold(path: str, *, tests: bool, other: bool) -> bool:
     """Return whether the lines of a file count. ``other``: if a query may be about it and it is no source."""
     if other:
         prior = _PRIORS.of(path, b"")
-        return prior.asked > prior.percent
+        return prior.if_about > prior.percent
     is_source = SOURCE.search(path) is not None and OTHER.search(path) is None
     return is_source and (tests or TEST.search(path) is None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tokenbox.folder.priors import PRIORS as PRIORS_TABLE
+from tokenbox.folder.priors import PRIORS as TABLE
 from tokenbox.folder.priors import Priors
 
 PRIORS = Priors()
@@ -92,7 +92,7 @@ def test_what_a_program_wrote_says_so_at_its_top(path: str, top: bytes) -> None:
 
 
 def test_a_query_is_about_no_changelog_and_no_lock_file() -> None:
-    asked = {prior.name: prior.asked - prior.percent for prior in PRIORS_TABLE}
-    assert {name for name, more in asked.items() if not more} == {
+    more = {prior.name: prior.if_about - prior.percent for prior in TABLE}
+    assert {name for name, percent in more.items() if not percent} == {
         "changelog", "generated", "legal", "lock file", "source", "test", "vendored",
     }  # fmt: skip

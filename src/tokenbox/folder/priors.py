@@ -40,9 +40,9 @@ class Prior:
     words: str = ""
 
     @property
-    def asked(self) -> int:
+    def if_about(self) -> int:
         """The weight in percent of a file of this kind that a query is about."""
-        return max(self.percent, _ASKED) if self.words else self.percent
+        return max(self.percent, _IF_ABOUT) if self.words else self.percent
 
     def with_query(self, query: Query) -> int:
         """Return the weight in percent: that of source if the title of the query names the kind."""
@@ -55,7 +55,7 @@ class Prior:
         return _PRIORITIES.get(self.name, Priority.BACKGROUND)
 
 
-_ASKED = 70
+_IF_ABOUT = 70
 _PRIORITIES = {
     "source": Priority.NORMAL,
     "readme": Priority.HIGH,

@@ -42,7 +42,7 @@ def weigh(source: Source, options: PackOptions, memory: CountCache | None = None
         for prior in {file.prior for file in source.files}
     }
     documents = [
-        Document(file.name, file.data, percents[file.prior], roles[i], names.get(i), file.prior.asked)
+        Document(file.name, file.data, percents[file.prior], roles[i], names.get(i), file.prior.if_about)
         for i, file in enumerate(source.files)
     ]
     past = past_changes(source.root, lines=not has_goal) if options.history else []

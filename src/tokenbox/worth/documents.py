@@ -18,7 +18,7 @@ class DocumentRole(Enum):
 class Document(NamedTuple):
     """A text with a path (or a title). ``percent``: the prior of its kind, relative to source code.
 
-    ``defines``: the names that it defines, if they are known. ``asked``: the prior if the query is about
+    ``defines``: the names that it defines, if they are known. ``if_about``: the prior if the query is about
     the document.
     """
 
@@ -27,7 +27,7 @@ class Document(NamedTuple):
     percent: int = 100
     role: DocumentRole = DocumentRole.SOURCE
     defines: Sequence[bytes] | None = None
-    asked: int = 0
+    if_about: int = 0
 
 
 class PieceSpan(NamedTuple):

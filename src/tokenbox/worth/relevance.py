@@ -243,7 +243,7 @@ class Relevance:
 
     def _percent(self, i: int) -> int:
         document = self._documents[i]
-        percent = max(document.percent, document.asked) if i in self._about else document.percent
+        percent = max(document.percent, document.if_about) if i in self._about else document.percent
         return max(percent, NAMED_PRIOR) if i in self._named_lines else percent
 
     def _best_of_all(self) -> frozenset[int]:
