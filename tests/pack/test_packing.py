@@ -28,6 +28,7 @@ from tokenbox.folder import (
 )
 from tokenbox.folder.difference import GitProblem
 from tokenbox.folder.listing import FileShown
+from tokenbox.folder.walk import MAX_BYTES
 from tokenbox.lcp import decode, encode
 from tokenbox.tokenizers import registry
 from tokenbox.tokenizers.cache import CountCache
@@ -350,6 +351,18 @@ def test_counting_ahead_leaves_no_content_to_count(folder: Make, monkeypatch: py
     pack = pack_source(source, counter, cache=cache)
     assert cache.counted == 10  # the tree
     assert pack.total == counter.count(pack.text)
+
+
+def test_counting_ahead_says_how_much_there_is_to_count(
+    folder: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected: list[int] = []
+    counter = registry.get("o200k_base")
+    monkeypatch.setattr(type(counter), "expect", lambda _, characters: expected.append(characters))
+    surveyed = survey([folder({"a.py": "x = 1\n", "b.py": "y = 1\n", "c": "x" * (MAX_BYTES + 1)})])
+    with CountAhead(counter, CountCache(), surveyed.found.size):
+        pass
+    assert expected == [12]  # what is too large is not read
 
 
 def test_what_fails_ends_the_counting_ahead(folder: Make) -> None:

@@ -290,6 +290,14 @@ def test_auto_turns_to_fastokens_when_enough_was_counted(monkeypatch: pytest.Mon
     assert tokenizer.engine == "fast"
 
 
+def test_the_batch_that_turns_to_fastokens_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"''S\u180e'b {n}" for n in range(20)]  # which fastokens splits otherwise
+    exact = bpe.baseline("cl100k_base", "tiktoken").count_batch(texts)
+    monkeypatch.setattr(bpe, "_WORTH_LOADING_FAST", 10)
+    tokenizer = bpe.baseline("cl100k_base")
+    assert (tokenizer.count_batch(texts), tokenizer.engine) == (exact, "fast")
+
+
 def test_auto_stays_with_tiktoken_where_fastokens_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bpe, "_WORTH_LOADING_FAST", 10)
     monkeypatch.setitem(sys.modules, "fastokens._native", None)
@@ -371,8 +379,9 @@ def test_who_knows_how_much_will_be_counted_has_one_engine_from_the_start() -> N
     assert little.engine == "tiktoken"
     much = bpe.baseline("o200k_base", "auto")
     much.expect(400_000_000)
-    assert much.engine == "fast"
+    assert much.engine == "tiktoken"  # nothing is loaded for counts that a cache has
     assert much.count("Hello, world!") == little.count("Hello, world!") == 4
+    assert much.engine == "fast"
     plain = bpe.baseline("o200k_base", "tiktoken")
     plain.expect(400_000_000)
     assert plain.engine == "tiktoken"

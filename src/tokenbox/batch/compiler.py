@@ -51,6 +51,7 @@ class RowCompiler:
         found = counters.text_counter(self.plan.model, self.plan.counter_name)
         if self._expected is not None and isinstance(found, BaseTokenizer):
             found.expect(self._expected)
+            found.count(" ")  # reads the vocabulary
             _release_memory()
         return found
 

@@ -288,7 +288,7 @@ class _Run:
         worth = None
         with _counts(stored=choices.cache) as counts:
             with (
-                packing.CountAhead(counter, counts) as ahead,
+                packing.CountAhead(counter, counts, surveyed.found.size) as ahead,
                 terminal.progress("reading", len(surveyed.found.files)) as advance,
             ):
                 source = read(advance=advance, seen=ahead.add)

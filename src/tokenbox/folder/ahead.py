@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from tokenbox.tokenizers.cache import is_worth_remembering
+from tokenbox.tokenizers.protocol import BaseTokenizer
 
 if TYPE_CHECKING:
     from typing import Self
@@ -23,7 +24,10 @@ class CountAhead:
     Errors are ignored here: the layout counts such a text again, and reports them.
     """
 
-    def __init__(self, tokenizer: Tokenizer, cache: CountCache) -> None:
+    def __init__(self, tokenizer: Tokenizer, cache: CountCache, expected: int = 0) -> None:
+        """``expected``: the size of all texts in bytes."""
+        if isinstance(tokenizer, BaseTokenizer):
+            tokenizer.expect(expected)
         self._tokenizer = tokenizer
         self._cache = cache
         self._worthwhile = is_worth_remembering(tokenizer)

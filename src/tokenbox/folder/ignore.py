@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from copy import copy
 from typing import NamedTuple
 
-from tokenbox.folder.globs import Glob
+from tokenbox.folder.globs import NOTHING, Glob
 
 RULE_FILES = (".gitignore", ".tokenboxignore")
 # The folders of version control, which no rule can include.
@@ -51,17 +52,17 @@ class IgnoreRules:
     def __init__(
         self, lines: Iterable[str], outer: IgnoreRules | None = None, *, folder: str = "", way: str = ""
     ) -> None:
-        self._folder = folder
-        self._way = way
+        self._folder = len(os.fsencode(folder))
+        self._way = os.fsencode(way)
         self._outer = outer
-        self._patterns = _patterns(lines)
+        self._patterns = _Patterns(lines)
 
     def ignores(self, path: str, *, is_folder: bool) -> bool:
         """Return whether ``path``, in this folder, is ignored."""
-        name = f"{path}/" if is_folder else path
+        whole = os.fsencode(path)
         rules: IgnoreRules | None = self
         while rules is not None:
-            decision = rules._decide(name)  # noqa: SLF001  # of the same class
+            decision = rules._decide(whole, is_folder=is_folder)  # noqa: SLF001  # of the same class
             if decision is not None:
                 return decision
             rules = rules._outer  # noqa: SLF001  # of the same class
@@ -70,17 +71,16 @@ class IgnoreRules:
     def for_named(self, folder: str) -> IgnoreRules:
         """Return these rules without the rule files that ignore ``folder`` ("" is the root) itself."""
         outer = None if self._outer is None else self._outer.for_named(folder)
-        kept = IgnoreRules((), outer, folder=self._folder, way=self._way)
-        kept._patterns = () if self._decide(f"{folder}/" if folder else "") else self._patterns
+        kept = copy(self)
+        kept._outer = outer  # noqa: SLF001  # of the same class
+        if self._decide(os.fsencode(folder), is_folder=True):
+            kept._patterns = _Patterns(())  # noqa: SLF001  # of the same class
         return kept
 
-    def _decide(self, name: str) -> bool | None:
+    def _decide(self, path: bytes, *, is_folder: bool) -> bool | None:
         """Return the decision of these rules alone; None if no pattern matches."""
-        inside = os.fsencode(self._way + name[len(self._folder) :])
-        if not inside or not self._patterns:
-            return None
-        path, is_folder = inside.removesuffix(b"/"), inside.endswith(b"/")
-        return next((p.ignores for p in self._patterns if p.matches(path, is_folder=is_folder)), None)
+        inside = (self._way + path[self._folder :]).removesuffix(b"/")
+        return self._patterns.decide(inside, is_folder=is_folder) if inside else None
 
     def inside(self, folder: str, absolute: str, names: Iterable[str]) -> IgnoreRules:
         """Return the rules for ``folder``, whose entries are ``names``."""
@@ -110,26 +110,44 @@ def _read_rules(folder: str, name: str) -> list[str]:
     return text.removeprefix("\ufeff").split("\n")
 
 
-class _Pattern(NamedTuple):
-    """A line of rules. ``expression`` matches the full path, or its last step if ``name_only``."""
+class _Union(NamedTuple):
+    """Patterns as one expression, in which each is a group; ``lines``: the number of the line of each."""
 
-    ignores: bool
-    folders_only: bool
-    name_only: bool
+    lines: tuple[int, ...]
     expression: re.Pattern[bytes]
 
-    def matches(self, path: bytes, *, is_folder: bool) -> bool:
-        """Return whether the line matches ``path`` itself, not only a folder above it."""
-        if self.folders_only and not is_folder:
-            return False
-        subject = path.rpartition(b"/")[2] if self.name_only else path
-        return self.expression.fullmatch(subject) is not None
+    @classmethod
+    def of(cls, globs: Mapping[int, Glob]) -> _Union:
+        sources = (b"(" + glob.source + b")" for glob in globs.values())
+        return cls(tuple(globs), re.compile(b"|".join(sources) or NOTHING, re.DOTALL))
+
+    def first(self, subject: bytes) -> int | None:
+        """Return the number of the first line that matches; None if none does."""
+        match = self.expression.fullmatch(subject)
+        return None if match is None or match.lastindex is None else self.lines[match.lastindex - 1]
 
 
-def _patterns(lines: Iterable[str]) -> tuple[_Pattern, ...]:
-    """Parse the lines into patterns, the last line first."""
-    globs = [glob for line in lines if (glob := Glob.of(line)) is not None]
-    return tuple(
-        _Pattern(not glob.negative, glob.folders_only, glob.name_only, re.compile(glob.source, re.DOTALL))
-        for glob in reversed(globs)
-    )
+class _Patterns:
+    """The patterns of a rule file: those for the last step of a path, and those for all of it."""
+
+    __slots__ = ("_for_files", "_for_folders", "_ignores")
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        # The last line first: it decides.
+        globs = dict(enumerate(reversed([glob for line in lines if (glob := Glob.of(line)) is not None])))
+        self._ignores = [not glob.negative for glob in globs.values()]
+        self._for_files = _by_subject({n: glob for n, glob in globs.items() if not glob.folders_only})
+        self._for_folders = _by_subject(globs)
+
+    def decide(self, path: bytes, *, is_folder: bool) -> bool | None:
+        """Return whether ``path`` itself is ignored, not only a folder above it; None if no line matches."""
+        of_names, of_paths = self._for_folders if is_folder else self._for_files
+        found = [of_names.first(path.rpartition(b"/")[2]), of_paths.first(path)]
+        line = min((line for line in found if line is not None), default=None)
+        return None if line is None else self._ignores[line]
+
+
+def _by_subject(globs: Mapping[int, Glob]) -> tuple[_Union, _Union]:
+    """Return the patterns for the last step of a path, and those for all of it."""
+    names = {n: glob for n, glob in globs.items() if glob.name_only}
+    return _Union.of(names), _Union.of({n: glob for n, glob in globs.items() if n not in names})

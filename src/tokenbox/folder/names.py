@@ -25,9 +25,9 @@ def shown(name: str) -> str:
     return "".join(map(_shown_character, name))
 
 
-def order(path: str) -> tuple[bytes, ...]:
+def order(path: str) -> bytes:
     """Return the sort key of a path: folder by folder, by bytes, independent of file system and locale."""
-    return tuple(os.fsencode(part) for part in path.split("/"))
+    return os.fsencode(path).replace(b"/", b"\0")  # which no name has
 
 
 def _shown_character(c: str) -> str:

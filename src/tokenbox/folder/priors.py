@@ -212,8 +212,7 @@ PRIORS = (
     ),
 )
 
-# A pattern without a match, and the number of the rule of what a program wrote.
-_NOTHING = rb"[^\x00-\xff]"
+# The number of the rule of what a program wrote.
 _GENERATED = PRIORS.index(GENERATED)
 # Changelogs and licenses are pages: history.ts and security.py are modules.
 _ONLY_PAGES = frozenset({"changelog", "legal"})
@@ -255,6 +254,6 @@ def _rules(*, of_paths: bool) -> re2.Set:
     for prior in PRIORS:
         globs = [glob for glob in prior.globs.lower().split() if ("/" in glob) is of_paths]
         # re2 does not backtrack, so it has no atomic groups and needs none.
-        found.Add(matcher(globs).pattern.replace(b"(?>", b"(?:") if globs else _NOTHING)
+        found.Add(matcher(globs).pattern.replace(b"(?>", b"(?:"))
     found.Compile()
     return found

@@ -111,6 +111,8 @@ _KEY_PIECE = re.compile(rb"(\\[nrt]|\b[A-Z][\w-]+: [^\n\\\"']*)|[A-Za-z0-9+/=]+"
 _REST = r"[A-Za-z0-9_+/=.~-]*"
 # Longer lines are data or minified, and some detectors take more than linear time.
 _MAX_LINE = 4_000
+# The bytes for the states of the filter of lines; with the default of re2 it makes them again and again.
+_MAX_STATES = 64 << 20
 
 
 class _Finding(NamedTuple):
@@ -178,13 +180,12 @@ def _without_private_keys(content: bytes, path: str, notes: list[Note]) -> bytes
 def _suspicious_lines(content: bytes) -> list[tuple[int, int]]:
     """Return the start and end of each line that may contain a secret."""
     found: dict[int, int] = {}
-    for pattern in _line_filters():
-        end = -1
-        for match in pattern.finditer(content):
-            if match.start() >= end:
-                start = content.rfind(b"\n", 0, match.start()) + 1
-                end = content.find(b"\n", match.start())
-                end = found[start] = len(content) if end < 0 else end
+    end = -1
+    for match in _line_filter().finditer(content):
+        if match.start() >= end:
+            start = content.rfind(b"\n", 0, match.start()) + 1
+            end = content.find(b"\n", match.start())
+            end = found[start] = len(content) if end < 0 else end
     return sorted(found.items())
 
 
@@ -250,15 +251,17 @@ def _key_lines() -> re.Pattern[bytes]:
 
 
 @cache
-def _line_filters() -> tuple[re.Pattern[bytes], ...]:
-    """Return the patterns of lines that may contain a secret: two, as one automaton would be too large."""
-    detectors = (*DETECTORS.values(), *(line for line, _ in KEYS.values()))
-    return _without_case(detectors), _without_case(line for line, _ in CONTEXTS.values())
+def _line_filter() -> re.Pattern[bytes]:
+    """Return the pattern of lines that may contain a secret."""
+    ours = (line for line, _ in (*KEYS.values(), *CONTEXTS.values()))
+    return _without_case([*DETECTORS.values(), *ours])
 
 
 def _without_case(patterns: Iterable[str]) -> re.Pattern[bytes]:
     options = re2.Options()
     options.case_sensitive = False
+    options.never_nl = True
+    options.max_mem = _MAX_STATES
     return re2.compile("|".join(patterns).encode(), options)  # type: ignore[no-any-return]
 
 

@@ -36,6 +36,11 @@ class Found:
     files: dict[str, int]
     notes: list[Note] = field(default_factory=list)
 
+    @property
+    def size(self) -> int:
+        """The size in bytes of all files that are read."""
+        return sum(size for size in self.files.values() if size <= MAX_BYTES)
+
 
 def walk(
     paths: Sequence[str | os.PathLike[str]], ignore: Iterable[str] = (), within: str | None = None

@@ -99,7 +99,7 @@ class BpeTokenizer(BaseTokenizer):
         # With a published pattern a text can be cut at its spaces, so the counts of words are cached.
         self._words = WordCounts(self._encode_words, self._token_bytes) if self.cuts_proven else None
         # Characters until fastokens is loaded; below 1 it counts. Updates lost between threads do no harm.
-        self._until_fast = _WORTH_LOADING_FAST if engine == "auto" else _NEVER
+        self._until_fast = {"auto": _WORTH_LOADING_FAST, "fast": 0}.get(engine, _NEVER)
 
     @property
     def spec(self) -> BpeSpec:
@@ -119,26 +119,23 @@ class BpeTokenizer(BaseTokenizer):
         with self._lock:
             if self._tiktoken is None:
                 ranks = self._read_ranks()
-                if self._engine == "fast":
-                    self._fast, self._until_fast = Fast(ranks, self._spec), 0
+                self._load_fast(ranks)  # before tiktoken: it needs twice its memory while it loads
                 self._tiktoken = Tiktoken(ranks, self._spec, self._read_ranks)
                 self._ordinary = self._tiktoken.ordinary
 
     def load_fast(self) -> None:
         """Load now what would be loaded while counting, so that no request of a server waits for it."""
-        if self._engine == "auto" and 0 < self._until_fast < _NEVER:
-            self._until_fast = 0
-            self._switch_to_fast()  # before tiktoken: it needs twice its memory while it loads
+        self.expect(_WORTH_EXPECTED)
+        self._counted(0)
         self.load()
 
     def expect(self, characters: int) -> None:
-        """Load fastokens now if ``characters`` characters are worth it, else not before they are counted."""
-        if self._engine != "auto" or self._fast is not None:
-            return
-        if characters >= _WORTH_EXPECTED:
-            self.load_fast()
-        elif self._until_fast < _NEVER:
-            self._until_fast = max(self._until_fast, 2 * characters + _WORTH_LOADING_FAST)
+        """Load fastokens before the first count if that many characters are worth it, else not for them."""
+        if self._engine == "auto" and self._fast is None:
+            is_worth_it = characters >= _WORTH_EXPECTED
+            self._until_fast = (
+                0 if is_worth_it else max(self._until_fast, 2 * characters + _WORTH_LOADING_FAST)
+            )
 
     def count(self, text: str) -> int:
         try:
@@ -171,37 +168,39 @@ class BpeTokenizer(BaseTokenizer):
         if self._tiktoken is None:
             self.load()
         counts: list[int] = [0] * len(texts)
-        places: list[int] = []
-        size = 0
         longest = 0 if self._words is None or len(texts) > _FEW else _BRIEF
-        for place, text in enumerate(texts):
-            if (
-                type(text) is not str
-                or not longest < len(text) <= 2 * CHUNK
-                or (self._fast and not _for_fast(text))
-            ):
-                counts[place] = self.count(text)
-                continue
-            places.append(place)
-            size += len(text)
+        places = [n for n, text in enumerate(texts) if type(text) is str and longest < len(text) <= 2 * CHUNK]
+        self._counted(sum(len(texts[n]) for n in places))
+        fast = self._fast  # another thread may load it meanwhile
+        if fast is not None:
+            places = [n for n in places if _for_fast(texts[n])]
+        if len(places) < len(texts):
+            for n in set(range(len(texts))).difference(places):
+                counts[n] = self.count(texts[n])
+        group: list[int] = []
+        size = 0
+        for n in places:
+            group.append(n)
+            size += len(texts[n])
             if size >= _BATCH:
-                self._count_places(texts, places, size, counts)
-                places, size = [], 0
-        if places:
-            self._count_places(texts, places, size, counts)
+                self._count_group(fast, texts, group, counts)
+                group, size = [], 0
+        if group:
+            self._count_group(fast, texts, group, counts)
         return counts
 
-    def _count_places(self, texts: Sequence[str], places: list[int], size: int, counts: list[int]) -> None:
-        """Count the texts at ``places``, ``size`` characters in total; one by one if the engine fails."""
-        self._counted(size)
-        batch = [texts[place] for place in places]
+    def _count_group(
+        self, fast: Fast | None, texts: Sequence[str], places: list[int], counts: list[int]
+    ) -> None:
+        """Count the texts at ``places`` together; one by one if the engine fails."""
+        group = [texts[n] for n in places]
         found: list[int] | None
         try:
-            found = (self._fast or self._tiktoken).count_batch(batch)  # type: ignore[union-attr]  # loaded
+            found = (fast or self._tiktoken).count_batch(group)  # type: ignore[union-attr]  # loaded
         except UnicodeEncodeError:
             found = None
-        for n, place in enumerate(places):
-            counts[place] = found[n] if found is not None else self.count(texts[place])
+        for n, count in zip(places, found or map(self.count, group), strict=True):
+            counts[n] = count
 
     def _count_long(self, text: str) -> int:
         """Count a text chunk by chunk."""
@@ -258,20 +257,22 @@ class BpeTokenizer(BaseTokenizer):
 
     def _counted(self, size: int) -> None:
         """Note that ``size`` characters are to be counted; load fastokens once that pays."""
-        if self._until_fast > 0:
+        if self._fast is None:
             self._until_fast -= size
             if self._until_fast <= 0:
-                self._switch_to_fast()
+                with self._lock:
+                    self._load_fast(None)
 
-    def _switch_to_fast(self) -> None:
-        """Load fastokens. If it is not installed or fails, tiktoken continues."""
-        with self._lock:
-            if self._fast is not None or self._until_fast > 0:
-                return
-            try:
-                self._fast = Fast(self._read_ranks(), self._spec)
-            except (MissingExtra, TokenizerError):
-                self._until_fast = _NEVER
+    def _load_fast(self, ranks: Ranks | None) -> None:
+        """Load fastokens if that pays by now. Unless it was asked for, tiktoken goes on without it."""
+        if self._fast is not None or self._until_fast > 0:
+            return
+        try:
+            self._fast = Fast(ranks or self._read_ranks(), self._spec)
+        except (MissingExtra, TokenizerError):
+            if self._engine == "fast":
+                raise
+            self._until_fast = _NEVER
 
 
 class _NotLoadedError(Exception):
