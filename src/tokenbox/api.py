@@ -361,7 +361,7 @@ def pack(  # noqa: PLR0913  # each is an option of its own
     result has the text (``.text``) and how each file is shown (``.files``).
 
     Raises the errors of reading folders (``PathProblem``, ``NothingToPack``, ``GitProblem`` ...),
-    ``EmptyInput``, ``InvalidBudget`` and ``ContextCriticalOverflow``.
+    ``NothingFits``, ``InvalidBudget`` and ``ContextCriticalOverflow``.
     """
     from tokenbox.compose.selection import check_query  # worth, which texts and layouts do not need
 

@@ -24,6 +24,7 @@ and ``details``: the figures behind the message, as plain data.
     │   └── ContextCriticalOverflow   context_critical_overflow
     ├── RenderError                   render_error
     │   ├── EmptyInput                empty_input
+    │   │   └── NothingFits           nothing_fits             not even the smallest form of anything
     │   └── InvalidContent            invalid_content
     ├── DocumentError                 document_invalid         or one of its narrower codes
     │
@@ -243,7 +244,11 @@ class RenderError(TokenboxError, code="render_error"):
 
 
 class EmptyInput(RenderError, code="empty_input"):
-    """There is no block to render: no block was given, has a requested type, or fits into the budget."""
+    """There is no block to render: no block was given, or has a requested type."""
+
+
+class NothingFits(EmptyInput, code="nothing_fits"):
+    """The budget is too small for even the smallest form of anything. ``budget`` is in tokens."""
 
 
 class InvalidContent(RenderError, code="invalid_content"):

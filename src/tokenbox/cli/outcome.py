@@ -15,7 +15,7 @@ import typer
 
 from tokenbox.cli import terminal
 from tokenbox.cli.streams import write_error, write_record
-from tokenbox.errors import ContextCriticalOverflow, TokenboxError
+from tokenbox.errors import ContextCriticalOverflow, NothingFits, TokenboxError
 from tokenbox.render.lines import printable
 
 COMMAND_LINE: ContextVar[Sequence[str]] = ContextVar("command_line", default=())
@@ -42,7 +42,7 @@ class UsageProblem(TokenboxError, code="usage"):
 def status_of(error: TokenboxError) -> Exit:
     from tokenbox.ledger.cap import CostCapError
 
-    if isinstance(error, ContextCriticalOverflow):
+    if isinstance(error, ContextCriticalOverflow | NothingFits):
         return Exit.DOES_NOT_FIT
     return Exit.REFUSED if isinstance(error, CostCapError) else Exit.BAD_INPUT
 

@@ -18,7 +18,7 @@ from tokenbox.compose.seamed import NotSeamable
 from tokenbox.content.block_kinds import BlockType, Priority
 from tokenbox.content.blocks import AnnotationBlock, Block, resolve_priorities
 from tokenbox.engine.ladder import Form, LadderRun
-from tokenbox.errors import EmptyInput, InvalidContent, RenderError, TokenizerError, shown
+from tokenbox.errors import EmptyInput, InvalidContent, NothingFits, RenderError, TokenizerError, shown
 from tokenbox.integers import MAX_INTEGER, token_budget
 from tokenbox.records import to_record
 from tokenbox.render.html import in_words, picture_of
@@ -221,9 +221,9 @@ def render_blocks(  # noqa: PLR0913  # keyword options, as of `layout`
     even over the budget, by at most the largest of them. ``summarize`` is called for a block without a
     summary, at most once and only if a summary could be shown. ``cache``: a cache of counts across calls.
 
-    Raises :class:`EmptyInput` if there is nothing to show, ``ContextCriticalOverflow`` if the critical blocks
-    alone exceed a hard budget (or a soft one by more than one of them), :class:`InvalidContent` if a block to
-    show in full is not UTF-8, and :class:`InvalidBudget`.
+    Raises :class:`EmptyInput` if there is nothing to show, :class:`NothingFits` if nothing of it fits,
+    ``ContextCriticalOverflow`` if the critical blocks alone exceed a hard budget (or a soft one by more than
+    one of them), :class:`InvalidContent` if a block to show in full is not UTF-8, and :class:`InvalidBudget`.
     """
     checked_budget = None if budget is None else token_budget(budget)
     given = checked_blocks(blocks)
@@ -338,7 +338,7 @@ class _Plan:
         total: int,
     ) -> BlockLayout:
         if not pieces:
-            raise EmptyInput(
+            raise NothingFits(
                 f"no block fits a budget of {self.budget:,} tokens, not even as a line that says what was "
                 "left out. Raise the budget.",
                 budget=self.budget,

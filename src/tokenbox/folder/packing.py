@@ -12,7 +12,7 @@ from tokenbox.compose.blocks import render_blocks
 from tokenbox.compose.counting import Counter
 from tokenbox.content.block_kinds import FormatHint, Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DiffBlock, DocumentBlock
-from tokenbox.errors import ContextCriticalOverflow, EmptyInput, TokenizerError
+from tokenbox.errors import ContextCriticalOverflow, NothingFits, TokenizerError
 from tokenbox.folder.candidates import PieceForm, numbered
 from tokenbox.folder.choosing import WITH_QUERY, WITHOUT_QUERY, Board
 from tokenbox.folder.focus import in_focus
@@ -72,7 +72,7 @@ def pack_source(
 
     ``worth``: the result of :func:`~tokenbox.folder.weighing.weigh`, if the caller has it already. Raises
     ``ContextCriticalOverflow`` if the changes, the instructions and the critical files alone do not fit, and
-    ``EmptyInput`` if not even the tree fits, and ``FocusProblem`` if a focus is not in the pack.
+    ``NothingFits`` if not even the tree fits, and ``FocusProblem`` if a focus is not in the pack.
     """
     options = options or PackOptions()
     SinkInvalid.check(proof)
@@ -378,7 +378,7 @@ class _Packer:
     def _tree_alone(self, budget: int, free: int, smallest: int | None) -> PackedFolder:
         """Return as much of the tree as fits, for a budget in which no file fits.
 
-        ``smallest``: the tokens of the smallest file. Raises ``EmptyInput`` with the least budget needed.
+        ``smallest``: the tokens of the smallest file. Raises ``NothingFits`` with the least budget needed.
         """
         listing = self._listing(max(0, free), self._worths)
         tree = listing.text({})
@@ -386,7 +386,7 @@ class _Packer:
             return self._rendered(tree, {}, {}, None, self._proof)
         sizes = [listing.least] if smallest is None else [listing.least, smallest]
         least = budget - free + min(sizes)
-        raise EmptyInput(
+        raise NothingFits(
             f"the smallest pack of these files takes {least:,} tokens, and the budget is {budget:,}. "
             f"Use --budget {least}.",
             budget=budget,
