@@ -166,7 +166,7 @@ PRIORS = (
         "test.ts test.tsx test.js test.jsx test.mjs test.rs tests.rs test.py tests.py spec.ts spec.js "
         "*-test.* *.test.* *.spec.* *_spec.rb conftest.py *Test.java *Tests.java *Test.kt *Tests.cs "
         "*Tests.swift *Test.php *.tests.* *-spec.* *spec.groovy *spec.hs *spec.scala *_suite.erl *.bats "
-        "*.t *.t.sol test-*.r *_tb.* tb_*.* *.tftest.hcl /tst/ "
+        "*.t *.t.sol *.testclasses.abap test-*.r *_tb.* tb_*.* *.tftest.hcl /tst/ "
         "jvmTest/ commonTest/ androidTest/ features/**/*.feature "
         "features/step_definitions/ features/support/",
     ),
