@@ -35,7 +35,8 @@ DULL = re.compile(
 SOURCE = re.compile(
     r"\.(?:py|js|mjs|cjs|jsx|ts|tsx|go|rs|java|c|h|cc|cpp|hpp|cxx|rb|php|cs|swift|kt|kts|scala|lua|exs|zig"
     r"|dart|sh|vue|svelte|m|mm|ml|mli|hs|pl|pm|jl|sql|css|clj|cljs|cljc|erl|hrl|nim|f90|F90|f|sol|v|sv|vhd|vhdl"
-    r"|r|R|el|lisp|scm|rkt|fs|fsi|groovy|tf|nix|ps1|psm1|proto|thrift|graphql|adb|ads|pas|d|cr|ex|tcl|cmake)$"
+    r"|r|R|el|lisp|scm|rkt|fs|fsi|groovy|tf|nix|ps1|psm1|proto|thrift|graphql|adb|ads|pas|d|cr|ex|tcl|cmake"
+    r"|abap|astro|bicep|bzl|cshtml|g4|gd|gleam|jsonnet|libsonnet|move|pp|pro|qml|razor|rego|sml)$"
 )
 TEST = re.compile(
     r"(?:^|/)(?:tests?|__tests__|spec|specs|e2e|testing|testdata|fixtures|features|[\w.]*\.?Tests|[a-z]+Test)(?:/|$)"

@@ -15,6 +15,8 @@ from tokenbox.content.lenses.headed import headed_definitions
 from tokenbox.content.lenses.heads import HEADS
 from tokenbox.content.lenses.languages import BY_NAME
 from tokenbox.content.lenses.outline import signatures
+from tokenbox.folder.languages import kind_of
+from tokenbox.folder.pieces import shape
 
 if TYPE_CHECKING:
     from tokenbox.content.lenses.definition import Definition
@@ -111,6 +113,45 @@ OUTLINES = {
         ["message A {", "  string b = 1;", "  rpc Get(A) returns (B);"],
     ),
     "other": ("class Cart\n  fun total()\n    1\n", ["class Cart", "  fun total()"]),
+    "rego": ("package a\n\ndeny[msg] {\n    x\n}\n\nok if {\n    y\n}\n", ["deny[msg] {", "ok if {"]),
+    "jsonnet": (
+        "local a = 1;\n{\n  port(p=80):: {\n    x: p,\n  },\n}\n",
+        ["local a = 1;", "  port(p=80):: {"],
+    ),
+    "qml": (
+        "Item {\n    property int size: 0\n    function add(n) {\n        x()\n    }\n}\n",
+        ["Item {", "    property int size: 0", "    function add(n) {"],
+    ),
+    "docker": ("FROM go:1 AS build\nRUN x\nFROM scratch\nCOPY a b\n", ["FROM go:1 AS build"]),
+    "bicep": ("param size int = 1\nresource a 'x@1' = {\n  name: 'a'\n}\n", ["resource a 'x@1' = {"]),
+    "abap": (
+        "CLASS cart DEFINITION.\n  METHODS add.\nENDCLASS.\nFORM run.\n  x = 1.\nENDFORM.\n",
+        ["CLASS cart DEFINITION.", "  METHODS add.", "FORM run."],
+    ),
+    "sas": ("%macro total(x);\n  y;\n%mend;\ndata a.b;\n  set c;\nrun;\n", ["%macro total(x);", "data a.b;"]),
+    "stata": ("program define total, rclass\n    y\nend\n", ["program define total, rclass"]),
+    "sml": (
+        "structure S = struct\n  fun push x s =\n    x :: s\nend\n",
+        ["structure S = struct", "  fun push x s ="],
+    ),
+    "grammar": ("expr\n    : term\n    ;\nterm : ID ;\n", ["expr", "term : ID ;"]),
+}
+# Languages that use the suffix of another, and what the names in them are.
+SHARED = {
+    "a.pp": (b"class ntp (\n  String $x,\n) {\n}\ndefine ntp::server {\n}\n", ["ntp", "ntp::server"]),
+    "b.pp": (b"type\n  TCart = class\n  end;\nprocedure TCart.Run;\nbegin\nend;\n", ["TCart", "TCart.Run"]),
+    "a.pl": (b"tree(X) :- leaf(X).\ntree(X) :-\n    node(X, Y),\n    tree(Y).\nleaf(a).\n", ["tree", "leaf"]),
+    "b.pl": (b"sub total {\n    add($x);\n    1\n}\n", ["total"]),
+    "a.cshtml": (b"<p>@Model.Name(1)</p>\n@code {\n    int Total(int x) {\n    }\n}\n", ["Total"]),
+    "a.gd": (
+        b"class_name Cart\n@export var size: int = 1\nsignal done(x)\nclass Item:\n\tvar n = 1\n",
+        ["Cart", "size", "done", "Item", "n"],
+    ),
+    "a.move": (
+        b"module 0x1::coin {\n    public(friend) entry fun pay(x: u64) {\n    }\n}\n",
+        ["0x1::coin", "pay"],
+    ),
+    "BUILD.bazel": (b"def _impl(ctx):\n    pass\n\ncart = rule(implementation = _impl)\n", ["_impl", "cart"]),
 }
 
 
@@ -333,6 +374,15 @@ WHOLE = {
 }
 
 
+@pytest.mark.parametrize("path", SHARED)
+def test_a_suffix_may_be_of_several_languages(path: str) -> None:
+    text, wanted = SHARED[path]
+    known = BY_NAME[kind_of(path, text).outline or ""]
+    for module in known.modules:
+        pytest.importorskip(module)
+    assert [name for piece in shape(text, known.name).pieces for name in piece.names] == wanted
+
+
 @pytest.mark.parametrize("language", WHOLE)
 def test_an_outline_is(language: str) -> None:
     text, wanted = WHOLE[language]
@@ -362,6 +412,26 @@ def test_a_long_type_is_cut_with_a_mark() -> None:
     assert last.startswith("type t = {\n  field : int;\n")
     assert last.endswith("  field : int; ...\n")
     assert len(last) < 700
+
+
+ASTRO = """---
+interface Props { size: number }
+const { size } = Astro.props;
+---
+<p>function no() {}</p>
+<script>
+function total(x) {}
+</script>
+"""
+
+
+def test_astro_has_a_script_before_the_page() -> None:
+    known = BY_NAME["vue"]
+    pytest.importorskip(known.module)
+    lines = "".join(line for _, line in signatures(ASTRO.encode(), definitions(ASTRO.encode(), known), known))
+    assert "interface Props" in lines
+    assert "function total(x)" in lines
+    assert "no()" not in lines
 
 
 def test_the_script_of_a_page_is_read() -> None:

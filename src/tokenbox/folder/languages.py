@@ -46,7 +46,7 @@ _TOML = FileKind(Lang.TOML)
 
 _SUFFIXES: dict[str, FileKind] = {
     **{suffix: FileKind(outline=heads.name) for heads in HEADS for suffix in heads.suffixes.split()},
-    **dict.fromkeys(("py", "pyi", "pyw"), _PYTHON),
+    **dict.fromkeys(("py", "pyi", "pyw", "bzl", "bazel", "star", "gyp", "gypi"), _PYTHON),
     **dict.fromkeys(("js", "mjs", "cjs", "jsx"), _JAVASCRIPT),
     **dict.fromkeys(("ts", "mts", "cts"), _TYPESCRIPT),
     "tsx": _TSX,
@@ -65,7 +65,7 @@ _SUFFIXES: dict[str, FileKind] = {
     "lua": FileKind(outline="lua"),
     "sql": FileKind(Lang.SQL, "sql"),
     **dict.fromkeys(("html", "htm", "xhtml"), _HTML),
-    **dict.fromkeys(("vue", "svelte"), FileKind(Lang.HTML, "vue")),
+    **dict.fromkeys(("vue", "svelte", "astro"), FileKind(Lang.HTML, "vue")),
     "css": _CSS,
     **dict.fromkeys(("scss", "sass", "less"), FileKind(Lang.CSS, "sass")),
     **dict.fromkeys(("json", "jsonc", "json5", "jsonl", "geojson"), _JSON),
@@ -82,7 +82,8 @@ _NAMES: dict[str, FileKind] = {
     **dict.fromkeys(("makefile", "gnumakefile", "justfile"), FileKind(outline="make")),
     "cmakelists.txt": FileKind(outline="cmake"),
     "jenkinsfile": FileKind(outline="clike"),
-    **dict.fromkeys(("sconstruct", "sconscript", "wscript"), _PYTHON),
+    **dict.fromkeys(("sconstruct", "sconscript", "wscript", "build", "workspace", "tiltfile"), _PYTHON),
+    **dict.fromkeys(("dockerfile", "containerfile"), FileKind(outline="docker")),
     **dict.fromkeys(("cargo.lock", "poetry.lock", "uv.lock", "pipfile", "pdm.lock"), _TOML),
     **dict.fromkeys(("composer.lock", "pipfile.lock", "flake.lock", ".prettierrc", ".babelrc"), _JSON),
     **dict.fromkeys(("license", "licence", "copying", "notice", "authors", "readme", "changelog"), PLAIN),

@@ -119,7 +119,8 @@ PRIORS = (
         6,
         2,
         "fixtures/ __snapshots__/ _snaps/ testdata/ test-data/ golden/ cassettes/ *.csv *.tsv *.jsonl *.svg "
-        "*.log *.snap *.map",
+        "*.log *.snap *.map *.geojson *.topojson *.gltf *.obj *.mtl *.stl *.bdf *.drawio *.gpx *.kml "
+        "*.srt *.vtt *.unity *.meta *.asset *.import *.uid",
         "json yaml fixture snapshot",
     ),
     Prior(
@@ -151,7 +152,8 @@ PRIORS = (
         "*.opam *.nimble project.clj deps.edn build.zig.zon pubspec.yaml Project.toml rebar.config *.asd "
         "shard.yml dub.json dub.sdl DESCRIPTION cpanfile Makefile.PL Build.PL dist.ini *.psd1 fpm.toml "
         "foundry.toml elm.json gleam.toml setup.py package.json Gemfile Rakefile CMakeLists.txt meson.build "
-        "BUILD.bazel MODULE.bazel Podfile Makefile Dockerfile",
+        "BUILD BUILD.bazel WORKSPACE WORKSPACE.bazel MODULE.bazel Podfile Makefile Dockerfile Dockerfile.* "
+        "*.dockerfile Containerfile",
         "build gradle maven pom cargo gemspec gemfile rakefile makefile cmake bazel meson npm pyproject "
         "docker dockerfile dependency chore",
     ),
@@ -164,7 +166,7 @@ PRIORS = (
         "test.ts test.tsx test.js test.jsx test.mjs test.rs tests.rs test.py tests.py spec.ts spec.js "
         "*-test.* *.test.* *.spec.* *_spec.rb conftest.py *Test.java *Tests.java *Test.kt *Tests.cs "
         "*Tests.swift *Test.php *.tests.* *-spec.* *spec.groovy *spec.hs *spec.scala *_suite.erl *.bats "
-        "*.t *.t.sol test-*.r *_tb.* tb_*.* *.tftest.hcl /tst/ "
+        "*.t *.t.sol *.testclasses.abap test-*.r *_tb.* tb_*.* *.tftest.hcl /tst/ "
         "jvmTest/ commonTest/ androidTest/ features/**/*.feature "
         "features/step_definitions/ features/support/",
     ),
@@ -198,8 +200,9 @@ PRIORS = (
         "data",
         25,
         8,
-        "*.json *.yaml *.yml *.xml *.html *.htm *.lock *.edn *.pem *.crt *.cer *.patch *.diff *.orig",
-        "json yaml xml html",
+        "*.json *.yaml *.yml *.xml *.html *.htm *.lock *.edn *.pem *.crt *.cer *.patch *.diff *.orig "
+        "*.tscn *.tres *.prefab *.glade *.dfm *.lfm",
+        "json yaml xml html scene prefab",
     ),
     Prior(
         "settings",

@@ -122,7 +122,7 @@ def _found(source: bytes, heads: Heads) -> Iterator[tuple[int, int, _Head]]:
             name = next((text for text in groups if text), b"")
             if name == b"constructor" and not indent:
                 continue  # Kotlin's primary constructor belongs to the class above
-            text = name[:_MAX_NAME].decode("utf-8", "replace").strip(" `").replace('" "', ".")
+            text = name[:_MAX_NAME].decode("utf-8", "replace").strip(" `").rstrip(":").replace('" "', ".")
             yield match.start(), len(indent), _Head(text, of_type > 0 and groups[of_type - 1] is not None)
 
 

@@ -42,9 +42,9 @@ class Heads:
 
 _BRACE = re.compile(rb"[{;=]")
 _ACCESS = (
-    "(?:(?:export|default|declare|public|private|protected|internal|pub|static|final|abstract|async|sealed"
-    "|open|override|virtual|inline|const|unsafe|extern|partial|local|readonly|late|external|factory|base"
-    "|pure|elemental|recursive|impure|noinline|comptime|lazy|covariant|shared|immutable) +)*"
+    r"(?:(?:export|default|declare|public(?:\([a-z]+\))?|private|protected|internal|pub|static|final|abstract|async|sealed"
+    "|open|override|virtual|inline|const|unsafe|extern|partial|local|readonly|late|external|factory|base|entry|native"
+    "|pure|elemental|recursive|impure|noinline|comptime|lazy|covariant|shared|immutable|resource|remote|isolated) +)*"
 )
 # A declaration of C's family: a type, a name and a parenthesis. Calls in bodies are no heads of their own.
 _TYPED = (
@@ -67,7 +67,12 @@ _WORDS = (
 
 HEADS = (
     # Any language without an entry of its own: the words that most languages define names by.
-    Heads("other", "", rf"{_CLASS}|(?:module|package|model|schema|table) ([\w.]+)", _WORDS),
+    Heads(
+        "other",
+        "",
+        rf"{_CLASS}|(?:module|package|model|schema|table|class_name) ([\w.:]+)",
+        rf"(?:@\w+(?:\([^)\n]*\))? +)*(?:{_WORDS}|signal (\w+))",
+    ),
     Heads(
         "zig",
         "zig",
@@ -198,12 +203,14 @@ HEADS = (
         "#",
     ),
     Heads(
-        "perl",
-        "pl pm t psgi raku rakumod pm6",
+        "perl",  # and Prolog, which uses a suffix of Perl
+        "pl pm t psgi raku rakumod pm6 pro plt prolog",
         r"(?:class|role|grammar) ([\w:]+)",
         r"(?:multi |my |method |async )?(?:sub|method|token|rule) (\w+)|package ([\w:]+)"
-        r"|(?:has|around|before|after|override) (?:\[ *qw[(/{] *|\(?[\"']?)(\w+)|subtest [\"']([^\"'\n]+)",
+        r"|(?:has|around|before|after|override) (?:\[ *qw[(/{] *|\(?[\"']?)(\w+)|subtest [\"']([^\"'\n]+)"
+        r"|:- *module\((\w+)|([a-z]\w*)(?:\([^\n]*\))?(?: *:-[^\n]*|\.) *\r?$",
         "#",
+        clauses=True,
         arguments=re.compile(rb"\s*my \([^)\n]*\) = @_;"),
     ),
     Heads(
@@ -225,10 +232,10 @@ HEADS = (
         wholes="enum ",
         ends=_BRACE,
     ),
-    # Typed methods: Groovy, D, Vala, Haxe, Apex, ActionScript, and the languages of shaders.
+    # Typed methods: Groovy, D, Vala, Haxe, Apex, ActionScript, Razor, and the languages of shaders.
     Heads(
         "clike",
-        "groovy gvy d di vala vapi hx cls as glsl hlsl vert frag comp wgsl metal cl cuh jsligo ceylon chpl",
+        "groovy gvy d di vala vapi hx cls as cshtml razor glsl hlsl vert frag comp wgsl metal cl cuh jsligo ceylon chpl",
         _CLASS,
         rf"{_TYPED}|{_WORDS}|def \"([^\"\n]+)\"|{_CONSTRUCTOR}",
         ends=_BRACE,
@@ -282,10 +289,11 @@ HEADS = (
         comment="#",
     ),
     Heads(
-        "pascal",
+        "pascal",  # and Ada; and Puppet, which uses a suffix of Pascal
         "pas pp dpr lpr adb ads",
-        r"(?i:package(?: body)? ([\w.]+)|(\w+) *= *(?:packed )?(?:class|record|interface|object)\b)",
-        r"(?i:(?:class |overriding |not |private )*(?:procedure|function|constructor|destructor|property|entry) ([\w.]+)"
+        r"(?i:package(?: body)? ([\w.]+)|(\w+) *= *(?:packed )?(?:class|record|interface|object)\b)"
+        r"|(?:class|define|plan|application) ([a-z]\w*(?:::\w+)*) *(?:\(|\{|inherits\b|$)",
+        r"(?i:(?:class |overriding |not |private )*(?:procedure|function|constructor|destructor|property|entry) ([\w.:]+)"
         r"|(?:task|protected|type|subtype)(?: body| type)? (\w+))",
         "--",
     ),
@@ -354,6 +362,54 @@ HEADS = (
         "",
         others=r"# %%|(?:async )?(?:def|class) (\w+)|(\w+) <- function|function (\w+)|#{1,6} ([^%\n][^\n]*)",
         comment="#",
+    ),
+    Heads(
+        "rego",
+        "rego",
+        others=r"default (\w+)|([a-z_]\w*)(?:\[[^\]\n]*\]|\([^)\n]*\))?(?: contains [^\n]+?)?(?: :?= [^\n]+?)?(?: if\b[^\n]*| *\{[^\n]*)\r?$",
+        comment="#",
+        clauses=True,
+    ),
+    Heads("jsonnet", "jsonnet libsonnet", r"local (\w+)", r"[\"']?(\w+)[\"']?(?:\([^)\n]*\))?\+?::"),
+    Heads(
+        "qml",
+        "qml",
+        r"(?:component (\w+): )?(?:[A-Z]\w*\.)*([A-Z]\w*) \{",
+        r"(?:readonly |default |required )*property (?:\w+(?:<\w+>)? )(\w+)|(?:signal|function|enum) (\w+)",
+    ),
+    Heads(
+        "docker",
+        "dockerfile containerfile",
+        others=r"(?i:FROM +(?:--\S+ +)*\S+(?: +AS +([\w.-]+))?)",
+        comment="#",
+    ),
+    Heads("bicep", "bicep", others=r"(?:resource|param|output|var|module|type|func) (\w+)"),
+    Heads(
+        "abap",
+        "abap",
+        r"(?i:class +([\w~/]+) +(?:definition|implementation)|interface +([\w/]+) *(?:\.|$))",
+        r"(?i:(?:class-)?methods?:? +([\w~]+)|form +([\w-]+)|function +([\w/]+))",
+        '"',
+    ),
+    Heads("sas", "sas", others=r"(?i:%macro (\w+)|(?:proc|data) ([\w.]+))", comment="*"),
+    Heads(
+        "stata",
+        "do ado",
+        others=r"(?:(?:capture|cap) +)?pr(?:ogram)?(?: +def(?:ine)?)? +(\w+)(?:,|$)",
+        comment="*",
+    ),
+    Heads(
+        "sml",
+        "sml sig fun",
+        r"(?:structure|signature|functor) (\w+)|(?:datatype|exception) (?:'\w+ |\([^)\n]*\) )?(\w+)",
+        r"(?:fun|val|type|eqtype) (?:rec )?(?:'\w+ |\([^)\n]*\) )?([\w']+)",
+        "(*",
+    ),
+    Heads(
+        "grammar",  # ANTLR, Lark, pest, PEG.js and other forms of BNF
+        "g4 lark pest pegjs peggy ebnf bnf abnf",
+        others=r"(?:fragment |@\w+ )?[!?_]?([A-Za-z]\w*)(?:\.\d+)?(?:\{[^}\n]*\})?[ \t]*(?:\r?\n[ \t]*)?(?:::=|:=|:|=|<-)(?:\s|$)",
+        clauses=True,
     ),
     Heads("odin", "odin jai", others=r"(\w+) :: (?:#\w+ )?(?:proc|struct|enum|union|bit_set|distinct)?"),
 )

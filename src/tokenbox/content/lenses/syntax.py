@@ -27,8 +27,8 @@ _READINGS = 300
 # Angle brackets and the ends of statements. On open ones a parser's step can take as long as their number.
 _ANGLES = re.compile(rb"(?<![=-])>|[<;{}]")
 _MAX_ANGLES = 200
-# The opening tag of a script in a page, and every byte that begins no line.
-_SCRIPT = re.compile(rb"<script\b[^>]{0,300}>", re.IGNORECASE)
+# The beginning of a script in a page, in Astro also of the page itself; and every byte that begins no line.
+_SCRIPT = re.compile(rb"<script\b[^>]{0,300}>|\A---(?=\r?\n)", re.IGNORECASE)
 _NO_BREAK = re.compile(rb"[^\n]")
 
 
@@ -103,7 +103,7 @@ def _scripts(page: bytes) -> bytes:
     for match in _SCRIPT.finditer(page):
         if match.end() < done:
             continue
-        end = page.find(b"</script", match.end())
+        end = page.find(b"\n---" if match[0] == b"---" else b"</script", match.end())
         end = len(page) if end < 0 else end
         parts += [_NO_BREAK.sub(b" ", page[done : match.end()]), page[match.end() : end]]
         done = end
