@@ -139,7 +139,10 @@ OUTLINES = {
 # Languages that use the suffix of another, and what the names in them are.
 SHARED = {
     "a.pp": (b"class ntp (\n  String $x,\n) {\n}\ndefine ntp::server {\n}\n", ["ntp", "ntp::server"]),
-    "b.pp": (b"type\n  TCart = class\n  end;\nprocedure TCart.Run;\nbegin\nend;\n", ["TCart", "TCart.Run"]),
+    "b.pp": (
+        b"unit Carts;\ntype\n  TCart = class\n  end;\nprocedure TCart.Run;\nbegin\nend;\n",
+        ["TCart", "TCart.Run"],
+    ),
     "a.pl": (b"tree(X) :- leaf(X).\ntree(X) :-\n    node(X, Y),\n    tree(Y).\nleaf(a).\n", ["tree", "leaf"]),
     "b.pl": (b"sub total {\n    add($x);\n    1\n}\n", ["total"]),
     "a.cshtml": (b"<p>@Model.Name(1)</p>\n@code {\n    int Total(int x) {\n    }\n}\n", ["Total"]),

@@ -104,9 +104,17 @@ _BEGINNINGS: tuple[tuple[re.Pattern[bytes], FileKind], ...] = (
 # The signs that a header is Objective-C or C++; without them it is C.
 _OBJC_HEADER = re.compile(rb"^(?:@(?:interface|protocol|end)\b|#import\b)", re.MULTILINE)
 _CPP_HEADER = re.compile(rb"^[ \t]*(?:class \w+|namespace\b|template ?<|#include <\w+>)", re.MULTILINE)
-_HEADERS = ((_OBJC_HEADER, FileKind(outline="objc")), (_CPP_HEADER, _CPP))
+# The first line of Pascal in a file that may be Puppet's.
+_PASCAL_UNIT = re.compile(
+    rb"^[ \t]*(?:unit|program|library)[ \t]+[\w.]+[ \t]*;", re.MULTILINE | re.IGNORECASE
+)
+# What a suffix means if the text has a sign of that.
+_SIGNS: dict[str, tuple[tuple[re.Pattern[bytes], FileKind], ...]] = {
+    "h": ((_OBJC_HEADER, FileKind(outline="objc")), (_CPP_HEADER, _CPP)),
+    "pp": ((_PASCAL_UNIT, FileKind(outline="pascal")),),
+}
 _SEARCHED_BYTES = 4096
-_SEARCHED_BYTES_OF_HEADER = 1 << 16
+_SEARCHED_BYTES_FOR_SIGNS = 1 << 16
 
 
 def kind_of(path: str, content: bytes) -> FileKind:
@@ -119,11 +127,8 @@ def kind_of(path: str, content: bytes) -> FileKind:
         return OTHER if found is CODE and stem and suffix else found
     if known is _NOTEBOOK and content.lstrip()[:1] == b"{":
         return _JSON  # it could not be read as cells
-    if known is _C and suffix == "h":
-        return next(
-            (kind for sign, kind in _HEADERS if sign.search(content, 0, _SEARCHED_BYTES_OF_HEADER)), known
-        )
-    return known
+    signs = _SIGNS.get(suffix, ())
+    return next((kind for sign, kind in signs if sign.search(content, 0, _SEARCHED_BYTES_FOR_SIGNS)), known)
 
 
 def _by_content(content: bytes) -> FileKind:

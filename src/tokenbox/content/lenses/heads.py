@@ -289,11 +289,10 @@ HEADS = (
         comment="#",
     ),
     Heads(
-        "pascal",  # and Ada; and Puppet, which uses a suffix of Pascal
-        "pas pp dpr lpr adb ads",
-        r"(?i:package(?: body)? ([\w.]+)|(\w+) *= *(?:packed )?(?:class|record|interface|object)\b)"
-        r"|(?:class|define|plan|application) ([a-z]\w*(?:::\w+)*) *(?:\(|\{|inherits\b|$)",
-        r"(?i:(?:class |overriding |not |private )*(?:procedure|function|constructor|destructor|property|entry) ([\w.:]+)"
+        "pascal",  # and Ada
+        "pas dpr lpr adb ads",
+        r"(?i:package(?: body)? ([\w.]+)|(\w+) *= *(?:packed )?(?:class|record|interface|object)\b)",
+        r"(?i:(?:class |overriding |not |private )*(?:procedure|function|constructor|destructor|property|entry) ([\w.]+)"
         r"|(?:task|protected|type|subtype)(?: body| type)? (\w+))",
         "--",
     ),
@@ -362,6 +361,9 @@ HEADS = (
         "",
         others=r"# %%|(?:async )?(?:def|class) (\w+)|(\w+) <- function|function (\w+)|#{1,6} ([^%\n][^\n]*)",
         comment="#",
+    ),
+    Heads(
+        "puppet", "pp", r"(?:class|define|plan|application|type|node) ([\w:']+)", r"function ([\w:]+)", "#"
     ),
     Heads(
         "rego",
