@@ -154,6 +154,8 @@ SHARED = {
         b"module 0x1::coin {\n    public(friend) entry fun pay(x: u64) {\n    }\n}\n",
         ["0x1::coin", "pay"],
     ),
+    "BUILD": (b'# x\n\nload("//a:b.bzl", "c")\n\ndef d(e):\n    pass\n', ["d"]),
+    "build": (b"#!/bin/sh\nload() {\n  y\n}\n", ["load"]),
     "BUILD.bazel": (b"def _impl(ctx):\n    pass\n\ncart = rule(implementation = _impl)\n", ["_impl", "cart"]),
 }
 

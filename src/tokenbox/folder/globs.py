@@ -31,8 +31,8 @@ _BYTES = [bytes([byte]) for byte in range(256)]
 _WILD = re.compile(rb"[*?\[\\]")
 # The expressions for a star, ``**/`` and a final ``**``.
 _STAR, _FOLDERS, _ANYTHING = rb"[^/]*?", rb"(?:.*?/)??", rb".*?"
-NOTHING = rb"[^\x00-\xff]"
-"""The expression that matches nothing, for ``re`` and re2."""
+# The expression that matches nothing, for ``re`` and re2.
+_NOTHING = rb"[^\x00-\xff]"
 
 
 class _NeverMatchesError(ValueError):
@@ -74,7 +74,7 @@ def files_in(globs: Iterable[Glob]) -> re.Pattern[bytes]:
         + (rb"/.*" if glob.folders_only else rb"(?:/.*)?")
         for glob in globs
     ]
-    return re.compile(b"|".join(sources) or NOTHING, re.DOTALL)
+    return re.compile(b"|".join(sources) or _NOTHING, re.DOTALL)
 
 
 def _without_trailing_spaces(text: bytes) -> bytes:
@@ -155,7 +155,7 @@ def _bracket(rest: bytes, at: int) -> tuple[bytes, int]:
             previous, at = _member(rest, at)
             members.add(previous)
     chosen = [byte for byte in _BYTES if (byte in members) is not negated and byte != b"/"]
-    return (b"[" + b"".join(map(re.escape, chosen)) + b"]" if chosen else NOTHING), at + 1
+    return (b"[" + b"".join(map(re.escape, chosen)) + b"]" if chosen else _NOTHING), at + 1
 
 
 def _member(rest: bytes, at: int) -> tuple[bytes, int]:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import NamedTuple
 
-from tokenbox.folder.globs import NOTHING, Glob
+from tokenbox.folder.globs import Glob
 
 RULE_FILES = (".gitignore", ".tokenboxignore")
 # The folders of version control, which no rule can include.
@@ -36,6 +36,8 @@ DEFAULT_RULES = (
     "**/.tokenbox/proof/",
     "**/.tokenbox/state.json",
 )
+# The patterns in one expression: the time of a match grows with the square of its groups.
+_TOGETHER = 50
 # The limit of a rule file, in case something endless has its name.
 _MAX_BYTES = 1 << 20
 
@@ -111,20 +113,25 @@ def _read_rules(folder: str, name: str) -> list[str]:
 
 
 class _Union(NamedTuple):
-    """Patterns as one expression, in which each is a group; ``lines``: the number of the line of each."""
+    """Patterns as expressions in which each is a group; ``lines``: the number of the line of each."""
 
     lines: tuple[int, ...]
-    expression: re.Pattern[bytes]
+    expressions: tuple[re.Pattern[bytes], ...]
 
     @classmethod
     def of(cls, globs: Mapping[int, Glob]) -> _Union:
-        sources = (b"(" + glob.source + b")" for glob in globs.values())
-        return cls(tuple(globs), re.compile(b"|".join(sources) or NOTHING, re.DOTALL))
+        sources = [b"(" + glob.source + b")" for glob in globs.values()]
+        starts = range(0, len(sources), _TOGETHER)
+        parts = (b"|".join(sources[start : start + _TOGETHER]) for start in starts)
+        return cls(tuple(globs), tuple(re.compile(part, re.DOTALL) for part in parts))
 
     def first(self, subject: bytes) -> int | None:
         """Return the number of the first line that matches; None if none does."""
-        match = self.expression.fullmatch(subject)
-        return None if match is None or match.lastindex is None else self.lines[match.lastindex - 1]
+        for part, expression in enumerate(self.expressions):
+            match = expression.fullmatch(subject)
+            if match is not None and match.lastindex is not None:
+                return self.lines[part * _TOGETHER + match.lastindex - 1]
+        return None
 
 
 class _Patterns:

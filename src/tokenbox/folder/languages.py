@@ -82,7 +82,7 @@ _NAMES: dict[str, FileKind] = {
     **dict.fromkeys(("makefile", "gnumakefile", "justfile"), FileKind(outline="make")),
     "cmakelists.txt": FileKind(outline="cmake"),
     "jenkinsfile": FileKind(outline="clike"),
-    **dict.fromkeys(("sconstruct", "sconscript", "wscript", "build", "workspace", "tiltfile"), _PYTHON),
+    **dict.fromkeys(("sconstruct", "sconscript", "wscript", "tiltfile"), _PYTHON),
     **dict.fromkeys(("dockerfile", "containerfile"), FileKind(outline="docker")),
     **dict.fromkeys(("cargo.lock", "poetry.lock", "uv.lock", "pipfile", "pdm.lock"), _TOML),
     **dict.fromkeys(("composer.lock", "pipfile.lock", "flake.lock", ".prettierrc", ".babelrc"), _JSON),
@@ -100,6 +100,8 @@ _BEGINNINGS: tuple[tuple[re.Pattern[bytes], FileKind], ...] = (
     (re.compile(rb"\s*<(?:!doctype html|html)\b", re.IGNORECASE), _HTML),
     (re.compile(rb"\s*\{\s*\""), _JSON),
     (re.compile(rb"---\s*\n"), _YAML),
+    # The files of Bazel that have no suffix.
+    (re.compile(rb"(?:#[^\n]*\n|\s)*(?:load|package|workspace|\w+_(?:library|binary|test))\("), _PYTHON),
 )
 # The signs that a header is Objective-C or C++; without them it is C.
 _OBJC_HEADER = re.compile(rb"^(?:@(?:interface|protocol|end)\b|#import\b)", re.MULTILINE)

@@ -152,7 +152,7 @@ PRIORS = (
         "*.opam *.nimble project.clj deps.edn build.zig.zon pubspec.yaml Project.toml rebar.config *.asd "
         "shard.yml dub.json dub.sdl DESCRIPTION cpanfile Makefile.PL Build.PL dist.ini *.psd1 fpm.toml "
         "foundry.toml elm.json gleam.toml setup.py package.json Gemfile Rakefile CMakeLists.txt meson.build "
-        "BUILD BUILD.bazel WORKSPACE WORKSPACE.bazel MODULE.bazel Podfile Makefile Dockerfile Dockerfile.* "
+        "BUILD.bazel WORKSPACE.bazel MODULE.bazel Podfile Makefile Dockerfile Dockerfile.* "
         "*.dockerfile Containerfile",
         "build gradle maven pom cargo gemspec gemfile rakefile makefile cmake bazel meson npm pyproject "
         "docker dockerfile dependency chore",
