@@ -12,11 +12,12 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.errors import MissingExtra, TokenizerError, VocabularyError
 from tokenbox.tokenizers import vocabularies
-from tokenbox.tokenizers.engines import Encode, Fast, Tiktoken, is_failure
+from tokenbox.tokenizers.engines import Encode, Fast, Tiktoken, in_groups, is_failure
 from tokenbox.tokenizers.patterns import cutting
 from tokenbox.tokenizers.protocol import BaseTokenizer, Engine, TokenizerIdentity
 from tokenbox.tokenizers.published import BASELINES, BpeSpec, fingerprint
@@ -177,30 +178,20 @@ class BpeTokenizer(BaseTokenizer):
         if len(places) < len(texts):
             for n in set(range(len(texts))).difference(places):
                 counts[n] = self.count(texts[n])
-        group: list[int] = []
-        size = 0
-        for n in places:
-            group.append(n)
-            size += len(texts[n])
-            if size >= _BATCH:
-                self._count_group(fast, texts, group, counts)
-                group, size = [], 0
-        if group:
-            self._count_group(fast, texts, group, counts)
+        together = in_groups([texts[n] for n in places], _BATCH)
+        found = chain.from_iterable(self._count_group(fast, group) for group in together)
+        for n, count in zip(places, found, strict=True):
+            counts[n] = count
         return counts
 
-    def _count_group(
-        self, fast: Fast | None, texts: Sequence[str], places: list[int], counts: list[int]
-    ) -> None:
-        """Count the texts at ``places`` together; one by one if the engine fails."""
-        group = [texts[n] for n in places]
+    def _count_group(self, fast: Fast | None, texts: Sequence[str]) -> list[int]:
+        """Count texts together; one by one if the engine fails."""
         found: list[int] | None
         try:
-            found = (fast or self._tiktoken).count_batch(group)  # type: ignore[union-attr]  # loaded
+            found = (fast or self._tiktoken).count_batch(texts)  # type: ignore[union-attr]  # loaded
         except UnicodeEncodeError:
             found = None
-        for n, count in zip(places, found or map(self.count, group), strict=True):
-            counts[n] = count
+        return list(map(self.count, texts)) if found is None else found
 
     def _count_long(self, text: str) -> int:
         """Count a text chunk by chunk."""

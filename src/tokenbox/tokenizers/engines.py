@@ -84,7 +84,7 @@ class Tiktoken:
             return list(map(len, map(self.ordinary, texts)))
         # tiktoken releases the GIL while it encodes, so threads run in parallel. This thread takes part: it
         # waits only for groups that another has begun, so a busy machine does not delay it.
-        groups = list(_groups(texts, _GROUP // _GROUPS))
+        groups = list(in_groups(texts, _GROUP // _GROUPS))
         counts: list[Sequence[int]] = [()] * len(groups)
         left = deque(range(len(groups)))
 
@@ -192,7 +192,7 @@ class Fast:
                 raise
             return None
 
-    def count_batch(self, texts: list[str]) -> list[int] | None:
+    def count_batch(self, texts: Sequence[str]) -> list[int] | None:
         try:
             _, offsets = self._tokenizer.encode_batch_flat(texts)
         except BaseException as error:
@@ -203,7 +203,7 @@ class Fast:
         return [end - start for start, end in pairwise(ends)]
 
 
-def _groups(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+def in_groups(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     """Yield consecutive ``texts`` in groups of at least ``size`` characters, except for the last group."""
     start = total = 0
     for place, text in enumerate(texts, 1):
