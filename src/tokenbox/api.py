@@ -397,16 +397,6 @@ def pack(  # noqa: PLR0913  # each is an option of its own
     if instructions is None and settled.instructions is not None:
         with open(settled.instructions, encoding="utf-8") as file:
             instructions = file.read()
-    source = folder.read(
-        surveyed,
-        rules=rules,
-        diff=settled.diff,
-        redact=redact,
-        include=settled.include or (),
-        exclude=settled.exclude or (),
-        strip=settled.strip or (),
-        log=settled.log or 0,
-    )
     named_code.allow(scorer)
     options = folder.PackOptions(
         query,
@@ -418,7 +408,21 @@ def pack(  # noqa: PLR0913  # each is an option of its own
         line_numbers=bool(settled.line_numbers),
         scorer=scorer,
     )
-    return folder.pack_source(source, counter, budget, mode, options=options, cache=cache, proof=proof)
+    with folder.CountAhead(counter, cache, surveyed.found.size) as ahead:
+        source = folder.read(
+            surveyed,
+            rules=rules,
+            diff=settled.diff,
+            redact=redact,
+            include=settled.include or (),
+            exclude=settled.exclude or (),
+            strip=settled.strip or (),
+            log=settled.log or 0,
+            seen=ahead.add,
+        )
+        return folder.pack_source(
+            source, counter, budget, mode, options=options, cache=cache, proof=proof, ahead=ahead
+        )
 
 
 def _several(name: str, values: object) -> list[Any]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tokenbox import ChatFormat
 from tokenbox.content.message import InvalidMessage, Message
-from tokenbox.conversation.fit import fit as fit_request
+from tokenbox.conversation.fitting import fit as fit_request
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget
 
 # Of bare texts, so that sizes are easy to follow; what markers count has its own tests.

@@ -22,7 +22,7 @@ from tokenbox.compose.requests import By, Count
 from tokenbox.content.message import Message, Role
 from tokenbox.conversation import AutoLowWater
 from tokenbox.conversation import Conversation as RequestConversation
-from tokenbox.conversation.fit import fit as fit_request
+from tokenbox.conversation.fitting import fit as fit_request
 from tokenbox.engine.low_water import freed, halvings, margin
 from tokenbox.engine.reduction import enforce
 from tokenbox.engine.steps import ALL_STEPS, WindowLimits, WindowReason

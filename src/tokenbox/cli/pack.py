@@ -43,15 +43,20 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tokenbox.cli.proving import Prover
-    from tokenbox.folder import Note, PackedFolder, PackOptions, PackSettings, PriorityRule, Source
+    from tokenbox.folder import (
+        CountAhead,
+        Note,
+        PackedFolder,
+        PackOptions,
+        PackSettings,
+        PriorityRule,
+        Source,
+    )
     from tokenbox.tokenizers import protocol
-    from tokenbox.worth.scorers import Worth
 
 HEAD = "HEAD"
 SHOWN_NOTES = 5
 """Notes of one kind that are shown; all secrets are, and --format json has all notes."""
-_MAX_BYTES_PER_TOKEN = 16
-"""A folder with more bytes than this for each token of the budget certainly does not fit."""
 
 
 class PackFormat(StrEnum):
@@ -285,22 +290,17 @@ class _Run:
             _encode(source, choices)
             return Exit.OK
         counter = named_tokenizer(*by_settings(choices.model, choices.tokenizer), choices.engine)
-        worth = None
-        with _counts(stored=choices.cache) as counts:
-            with (
-                packing.CountAhead(counter, counts, surveyed.found.size) as ahead,
-                terminal.progress("reading", len(surveyed.found.files)) as advance,
-            ):
+        with (
+            _counts(stored=choices.cache) as counts,
+            packing.CountAhead(counter, counts, surveyed.found.size) as ahead,
+        ):
+            with terminal.progress("reading", len(surveyed.found.files)) as advance:
                 source = read(advance=advance, seen=ahead.add)
-                ahead.submit()
-                # If the files cannot all fit, rank them while the last texts are counted.
-                may_rank = choices.budget is not None and not (choices.tree or choices.check)
-                if may_rank and source.size > _MAX_BYTES_PER_TOKEN * (choices.budget or 0):
-                    worth = packing.weigh(source, options, counts)
             _report_notes(source.notes)
             _report_grammars(source)
             if not choices.tree:
-                return _render(source, counter, counts, choices, options, self.prover, worth)
+                return _render(source, counter, counts, ahead, choices, options, self.prover)
+            ahead.wait()
             with terminal.progress("counting"):
                 usage = usage_of(source, counter, counts)
             if choices.text_format is PackFormat.JSON:
@@ -344,16 +344,16 @@ def _render(
     source: Source,
     counter: protocol.Tokenizer,
     counts: CountCache,
+    ahead: CountAhead,
     choices: PackCommand,
     options: PackOptions,
     prover: Prover | None,
-    worth: Worth | None,
 ) -> int:
     mode = "xml" if choices.text_format in (PackFormat.JSON, PackFormat.BCP) else choices.text_format.value
     budget = None if choices.check else choices.budget
     with terminal.progress("choosing"):
         result = packing.pack_source(
-            source, counter, budget, mode, options=options, cache=counts, proof=prover, worth=worth
+            source, counter, budget, mode, options=options, cache=counts, proof=prover, ahead=ahead
         )
     about = "" if counter.identity.exact else "~"
     if choices.check:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from tokenbox.compose.counting import DEFAULT_CACHE
 from tokenbox.tokenizers.cache import is_worth_remembering
 from tokenbox.tokenizers.protocol import BaseTokenizer
 
@@ -14,8 +17,8 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
 
-# Bytes per job.
-_JOB = 500_000
+# Bytes per job: so few that a tokenizer counts them in one thread. The reader needs the other processors.
+_JOB = 100_000
 
 
 class CountAhead:
@@ -24,15 +27,16 @@ class CountAhead:
     Errors are ignored here: the layout counts such a text again, and reports them.
     """
 
-    def __init__(self, tokenizer: Tokenizer, cache: CountCache, expected: int = 0) -> None:
-        """``expected``: the size of all texts in bytes."""
+    def __init__(self, tokenizer: Tokenizer, cache: CountCache | None = None, expected: int = 0) -> None:
+        """``cache``: None for that of all layouts. ``expected``: the size of all texts in bytes."""
         if isinstance(tokenizer, BaseTokenizer):
             tokenizer.expect(expected)
         self._tokenizer = tokenizer
-        self._cache = cache
+        self._cache = DEFAULT_CACHE if cache is None else cache
         self._worthwhile = is_worth_remembering(tokenizer)
-        # Tokenizers use several threads themselves; a second one here would only slow the reader.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tokenbox-ahead")
+        self._begun: list[Future[None]] = []
+        self._jobs: deque[list[bytes]] = deque()
         self._texts: list[bytes] = []
         self._size = 0
 
@@ -42,7 +46,7 @@ class CountAhead:
     def __exit__(self, failure: object, *_: object) -> None:
         """Wait for all counts; after a failure only for those that have started."""
         if failure is None:
-            self.submit()
+            self.wait()
         self._thread.shutdown(cancel_futures=failure is not None)
 
     def add(self, text: bytes) -> None:
@@ -58,7 +62,17 @@ class CountAhead:
         """Count the added texts without waiting for more."""
         texts, self._texts, self._size = self._texts, [], 0
         if texts:
-            self._thread.submit(self._count, texts)
+            self._jobs.append(texts)
+            self._begun.append(self._thread.submit(self._count_next))
 
-    def _count(self, texts: list[bytes]) -> None:
-        self._cache.count_batch(self._tokenizer, [text.decode() for text in texts])
+    def wait(self) -> None:
+        """Return when all added texts are counted. This thread takes part."""
+        self.submit()
+        while self._jobs:
+            self._count_next()
+        wait(self._begun)
+
+    def _count_next(self) -> None:
+        with suppress(IndexError):  # another thread took the last job
+            texts = self._jobs.popleft()
+            self._cache.count_batch(self._tokenizer, [text.decode() for text in texts])

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tokenbox.compose.blocks import BlockLayout
     from tokenbox.content.blocks import Block, FileTreeBlock
     from tokenbox.engine.choice import Choice
+    from tokenbox.folder.ahead import CountAhead
     from tokenbox.folder.introducing import Introduction
     from tokenbox.folder.source import Source
     from tokenbox.proof.evidence import Sink
@@ -44,12 +45,14 @@ if TYPE_CHECKING:
 
 # Token limit of the tree: 1/50 of the budget, but at least 160 tokens; never more than a fifth of the budget.
 _TREE_SHARE, _TREE_MIN, _TREE_MAX_SHARE = 50, 160, 5
-# Size of the candidate files, by descending worth: 8 times the budget and 40,000 tokens; 100,000 without a
-# query, as outlines come first then. The factor grows by 4 as long as too much of the budget is left. No file
-# counts for more than ``_CANDIDATE_MAX``, so that a few large ones do not keep out the others, nor for less
-# than ``_CANDIDATE_MIN``: the markup around a small one takes tokens as well.
-_CANDIDATE_FACTOR, _CANDIDATE_GROWTH, _CANDIDATE_MIN, _CANDIDATE_MAX = 8, 4, 80, 4_000
-_CANDIDATE_TOKENS, _CANDIDATE_TOKENS_OF_OUTLINES = 40_000, 100_000
+# Size of the candidate files, by descending worth: so many times the budget, and so many tokens beside it.
+# Without a query more, as outlines come first then. The factor grows by ``_CANDIDATE_GROWTH`` as long as too
+# much of the budget is left. No file counts for more than ``_CANDIDATE_MAX``, so that a few large ones do
+# not keep out the others, nor for less than ``_CANDIDATE_MIN``: the markup around a small one takes tokens.
+_CANDIDATES_WITH_QUERY, _CANDIDATES_WITHOUT = (3, 40_000), (8, 100_000)
+_CANDIDATE_GROWTH, _CANDIDATE_MIN, _CANDIDATE_MAX = 4, 80, 4_000
+# A folder with more bytes than this for each token of the budget certainly does not fit.
+_MAX_BYTES_PER_TOKEN = 16
 # Tokens left over that do not justify another round.
 _LEFTOVER = 24
 # The share of the budget (1/33) that is left to a larger tree if nothing else fits into it.
@@ -66,13 +69,13 @@ def pack_source(
     options: PackOptions | None = None,
     cache: CountCache | None = None,
     proof: Sink | None = None,
-    worth: Worth | None = None,
+    ahead: CountAhead | None = None,
 ) -> PackedFolder:
     """Render the files of ``source`` in at most ``budget`` tokens; all of them in full if they fit.
 
-    ``worth``: the result of :func:`~tokenbox.folder.weighing.weigh`, if the caller has it already. Raises
-    ``ContextCriticalOverflow`` if the changes, the instructions and the critical files alone do not fit, and
-    ``NothingFits`` if not even the tree fits, and ``FocusProblem`` if a focus is not in the pack.
+    ``ahead`` may still be counting the texts, into ``cache``. Raises ``ContextCriticalOverflow`` if the
+    changes, the instructions and the critical files alone do not fit, ``NothingFits`` if not even the tree
+    fits, and ``FocusProblem`` if a focus is not in the pack.
     """
     options = options or PackOptions()
     SinkInvalid.check(proof)
@@ -85,8 +88,8 @@ def pack_source(
         options,
         cache,
         proof,
-        worth,
     )
+    packer.count(ahead)
     return packer.everything() or packer.chosen()
 
 
@@ -100,9 +103,7 @@ class _Packer:
         options: PackOptions,
         cache: CountCache | None,
         proof: Sink | None,
-        worth: Worth | None,
     ) -> None:
-        self._worth = worth
         self._source = source
         self._counter = counter
         self._budget = budget
@@ -111,9 +112,9 @@ class _Packer:
         self._cache = cache
         self._proof = proof
         self._texts = [i for i, file in enumerate(source.files) if file.text is not None]
-        sizes = counter.count_all([source.files[i].data.decode() for i in self._texts])
-        self._tokens = dict(zip(self._texts, sizes, strict=True))
+        self._tokens: dict[int, int] = {}
         self._tree = file_tree({file.path: file.size for file in source.files})
+        self._worth: Worth | None = None
         self._worths: dict[int, int] = {}
         self._ranks = [int(Priority.NORMAL if file.asked is None else file.asked) for file in source.files]
         self._best_forms = self._allowed_forms()
@@ -126,6 +127,17 @@ class _Packer:
             self._trailing.append(
                 DocumentBlock("instructions", options.instructions.encode(), FormatHint.PLAIN)
             )
+
+    def count(self, ahead: CountAhead | None) -> None:
+        """Count the texts. Files that cannot all fit are weighed while ``ahead`` counts."""
+        files, budget = self._source.files, self._budget
+        if ahead is not None:
+            ahead.submit()
+            if budget is not None and self._source.size > _MAX_BYTES_PER_TOKEN * budget:
+                self._weighed()
+            ahead.wait()
+        sizes = self._counter.count_all([files[i].data.decode() for i in self._texts])
+        self._tokens = dict(zip(self._texts, sizes, strict=True))
 
     def everything(self) -> PackedFolder | None:
         """Return all files in full, or None if that does not fit."""
@@ -158,8 +170,7 @@ class _Packer:
         kept = self._kept()
         free = budget - self._fixed(kept, budget)
         depths = WITH_QUERY if worth.is_led else WITHOUT_QUERY
-        factor = _CANDIDATE_FACTOR
-        more = _CANDIDATE_TOKENS if worth.is_led else _CANDIDATE_TOKENS_OF_OUTLINES
+        factor, more = _CANDIDATES_WITH_QUERY if worth.is_led else _CANDIDATES_WITHOUT
         correction = 0
         introduced = [] if worth.is_led else self._introductions()
         board = Board(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _TARGET_LINES, _MAX_LINES = 40, 60
 MAX_PARSED = 2 << 20
 """The size in bytes of the largest file whose definitions are read."""
+_LINE_END = re.compile(rb"\n")
 _FENCE = re.compile(rb" {0,3}(?:```|~~~)")
 
 
@@ -85,11 +86,7 @@ def shape(data: bytes, language: str | None) -> Shape:
 
 
 def _line_starts(data: bytes) -> list[int]:
-    starts = [0]
-    at = data.find(b"\n")
-    while at != -1:
-        starts.append(at + 1)
-        at = data.find(b"\n", at + 1)
+    starts = [0, *(match.end() for match in _LINE_END.finditer(data))]
     if len(starts) > 1 and starts[-1] == len(data):
         starts.pop()
     return starts

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.content.items import read_item
 from tokenbox.content.message import Role, thaw
-from tokenbox.conversation.fit import fit
+from tokenbox.conversation.fitting import fit
 from tokenbox.conversation.record import WindowDecision
 from tokenbox.errors import TokenboxError
 from tokenbox.policy.errors import StrategyFailed

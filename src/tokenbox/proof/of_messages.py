@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.content.items import Item, read_item, read_items
 from tokenbox.content.message import InvalidMessage, Message, Role, check_messages, freeze_object
-from tokenbox.conversation.fit import fit
+from tokenbox.conversation.fitting import fit
 from tokenbox.conversation.low_water import AutoLowWater
 from tokenbox.conversation.record import ALGORITHM, as_json
 from tokenbox.errors import InvalidBudget, UnknownTokenizer

@@ -30,9 +30,9 @@ _CUT = "<|tokenbox cut|>"
 _CUT_ONLY = frozenset({_CUT})
 _ID_BYTES = 4
 # Fewer characters are counted sooner without threads.
-_GROUP = 131_072
-# Threads take groups of a quarter of that: calls are cheap, and the last one is short.
-_GROUPS = 4
+_WORTH_THREADS = 131_072
+# The characters of a group of texts, which one call counts: calls are cheap, and the last one is short.
+_GROUP = 32_768
 _MAX_THREADS = 4
 # The characters of a piece from which on a core of its own, which takes a third of a second, is made for it.
 _LONG_PIECE = 1_000_000
@@ -79,12 +79,13 @@ class Tiktoken:
 
     def count_batch(self, texts: Sequence[str]) -> list[int]:
         """Return the count of each text. Many texts are grouped into few calls, which run in threads."""
-        threads, size = min(_processors(), _MAX_THREADS), sum(map(len, texts))
-        if threads == 1 or size <= _GROUP:
+        size = sum(map(len, texts))
+        if size <= _GROUP:
             return list(map(len, map(self.ordinary, texts)))
+        threads = 1 if size <= _WORTH_THREADS else min(_processors(), _MAX_THREADS)
         # tiktoken releases the GIL while it encodes, so threads run in parallel. This thread takes part: it
         # waits only for groups that another has begun, so a busy machine does not delay it.
-        groups = list(in_groups(texts, _GROUP // _GROUPS))
+        groups = list(in_groups(texts, _GROUP))
         counts: list[Sequence[int]] = [()] * len(groups)
         left = deque(range(len(groups)))
 

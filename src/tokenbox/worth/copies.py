@@ -48,4 +48,5 @@ def _is_copy(runs: frozenset[int], other: frozenset[int]) -> bool:
 def _runs(text: bytes) -> frozenset[int]:
     """Return the hashes of all runs of lines, without blanks and names."""
     lines = [line for line in _NAME.sub(b"a", text).translate(None, b" \t\r\f\v").split(b"\n") if line]
-    return frozenset(zlib.crc32(b"\n".join(lines[n : n + _RUN])) for n in range(len(lines) - _RUN + 1))
+    runs = zip(*(lines[n:] for n in range(_RUN)), strict=False)  # as long as the shortest
+    return frozenset(map(zlib.crc32, map(b"\n".join, runs)))

@@ -340,14 +340,7 @@ def _unwrapped(node: Node) -> Node:
     for _ in range(8):
         if node.type not in _AROUND:
             return node
-        inner = next(
-            (
-                child
-                for field in ("definition", "declaration", "value", "right", "type")
-                if (child := node.child_by_field_name(field)) is not None
-            ),
-            None,
-        )
+        inner = _first_field(node, ("definition", "declaration", "value", "right", "type"))
         if inner is None or (node.type == "declaration" and _body(inner) is None):
             named = [child for child in node.named_children if "comment" not in child.type]
             named = [child for child in named if child.type in _AROUND or _body(child) is not None]
@@ -483,7 +476,16 @@ def _is_member(node: Node, *, within: bool) -> bool:
 
 
 def _has_name(node: Node) -> bool:
-    return any(node.child_by_field_name(field) is not None for field in ("name", "declarator", "type"))
+    return _first_field(node, ("name", "declarator", "type")) is not None
+
+
+def _first_field(node: Node, names: Iterable[str]) -> Node | None:
+    """Return the first of these fields that the node has."""
+    for name in names:
+        found = node.child_by_field_name(name)
+        if found is not None:
+            return found
+    return None
 
 
 def _name(node: Node) -> str:
@@ -492,24 +494,20 @@ def _name(node: Node) -> str:
         if _NAMELIKE.match(node.type) or not node.named_child_count:
             text = (node.text or b"")[:_MAX_NAME].decode("utf-8", "replace")
             return text.strip().splitlines()[0] if text.strip() else ""
-        children = [
-            child
-            for child in node.named_children
-            if "comment" not in child.type and "modifier" not in child.type
-        ]
-        inner = next(
-            (c for field in _NAME_FIELDS if (c := node.child_by_field_name(field)) is not None),
-            next((child for child in children if _HOLDS_NAME.match(child.type)), None),
-        )
-        for field in ("type", "target"):
-            inner = inner or node.child_by_field_name(field)
-        inner = inner or next(
-            (child for child in children if _NAMELIKE.match(child.type)),
-            next(
-                (child for child in children if child.type == "object_reference"),  # a table in SQL
-                children[0] if children else None,
-            ),
-        )
+        inner = _first_field(node, _NAME_FIELDS)
+        if inner is None:
+            children = [
+                child
+                for child in node.named_children
+                if "comment" not in child.type and "modifier" not in child.type
+            ]
+            inner = (
+                next((child for child in children if _HOLDS_NAME.match(child.type)), None)
+                or _first_field(node, ("type", "target"))
+                or next((child for child in children if _NAMELIKE.match(child.type)), None)
+                or next((child for child in children if child.type == "object_reference"), None)  # SQL
+                or next(iter(children), None)
+            )
         if inner is None:
             return ""
         node = inner
