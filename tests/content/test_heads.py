@@ -292,10 +292,12 @@ WHOLE = {
         (
             "type Rec =\n    { A: int\n      B: string }\n    static member Zero = 0\n\n"
             "let foo\n    (a: int)\n    (b: string)\n    : int =\n    let c = a\n    c\n"
+            "let inline (@@) one other =\n    combined one other\n"
         ),
         (
             "type Rec =\n    { A: int\n      B: string }\n    static member Zero = 0\n"
             "let foo\n    (a: int)\n    (b: string)\n    : int =\n"
+            "let inline (@@) one other =\n"
         ),
     ),
     "nim": (
@@ -450,3 +452,10 @@ def test_tags_that_nothing_closes_are_no_script() -> None:
     known = BY_NAME["vue"]
     pytest.importorskip(known.module)
     assert definitions(b"<script" * 9_000, known) == definitions(b"<script>" * 9_000, known) == ()
+
+
+def test_operators_and_patterns_of_fsharp_have_names() -> None:
+    source = b"let inline (@@) one other = one\nlet (|Even|Odd|) n = n\nlet inline twice x = x\n"
+    known = BY_NAME["fsharp"].heads
+    assert known is not None
+    assert list(headed.names(source, known)) == ["@@", "|Even|Odd|", "twice"]

@@ -605,5 +605,15 @@ def test_a_header_of_c_for_cpp_defines_what_is_in_it(language: str, condition: s
     assert names_of('extern "C" {\nint g(int a);\n}\n', language) == ["g"]
 
 
+def test_a_function_of_c_is_shown_once_and_an_overload_of_cpp_stays() -> None:
+    source = (
+        "static int *helper(int a);\nint elsewhere(void);\nint helpers;\n#ifdef X\nint main(void);\n#endif\n"
+        "int\nmain(void)\n{\n  return *helper(1);\n}\n\nstatic int *helper(int a) { return &helpers; }\n"
+    )
+    assert names_of(source, "c") == ["elsewhere", "helpers", "main", "helper"]
+    (found,) = definitions(b"struct s { int f(int a); int f(double a) { return 1; } };\n", BY_NAME["cpp"])
+    assert [inner.name for inner in found.inside] == ["f", "f"]
+
+
 def names_of(source: str, language: str) -> list[str]:
     return [found.name for found in definitions(source.encode(), BY_NAME[language])]

@@ -141,7 +141,7 @@ def definitions(source: bytes, language: Language) -> tuple[Definition, ...]:
     found: tuple[Definition, ...] = ()
     if root is not None:
         reader = _Reader(source, language)
-        found = tuple(reader.read(root.children, within=False, depth=0))
+        found = reader.level(root.children, within=False, depth=0)
     if not found and language.otherwise is not None:
         return headed_definitions(source, language.otherwise)
     if language.on_errors is not None and (root is None or _is_lost(root, found)):
@@ -170,7 +170,16 @@ class _Reader:
     def __init__(self, source: bytes, language: Language) -> None:
         self._source = source
         self._docstrings = language.docstrings
+        self._has_prototypes = language.has_prototypes
         self._declaring = _DECLARING_CALLS.get(language.name)
+
+    def level(self, nodes: Iterable[Node], *, within: bool, depth: int) -> tuple[Definition, ...]:
+        """Return the definitions among ``nodes``, without prototypes of functions that are among them."""
+        found = tuple(self.read(nodes, within=within, depth=depth))
+        if not self._has_prototypes:
+            return found
+        defined = {one.name for one in found if one.role is DefinitionRole.FUNCTION}
+        return tuple(one for one in found if not (one.is_signature and one.name in defined))
 
     def read(self, nodes: Iterable[Node], *, within: bool, depth: int) -> Iterator[Definition]:
         """Yield the definitions among ``nodes``.
@@ -237,7 +246,7 @@ class _Reader:
         assert body is not None  # noqa: S101  # containers and functions have one
         inside: tuple[Definition, ...] = ()
         if role is DefinitionRole.CONTAINER:
-            inside = tuple(self.read(_children(body), within=True, depth=depth + 1))
+            inside = self.level(_children(body), within=True, depth=depth + 1)
         name = _name(inner) if inner.type not in _OBJECT and _has_name(inner) else _name(node)
         return Definition(name, role, first, node.start_byte, _body_start(body), last, note, inside)
 

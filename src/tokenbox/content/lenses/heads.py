@@ -128,7 +128,7 @@ HEADS = (
         "fsharp",
         "fs fsi fsx",
         r"module (?:rec |internal |private |public )*([\w.]+)|(?:type|and) (?:private |internal |public )*(\w+)",
-        r"let (?:rec |inline |private |internal |mutable )*\(?([\w|]+)|namespace ([\w.]+)|exception (\w+)"
+        r"let (?:rec |inline |private |internal |mutable )*\(?([\w|]+|[!$%&*+./<=>?@^|~-]+)|namespace ([\w.]+)|exception (\w+)"
         r"|(?:static |abstract |override |default )*(?:member|val|override|abstract|new)"
         r"(?: inline| private| internal| val)* (?:\w+\.)?(\w+)",
         ends=re.compile(rb"=|^[^(]*:"),

@@ -21,8 +21,9 @@ class Language:
     ``signs``: patterns of typical source; the language is recognized if at least two match.
     ``comment``: the comment marker with which an outline shows the documentation of a definition.
     ``is_script_in_page``: only the text in ``<script>`` is source. ``has_slow_angles``: its parser takes
-    quadratic time on angle brackets that nothing closes. ``otherwise``: how a file is read in which the
-    grammar finds no definitions, ``on_errors``: how one is read most of which it does not understand.
+    quadratic time on angle brackets that nothing closes. ``has_prototypes``: functions are declared before
+    they are defined, and have one name each. ``otherwise``: how a file is read in which the grammar finds no
+    definitions, ``on_errors``: how one is read most of which it does not understand.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Language:
     comment: str = "//"
     has_slow_angles: bool = False
     is_script_in_page: bool = False
+    has_prototypes: bool = False
     heads: Heads | None = None
     otherwise: Heads | None = None
     on_errors: Heads | None = None
@@ -146,6 +148,7 @@ LANGUAGES = (
             r"^(?:typedef )?(?:struct|enum|union)(?: \w+)? \{$",
         ),
         aliases=("h",),
+        has_prototypes=True,
         on_errors=BRACES,
     ),
     Language(

@@ -150,7 +150,7 @@ def _cut(words: str) -> str:
 register(
     LensKind(
         "outline",
-        "7",
+        "8",
         build_outline,
         (Parameter("language", str, optional=True),),
         usage='outline or outline("python")',
