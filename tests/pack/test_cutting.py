@@ -107,6 +107,7 @@ def test_what_was_changed_on_the_disk_is_not_believed(folder: Make, packed: Pack
         ("php", "<?php\nclass C {\n  const X = 1;\n  public int $y;\n}\n", ("C", "X", "$y")),
         ("sql", "CREATE TABLE app.users (\n  id INT\n);\nCREATE VIEW v AS SELECT 1;\n", ("users", "v")),
         ("rust", "struct A { b: u8 }\nimpl Clone for A { fn c(&self) {} }\n", ("A", "b", "A", "c")),
+        ("shell", "#!/bin/sh\nset -e\n\n# Then it says hi.\necho hi\n", ("Then it says hi.",)),
         (None, "# T\n\n```sh\n# no heading\nls\n```\n\n## One\n\ntext\n", ("T", "One")),
     ],
 )

@@ -7,12 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import tokenbox
 from tokenbox.content.blocks import CodeBlock, DiffBlock, FileTreeBlock, resolve_priorities
 from tokenbox.engine.choice import choose
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput
@@ -32,8 +34,11 @@ from tokenbox.folder.walk import MAX_BYTES
 from tokenbox.lcp import decode, encode
 from tokenbox.tokenizers import registry
 from tokenbox.tokenizers.cache import CountCache
+from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.pack.conftest import Make, Packed
     from tokenbox.engine.choice import Choice, ChoiceWhole, Upgrade
     from tokenbox.folder import PackedFolder, Source
@@ -351,6 +356,42 @@ def test_counting_ahead_leaves_no_content_to_count(folder: Make, monkeypatch: py
     pack = pack_source(source, counter, cache=cache)
     assert cache.counted == 10  # the tree
     assert pack.total == counter.count(pack.text)
+
+
+class InPairs(BaseTokenizer):
+    """Counts a batch only while another thread counts one."""
+
+    _identity = TokenizerIdentity("in pairs", "1", "", exact=True)
+
+    def __init__(self) -> None:
+        self._both = threading.Barrier(2, timeout=60)
+
+    def count(self, text: str) -> int:
+        return len(text)
+
+    def count_batch(self, texts: Sequence[str]) -> list[int]:
+        self._both.wait()
+        return super().count_batch(texts)
+
+
+def test_who_waits_for_the_counts_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tokenbox.folder.ahead._JOB", 4)
+    cache = Recorded()
+    with CountAhead(InPairs(), cache) as ahead:
+        for text in (b"first", b"other"):
+            ahead.add(text)
+        ahead.wait()
+        assert cache.counted == 2
+
+
+def test_a_pack_by_one_call_is_counted_while_its_files_are_read(
+    folder: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added: list[bytes] = []
+    monkeypatch.setattr(CountAhead, "add", lambda _, text: added.append(text))
+    pack = tokenbox.pack(folder({"a.py": "x = 1\n" * 500, "b.py": "y = 1\n"}), 400, tokenizer="o200k_base")
+    assert added == [b"x = 1\n" * 500, b"y = 1\n"]
+    assert pack.total <= 400
 
 
 def test_counting_ahead_says_how_much_there_is_to_count(

@@ -161,7 +161,7 @@ def _paragraphs(data: bytes, starts: Sequence[int]) -> list[_Unit]:
         end = starts[n + 1] if n + 1 < len(starts) else len(data)
         content = data[start:end]
         is_blank = not content.strip()
-        is_heading = content.startswith(b"#") and not is_fenced
+        is_heading = content.startswith(b"#") and not content.startswith(b"#!") and not is_fenced
         if is_heading:
             heading = content[:80].strip(b"#= \n\t").decode("utf-8", "replace")
             units.append(_Unit(n, (_Name(n, heading),)))
