@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tokenbox.compose.counting import DEFAULT_CACHE
@@ -24,7 +23,7 @@ _JOB = 100_000
 class CountAhead:
     """A context manager that counts texts in another thread, into ``cache``.
 
-    Errors are ignored here: the layout counts such a text again, and reports them.
+    Errors in that thread are ignored: the layout counts such a text again, and reports them.
     """
 
     def __init__(self, tokenizer: Tokenizer, cache: CountCache | None = None, expected: int = 0) -> None:
@@ -73,6 +72,8 @@ class CountAhead:
         wait(self._begun)
 
     def _count_next(self) -> None:
-        with suppress(IndexError):  # another thread took the last job
+        try:
             texts = self._jobs.popleft()
-            self._cache.count_batch(self._tokenizer, [text.decode() for text in texts])
+        except IndexError:  # another thread took the last job
+            return
+        self._cache.count_batch(self._tokenizer, [text.decode() for text in texts])

@@ -51,7 +51,8 @@ _TREE_SHARE, _TREE_MIN, _TREE_MAX_SHARE = 50, 160, 5
 # not keep out the others, nor for less than ``_CANDIDATE_MIN``: the markup around a small one takes tokens.
 _CANDIDATES_WITH_QUERY, _CANDIDATES_WITHOUT = (3, 40_000), (8, 100_000)
 _CANDIDATE_GROWTH, _CANDIDATE_MIN, _CANDIDATE_MAX = 4, 80, 4_000
-# A folder with more bytes than this for each token of the budget certainly does not fit.
+# A folder with more bytes than this for each token of the budget does not fit, unless it is mostly blanks: it
+# is weighed before its tokens are known.
 _MAX_BYTES_PER_TOKEN = 16
 # Tokens left over that do not justify another round.
 _LEFTOVER = 24
