@@ -52,7 +52,7 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "count response_format": lambda it: tokenbox.count(MESSAGES, model="gpt-4o", response_format=it),
     "fit messages": lambda it: tokenbox.fit(it, 400, "o200k_base"),
     "fit budget": lambda it: tokenbox.fit(MESSAGES, it, "o200k_base"),
-    "fit count": lambda it: tokenbox.fit(MESSAGES, 400, it),
+    "fit tokenizer": lambda it: tokenbox.fit(MESSAGES, 400, tokenizer=it),
     "fit model": lambda it: tokenbox.fit(MESSAGES, 400, model=it),
     "fit tools": lambda it: tokenbox.fit(MESSAGES, 400, "o200k_base", tools=it),
     "layout sections": lambda it: tokenbox.layout(it, 400, "o200k_base"),

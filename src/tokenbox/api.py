@@ -105,7 +105,7 @@ def count_texts(
 def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and proof
     messages: Sequence[T] | Iterator[T],
     budget: int | None,
-    count: Counts | None = None,
+    tokenizer: Counts | None = None,
     *,
     model: str | None = None,
     tools: Sequence[Mapping[str, object]] | None = None,
@@ -126,7 +126,7 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
     """Return the messages that fit into ``budget`` tokens as one request: the same objects, in order.
 
     ``model``: counts the request with this model's chat format. ``fields``: the request's other fields.
-    ``count``: a counter or a tokenizer to use instead. The other options are those of
+    ``tokenizer``: a tokenizer or a chat format to use instead. The other options are those of
     :func:`tokenbox.conversation.fit`. ``proof`` and ``source`` are as for :func:`layout`.
 
     Raises ``ContextCriticalOverflow`` if the messages that must stay do not fit, ``InvalidMessage``,
@@ -135,8 +135,10 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
     from tokenbox.proof.calls import proven  # slow to import; a layout does not use it
     from tokenbox.proof.of_messages import FIT
 
-    by_model = model is not None or is_model(count)
-    counter = request_counter(model, count, media_tokens=media_tokens, markers=markers) if by_model else count
+    by_model = model is not None or is_model(tokenizer)
+    counter = tokenizer
+    if by_model:
+        counter = request_counter(model, tokenizer, media_tokens=media_tokens, markers=markers)
     template = getattr(counter, "template_digest", None)
     return proven(FIT, proof, source=source, template=template)(
         list(messages) if isinstance(messages, Iterator) else messages,

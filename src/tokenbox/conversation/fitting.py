@@ -35,7 +35,7 @@ Tools = Sequence[Mapping[str, object]]
 def fit(  # noqa: PLR0913  # each is an option of its own
     messages: Sequence[T] | Iterator[T],
     budget: int | None,
-    count: Counts = None,
+    tokenizer: Counts = None,
     *,
     tools: Tools | None = None,
     fields: Mapping[str, object] | None = None,
@@ -61,8 +61,8 @@ def fit(  # noqa: PLR0913  # each is an option of its own
     tail), ``rounds`` and ``exchanges`` (the oldest are evicted), and ``shorten_last``, if the unread results
     alone are too large.
 
-    ``count``: the counter (:data:`~tokenbox.conversation.counters.Counts`). ``fields``: other fields of the
-    request that cost tokens, such as ``response_format``. ``low_water``: once over the budget, reduce to
+    ``tokenizer``: the counter (:data:`~tokenbox.conversation.counters.Counts`). ``fields``: other fields of
+    the request that cost tokens, such as ``response_format``. ``low_water``: once over the budget, reduce to
     about this fraction of it, in whole steps; a smaller fraction never keeps more. Below 1 the list is
     replayed from its beginning, so a longer list keeps earlier changes, and the start of the prompt stays the
     same.
@@ -79,7 +79,7 @@ def fit(  # noqa: PLR0913  # each is an option of its own
     given = list(messages) if isinstance(messages, Iterator) else messages
     items = read_items(given)
     kept_places = places(pinned, len(items))
-    counter = counter_of(count, markers=markers, media_tokens=media_tokens)
+    counter = counter_of(tokenizer, markers=markers, media_tokens=media_tokens)
     every_tool, beside = tools_and_fields(tools, fields)
     request = read_tools(every_tool)[0], beside
     question = None if query is None else asked(query, items, limits)
