@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tokenbox.folder.remote import cloned, is_url
     from tokenbox.folder.source import File, Source, Survey, read, survey
     from tokenbox.folder.walk import PathProblem
-    from tokenbox.folder.weighing import weigh
 
 __all__ = [
     "CountAhead",
@@ -55,7 +54,6 @@ __all__ = [
     "split",
     "strips",
     "survey",
-    "weigh",
 ]
 
 # The help of a command does not load the packer.
@@ -75,6 +73,5 @@ if not TYPE_CHECKING:  # a type checker reads the imports above, and reports any
             "remote": "cloned is_url",
             "source": "File Source Survey read survey",
             "walk": "PathProblem",
-            "weighing": "weigh",
         },
     )

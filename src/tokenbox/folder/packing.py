@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
 # Token limit of the tree: 1/50 of the budget, but at least 160 tokens; never more than a fifth of the budget.
 _TREE_SHARE, _TREE_MIN, _TREE_MAX_SHARE = 50, 160, 5
-# Size of the candidate files, by descending worth: so many times the budget, and so many tokens beside it.
-# Without a query more, as outlines come first then. The factor grows by ``_CANDIDATE_GROWTH`` as long as too
-# much of the budget is left. No file counts for more than ``_CANDIDATE_MAX``, so that a few large ones do
-# not keep out the others, nor for less than ``_CANDIDATE_MIN``: the markup around a small one takes tokens.
+# How many files are candidates, those of most worth first: up to this factor of the budget plus these tokens.
+# It is more without a query, as outlines come first then. The factor grows by ``_CANDIDATE_GROWTH`` as long
+# as too much of the budget is left. No file counts for more than ``_CANDIDATE_MAX``, so that a few large ones
+# do not keep out the others, nor for less than ``_CANDIDATE_MIN``: the markup around one takes tokens.
 _CANDIDATES_WITH_QUERY, _CANDIDATES_WITHOUT = (3, 40_000), (8, 100_000)
 _CANDIDATE_GROWTH, _CANDIDATE_MIN, _CANDIDATE_MAX = 4, 80, 4_000
 # A folder with more bytes than this for each token of the budget does not fit, unless it is mostly blanks: it
