@@ -182,7 +182,7 @@ def test_ai_sdk(client: Client, guarded: str) -> None:
         )
 
 
-# In front of the real llama.cpp server, whose words are random, and whose counts are exact.
+# In front of the real llama.cpp server, whose words make no sense, and whose counts are exact.
 
 
 @pytest.fixture

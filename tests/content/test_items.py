@@ -271,3 +271,27 @@ def test_a_system_prompt_beside_a_question_stays_with_it() -> None:
     assert kept[0] is first
     assert kept[-1] is later[-1]
     assert len(kept) < 10
+
+
+def test_results_of_a_search_may_stand_alone() -> None:
+    """After a pause of the turn, Anthropic's next message begins with what the search found."""
+    found = [{"type": "web_search_result", "title": "Tides", "url": "https://a.example", "page_age": None}]
+    block = {"type": "web_search_tool_result", "tool_use_id": "s", "content": found}
+    assert "Tides" in read_item({"role": "assistant", "content": [block]}).text
+
+
+def test_an_id_alone_is_a_reference_to_an_item() -> None:
+    assert (
+        read_item({"id": "msg_1"}).messages == read_item({"type": "item_reference", "id": "msg_1"}).messages
+    )
+
+
+def test_a_legacy_call_beside_an_empty_list_of_calls_counts() -> None:
+    given = {"role": "assistant", "tool_calls": [], "function_call": {"name": "f", "arguments": "{}"}}
+    assert [call.name for call in read_item(given).messages[0].tool_calls] == ["f"]
+
+
+def test_a_function_may_return_nothing() -> None:
+    assert read_item({"role": "function", "name": "f", "content": None}).text == ""
+    with pytest.raises(InvalidMessage, match="no content"):
+        read_item({"role": "function", "name": "f"})

@@ -37,11 +37,12 @@ _PROVIDER_ITEMS: Final = frozenset(
     """
     web_search_call file_search_call code_interpreter_call image_generation_call
     mcp_call mcp_list_tools mcp_approval_request mcp_approval_response
-    program program_output additional_tools
-    item_reference compaction tool_search_call tool_search_output handoff_call handoff_output
+    program program_output additional_tools configuration_update
+    item_reference compaction compaction_trigger
+    tool_search_call tool_search_output handoff_call handoff_output
     """.split()
 )
-# Content blocks that only Anthropic's API has.
+# Content blocks that only Anthropic's API has, beside results of the tools that it runs (``_RESULT``).
 _ANTHROPIC_BLOCKS: Final = frozenset(
     """
     tool_use tool_result thinking redacted_thinking server_tool_use
@@ -49,6 +50,7 @@ _ANTHROPIC_BLOCKS: Final = frozenset(
     tool_reference tool_addition tool_removal mcp_tool_listing fallback
     """.split()
 )
+_RESULT: Final = "_tool_result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +154,11 @@ def _plain(given: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _read(given: Mapping[str, Any]) -> Item:
     kind = given.get("type")
-    if isinstance(kind, str) and kind != "message" and "role" not in given:
+    if kind is None and given.keys() - {"type"} == {"id"}:
+        kind = "item_reference"
+    if isinstance(kind, str) and kind != "message" and ("role" not in given or kind in _PROVIDER_ITEMS):
         return _of_responses(kind, given)
-    if _block_types(given.get("content")) & _ANTHROPIC_BLOCKS:
+    if any(map(_is_anthropic, _block_types(given.get("content")))):
         return _of_anthropic(given)
     if kind == "message":  # of the Responses API: no model reads its other keys
         shown = {"role": given.get("role"), "content": given.get("content")}
@@ -166,6 +170,10 @@ def _block_types(content: object) -> frozenset[str]:
     if not isinstance(content, list | tuple):
         return frozenset()
     return frozenset(str(block.get("type")) for block in content if isinstance(block, Mapping))
+
+
+def _is_anthropic(block_type: str) -> bool:
+    return block_type in _ANTHROPIC_BLOCKS or block_type.endswith(_RESULT)
 
 
 def _as_texts(given: Mapping[str, Any]) -> Item:
@@ -265,7 +273,7 @@ def _spoken(role: str, blocks: list[Mapping[str, Any]]) -> list[Message]:
             thoughts.append(str(block.get("thinking", "")))
         elif kind in ("text", "image", "document"):
             content.append({"type": "text", "text": block.get("text")} if kind == "text" else block)
-        elif kind in _ANTHROPIC_BLOCKS or kind.endswith("_tool_result"):
+        elif _is_anthropic(kind):
             content.append({"type": "text", "text": "\n".join(texts_in(block))})
         else:
             raise InvalidMessage(f"content has a block of the unknown type {kind!r:.60}.")

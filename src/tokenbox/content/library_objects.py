@@ -36,6 +36,8 @@ def as_mapping(value: object) -> tuple[Given | list[Given], bool]:
     if callable(dump):
         dumped = dump(exclude_none=True)
         if isinstance(dumped, Mapping):
+            if "role" in dumped and hasattr(value, "content"):
+                dumped = {"content": None, **dumped}  # an answer without a text has it as null
             if dumped.keys().isdisjoint(("role", "type")):
                 for key, hint in _ENVELOPES.items():
                     if key in dumped:

@@ -53,6 +53,8 @@ class PartKind(StrEnum):
 
 # The keys of a message's reasoning: of llama.cpp and vLLM, then of OpenRouter.
 _REASONING: Final = ("reasoning_content", "reasoning")
+# The keys of an assistant's message that needs no content.
+_IN_PLACE_OF_CONTENT: Final = ("refusal", "audio", *_REASONING)
 # The kind of each part "type", and for texts the key of the text.
 _PARTS: Final[Mapping[str, tuple[PartKind, str]]] = {
     "text": (PartKind.TEXT, "text"),
@@ -374,10 +376,11 @@ def _content(given: Mapping[str, Frozen], role: Role, *, has_calls: bool) -> str
     if isinstance(content, str):
         return content
     if content is None:
-        may_be_empty = (
-            has_calls or "content" in given or any(key in given for key in ("refusal", "audio", *_REASONING))
-        )
-        if role is not Role.ASSISTANT or not may_be_empty:
+        is_given = "content" in given
+        may_be_empty = role is Role.FUNCTION and is_given  # a function may return nothing
+        if role is Role.ASSISTANT:
+            may_be_empty = has_calls or is_given or any(map(given.__contains__, _IN_PLACE_OF_CONTENT))
+        if not may_be_empty:
             near = next((key for key in _OTHER_CONTENT_KEYS if key in given), None)
             hint = "Give a text; it may be empty."
             raise InvalidMessage(
@@ -412,7 +415,7 @@ def _part(part: Frozen, place: int) -> Part:
 
 def _tool_calls(given: Mapping[str, Frozen]) -> tuple[ToolCall, ...]:
     calls = given.get("tool_calls")
-    if calls is None:
+    if calls is None or (not calls and not isinstance(calls, Object)):
         legacy = given.get("function_call")
         return (_tool_call(Object([("function", legacy)]), 0),) if isinstance(legacy, Object) else ()
     if not isinstance(calls, tuple) or isinstance(calls, Object):
