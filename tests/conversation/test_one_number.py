@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,17 +18,19 @@ import pytest
 import tokenbox
 from tests.cli.transcript import CommandLine
 from tests.conversation import requests
+from tests.sdk_values import Maker
 from tokenbox import counters, ctx, tokenizers
 from tokenbox.config import load
 from tokenbox.content.items import read_items
-from tokenbox.content.library_objects import texts_in
-from tokenbox.content.request import costly_fields, read_request, read_tools
+from tokenbox.content.library_objects import as_plain, texts_in
+from tokenbox.content.request import INPUT_KEYS, costly_fields, read_request, read_tools
 from tokenbox.conversation import Conversation
 from tokenbox.conversation.pieces import open_session
 from tokenbox.gateway.calls import read_call
 from tokenbox.gateway.counting import count_locally
 from tokenbox.gateway.models import use_of
 from tokenbox.gateway.protocols import CHAT, MESSAGES, RESPONSES, Protocol
+from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import ModelSettings, RequestLimits
 from tokenbox.providers import BlockingProvider
 from tokenbox.shell.models import CurrentCounter, Models
@@ -258,6 +261,9 @@ WHOLE: dict[str, dict[str, Any]] = {
     "Anthropic's tools": {"messages": USED, "tools": [{"name": "warmth", "input_schema": SCHEMA}]},
     "items and instructions": {"instructions": "You know the sea.", "input": CALLED},
     "a text and instructions": {"instructions": "You know the sea.", "input": "How warm is it?"},
+    "instructions alone": {"instructions": "You know the sea."},
+    "a prompt that the server keeps": {"prompt": {"id": "pmpt_1", "variables": {"sea": "the North Sea"}}},
+    "an answer that the server keeps": {"previous_response_id": "resp_1"},
     "a field of tomorrow": {"messages": HI, "steering": "Speak of the sea."},
 }
 
@@ -283,6 +289,36 @@ def test_a_whole_request_is_counted_whole_by_every_question(
         said = command("estimate", "--json", "-t", model, "--messages", "-", stdin=json.dumps(body).encode())
         found = json.loads(said.out)
         assert (found["tokens_in"], found["exact"], found["at_most"]) == (*figure(expected), expected.at_most)
+
+
+PARAMETERS = {
+    CHAT: "openai.types.chat.completion_create_params:CompletionCreateParamsNonStreaming",
+    RESPONSES: "openai.types.responses.response_create_params:ResponseCreateParamsNonStreaming",
+    MESSAGES: "anthropic.types.message_create_params:MessageCreateParamsNonStreaming",
+}
+
+
+@pytest.mark.parametrize("protocol", PARAMETERS, ids=lambda protocol: protocol.api.value)
+def test_whatever_the_sdks_can_send_has_one_number(protocol: Protocol) -> None:
+    """Requests with any of the parameters. The gateway refuses some, such as one of an unknown price."""
+    model = "claude-sonnet-4-5" if protocol is MESSAGES else "gpt-4o"
+    counter, kind = counters.request_counter(model), resolve_name(PARAMETERS[protocol])
+    passed = 0
+    for seed in range(100):
+        body = as_plain(Maker(seed).value(kind)) | {"model": model}
+        for message in body.get("messages", ()):
+            message.setdefault("content", None)
+        if all(body.get(key) is None for key in INPUT_KEYS):
+            continue
+        expected = tokenbox.count(body)
+        assert ctx.enforce(model, body, max_ctx=10**9, tokenizer=counter).why.verdict.count == expected, seed
+        try:
+            call = read_call(protocol, json.dumps(body).encode(), RequestLimits())
+        except Refusal:
+            continue
+        assert figure(count_locally(call, served(model))) == figure(expected), seed
+        passed += 1
+    assert passed > 20
 
 
 @pytest.mark.parametrize("items", [CALLED, USED])

@@ -186,8 +186,8 @@ def why_no_chat(text: str) -> str | None:
 
 # The most characters of a JSON file that is parsed only to give a hint.
 _LARGEST_HINTED = 5_000_000
-# The keys that identify a request, and an item of its input.
-_REQUEST_KEYS = frozenset(("messages", "input", "prompt"))
+# The keys that identify a request among other JSON, and an item of its input.
+_REQUEST_KEYS = frozenset(("messages", "input", "prompt", "previous_response_id"))
 _ITEM_KEYS = frozenset(("role", "type"))
 
 

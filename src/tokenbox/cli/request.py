@@ -11,6 +11,7 @@ import tokenbox
 from tokenbox.cli.options import argument, option
 from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.streams import STDIN, read_bytes, read_text, shown_name, write_warnings
+from tokenbox.content.request import INPUT_KEYS
 from tokenbox.errors import DocumentError
 from tokenbox.integers import meant_figure
 
@@ -127,7 +128,8 @@ def _read_messages(name: str) -> Read:
         raise DocumentError(f"this is not valid JSON: {error}", file=shown, code="document_syntax") from None
     body: dict[str, Any] = data if isinstance(data, dict) else {"messages": data}
     model = body.get("model")
-    if not isinstance(body.get("messages"), list) and body.get("input") is None:
+    others = INPUT_KEYS - {"messages"}
+    if not isinstance(body.get("messages"), list) and all(body.get(key) is None for key in others):
         raise DocumentError(
             'there are no messages: give a list, or a request such as {"messages": [...]}.',
             file=shown,

@@ -44,6 +44,11 @@ _INPUT: Final[Mapping[Api, str]] = {
     Api.COMPLETIONS: "prompt",
     Api.EMBEDDINGS: "input",
 }
+# A whole request has at least one of these. The last two name input that OpenAI keeps, and so does a prompt
+# that is an object.
+INPUT_KEYS: Final = frozenset(
+    ("messages", "input", "instructions", "prompt", "previous_response_id", "conversation")
+)
 # Fields that cost no input tokens: they choose the model, the sampling or the transport, or the provider only
 # stores them. Every other field is counted.
 FREE_FIELDS: Final = frozenset(
@@ -263,9 +268,10 @@ def _api_of(body: Mapping[str, object]) -> Api:
             isinstance(tools, Sequence) and any(isinstance(t, Mapping) and "input_schema" in t for t in tools)
         )
         return Api.MESSAGES if anthropic else Api.CHAT
-    if "prompt" in body and "input" not in body:
+    prompt = body.get("prompt")
+    if prompt is not None and "input" not in body and not isinstance(prompt, Mapping):
         return Api.COMPLETIONS
-    if "input" in body or "instructions" in body:
+    if any(body.get(key) is not None for key in INPUT_KEYS):
         return Api.RESPONSES
     raise InvalidMessage(
         "a request has messages, input or prompt, and this mapping has none of them. For one message, give a "

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tokenbox.compose.layout import SEPARATOR
 from tokenbox.content.blocks import Block
 from tokenbox.content.items import Item, read_item
 from tokenbox.content.message import InvalidMessage, Object, check_tools, thaw
-from tokenbox.content.request import Api, Request, in_parts
+from tokenbox.content.request import INPUT_KEYS, Api, Request, in_parts
 from tokenbox.content.section import Section
 from tokenbox.policy.errors import InvalidChunks
 
@@ -89,12 +89,12 @@ def read_chunks(
     Strings and sections go together; blocks, and chat messages, only with their own kind. A mapping with an
     ``id`` and a ``content`` is a section; one with a ``role`` or a ``type`` is a message of any API, and so
     are the objects of libraries. ``tools`` are the schemas that go with messages. A mapping with messages or
-    ``input`` is a whole request: its messages are the chunks, and all its fields are counted. Raises
+    an input is a whole request: its messages are the chunks, and all its fields are counted. Raises
     :class:`InvalidChunks`, or the error of an invalid chunk.
     """
     if isinstance(chunks, Chunks):
         return chunks
-    if isinstance(chunks, Mapping) and not _INPUTS.isdisjoint(chunks):
+    if isinstance(chunks, Mapping) and not INPUT_KEYS.isdisjoint(chunks):
         return _whole_request(chunks, separator, tools)
     if isinstance(chunks, str | bytes | Mapping) or not isinstance(chunks, Iterable):
         raise InvalidChunks(
@@ -124,10 +124,6 @@ def read_chunks(
         twice = next(name for i, name in enumerate(request.ids) if name in request.ids[:i])
         raise InvalidChunks(f"two chunks have the id {twice!r}. Ids are unique.", id=twice)
     return request
-
-
-# The fields that make a mapping a whole request of messages.
-_INPUTS: Final = frozenset(("messages", "input"))
 
 
 def _whole_request(
