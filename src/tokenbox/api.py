@@ -27,6 +27,7 @@ from tokenbox.counters import (
 from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS
 from tokenbox.errors import InvalidContent, shown
 from tokenbox.integers import limit, token_budget
+from tokenbox.policy.unseen import with_unseen
 from tokenbox.proof.proven import layout as proven_layout
 from tokenbox.tokenizers.utf8 import utf8
 
@@ -74,8 +75,9 @@ def count(  # each is an option of its own
     reads the part's own key ``tokens``. By default they are estimated. ``markers=False`` counts the texts of
     messages without the markers of a chat format.
 
-    The result is marked ``exact`` only where that is proven. Raises ``InvalidMessage``, which names the
-    position in the list, or a ``TokenizerError``.
+    The result is marked ``exact`` only where that is proven. Its ``at_most`` is 2**53 - 1 where no bound is
+    known, because the request refers to input that the server keeps or fetches. Raises ``InvalidMessage``,
+    which names the position in the list, or a ``TokenizerError``.
     """
     if isinstance(what, str):
         return count_text(what, text_counter(model, tokenizer))
@@ -85,7 +87,7 @@ def count(  # each is an option of its own
         named = what.get("model")
         model = named if isinstance(named, str) else None
     counter = request_counter(model, tokenizer, media_tokens=media_tokens, markers=markers)
-    return counter.count_request(request)
+    return with_unseen(counter.count_request(request), request)
 
 
 def count_texts(

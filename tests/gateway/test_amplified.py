@@ -33,7 +33,6 @@ from tokenbox.gateway.settings import (
     UpstreamSettings,
 )
 from tokenbox.gateway.taps import Tap
-from tokenbox.gateway.unseen import unseen_input
 from tokenbox.gateway.upstream import Upstream
 from tokenbox.models import Stated, resolve
 from tokenbox.providers.kinds import UNKNOWN, find_kind
@@ -254,7 +253,7 @@ AMPLIFIED: list[tuple[str, dict[str, Any]]] = [
 def test_what_would_become_larger_behind_the_gateway_is_not_counted_as_what_it_is(
     path: str, body: dict[str, Any]
 ) -> None:
-    assert unseen_input(read(path, **body)) is not None
+    assert read(path, **body).unseen() is not None
 
 
 @pytest.mark.parametrize(
@@ -358,14 +357,14 @@ def test_what_would_become_larger_behind_the_gateway_is_not_counted_as_what_it_i
     ],
 )
 def test_what_stays_as_large_as_it_is_passes(path: str, body: dict[str, Any]) -> None:
-    assert unseen_input(read(path, **body)) is None
+    assert read(path, **body).unseen() is None
 
 
 def test_a_server_that_renders_the_template_counts_it() -> None:
     body = {"chat_template": "{{ messages }}", "chat_template_kwargs": {"eos_token": "word " * 9_000}}
-    assert unseen_input(read(CHAT, **body), FULL_COUNT) is None
-    assert unseen_input(read(CHAT, **body), FULL_COUNT - {"chat_template"}) is not None
-    assert unseen_input(read(CHAT, prompt_embeds="x", **body), FULL_COUNT) is not None
+    assert read(CHAT, **body).unseen(FULL_COUNT) is None
+    assert read(CHAT, **body).unseen(FULL_COUNT - {"chat_template"}) is not None
+    assert read(CHAT, prompt_embeds="x", **body).unseen(FULL_COUNT) is not None
 
 
 RUNS = (" " * 80, "\n" * 16, "-" * 64, "=" * 64, "\u2500" * 16, "\t" * 16)
@@ -492,8 +491,8 @@ def test_a_limit_cannot_be_dropped_on_the_way() -> None:
 
 @pytest.mark.parametrize("part", [{"type": [7], "tools": []}, {"type": {"a": 1}, "tool": {}}])
 def test_a_type_that_is_no_text_is_no_fault(part: dict[str, Any]) -> None:
-    assert unseen_input(read(RESPONSES, input=[part])) is None
-    assert unseen_input(read(CHAT, **said(part))) is None
+    assert read(RESPONSES, input=[part]).unseen() is None
+    assert read(CHAT, **said(part)).unseen() is None
 
 
 @pytest.mark.parametrize("key", ["maxTokens", "maxOutputTokens", "max_length", "max_gen_len", "maxNewTokens"])
@@ -666,4 +665,4 @@ def test_a_request_that_may_have_run_is_charged(status: int, *, used_nothing: bo
 
 def test_vectors_among_the_parts_of_messages_are_found_at_any_depth() -> None:
     inner = {"type": "tool_result", "content": [{"type": "image_embeds", "image_embeds": "x"}]}
-    assert unseen_input(read(MESSAGES, **said(inner))) is not None
+    assert read(MESSAGES, **said(inner)).unseen() is not None

@@ -33,7 +33,6 @@ from tokenbox.gateway.models import use_of
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import GatewaySettings, Mode, ModelSettings, RequestLimits
-from tokenbox.gateway.unseen import unseen_input
 from tokenbox.models import Stated, resolve
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def test_a_long_text_at_every_path_of_every_shape_is_over_the_window() -> None:
     for attack in islice(mutations(), 0, None, 4):
         try:
             call = read_call(PROTOCOLS[attack.path], json.dumps(attack.body).encode(), limits)
-            counted = Counted(count_locally(call, use), "here", unseen=unseen_input(call))
+            counted = Counted(count_locally(call, use), "here", unseen=call.unseen())
         except (Refusal, InvalidMessage):
             continue
         if judge(call, counted, use, Mode.ENFORCE).fits and counted.unseen is None:

@@ -22,7 +22,6 @@ from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.request import with_usage
 from tokenbox.gateway.settings import Mode, RequestLimits, UpstreamSettings
-from tokenbox.gateway.unseen import unseen_input
 from tokenbox.gateway.upstream import Upstream
 from tokenbox.models import Stated, resolve
 
@@ -252,15 +251,15 @@ OWN = [
 def test_input_that_the_server_adds_is_input_that_nobody_counted(more: dict[str, Any]) -> None:
     """Also where the server itself counts: it counts what it is sent."""
     for path in (CHAT, RESPONSES, MESSAGES):
-        assert unseen_input(read(path, **more)) is not None
+        assert read(path, **more).unseen() is not None
     if "tools" in more:
-        assert unseen_input(read(**more), frozenset(("messages", "tools")), media=True) is not None
+        assert read(**more).unseen(frozenset(("messages", "tools")), media=True) is not None
 
 
 @pytest.mark.parametrize("more", OWN)
 def test_tools_that_the_client_runs_add_nothing(more: dict[str, Any]) -> None:
     for path in (CHAT, RESPONSES, MESSAGES):
-        assert unseen_input(read(path, **more)) is None
+        assert read(path, **more).unseen() is None
 
 
 @pytest.mark.parametrize(
@@ -276,24 +275,24 @@ def test_a_prompt_may_have_more_than_text(body: dict[str, Any]) -> None:
     call = read_call(
         PROTOCOLS["/v1/completions"], json.dumps({"model": "m", **body}).encode(), RequestLimits()
     )
-    assert unseen_input(call) is not None
+    assert call.unseen() is not None
 
 
 def test_an_image_is_not_scaled_by_what_a_part_says() -> None:
     url = {"url": "https://example.org/a.png", "detail": "high"}
     for more in ({}, {"max_pixels": 16_000_000}, {"image_url": {**url, "max_dynamic_patch": 100}}):
         image = {"type": "image_url", "image_url": url, **more}
-        found = unseen_input(read(messages=[{"role": "user", "content": [image]}]))
+        found = read(messages=[{"role": "user", "content": [image]}]).unseen()
         assert (found is None) == (not more)
     # Also in a part without a type, and where the server counts images.
     untyped = {"image_url": "https://example.org/a.png", "min_pixels": 16_000_000}
     said = [{"role": "user", "content": [untyped]}]
-    assert "scales an image" in str(unseen_input(read(messages=said), frozenset(("messages",)), media=True))
+    assert "scales an image" in str(read(messages=said).unseen(frozenset(("messages",)), media=True))
 
 
 def test_a_message_that_names_a_cache_is_filled_by_the_server() -> None:
     cache = {"role": "cache", "content": "cache_id=cache-1;reset_ttl=600"}
-    assert unseen_input(read(messages=[cache, *HELLO])) is not None
+    assert read(messages=[cache, *HELLO]).unseen() is not None
 
 
 WEB = {"type": "web_search"}
@@ -311,26 +310,26 @@ INLINE = {"type": "tool_definition", "definition": {"type": "web_search_20260318
 def test_tools_that_come_later_are_looked_at_too(path: str, item: dict[str, Any]) -> None:
     name = "input" if path == RESPONSES else "messages"
     for counted in ((), (name, "tools")):
-        assert unseen_input(read(path, **{name: [*HELLO, item]}), counted, media=True) is not None
+        assert read(path, **{name: [*HELLO, item]}).unseen(counted, media=True) is not None
     own = json.loads(json.dumps(item).replace(json.dumps(WEB), '{"type": "custom", "name": "f"}'))
     own = json.loads(json.dumps(own).replace("web_search_20260318", "bash_20250124"))
-    assert unseen_input(read(path, **{name: [*HELLO, own]})) is None
+    assert read(path, **{name: [*HELLO, own]}).unseen() is None
 
 
 def test_a_listing_of_tools_is_only_sent_back() -> None:
     tools = [{"name": "f", "type": "anything", "input_schema": {}}]
     listing = {"type": "mcp_list_tools", "id": "i", "server_label": "s", "tools": tools}
-    assert unseen_input(read(RESPONSES, input=[*HELLO, listing])) is None
+    assert read(RESPONSES, input=[*HELLO, listing]).unseen() is None
 
 
 @pytest.mark.parametrize("kind", ["reasoning", "image_generation_call", "file_search_call"])
 def test_an_item_that_is_only_an_id_is_filled_by_the_server(kind: str) -> None:
     alone = {"type": kind, "id": "x_1", "summary": []}
-    assert unseen_input(read(RESPONSES, input=[*HELLO, alone])) is not None
+    assert read(RESPONSES, input=[*HELLO, alone]).unseen() is not None
     # OpenAI's own count has it.
-    assert unseen_input(read(RESPONSES, input=[*HELLO, alone]), {"input"}, media=True) is None
+    assert read(RESPONSES, input=[*HELLO, alone]).unseen({"input"}, media=True) is None
     held = {**alone, "encrypted_content": "abc"}
-    assert unseen_input(read(RESPONSES, input=[*HELLO, held])) is None
+    assert read(RESPONSES, input=[*HELLO, held]).unseen() is None
 
 
 # How it is sent.

@@ -12,7 +12,10 @@ from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, argument, option
 from tokenbox.cli.outcome import Exit, UsageProblem, report
 from tokenbox.cli.streams import STDIN, read_text, shown_name, write_error, write_record
+from tokenbox.content.request import read_request
 from tokenbox.errors import TokenboxError
+from tokenbox.integers import MAX_INTEGER
+from tokenbox.policy.unseen import unseen_of
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
@@ -133,7 +136,11 @@ def _count_file(file: str, counter: Tokenizer, model: str | None, tokenizer: str
         if chat is None:
             return FileCount(file, counters.count_text(text, counters.text_counter(None, counter)))
 
-        return FileCount(file, tokenbox.count(chat, model, tokenizer=tokenizer), is_chat=True)
+        count = tokenbox.count(chat, model, tokenizer=tokenizer)
+        if count.at_most == MAX_INTEGER:
+            unseen = printable(str(unseen_of(read_request(chat))))
+            write_error(f"note: {shown_name(file)}: {unseen}, which is not counted here.\n")
+        return FileCount(file, count, is_chat=True)
     except TokenboxError as error:
         return FileCount(file, None, error=error)
 

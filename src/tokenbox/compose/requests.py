@@ -42,7 +42,8 @@ class Count:
     """The tokens of one request.
 
     ``total``: the best available count. ``exact``: whether that is proven to be the server's count.
-    ``at_most``: an upper bound that the server's own count never exceeds; it equals an exact ``total``.
+    ``at_most``: an upper bound that the server's own count never exceeds; it equals an exact ``total``. It is
+    2**53 - 1 if the request refers to input that only the server knows.
     ``largest``: the count of the largest of several prompts, since each has its own context window; None for
     a single prompt.
     """

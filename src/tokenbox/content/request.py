@@ -37,13 +37,15 @@ class Api(StrEnum):
 
 
 # The key of each API's input.
-_INPUT: Final[Mapping[Api, str]] = {
+INPUTS: Final[Mapping[Api, str]] = {
     Api.CHAT: "messages",
     Api.RESPONSES: "input",
     Api.MESSAGES: "messages",
     Api.COMPLETIONS: "prompt",
     Api.EMBEDDINGS: "input",
 }
+# The APIs of prompts, which take no messages.
+PROMPTED: Final = frozenset((Api.COMPLETIONS, Api.EMBEDDINGS))
 # A whole request has at least one of these. The last two name input that OpenAI keeps, and so does a prompt
 # that is an object.
 INPUT_KEYS: Final = frozenset(
@@ -200,9 +202,9 @@ class RequestParts:
 def in_parts(body: Mapping[str, Any]) -> RequestParts:
     """Read a whole request of messages. Raises :class:`InvalidMessage`."""
     api = _api_of(body)
-    if api in (Api.COMPLETIONS, Api.EMBEDDINGS):
+    if api in PROMPTED:
         raise InvalidMessage("a request of a prompt has no messages. Give its text in a list.")
-    key = _INPUT[api]
+    key = INPUTS[api]
     tools: Any = with_functions(body.get("tools"), body.get("functions"))
     return RequestParts(
         tuple(Item((message,)) for message in _system_messages(body, api)),
@@ -280,9 +282,9 @@ def _api_of(body: Mapping[str, object]) -> Api:
 
 
 def _of_body(body: Mapping[str, Any], api: Api, *, strict: bool) -> Request:
-    key = _INPUT[api]
+    key = INPUTS[api]
     fields = costly_fields(_beside(body, api))
-    if api in (Api.COMPLETIONS, Api.EMBEDDINGS):
+    if api in PROMPTED:
         return Request(prompts=_prompts(body.get(key), key), api=api, fields=fields)
     messages, places, raw, raw_places = _messages(_given_items(body.get(key), api), strict=strict)
     system = _system_messages(body, api)
@@ -301,7 +303,7 @@ def _of_body(body: Mapping[str, Any], api: Api, *, strict: bool) -> Request:
 
 def _beside(body: Mapping[str, Any], api: Api) -> dict[str, Any]:
     """Return the fields of a request beside its input, tools and system prompt."""
-    taken = {_INPUT[api], "tools", "functions", *_SYSTEM.get(api, ())}
+    taken = {INPUTS[api], "tools", "functions", *_SYSTEM.get(api, ())}
     return {name: value for name, value in body.items() if name not in taken}
 
 

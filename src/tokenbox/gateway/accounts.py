@@ -13,9 +13,9 @@ from tokenbox.content.request import Api
 from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.refusals import Refusal, unavailable
 from tokenbox.gateway.settings import WhenAway
-from tokenbox.gateway.unseen import parts_in
 from tokenbox.ledger.cost import cost_at_most, cost_of
 from tokenbox.ledger.quota import Bucket, QuotaLevel, QuotaUnit, Take, dollars_of, nanodollars
+from tokenbox.policy.unseen import parts_in
 from tokenbox.providers.shapes import at
 from tokenbox.store.owners import OwnerKind
 from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError

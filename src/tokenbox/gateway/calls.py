@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -15,7 +15,8 @@ from urllib.parse import parse_qsl
 from tokenbox.gateway.known_keys import BY_FOLDED_NAME, check_keys, misspelt
 from tokenbox.gateway.refusals import Refusal, invalid_request
 from tokenbox.gateway.strict_json import json_text, read_object
-from tokenbox.gateway.unseen_fields import FETCHED, STORED
+from tokenbox.policy.unseen import unseen_input
+from tokenbox.policy.unseen_fields import FETCHED, STORED
 from tokenbox.providers.shapes import at
 
 if TYPE_CHECKING:
@@ -216,6 +217,10 @@ class ApiCall:
         """Whether the client asked for the event with the usage."""
         options = self.body.get("stream_options")
         return isinstance(options, dict) and options.get("include_usage") is True
+
+    def unseen(self, seen: Collection[str] = (), *, media: bool = False) -> str | None:
+        """Return :func:`unseen_input` of this request."""
+        return unseen_input(self.body, self.protocol.api, self.models, seen, media=media)
 
     def with_model(self, model: str) -> ApiCall:
         """Return the same request to another model."""

@@ -28,7 +28,6 @@ from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admission import Counted
 from tokenbox.gateway.calls import parse_body
 from tokenbox.gateway.refusals import Refusal
-from tokenbox.gateway.unseen import may_have_media, unseen_input
 from tokenbox.integers import MAX_INTEGER
 from tokenbox.providers.memory import ProbeOutcome
 from tokenbox.providers.server import count_request
@@ -267,7 +266,7 @@ class RequestCounting:
         is_free = found.way.is_whole and characters_in(list(rest.values())) <= FREE_CHARACTERS
         if not is_free and (fields := costly_fields(rest)):
             extra = at_most = Bound(use.tokenizer).value(fields)
-        if found.way.has_media or call.protocol.takes_prompts or not may_have_media(call):
+        if found.way.has_media or call.protocol.takes_prompts or not _may_have_media(call):
             return extra, at_most
         media, payload = media_in(call.input), payload_tokens(call.input)
         return extra + media * MEDIA + payload, at_most + media * PER_MEDIA + payload
@@ -362,11 +361,20 @@ def _covered_fields(call: ApiCall, way: RequestCount) -> frozenset[str]:
 def _unseen(call: ApiCall, way: RequestCount | None) -> str | None:
     """Return the input that was not counted, in words; None if everything was."""
     if way is None:
-        return unseen_input(call)
+        return call.unseen()
     covered = _covered_fields(call, way)
     if way.is_whole:  # such a server counts what it will render
         covered |= {"chat_template"}
-    return unseen_input(call, covered, media=way.has_media)
+    return call.unseen(covered, media=way.has_media)
+
+
+def _may_have_media(call: ApiCall) -> bool:
+    """Whether its messages may have images, files or references.
+
+    Each of these parts has a ``type``, and the key may be written with escapes.
+    """
+    data = call.data
+    return b'type"' in data or b"\\u" in data
 
 
 def _request(call: ApiCall) -> Request:

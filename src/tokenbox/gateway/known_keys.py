@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tokenbox.gateway.refusals import Refusal, invalid_request
-from tokenbox.gateway.unseen import KEYS_BEYOND_TEXT
+from tokenbox.policy.unseen import KEYS_BEYOND_TEXT
 
 # The objects in a request whose keys servers interpret, nested as they are in the body.
 _Places = Mapping[str, "_Places"]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput, shown
+from tokenbox.integers import MAX_INTEGER
 from tokenbox.models import OutputMode
 from tokenbox.policy.chunks import ChunkKind
 from tokenbox.policy.errors import InvalidPolicy, StrategyFailed, UnknownStrategy
@@ -21,6 +22,7 @@ from tokenbox.policy.records import (
     LowerMaxTokens,
     Why,
 )
+from tokenbox.policy.unseen import unseen_of
 
 if TYPE_CHECKING:
     from tokenbox.policy.chunks import Chunks
@@ -69,7 +71,7 @@ def enforce(  # noqa: PLR0913  # keyword options
     rule = checked_uncertain(uncertain)
     verdict = guard(count_chunks(request, counter), limits, rule)
     plan: tuple[Remedy, ...] = ()
-    name, notes = strategy_name(request, strategy), tuple(notes)
+    name, notes = strategy_name(request, strategy), (*notes, *_unseen(request, verdict))
     if not verdict.ok:
         try:
             cuts = _cuts(request, verdict, counter, strategy, model)
@@ -101,11 +103,20 @@ def checked_mode(mode: object) -> OutputMode:
     return OutputMode(mode)
 
 
+def _unseen(request: Chunks, verdict: Verdict) -> tuple[str, ...]:
+    """Return a note on input that only the server can count, if the request refers to some."""
+    if verdict.count.at_most != MAX_INTEGER:
+        return ()
+    return (f"{unseen_of(request.request(request.items))}, which is not counted here",)
+
+
 def _remedies(
     verdict: Verdict, cuts: Sequence[Remedy], max_output: int | None, alternatives: Alternatives
 ) -> tuple[Remedy, ...]:
     """Return single changes, each of them enough: request less output, send less, use a larger window."""
     limits, tokens_in = verdict.limits, verdict.tokens
+    if tokens_in == MAX_INTEGER:  # no window is known to be enough
+        return tuple(cuts)
     lower = _lower_max_tokens(tokens_in, limits, max_output)
     return (
         *(() if lower is None else (lower,)),

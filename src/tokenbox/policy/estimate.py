@@ -14,10 +14,12 @@ from tokenbox.conversation.pieces import open_session
 from tokenbox.policy.chunks import ChunkKind
 from tokenbox.policy.errors import InvalidChunks
 from tokenbox.policy.records import Estimate
+from tokenbox.policy.unseen import with_unseen
 
 if TYPE_CHECKING:
     from tokenbox.compose.blocks import BlockLayout
     from tokenbox.content.items import Item
+    from tokenbox.content.request import Request
     from tokenbox.policy.chunks import Chunks
     from tokenbox.tokenizers.protocol import Tokenizer
 
@@ -36,13 +38,18 @@ def estimate(request: Chunks, counter: Counts, model: str | None = None) -> Esti
 def count_chunks(request: Chunks, counter: Counts) -> Count:
     """Count everything that would be sent, with separators, markup or chat format."""
     if request.kind is ChunkKind.MESSAGES:
-        return request_counter(counter).count_request(request.request(request.items))
+        return count_messages(request.request(request.items), counter)
     tokenizer = text_counter(counter)
     if request.kind is ChunkKind.BLOCKS:
         shown = rendered(request, tokenizer) if request.items else None
         return count_text("" if shown is None else shown.text, 0 if shown is None else shown.total, tokenizer)
     total = COUNTS.whole(tokenizer, request.texts, request.separator)
     return count_text(request.separator.join(request.texts), total, tokenizer)
+
+
+def count_messages(sent: Request, counter: Counts) -> Count:
+    """Count a request of messages, without an upper bound if it refers to input that the server keeps."""
+    return with_unseen(request_counter(counter).count_request(sent), sent)
 
 
 def count_text(text: str, total: int, tokenizer: Tokenizer) -> Count:

@@ -21,7 +21,7 @@ from tokenbox.integers import MAX_INTEGER
 from tokenbox.policy import messages
 from tokenbox.policy.chunks import ChunkKind
 from tokenbox.policy.errors import InvalidPolicy, StrategyFailed, UnknownStrategy
-from tokenbox.policy.estimate import count_text, request_counter, text_counter
+from tokenbox.policy.estimate import count_messages, count_text, text_counter
 from tokenbox.policy.guard import Uncertain, checked_uncertain, needed
 from tokenbox.policy.records import ChunkPlan, PackPlan, SummaryOp
 from tokenbox.policy.strategies import Candidate, ChosenLayout, check_budget, choose, name_of, oldest_first
@@ -152,7 +152,9 @@ def pack(
     planned, count = _plan(strategy, request, budget, counter)
     while limits.denies(tokens := needed(count, rule)[0]) and budget > 0:
         # The margin of an estimate grows with its total: shrink the budget in proportion, and by at least 1.
-        budget = min(budget - 1, budget * limits.input_limit // tokens)
+        # Without an upper bound, drop a tenth at a time until what has none is dropped too.
+        smaller = count.total * 9 // 10 if tokens == MAX_INTEGER else budget * limits.input_limit // tokens
+        budget = min(budget - 1, smaller)
         planned, count = _plan(strategy, request, budget, counter)
     return PackPlan(
         packed=tuple(chunk for chunk in planned.chunks if chunk.decision.value not in _DROPPED),
@@ -178,8 +180,7 @@ def _plan(
         planned = _by_function(strategy, request, budget, counter)
     made = planned.layout
     if isinstance(made, Fitted):
-        sent = request.request(list(made.shown.values()))
-        return planned, request_counter(counter).count_request(sent)
+        return planned, count_messages(request.request(list(made.shown.values())), counter)
     return planned, count_text(made.text, made.total, text_counter(counter))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.content.weight import weight_text
 from tokenbox.conversation.record import Fitted
+from tokenbox.integers import MAX_INTEGER
 from tokenbox.policy.errors import PolicyError
 from tokenbox.policy.guard import Basis, Binding, in_window
 from tokenbox.records import AsRecord, to_record
@@ -205,6 +206,10 @@ class Why:
         limits, verdict = self.limits, self.verdict
         added = {Basis.MARGIN: ", with its margin", Basis.AT_MOST: ", at most"}.get(verdict.basis)
         total = f"{about}{in_window(verdict.count):,} tokens of input"
+        allowed = "; allowed by an override" if self.overridden else ""
+        if verdict.tokens == MAX_INTEGER:
+            closed = f"nothing uncertain passes while policy.uncertain is {verdict.uncertain}"
+            return f"{total}, and input that only the server can count: {closed}{allowed}"
         if added is not None and verdict.tokens != in_window(verdict.count):
             total += f" ({about}{verdict.tokens:,}{added})"
         if self.binding is Binding.MAX_INPUT_TOKENS:
@@ -216,7 +221,6 @@ class Why:
                 f"= {about}{verdict.tokens + limits.reserve_out:,}, of {limits.usable:,}{margin}"
             )
         free = f"{about}{self.over:,} too many" if self.over > 0 else f"{about}{-self.over:,} free"
-        allowed = "; allowed by an override" if self.overridden else ""
         return f"{rule}: {free}{allowed}"
 
     def __str__(self) -> str:

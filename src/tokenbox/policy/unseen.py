@@ -1,28 +1,33 @@
-"""Input that a request refers to but does not contain, so that the gateway cannot count it.
+"""Input that a request refers to but does not contain, so that it cannot be counted here.
 
 A server may keep input (an earlier answer, a stored prompt, a file by its id), fetch it (a document by its
-address) or unpack it (a PDF is compressed). Only the server knows how many tokens that is. If its count does
-not cover such input, the request passes only if the operator sets ``policy.uncertain = "allow"``.
+address) or unpack it (a PDF is compressed). Only the server knows how many tokens that is, so that a count of
+it has no upper bound (:func:`with_unseen`). The gateway lets such a request pass only if the server's count
+covers that input, or if the operator sets ``policy.uncertain = "allow"``.
 
 Data that is not what its part says, such as a text in place of an image, is refused
-(:mod:`tokenbox.gateway.payloads`).
+(:mod:`tokenbox.policy.payloads`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.content.library_objects import texts_in
-from tokenbox.content.message import PartKind, media_kind, values_shown
-from tokenbox.gateway.payloads import has_binary_file, is_image_part, is_recording
-from tokenbox.gateway.unseen_fields import scales_images, unseen_field
-from tokenbox.providers.shapes import at, text_at
+from tokenbox.content.message import PartKind, media_kind, thaw, values_shown
+from tokenbox.content.request import INPUTS, PROMPTED
+from tokenbox.integers import MAX_INTEGER
+from tokenbox.policy.payloads import has_binary_file, is_image_part, is_recording
+from tokenbox.policy.unseen_fields import inside, scales_images, unseen_field
 
 if TYPE_CHECKING:
-    from tokenbox.gateway.calls import ApiCall
+    from tokenbox.compose.requests import Count
+    from tokenbox.content.message import Message
+    from tokenbox.content.request import Api, Request
 
 _UNPACKED_PARTS = frozenset(("image_embeds", "audio_embeds", "video_embeds", "prompt_embeds"))
 # The commonest keys by which a server scales an image (Qwen); others are known by their words.
@@ -32,7 +37,6 @@ _BESIDE_PROMPT = frozenset(("multimodal_data", "multi_modal_data", "mm_data"))
 # Texts that are the address of a file: in a chat (DashScope), and as what is embedded (Gemini).
 _FILE_TEXT = re.compile(r"\s*fileid://")
 _FILE_PROMPT = re.compile(r"\s*(?:(?:gs|fileid)://\S+|files/[a-z0-9-]+)\s*\Z")
-_FILE_MARKS = (b"fileid:", b"gs:", b"files")
 # Names by which OpenRouter adds the results of a search, or a stored prompt.
 _SEARCHING_NAME = ":online"
 _STORED_NAME = "@preset/"
@@ -93,60 +97,83 @@ _FILE_REFERENCES = ("file_id", "file_url", "url", "uri", "uuid")
 _REASONING_FIELDS = ("content", "encrypted_content")
 
 
-def may_have_media(call: ApiCall) -> bool:
-    """Whether its messages may have images, files or references.
+def with_unseen(count: Count, request: Request) -> Count:
+    """Return the count of a request, without an upper bound if the request refers to input that it lacks."""
+    if count.exact or unseen_of(request) is None:
+        return count
+    return replace(count, at_most=MAX_INTEGER)
 
-    Each of these parts has a ``type``, and the key may be written with escapes.
+
+def unseen_of(request: Request) -> str | None:
+    """Return the input that a request refers to and does not contain, in words; None without any."""
+    items = [message.source for message in request.messages if not _is_text(message)]
+    body: dict[str, Any] = thaw(request.fields)
+    body["tools"] = thaw(request.tools)
+    body[INPUTS[request.api]] = thaw((*items, *request.raw, *request.prompts))
+    return unseen_input(body, request.api)
+
+
+def _is_text(message: Message) -> bool:
+    is_plain = len(message.source) == 2 and isinstance(message.content, str)
+    return is_plain and not _FILE_TEXT.match(message.text)
+
+
+def unseen_input(
+    body: Mapping[str, Any],
+    api: Api,
+    models: Sequence[str] = (),
+    seen: Collection[str] = (),
+    *,
+    media: bool = False,
+) -> str | None:
+    """Return the input that a request refers to and that was not counted, in words; None if all was.
+
+    ``body``: all fields, as JSON. ``models``: the names of those that may answer. ``seen`` are the fields
+    that the server's own count covers; ``media`` tells that it counts images and files, too.
     """
-    data = call.data
-    return b'type"' in data or b"\\u" in data
-
-
-def unseen_input(call: ApiCall, seen: Collection[str] = (), *, media: bool = False) -> str | None:
-    """Return the input of ``call`` that was not counted, in words; None if everything was.
-
-    ``seen`` are the fields that the server's own count covers; ``media`` tells that it counts images and
-    files, too.
-    """
-    reason = _unseen_model(call) or unseen_field(call, seen) or _unseen_tools(call.body) or _unseen_text(call)
+    key = INPUTS[api]
+    given, takes_prompts = body.get(key), api in PROMPTED
+    reason = (
+        _unseen_model(models)
+        or unseen_field(body, api, seen)
+        or _unseen_tools(body)
+        or _unseen_text(given, takes_prompts=takes_prompts)
+    )
     if reason is not None:
         return reason
-    if call.protocol.takes_prompts:
-        return _unseen_beside_prompts(call)
-    if isinstance(call.input, list) and not (media and call.protocol.input_key in seen):
-        for item in call.input:
+    if takes_prompts:
+        return _unseen_beside_prompts(given, body.get("messages"))
+    if isinstance(given, list) and not (media and key in seen):
+        for item in given:
             if isinstance(item, dict) and _is_reference(item):
                 return "an item is only an id of input that the server keeps"
-    for key in (call.protocol.input_key, "system", "instructions", "prompt"):
-        for part in parts_in(call.body.get(key)):
-            reason = _unseen_part(part, counted=media and key in seen)
+    for name in (key, "system", "instructions", "prompt"):
+        for part in parts_in(body.get(name)):
+            reason = _unseen_part(part, counted=media and name in seen)
             if reason is not None:
                 return reason
     return None
 
 
-def _unseen_beside_prompts(call: ApiCall) -> str | None:
+def _unseen_beside_prompts(*values: object) -> str | None:
     """Return what is no text in the prompts, or in ``messages``, which vLLM reads in place of them."""
-    for value in (call.input, call.body.get("messages")):
+    for value in values:
         for part in parts_in(value):
             if media_kind(part.get("type")) is not None or _unseen_part(part, counted=False) is not None:
                 return f"a part of type {part.get('type')!r} has more than text"
     return None
 
 
-def _unseen_text(call: ApiCall) -> str | None:
-    address = _FILE_PROMPT if call.protocol.takes_prompts else _FILE_TEXT
-    marks = _FILE_MARKS if call.protocol.takes_prompts else _FILE_MARKS[:1]
-    if not any(mark in call.data for mark in marks) and b"\\u" not in call.data:
-        return None
-    for text in texts_in(call.input):
+def _unseen_text(given: object, *, takes_prompts: bool) -> str | None:
+    address = _FILE_PROMPT if takes_prompts else _FILE_TEXT
+    for text in texts_in(given):
         if address.match(text):
             return f"the text {text.strip()[:60]!r} is the address of a file that the server reads"
     return None
 
 
-def _unseen_model(call: ApiCall) -> str | None:
-    for name in call.models:
+def _unseen_model(models: Sequence[str]) -> str | None:
+    for name in models:
         if _SEARCHING_NAME in name.casefold():
             return f"the model {name[:60]!r} adds the results of a search"
         if _STORED_NAME in name.casefold():
@@ -194,7 +221,7 @@ def _is_client_tool(tool: Mapping[str, Any]) -> bool:
         return _unseen_tool(tool.get("tools")) is None
     if kind in _CLIENT_TOOLS_IF:
         field, value = _CLIENT_TOOLS_IF[kind]
-        return text_at(tool, field) == value
+        return bool(inside(tool, field) == value)
     return kind in _CLIENT_TOOLS or _DATED_CLIENT_TOOL.fullmatch(kind) is not None
 
 
@@ -203,7 +230,7 @@ def _tools_in(part: Mapping[str, Any]) -> list[Any]:
     if str(part.get("type")) in _TOOL_LISTINGS:
         return []
     tools = part.get("tools")
-    return [*(tools if isinstance(tools, list) else ()), at(part, "tool.definition")]
+    return [*(tools if isinstance(tools, list) else ()), inside(part, "tool.definition")]
 
 
 def parts_in(value: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401  # JSON

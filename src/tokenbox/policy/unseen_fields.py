@@ -11,11 +11,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.content.request import FREE_CHARACTERS, characters_in
-from tokenbox.providers.shapes import at
+from tokenbox.content.request import FREE_CHARACTERS, INPUTS, PROMPTED, characters_in
 
 if TYPE_CHECKING:
-    from tokenbox.gateway.calls import ApiCall
+    from tokenbox.content.request import Api
 
 # Fields that refer to input on the server: of OpenAI, OpenRouter, Gemini, Ark and agents.
 STORED = frozenset(
@@ -117,22 +116,22 @@ _PER_MESSAGE = frozenset(
 _OFF = frozenset(("", "off", "none", "never", "disabled", "false"))
 
 
-def unseen_field(call: ApiCall, seen: Collection[str]) -> str | None:
+def unseen_field(body: Mapping[str, Any], api: Api, seen: Collection[str]) -> str | None:
     """Return the field that makes the input larger than what was counted, in words; None if none does.
 
     ``seen`` are the fields that the server's own count covers.
     """
-    body = call.body
     if _PLAIN.issuperset(body):
         return None
-    return _adding_field(call, seen) or _repeating_field(body, seen, len(call.parts))
+    given = body.get(INPUTS[api])
+    messages = len(given) if isinstance(given, list) and api not in PROMPTED else 1
+    return _adding_field(body, api, seen) or _repeating_field(body, seen, messages)
 
 
-def _adding_field(call: ApiCall, seen: Collection[str]) -> str | None:
-    body = call.body
-    if at(body, _THREAD):
+def _adding_field(body: Mapping[str, Any], api: Api, seen: Collection[str]) -> str | None:
+    if inside(body, _THREAD):
         return f"{_THREAD} names input that the server keeps"
-    if isinstance(body.get("prompt"), dict) and not call.protocol.takes_prompts and "prompt" not in seen:
+    if isinstance(body.get("prompt"), dict) and api not in PROMPTED and "prompt" not in seen:
         return "prompt names a text that the server keeps"
     for path, name, value in _fields(body):
         does = _effect(name)
@@ -142,6 +141,13 @@ def _adding_field(call: ApiCall, seen: Collection[str]) -> str | None:
         if not (may_be_seen and path.partition(".")[0] in seen):
             return f"{path} {words}"
     return None
+
+
+def inside(value: object, path: str) -> Any:  # noqa: ANN401  # JSON
+    """Return the value at a dotted path into objects; None if missing."""
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 def _fields(body: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:

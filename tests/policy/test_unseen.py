@@ -1,0 +1,117 @@
+"""Input that a request only refers to: no count of it has an upper bound, and every surface says so."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tokenbox
+from tests.cli.transcript import CommandLine
+from tokenbox import ctx
+from tokenbox.content.request import read_request
+from tokenbox.integers import MAX_INTEGER
+from tokenbox.policy.unseen import unseen_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HI = {"role": "user", "content": "hi"}
+PDF = f"data:application/pdf;base64,{'JVBERi0xLjQK' * 40}"
+PIXEL = {"url": "data:image/png;base64,iVBORw0KGgo="}
+TEXT = {"type": "text", "media_type": "text/plain", "data": "High tide is at noon."}
+SEARCH = {"type": "web_search"}
+WEATHER = {"type": "function", "name": "weather", "parameters": {}}
+
+
+def said(*parts: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "user", "content": list(parts)}
+
+
+UNSEEN: dict[str, dict[str, Any]] = {
+    "an earlier answer": {"input": [HI], "previous_response_id": "resp_1"},
+    "a conversation": {"input": [HI], "conversation": "conv_1"},
+    "a stored prompt": {"prompt": {"id": "pmpt_1"}},
+    "an item by its id": {"input": [HI, {"type": "item_reference", "id": "msg_1"}]},
+    "a search": {"input": [HI], "tools": [WEATHER, SEARCH]},
+    "a file by its id": {"input": [said({"type": "input_file", "file_id": "file_1"})]},
+    "a PDF": {
+        "messages": [said({"type": "file", "file": {"file_data": f"data:application/pdf;base64,{PDF}"}})]
+    },
+    "a document by its address": {
+        "system": "Be brief.",
+        "messages": [said({"type": "document", "source": {"type": "url", "url": "https://a.example/a.pdf"}})],
+    },
+    "a cached prompt": {"messages": [HI], "extra_body": {"google": {"cached_content": "cachedContents/1"}}},
+}
+SEEN: dict[str, dict[str, Any]] = {
+    "texts": {"messages": [HI]},
+    "tools of the client's": {"input": [HI], "tools": [WEATHER]},
+    "an image": {"messages": [said({"type": "image_url", "image_url": PIXEL})]},
+    "a field of tomorrow": {"messages": [HI], "steering": "Speak of the sea."},
+    "a document that is a text": {
+        "system": "Be brief.",
+        "messages": [
+            said(
+                {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "Tides."}}
+            )
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_what_only_the_server_knows_has_no_bound(name: str) -> None:
+    body = UNSEEN[name]
+    count = tokenbox.count(body, "gpt-4o")
+    assert not count.exact
+    assert count.at_most == MAX_INTEGER
+    assert count.total < 2_000, "what is known of it"
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_what_is_in_the_request_has_a_bound(name: str) -> None:
+    assert tokenbox.count(SEEN[name], "gpt-4o").at_most < 100_000
+    assert unseen_of(read_request(SEEN[name])) is None
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_a_guard_says_what_it_could_not_count_and_is_closed_if_nothing_uncertain_may_pass(name: str) -> None:
+    body = UNSEEN[name]
+    answers = {
+        rule: ctx.enforce("gpt-4o", body, tokenizer="o200k_base", uncertain=rule)
+        for rule in ("margin", "bound", "allow")
+    }
+    assert {rule: answer.ok for rule, answer in answers.items()} == {
+        "margin": True,
+        "bound": False,
+        "allow": True,
+    }
+    for answer in answers.values():
+        assert answer.why.notes[-1] == f"{unseen_of(read_request(body))}, which is not counted here"
+    denied = answers["bound"]
+    assert "only the server can count" in denied.why.say
+    assert str(MAX_INTEGER) not in denied.why.say.replace(",", "")
+    assert [remedy for remedy in denied.plan if "window" in remedy.say] == [], (
+        "no window is known to be enough"
+    )
+
+
+def test_the_guard_lets_pass_what_is_left_without_it() -> None:
+    """Under ``bound``, the plan leaves out an old file that nobody here can measure."""
+    old = said({"type": "input_file", "file_id": "file_1"})
+    turns = [old, {"role": "assistant", "content": "A file."}, HI]
+    plan = ctx.pack(turns, 100_000, 0, model="gpt-4o", tokenizer="o200k_base", uncertain="bound")
+    assert plan.count.at_most < 1_000
+    assert [message["role"] for message in plan.messages] == ["user", "assistant", "user"]
+    assert plan.messages[0]["content"][0]["text"] == "[file, left out]"
+    assert ctx.enforce("gpt-4o", turns, tokenizer="o200k_base", uncertain="margin").ok
+
+
+def test_a_count_of_a_file_says_what_is_not_in_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    command = CommandLine(monkeypatch, tmp_path)
+    body = json.dumps(UNSEEN["an earlier answer"]).encode()
+    result = command("count", "--model", "gpt-4o", "-", stdin=body)
+    assert (result.status, result.out[:1]) == (0, b"~")
+    assert "previous_response_id names input that the server keeps, which is not counted here" in result.err
