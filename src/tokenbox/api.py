@@ -14,6 +14,7 @@ from tokenbox.compose import breakpoints as changes
 from tokenbox.compose import sections as compose_sections
 from tokenbox.compose.layout import SEPARATOR
 from tokenbox.compose.remembered import counted
+from tokenbox.compose.requests import with_unseen
 from tokenbox.content.request import costly_fields, read_request
 from tokenbox.counters import (
     Counts,
@@ -27,7 +28,6 @@ from tokenbox.counters import (
 from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS
 from tokenbox.errors import InvalidContent, shown
 from tokenbox.integers import limit, token_budget
-from tokenbox.policy.unseen import with_unseen
 from tokenbox.proof.proven import layout as proven_layout
 from tokenbox.tokenizers.utf8 import utf8
 

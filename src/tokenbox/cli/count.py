@@ -13,9 +13,9 @@ from tokenbox.cli.options import AS_JSON, argument, option
 from tokenbox.cli.outcome import Exit, UsageProblem, report
 from tokenbox.cli.streams import STDIN, read_text, shown_name, write_error, write_record
 from tokenbox.content.request import read_request
+from tokenbox.content.unseen import unseen_of
 from tokenbox.errors import TokenboxError
 from tokenbox.integers import MAX_INTEGER
-from tokenbox.policy.unseen import unseen_of
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:

@@ -7,9 +7,12 @@ Every count of messages goes through a :class:`RequestCounter`. The chat formats
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+from tokenbox.content.unseen import unseen_of
+from tokenbox.integers import MAX_INTEGER
 
 if TYPE_CHECKING:
     from tokenbox.content.items import Item
@@ -65,6 +68,13 @@ class Count:
             "by": self.by.value,
         }
         return found if self.largest is None else {**found, "largest": self.largest}
+
+
+def with_unseen(count: Count, request: Request) -> Count:
+    """Return the count of a request, without an upper bound if only the server knows some of its input."""
+    if count.exact or unseen_of(request) is None:
+        return count
+    return replace(count, at_most=MAX_INTEGER)
 
 
 @runtime_checkable

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from tokenbox.content.message import PartKind, media_kind
 from tokenbox.content.request import Api
+from tokenbox.content.unseen import parts_in
 from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.refusals import Refusal, unavailable
 from tokenbox.gateway.settings import WhenAway
 from tokenbox.ledger.cost import cost_at_most, cost_of
 from tokenbox.ledger.quota import Bucket, QuotaLevel, QuotaUnit, Take, dollars_of, nanodollars
-from tokenbox.policy.unseen import parts_in
 from tokenbox.providers.shapes import at
 from tokenbox.store.owners import OwnerKind
 from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError

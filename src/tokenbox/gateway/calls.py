@@ -12,11 +12,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl
 
+from tokenbox.content.unseen import unseen_input
+from tokenbox.content.unseen_fields import FETCHED, STORED
 from tokenbox.gateway.known_keys import BY_FOLDED_NAME, check_keys, misspelt
 from tokenbox.gateway.refusals import Refusal, invalid_request
 from tokenbox.gateway.strict_json import json_text, read_object
-from tokenbox.policy.unseen import unseen_input
-from tokenbox.policy.unseen_fields import FETCHED, STORED
 from tokenbox.providers.shapes import at
 
 if TYPE_CHECKING:

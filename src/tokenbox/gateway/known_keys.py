@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tokenbox.content.unseen import KEYS_BEYOND_TEXT
 from tokenbox.gateway.refusals import Refusal, invalid_request
-from tokenbox.policy.unseen import KEYS_BEYOND_TEXT
 
 # The objects in a request whose keys servers interpret, nested as they are in the body.
 _Places = Mapping[str, "_Places"]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tokenbox.content.unseen import unseen_of
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput, shown
 from tokenbox.integers import MAX_INTEGER
 from tokenbox.models import OutputMode
@@ -22,7 +23,6 @@ from tokenbox.policy.records import (
     LowerMaxTokens,
     Why,
 )
-from tokenbox.policy.unseen import unseen_of
 
 if TYPE_CHECKING:
     from tokenbox.policy.chunks import Chunks

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from tokenbox.compose.blocks import render_blocks
 from tokenbox.compose.bound import Bound
 from tokenbox.compose.remembered import COUNTS
-from tokenbox.compose.requests import By, Count, RequestCounter
+from tokenbox.compose.requests import By, Count, RequestCounter, with_unseen
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.conversation.pieces import open_session
 from tokenbox.policy.chunks import ChunkKind
 from tokenbox.policy.errors import InvalidChunks
 from tokenbox.policy.records import Estimate
-from tokenbox.policy.unseen import with_unseen
 
 if TYPE_CHECKING:
     from tokenbox.compose.blocks import BlockLayout

@@ -12,7 +12,6 @@ import binascii
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
-from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 # The first bytes of PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and HEIC. Recordings are RIFF too, and videos ftyp.
 _IMAGE: Final = re.compile(
@@ -22,6 +21,10 @@ _IMAGE: Final = re.compile(
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_=\s-]*")
 # An address in place of data, which a server would fetch.
 _ADDRESS: Final = re.compile(r"\s*(?!data:)[a-z][a-z0-9+.-]*:\S", re.IGNORECASE)
+# The path of an address, without what servers do not read in one.
+_PATH: Final = re.compile(r"https?://[^/?#]*([^?#]*)", re.IGNORECASE)
+_UNREAD: Final = re.compile(r"[\t\r\n]")
+_QUOTED: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
 _LONGEST_ADDRESS: Final = 4_096
 # How the addresses of what proxies fetch in place of an image end (LiteLLM, for Gemini).
 _NO_IMAGES: Final = tuple(
@@ -90,10 +93,12 @@ def _starts_as_image(head: str) -> bool:
 
 
 def _path_of(address: str) -> str:
-    try:
-        return unquote(urlsplit(address).path).lower()
-    except ValueError:
-        return ""
+    path = _PATH.match(_UNREAD.sub("", address))
+    return "" if path is None else _unquoted(path[1]).decode("latin-1").lower()
+
+
+def _unquoted(text: str) -> bytes:
+    return _QUOTED.sub(lambda quoted: bytes.fromhex(quoted[1].decode()), text.encode())
 
 
 def is_recording(data: object) -> bool:
@@ -177,7 +182,7 @@ def _is_text_address(data: str) -> bool:
     if not head.startswith(_TEXT_TYPES):
         return False
     try:
-        raw = base64.b64decode(payload, validate=True) if ";base64" in head else unquote_to_bytes(payload)
+        raw = base64.b64decode(payload, validate=True) if ";base64" in head else _unquoted(payload)
         raw.decode()
     except (binascii.Error, ValueError):
         return False

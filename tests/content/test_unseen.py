@@ -11,8 +11,8 @@ import tokenbox
 from tests.cli.transcript import CommandLine
 from tokenbox import ctx
 from tokenbox.content.request import read_request
+from tokenbox.content.unseen import unseen_of
 from tokenbox.integers import MAX_INTEGER
-from tokenbox.policy.unseen import unseen_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,30 +2,27 @@
 
 A server may keep input (an earlier answer, a stored prompt, a file by its id), fetch it (a document by its
 address) or unpack it (a PDF is compressed). Only the server knows how many tokens that is, so that a count of
-it has no upper bound (:func:`with_unseen`). The gateway lets such a request pass only if the server's count
-covers that input, or if the operator sets ``policy.uncertain = "allow"``.
+it has no upper bound (:func:`tokenbox.compose.requests.with_unseen`). The gateway lets such a request pass
+only if the server's count covers that input, or if the operator sets ``policy.uncertain = "allow"``.
 
-Data that is not what its part says, such as a text in place of an image, is refused
-(:mod:`tokenbox.policy.payloads`).
+Data that is not what its part says, such as a text in place of an image, counts as such input, too
+(:mod:`tokenbox.content.payloads`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.content.library_objects import texts_in
 from tokenbox.content.message import PartKind, media_kind, thaw, values_shown
+from tokenbox.content.payloads import has_binary_file, is_image_part, is_recording
 from tokenbox.content.request import INPUTS, PROMPTED
-from tokenbox.integers import MAX_INTEGER
-from tokenbox.policy.payloads import has_binary_file, is_image_part, is_recording
-from tokenbox.policy.unseen_fields import inside, scales_images, unseen_field
+from tokenbox.content.unseen_fields import inside, scales_images, unseen_field
 
 if TYPE_CHECKING:
-    from tokenbox.compose.requests import Count
     from tokenbox.content.message import Message
     from tokenbox.content.request import Api, Request
 
@@ -95,13 +92,6 @@ _AUDIO_KEYS = ("audio_url", "input_audio", "audio")
 _FILE_REFERENCES = ("file_id", "file_url", "url", "uri", "uuid")
 # A reasoning item's summary is not what the model reads: that is behind its id.
 _REASONING_FIELDS = ("content", "encrypted_content")
-
-
-def with_unseen(count: Count, request: Request) -> Count:
-    """Return the count of a request, without an upper bound if the request refers to input that it lacks."""
-    if count.exact or unseen_of(request) is None:
-        return count
-    return replace(count, at_most=MAX_INTEGER)
 
 
 def unseen_of(request: Request) -> str | None:
