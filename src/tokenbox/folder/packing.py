@@ -54,6 +54,8 @@ _CANDIDATE_GROWTH, _CANDIDATE_MIN, _CANDIDATE_MAX = 4, 80, 4_000
 # A folder with more bytes than this for each token of the budget does not fit, unless it is mostly blanks: it
 # is weighed before its tokens are known.
 _MAX_BYTES_PER_TOKEN = 16
+# How many files are counted at once.
+_AT_ONCE = 256
 # Tokens left over that do not justify another round.
 _LEFTOVER = 24
 # The share of the budget (1/33) that is left to a larger tree if nothing else fits into it.
@@ -137,8 +139,11 @@ class _Packer:
             if budget is not None and self._source.size > _MAX_BYTES_PER_TOKEN * budget:
                 self._weighed()
             ahead.wait()
-        sizes = self._counter.count_all([files[i].data.decode() for i in self._texts])
-        self._tokens = dict(zip(self._texts, sizes, strict=True))
+        # In groups, as all texts at once would take as much memory again.
+        for start in range(0, len(self._texts), _AT_ONCE):
+            group = self._texts[start : start + _AT_ONCE]
+            sizes = self._counter.count_all([files[i].data.decode() for i in group])
+            self._tokens.update(zip(group, sizes, strict=True))
 
     def everything(self) -> PackedFolder | None:
         """Return all files in full, or None if that does not fit."""

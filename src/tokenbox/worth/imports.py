@@ -25,11 +25,9 @@ _WORD = re.compile(rb"[\w$]+")
 _RENAMED = re.compile(rb"([\w$*]+)(?:\s+as\s+([\w$]+))?")
 _COMMENT = re.compile(rb"#[^\n]*")
 _RUST_PART = re.compile(rb"\w+|[{},*]")
-# ``from a.b import c as d`` and ``import a.b as c``.
-_PYTHON_FROM = re2.compile(
-    rb"(?m)^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^()]*\)|(?:[^\\\n#]|\\\r?\n)*)"
-)
-_PYTHON_AS = re2.compile(rb"(?m)^[ \t]*import[ \t](?:[^\n]*[ \t,])??([\w.]+)[ \t]+as[ \t]+(\w+)")
+# ``from a.b import c as d`` and ``import a.b as c``, from the start of a line.
+_PYTHON_FROM = re.compile(rb"[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^()]*\)|(?:[^\\\n#]|\\\r?\n)*)")
+_PYTHON_AS = re2.compile(rb"^[ \t]*import[ \t](?:[^\n]*[ \t,])??([\w.]+)[ \t]+as[ \t]+(\w+)")
 # ``import a, { b as c } from 'd'``, also in a comment after ``@``; ``const { a } = require('d')``.
 _ES_IMPORT = re2.compile(
     rb"\b(?:import|export)\s+((?:type\s+)?(?:[\w$]+\s*,?\s*)?(?:\{[^{}]*\}|\*\s*(?:as\s+[\w$]+)?)?)"
@@ -169,12 +167,22 @@ def _inner(path: str, data: bytes, types: Iterable[bytes]) -> dict[bytes, frozen
 
 
 def _of_python(parts: list[bytes], data: bytes) -> Iterator[_Import]:
-    for match in _PYTHON_FROM.finditer(data):
-        place = _python_module(parts, match[1])
-        for name, other in _RENAMED.findall(_COMMENT.sub(b"", match[2])):
-            yield place, name, other
-    for match in _PYTHON_AS.finditer(data):
-        yield _python_module(parts, match[1]), b"*", match[2]
+    """Read the lines with the word import, which is faster than to match the whole text."""
+    end = read = 0
+    modules = []
+    while (at := data.find(b"import", end)) >= 0:
+        start = data.rfind(b"\n", end, at) + 1
+        end = data.find(b"\n", at)
+        end = len(data) if end < 0 else end
+        line = data[start:end]
+        if start >= read and (match := _PYTHON_FROM.match(data, start)) is not None:
+            read = match.end()
+            place = _python_module(parts, match[1])
+            for name, other in _RENAMED.findall(_COMMENT.sub(b"", match[2])):
+                yield place, name, other
+        elif b"as" in line and (match := _PYTHON_AS.search(line)) is not None:
+            modules.append((_python_module(parts, match[1]), b"*", match[2]))
+    yield from modules
 
 
 def _python_module(parts: list[bytes], named: bytes) -> bytes:
