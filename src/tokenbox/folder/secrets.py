@@ -218,16 +218,26 @@ def _needs_detectors(line: str, path: str) -> bool:
         return True
     if _any_context().search(data) is not None:
         return True
-    bare = _BARE_VALUES.search(path) is not None
-    return any(
-        first.search(line) is not None and (second is None or second.search(line) is not None)
-        for first, second in _filters(bare=bare, environment=_is_environment(path))
-    )
+    detectors = _detectors_in().Match(data) or ()
+    if not detectors:
+        return False
+    needs = _needs(bare=_BARE_VALUES.search(path) is not None, environment=_is_environment(path))
+    return any((need := needs[n]) is None or need.search(line) is not None for n in detectors)
 
 
 @cache
-def _filters(*, bare: bool, environment: bool) -> tuple[tuple[re.Pattern[str], re.Pattern[str] | None], ...]:
-    """Return the first and second pattern of each detector."""
+def _detectors_in() -> re2.Set:
+    """Return what finds in a line the numbers of the detectors whose first pattern matches."""
+    found = re2.Set.SearchSet(_ignoring_case())
+    for pattern in DETECTORS.values():
+        found.Add(pattern)
+    found.Compile()
+    return found
+
+
+@cache
+def _needs(*, bare: bool, environment: bool) -> tuple[re.Pattern[str] | None, ...]:
+    """Return the second pattern of each detector, if it has one."""
     keyword = _KEYWORD_NEEDS + ("|" + _KEYWORD_NEEDS_BARE if bare else "")
     needs = {
         **_NEEDS,
@@ -235,13 +245,7 @@ def _filters(*, bare: bool, environment: bool) -> tuple[tuple[re.Pattern[str], r
     }
     if environment:  # any value of a password is a secret there
         del needs["KeywordDetector"]
-    return tuple(
-        (
-            re.compile(first, re.IGNORECASE),
-            re.compile(needs[detector], re.IGNORECASE) if detector in needs else None,
-        )
-        for detector, first in DETECTORS.items()
-    )
+    return tuple(re.compile(needs[name], re.IGNORECASE) if name in needs else None for name in DETECTORS)
 
 
 @cache
@@ -258,11 +262,15 @@ def _line_filter() -> re.Pattern[bytes]:
 
 
 def _without_case(patterns: Iterable[str]) -> re.Pattern[bytes]:
+    return re2.compile("|".join(patterns).encode(), _ignoring_case())  # type: ignore[no-any-return]
+
+
+def _ignoring_case() -> re2.Options:
     options = re2.Options()
     options.case_sensitive = False
     options.never_nl = True
     options.max_mem = _MAX_STATES
-    return re2.compile("|".join(patterns).encode(), options)  # type: ignore[no-any-return]
+    return options
 
 
 def _secrets_in(line: str, path: str) -> Iterator[_Finding]:
