@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tokenbox
 from tokenbox import ChatFormat
 from tokenbox.content.message import InvalidMessage, Message
 from tokenbox.conversation.fitting import fit as fit_request
@@ -46,6 +47,14 @@ def test_whatever_fits_is_kept_the_very_same_objects() -> None:
     assert fitted.total == 31
     assert fitted.evicted == []
     assert all(a is b for a, b in zip(fitted.messages, messages, strict=True))
+
+
+def test_the_result_is_as_good_as_its_list_of_messages() -> None:
+    messages = [user("old " * 50), {"role": "assistant", "content": "ok"}, user("new")]
+    fitted = tokenbox.fit(messages, 30, model="gpt-4o")
+    assert list(fitted) == fitted.messages == [user("new")]
+    assert (len(fitted), fitted[-1], user("new") in fitted) == (1, user("new"), True)
+    assert tokenbox.count(fitted, "gpt-4o") == fitted.count
 
 
 def test_the_oldest_exchange_leaves_whole() -> None:

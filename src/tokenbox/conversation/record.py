@@ -21,6 +21,9 @@ from tokenbox.records import to_record
 from tokenbox.render.html import in_words, picture_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import SupportsIndex
+
     from tokenbox.compose.requests import Count
     from tokenbox.content.items import Item
     from tokenbox.engine.steps import WindowLimits, WindowStep
@@ -82,8 +85,9 @@ class Fitted(Generic[T]):
     """Messages that fit: ``total <= budget``, and ``total`` counts everything that is sent.
 
     ``messages``: the caller's own objects, in order, except shortened results, which are copies of the same
-    type. ``evicted``: the messages that left. ``count``: the count of the request with ``messages`` and the
-    tools. ``left_out``: the full texts of shortened results, by their handles.
+    type; to iterate over the result gives them. ``evicted``: the messages that left. ``count``: the count of
+    the request with ``messages`` and the tools. ``left_out``: the full texts of shortened results, by their
+    handles.
     """
 
     messages: list[T] = field(repr=False)
@@ -105,6 +109,15 @@ class Fitted(Generic[T]):
     left_out: Mapping[str, str] = field(repr=False)
     tools_text: str | None = field(repr=False)
     """The schemas of the tools as JSON with sorted keys; None without tools."""
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.messages)
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def __getitem__(self, place: SupportsIndex) -> T:
+        return self.messages[place]
 
     @property
     def total(self) -> int:
