@@ -94,23 +94,12 @@ def _join_columns(parts: Sequence[str], file: BinaryIO) -> None:
 SCHEMA = "tokenbox.batch.run/1"
 FOLDER = "_batch"
 # Suffixes that would name a folder, which nobody means by them.
-_NOT_WRITTEN = {
-    *(
-        ".arrow",
-        ".avro",
-        ".bz2",
-        ".db",
-        ".feather",
-        ".gz",
-        ".html",
-        ".json",
-        ".log",
-        ".md",
-        ".orc",
-        ".pickle",
-    ),
-    *(".sqlite", ".tar", ".tsv", ".txt", ".xlsx", ".xml", ".xz", ".yaml", ".yml", ".zip", ".zst"),
-}
+_NOT_WRITTEN = frozenset(
+    """
+    .arrow .avro .bz2 .db .feather .gz .html .json .log .md .orc .pickle
+    .sqlite .tar .tsv .txt .xlsx .xml .xz .yaml .yml .zip .zst
+    """.split()
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,10 +72,10 @@ KEYS_BEYOND_TEXT = _UNPACKED_PARTS.union(_SCALING_KEYS, _BESIDE_PROMPT, _MEDIA_K
 _REFERENCE_PARTS = frozenset(("item_reference", "container_upload", "compaction_reference"))
 # Items that the server fills in by their id, if they have none of the fields in ``_CONTENT_FIELDS``.
 _ITEMS_BY_ID = frozenset(
-    (
-        *("reasoning", "image_generation_call", "file_search_call", "web_search_call"),
-        *("code_interpreter_call", "mcp_list_tools", "mcp_call", "compaction"),
-    )
+    """
+    reasoning image_generation_call file_search_call web_search_call code_interpreter_call mcp_list_tools
+    mcp_call compaction
+    """.split()
 )
 _CONTENT_FIELDS = (
     "summary",

@@ -18,37 +18,33 @@ if TYPE_CHECKING:
 
 # Fields that refer to input on the server: of OpenAI, OpenRouter, Gemini, Ark and agents.
 STORED = frozenset(
-    (
-        *("previous_response_id", "previous_interaction_id", "conversation", "conversation_id", "prompt_id"),
-        *("thread_id", "assistant_id", "preset", "container", "cached_content", "cachedContent", "cache_id"),
-        *("context_id", "file_ids", "attachments", "session_params", "agent_id", "bot_id", "workflow_id"),
-        *("chat_id", "chatId", "files", "knowledge", "collections", "dataset_ids", "character"),
-        *("parent_message_id", "knowledge_id", "knowledge_ids", "knowledge_base_id"),
-    )
+    """
+    previous_response_id previous_interaction_id conversation conversation_id prompt_id thread_id
+    assistant_id preset container cached_content cachedContent cache_id context_id file_ids attachments
+    session_params agent_id bot_id workflow_id chat_id chatId files knowledge collections dataset_ids
+    character parent_message_id knowledge_id knowledge_ids knowledge_base_id
+    """.split()
 )
 # A conversation that Anthropic keeps: "create" begins one, and this goes on with it.
 _THREAD = "thread.previous_message_id"
-# Fields that make the server search or call tools, and add the results to the input.
+# Fields that make the server search, call tools or run agents, and add the results to the input.
 FETCHED = frozenset(
-    (
-        *("mcp_servers", "web_search_options", "search_parameters", "plugins", "data_sources", "retrieval"),
-        *("tool_resources", "server_tools", "vector_store_ids", "connectors", "enable_search", "web_search"),
-        *("enable_web_search", "search_options", "venice_parameters", "knowledge_base_ids", "dataSources"),
-        *("tool_ids", "features", "force_search_enhancement", "enable_enhancement", "enable_deep_search"),
-        *("compound_custom", "search_settings", "enable_code_interpreter", "enable_memory", "use_memory"),
-        # Agents that the server runs, each with an input of its own.
-        *("multi_agent", "multiagent"),
-    )
+    """
+    mcp_servers web_search_options search_parameters plugins data_sources retrieval tool_resources
+    server_tools vector_store_ids connectors enable_search web_search enable_web_search search_options
+    venice_parameters knowledge_base_ids dataSources tool_ids features force_search_enhancement
+    enable_enhancement enable_deep_search compound_custom search_settings enable_code_interpreter
+    enable_memory use_memory multi_agent multiagent
+    """.split()
 )
 # Fields with vectors or media that are unpacked, and with the size to which images and videos are scaled: a
 # tensor of one number can stand for any number of tokens.
 _UNPACKED = frozenset(
-    (
-        *("prompt_embeds", "input_embeds", "inputs_embeds", "image_embeds", "audio_embeds", "pixel_values"),
-        *("multi_modal_data", "multimodal_data", "mm_data", "image_data", "video_data", "audio_data"),
-        *("mm_processor_kwargs", "media_io_kwargs", "processor_kwargs", "vl_high_resolution_images"),
-        *("image", "images", "video", "videos", "audios", "use_audio_in_video"),
-    )
+    """
+    prompt_embeds input_embeds inputs_embeds image_embeds audio_embeds pixel_values multi_modal_data
+    multimodal_data mm_data image_data video_data audio_data mm_processor_kwargs media_io_kwargs
+    processor_kwargs vl_high_resolution_images image images video videos audios use_audio_in_video
+    """.split()
 )
 # Each of these fields, with what it does, and whether a server's own count may cover it.
 _FIELDS = {
@@ -106,11 +102,11 @@ _PLAIN = _OWN_KEYS.union(
 _TEMPLATE = "template"
 # Texts that a template or a proxy may add to each message.
 _PER_MESSAGE = frozenset(
-    (
-        *("chat_template_kwargs", "template_vars", "roles", "adapter", "name1", "name2", "user_name"),
-        *("bot_name", "assistant_continue_message", "user_continue_message"),
-        *("bos_token", "eos_token", "custom_prompt_dict", "initial_prompt_value", "final_prompt_value"),
-    )
+    """
+    chat_template_kwargs template_vars roles adapter name1 name2 user_name bot_name
+    assistant_continue_message user_continue_message bos_token eos_token custom_prompt_dict
+    initial_prompt_value final_prompt_value
+    """.split()
 )
 # Values by which a client switches a search off.
 _OFF = frozenset(("", "off", "none", "never", "disabled", "false"))

@@ -79,67 +79,22 @@ _INNER_FALLBACKS = (("providerOptions", "gateway.models"), ("provider_options", 
 _MOST_FALLBACKS = 8
 # A fallback of Anthropic's API may be an object: a model, and what is different for it.
 _FALLBACK_KEYS = frozenset(("model", "max_tokens", "output_config", "speed", "thinking"))
-# Fields by which proxies replace the request, the server or its key: the operator's to set.
+# Fields by which proxies (LiteLLM, TensorZero) replace the request, the server or its key, or which name other
+# weights than the model's (SGLang, vLLM, llama.cpp, LM Studio): the operator's to set.
 _OPERATOR_FIELDS = frozenset(
-    {
-        "extra_body",
-        "extra_query",
-        "extra_headers",
-        "api_base",
-        "base_url",
-        "api_key",
-        "custom_llm_provider",
-        "model_list",
-        "user_config",
-        "litellm_params",
-        "organization",
-        "deployment_id",
-        "azure_ad_token",
-        "vertex_credentials",
-        "aws_bedrock_runtime_endpoint",
-        "aws_sts_endpoint",
-        "router_settings_override",
-        "kv_transfer_params",
-        "ec_transfer_params",
-        "bootstrap_host",
-        "bootstrap_room",
-        "billing_policy",
-        "additional_drop_params",
-        # TensorZero
-        "tensorzero::extra_body",
-        "tensorzero::extra_headers",
-        "tensorzero::credentials",
-        "tensorzero::params",
-        "tensorzero::variant_name",
-        "tensorzero::internal_dynamic_variant_config",
-        "tensorzero::provider_tools",
-        # LiteLLM
-        "context_window_fallback_dict",
-        "headers",
-        "aws_region_name",
-        "aws_role_name",
-        "aws_session_name",
-        "aws_profile_name",
-        "aws_access_key_id",
-        "aws_secret_access_key",
-        "aws_session_token",
-        "aws_web_identity_token",
-        "vertex_project",
-        "vertex_location",
-        "watsonx_region_name",
-        "region_name",
-        "api_version",
-        "input_cost_per_token",
-        "output_cost_per_token",
-        "input_cost_per_second",
-        "output_cost_per_second",
-        "mock_response",
-        # Other weights than those of the model (SGLang, vLLM, llama.cpp, LM Studio)
-        "lora_path",
-        "lora_request",
-        "adapters",
-        "draft_model",
-    }
+    """
+    extra_body extra_query extra_headers api_base base_url api_key custom_llm_provider model_list
+    user_config litellm_params organization deployment_id azure_ad_token vertex_credentials
+    aws_bedrock_runtime_endpoint aws_sts_endpoint router_settings_override kv_transfer_params
+    ec_transfer_params bootstrap_host bootstrap_room billing_policy additional_drop_params
+    tensorzero::extra_body tensorzero::extra_headers tensorzero::credentials tensorzero::params
+    tensorzero::variant_name tensorzero::internal_dynamic_variant_config tensorzero::provider_tools
+    context_window_fallback_dict headers aws_region_name aws_role_name aws_session_name aws_profile_name
+    aws_access_key_id aws_secret_access_key aws_session_token aws_web_identity_token vertex_project
+    vertex_location watsonx_region_name region_name api_version input_cost_per_token
+    output_cost_per_token input_cost_per_second output_cost_per_second mock_response lora_path
+    lora_request adapters draft_model
+    """.split()
 )
 _INNER_NAME = re.compile(r"[\[.]")
 # Keys of a server in a query, by which a client would choose whom it pays.

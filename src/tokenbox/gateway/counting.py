@@ -61,10 +61,10 @@ BATCH = 32
 # Fields that a server's count of the whole body covers. Large texts in other fields may be read by a server
 # of an unknown kind.
 _COVERED = frozenset(
-    (
-        *("messages", "input", "instructions", "system", "tools", "tool_choice", "functions", "thinking"),
-        *("response_format", "json_schema", "text", "chat_template_kwargs", "reasoning", "output_config"),
-    )
+    """
+    messages input instructions system tools tool_choice functions thinking response_format json_schema
+    text chat_template_kwargs reasoning output_config
+    """.split()
 )
 _OK = 200
 # The keys that lead to the texts of messages, parts, calls and results.
