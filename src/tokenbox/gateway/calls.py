@@ -79,8 +79,8 @@ _INNER_FALLBACKS = (("providerOptions", "gateway.models"), ("provider_options", 
 _MOST_FALLBACKS = 8
 # A fallback of Anthropic's API may be an object: a model, and what is different for it.
 _FALLBACK_KEYS = frozenset(("model", "max_tokens", "output_config", "speed", "thinking"))
-# Fields by which proxies (LiteLLM, TensorZero) replace the request, the server or its key, or which name other
-# weights than the model's (SGLang, vLLM, llama.cpp, LM Studio): the operator's to set.
+# Fields by which proxies (LiteLLM, TensorZero) replace the request, the server or its key, and which name
+# other weights than the model's (SGLang, vLLM, llama.cpp, LM Studio): the operator's to set.
 _OPERATOR_FIELDS = frozenset(
     """
     extra_body extra_query extra_headers api_base base_url api_key custom_llm_provider model_list
