@@ -250,7 +250,7 @@ class RayEngine:
             ray.init(
                 runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}}, **options
             )
-        except (ConnectionError, RuntimeError, OSError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001  # on a busy machine it raises a bare Exception after 30 s
             raise _no_ray(self._address, error) from None
         try:
             yield
@@ -261,4 +261,5 @@ class RayEngine:
 def _no_ray(address: str | None, error: Exception) -> BatchError:
     where = "on this machine" if address is None else f"at {address}"
     reason = str(error)[:300].rstrip(". ")
-    return BatchError(f"cannot connect to Ray {where}: {reason}.", address=address)
+    hint = " Run it again, or without Ray: --engine process" if address is None else ""
+    return BatchError(f"cannot connect to Ray {where}: {reason}.{hint}", address=address)
