@@ -31,6 +31,10 @@ _UNPACKED_PARTS = frozenset(("image_embeds", "audio_embeds", "video_embeds", "pr
 _SCALING_KEYS = frozenset(("min_pixels", "max_pixels", "total_pixels", "resized_width", "resized_height"))
 # Media beside a prompt (llama.cpp).
 _BESIDE_PROMPT = frozenset(("multimodal_data", "multi_modal_data", "mm_data"))
+# The keys of messages that have texts, and calls, whose arguments are texts.
+_TEXT_KEYS = frozenset(
+    "role content name tool_calls tool_call_id reasoning_content reasoning refusal".split()
+)
 # Texts that are the address of a file: in a chat (DashScope), and as what is embedded (Gemini).
 _FILE_TEXT = re.compile(r"\s*fileid://")
 _FILE_PROMPT = re.compile(r"\s*(?:(?:gs|fileid)://\S+|files/[a-z0-9-]+)\s*\Z")
@@ -104,8 +108,10 @@ def unseen_of(request: Request) -> str | None:
 
 
 def _is_text(message: Message) -> bool:
-    is_plain = len(message.source) == 2 and isinstance(message.content, str)
-    return is_plain and not _FILE_TEXT.match(message.text)
+    """Whether a message has nothing but texts and calls, so that it refers to nothing."""
+    if isinstance(message.content, tuple) or not all(key in _TEXT_KEYS for key, _ in message.source):
+        return False
+    return not _FILE_TEXT.match(message.text)
 
 
 def unseen_input(
