@@ -10,8 +10,8 @@ import pytest
 import tokenbox
 from tests.cli.transcript import CommandLine
 from tokenbox import ctx
-from tokenbox.content.request import read_request
-from tokenbox.content.unseen import unseen_of
+from tokenbox.content.request import Api, read_request
+from tokenbox.content.unseen import unseen_input, unseen_of
 from tokenbox.integers import MAX_INTEGER
 
 if TYPE_CHECKING:
@@ -68,6 +68,11 @@ def test_what_only_the_server_knows_has_no_bound(name: str) -> None:
     assert not count.exact
     assert count.at_most == MAX_INTEGER
     assert count.total < 2_000, "what is known of it"
+
+
+def test_an_address_that_is_no_unicode_has_a_path_too() -> None:
+    address = {"type": "image_url", "image_url": {"url": "https://a.example/\ud800.pdf"}}
+    assert unseen_input({"messages": [said(address)]}, Api.CHAT) is not None
 
 
 @pytest.mark.parametrize("name", SEEN)

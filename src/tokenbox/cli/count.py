@@ -12,10 +12,9 @@ from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, argument, option
 from tokenbox.cli.outcome import Exit, UsageProblem, report
 from tokenbox.cli.streams import STDIN, read_text, shown_name, write_error, write_record
+from tokenbox.compose.requests import NO_BOUND
 from tokenbox.content.request import read_request
-from tokenbox.content.unseen import unseen_of
 from tokenbox.errors import TokenboxError
-from tokenbox.integers import MAX_INTEGER
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
@@ -137,7 +136,9 @@ def _count_file(file: str, counter: Tokenizer, model: str | None, tokenizer: str
             return FileCount(file, counters.count_text(text, counters.text_counter(None, counter)))
 
         count = tokenbox.count(chat, model, tokenizer=tokenizer)
-        if count.at_most == MAX_INTEGER:
+        if count.at_most == NO_BOUND:
+            from tokenbox.content.unseen import unseen_of
+
             unseen = printable(str(unseen_of(read_request(chat))))
             write_error(f"note: {shown_name(file)}: {unseen}, which is not counted here.\n")
         return FileCount(file, count, is_chat=True)

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
-from tokenbox.content.unseen import unseen_of
 from tokenbox.integers import MAX_INTEGER
 
 if TYPE_CHECKING:
@@ -19,6 +18,10 @@ if TYPE_CHECKING:
     from tokenbox.content.message import Message, Object
     from tokenbox.content.request import Request
     from tokenbox.tokenizers.protocol import TokenizerIdentity
+
+
+NO_BOUND: Final = MAX_INTEGER
+"""The ``at_most`` of a request with input that only the server knows."""
 
 
 class By(StrEnum):
@@ -46,7 +49,7 @@ class Count:
 
     ``total``: the best available count. ``exact``: whether that is proven to be the server's count.
     ``at_most``: an upper bound that the server's own count never exceeds; it equals an exact ``total``. It is
-    2**53 - 1 if the request refers to input that only the server knows.
+    :data:`NO_BOUND` if the request refers to input that only the server knows.
     ``largest``: the count of the largest of several prompts, since each has its own context window; None for
     a single prompt.
     """
@@ -72,9 +75,13 @@ class Count:
 
 def with_unseen(count: Count, request: Request) -> Count:
     """Return the count of a request, without an upper bound if only the server knows some of its input."""
-    if count.exact or unseen_of(request) is None:
+    if count.exact:
         return count
-    return replace(count, at_most=MAX_INTEGER)
+    from tokenbox.content.unseen import unseen_of  # on use: a layout needs none of it
+
+    if unseen_of(request) is None:
+        return count
+    return replace(count, at_most=NO_BOUND)
 
 
 @runtime_checkable

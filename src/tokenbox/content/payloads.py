@@ -98,7 +98,9 @@ def _path_of(address: str) -> str:
 
 
 def _unquoted(text: str) -> bytes:
-    return _QUOTED.sub(lambda quoted: bytes.fromhex(quoted[1].decode()), text.encode())
+    return _QUOTED.sub(
+        lambda quoted: bytes.fromhex(quoted[1].decode()), text.encode("utf-8", "surrogatepass")
+    )
 
 
 def is_recording(data: object) -> bool:

@@ -38,6 +38,8 @@ _TEXT_KEYS = frozenset(
 # Texts that are the address of a file: in a chat (DashScope), and as what is embedded (Gemini).
 _FILE_TEXT = re.compile(r"\s*fileid://")
 _FILE_PROMPT = re.compile(r"\s*(?:(?:gs|fileid)://\S+|files/[a-z0-9-]+)\s*\Z")
+# The bytes of which a request has one if it has such a text, without escapes: of messages, of prompts.
+FILE_MARKS = ((b"fileid:",), (b"fileid:", b"gs:", b"files"))
 # Names by which OpenRouter adds the results of a search, or a stored prompt.
 _SEARCHING_NAME = ":online"
 _STORED_NAME = "@preset/"
@@ -121,11 +123,13 @@ def unseen_input(
     seen: Collection[str] = (),
     *,
     media: bool = False,
+    file_texts: bool = True,
 ) -> str | None:
     """Return the input that a request refers to and that was not counted, in words; None if all was.
 
     ``body``: all fields, as JSON. ``models``: the names of those that may answer. ``seen`` are the fields
-    that the server's own count covers; ``media`` tells that it counts images and files, too.
+    that the server's own count covers; ``media`` tells that it counts images and files, too. Texts
+    are not searched for the address of a file if ``file_texts`` tells that there is none.
     """
     key = INPUTS[api]
     given, takes_prompts = body.get(key), api in PROMPTED
@@ -133,7 +137,7 @@ def unseen_input(
         _unseen_model(models)
         or unseen_field(body, api, seen)
         or _unseen_tools(body)
-        or _unseen_text(given, takes_prompts=takes_prompts)
+        or (_unseen_text(given, takes_prompts=takes_prompts) if file_texts else None)
     )
     if reason is not None:
         return reason

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl
 
-from tokenbox.content.unseen import unseen_input
+from tokenbox.content.unseen import FILE_MARKS, unseen_input
 from tokenbox.content.unseen_fields import FETCHED, STORED
 from tokenbox.gateway.known_keys import BY_FOLDED_NAME, check_keys, misspelt
 from tokenbox.gateway.refusals import Refusal, invalid_request
@@ -175,7 +175,11 @@ class ApiCall:
 
     def unseen(self, seen: Collection[str] = (), *, media: bool = False) -> str | None:
         """Return :func:`unseen_input` of this request."""
-        return unseen_input(self.body, self.protocol.api, self.models, seen, media=media)
+        marks = FILE_MARKS[self.protocol.takes_prompts]
+        file_texts = any(mark in self.data for mark in marks) or b"\\u" in self.data
+        return unseen_input(
+            self.body, self.protocol.api, self.models, seen, media=media, file_texts=file_texts
+        )
 
     def with_model(self, model: str) -> ApiCall:
         """Return the same request to another model."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from tokenbox.compose.bound import PER_MEDIA, Bound
 from tokenbox.compose.lower_bound import lower_bound, payload_tokens
-from tokenbox.compose.requests import By, Count
+from tokenbox.compose.requests import NO_BOUND, By, Count
 from tokenbox.content.library_objects import texts_in
 from tokenbox.content.message import InvalidMessage, media_in, media_kind
 from tokenbox.content.request import FREE_CHARACTERS, characters_in, costly, costly_fields, read_request
@@ -28,7 +28,6 @@ from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admission import Counted
 from tokenbox.gateway.calls import parse_body
 from tokenbox.gateway.refusals import Refusal
-from tokenbox.integers import MAX_INTEGER
 from tokenbox.providers.memory import ProbeOutcome
 from tokenbox.providers.server import count_request
 from tokenbox.providers.shapes import at
@@ -98,7 +97,7 @@ class RequestCounting:
         unseen = await parse_body(call.data, lambda: _unseen(call, way))
         if unseen is None:
             return counted
-        count = replace(counted.count, exact=False, at_most=MAX_INTEGER)
+        count = replace(counted.count, exact=False, at_most=NO_BOUND)
         return replace(counted, count=count, unseen=unseen)
 
     async def _count(

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tokenbox.compose.requests import NO_BOUND
 from tokenbox.content.unseen import unseen_of
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput, shown
-from tokenbox.integers import MAX_INTEGER
 from tokenbox.models import OutputMode
 from tokenbox.policy.chunks import ChunkKind
 from tokenbox.policy.errors import InvalidPolicy, StrategyFailed, UnknownStrategy
@@ -105,7 +105,7 @@ def checked_mode(mode: object) -> OutputMode:
 
 def _unseen(request: Chunks, verdict: Verdict) -> tuple[str, ...]:
     """Return a note on input that only the server can count, if the request refers to some."""
-    if verdict.count.at_most != MAX_INTEGER:
+    if verdict.count.at_most != NO_BOUND:
         return ()
     return (f"{unseen_of(request.request(request.items))}, which is not counted here",)
 
@@ -115,7 +115,7 @@ def _remedies(
 ) -> tuple[Remedy, ...]:
     """Return single changes, each of them enough: request less output, send less, use a larger window."""
     limits, tokens_in = verdict.limits, verdict.tokens
-    if tokens_in == MAX_INTEGER:  # no window is known to be enough
+    if tokens_in == NO_BOUND:  # no window is known to be enough
         return tuple(cuts)
     lower = _lower_max_tokens(tokens_in, limits, max_output)
     return (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tokenbox.compose.blocks import render_blocks
 from tokenbox.compose.remembered import COUNTS
-from tokenbox.compose.requests import RequestCounter
+from tokenbox.compose.requests import NO_BOUND, RequestCounter
 from tokenbox.compose.sections import layout
 from tokenbox.content.block_kinds import Priority
 from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
@@ -153,7 +153,7 @@ def pack(
     while limits.denies(tokens := needed(count, rule)[0]) and budget > 0:
         # The margin of an estimate grows with its total: shrink the budget in proportion, and by at least 1.
         # Without an upper bound, drop a tenth at a time until what has none is dropped too.
-        smaller = count.total * 9 // 10 if tokens == MAX_INTEGER else budget * limits.input_limit // tokens
+        smaller = count.total * 9 // 10 if tokens == NO_BOUND else budget * limits.input_limit // tokens
         budget = min(budget - 1, smaller)
         planned, count = _plan(strategy, request, budget, counter)
     return PackPlan(

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tokenbox.compose.requests import NO_BOUND
 from tokenbox.content.weight import weight_text
 from tokenbox.conversation.record import Fitted
-from tokenbox.integers import MAX_INTEGER
 from tokenbox.policy.errors import PolicyError
 from tokenbox.policy.guard import Basis, Binding, in_window
 from tokenbox.records import AsRecord, to_record
@@ -207,7 +207,7 @@ class Why:
         added = {Basis.MARGIN: ", with its margin", Basis.AT_MOST: ", at most"}.get(verdict.basis)
         total = f"{about}{in_window(verdict.count):,} tokens of input"
         allowed = "; allowed by an override" if self.overridden else ""
-        if verdict.tokens == MAX_INTEGER:
+        if verdict.tokens == NO_BOUND:
             closed = f"nothing uncertain passes while policy.uncertain is {verdict.uncertain}"
             return f"{total}, and input that only the server can count: {closed}{allowed}"
         if added is not None and verdict.tokens != in_window(verdict.count):
