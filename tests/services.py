@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import pwd
+import secrets
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+from collections import deque
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +35,8 @@ KEEPER = Path(__file__).with_name("keeper.py")
 DEFAULT_POSTGRES = "postgresql://postgres@127.0.0.1:5432/postgres"
 DEFAULT_REDIS = "redis://127.0.0.1:6379/0"
 SECONDS = 10  # timeout of a connection
+MAX_CLAIMS = 100
+_CLAIMS: deque[socket.socket] = deque()
 
 
 @pytest.fixture(scope="session")
@@ -140,9 +144,25 @@ def redis_server() -> str:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port for a server that is started later, which nobody takes meanwhile.
+
+    It is below those that systems give to programs that ask for any, and a UDP socket of this process claims
+    its number, so that another run of the tests does not choose it, too.
+    """
+    while True:
+        port = 20_000 + secrets.randbelow(12_000)
+        claim = socket.socket(type=socket.SOCK_DGRAM)
+        try:
+            claim.bind(("127.0.0.1", port))
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            claim.close()
+            continue
+        _CLAIMS.append(claim)
+        if len(_CLAIMS) > MAX_CLAIMS:  # that server has started long ago
+            _CLAIMS.popleft().close()
+        return port
 
 
 @contextmanager
