@@ -12,6 +12,8 @@ from tests.cli.transcript import CommandLine
 from tokenbox import ctx
 from tokenbox.content.request import Api, read_request
 from tokenbox.content.unseen import unseen_input, unseen_of
+from tokenbox.counters import request_counter
+from tokenbox.inspect.of_messages import fitted_entry, request_entry
 from tokenbox.integers import MAX_INTEGER
 
 if TYPE_CHECKING:
@@ -114,9 +116,78 @@ def test_the_guard_lets_pass_what_is_left_without_it() -> None:
     assert ctx.enforce("gpt-4o", turns, tokenizer="o200k_base", uncertain="margin").ok
 
 
-def test_a_count_of_a_file_says_what_is_not_in_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("words", "out"), [("count", b"~"), ("fit --budget 1000", b"{")])
+def test_a_command_says_what_is_not_in_its_count(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, out: bytes
+) -> None:
     command = CommandLine(monkeypatch, tmp_path)
     body = json.dumps(UNSEEN["an earlier answer"]).encode()
-    result = command("count", "--model", "gpt-4o", "-", stdin=body)
-    assert (result.status, result.out[:1]) == (0, b"~")
+    result = command(*words.split(), "--model", "gpt-4o", "-", stdin=body)
+    assert (result.status, result.out[:1]) == (0, out)
     assert "previous_response_id names input that the server keeps, which is not counted here" in result.err
+
+
+def in_arguments(body: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Return the messages of a request, and the rest as arguments of ``fit`` and ``Conversation``."""
+    given = dict(body)
+    tools, items = given.pop("tools", None), given.pop("messages", None) or given.pop("input", None) or [HI]
+    return items, {"tools": tools, "fields": given}
+
+
+@pytest.mark.parametrize("name", [*UNSEEN, *SEEN])
+def test_a_window_has_no_bound_while_such_input_is_in_it(name: str) -> None:
+    items, rest = in_arguments({**UNSEEN, **SEEN}[name])
+    fitted = tokenbox.fit(items, None, model="gpt-4o", **rest)
+    conversation = tokenbox.Conversation(count=request_counter("gpt-4o"), **rest)
+    numbers = conversation.extend(items)
+    assert conversation.request_count() == fitted.count
+    assert (fitted.count.at_most == MAX_INTEGER) == (name in UNSEEN)
+    conversation.tools = None  # as a user's command may do
+    for number in numbers:
+        conversation.drop(number)
+    conversation.user("hi")
+    is_beside = bool(rest["fields"].keys() - {"system"}) and name in UNSEEN
+    assert (conversation.request_count().at_most == MAX_INTEGER) == is_beside
+
+
+def test_what_is_evicted_or_left_out_of_a_result_no_longer_matters() -> None:
+    file = {"type": "input_file", "file_id": "file_1"}
+    long = {"type": "input_text", "text": "tide " * 3_000}
+    call = {"type": "function_call", "call_id": "c", "name": "read", "arguments": "{}"}
+    turns = [
+        HI,
+        call,
+        {"type": "function_call_output", "call_id": "c", "output": [long, file]},
+        {"role": "assistant", "content": "A file."},
+        HI,
+    ]
+    whole = tokenbox.fit(turns, None, model="gpt-4o")
+    assert whole.count.at_most == MAX_INTEGER
+    masked = tokenbox.fit(turns, 1_000, model="gpt-4o", steps=["mask", "rounds"])
+    assert len(masked) == len(turns)
+    assert masked.count.at_most < 2_000
+    conversation = tokenbox.Conversation(
+        count=request_counter("gpt-4o"), token_budget=1_000, steps=["rounds"]
+    )
+    conversation.extend(turns)
+    assert conversation.request_count().at_most == MAX_INTEGER
+    assert conversation.enforce_budget().count.at_most < 2_000
+    conversation.count = request_counter("gpt-4")
+    assert conversation.request_count().at_most < 2_000
+
+
+def test_a_change_of_model_keeps_what_has_no_bound() -> None:
+    conversation = tokenbox.Conversation(
+        count=request_counter("gpt-4o"), fields={"previous_response_id": "resp_1"}
+    )
+    conversation.user("hi")
+    assert conversation.request_count().at_most == MAX_INTEGER
+    conversation.count = request_counter("gpt-4")
+    assert conversation.request_count().at_most == MAX_INTEGER
+
+
+def test_a_page_does_not_show_a_bound_that_is_none() -> None:
+    fitted = tokenbox.fit([HI], 1_000, model="gpt-4o", fields={"previous_response_id": "resp_1"})
+    request = request_entry(UNSEEN["an earlier answer"], "a request", model="gpt-4o")
+    for entry in (request, fitted_entry(fitted, "fitted")):
+        assert dict(entry.facts)["At most"] == "only the server knows"

@@ -287,6 +287,12 @@ def test_what_is_never_read_does_not_count(folder: Make, monkeypatch: pytest.Mon
     assert [file.name for file in source.files if file.text is None] == ["big.bin"]
 
 
+def test_what_is_named_twice_counts_once(folder: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tokenbox.folder.walk.MAX_TOTAL_BYTES", 5)
+    root = folder({"src/a.txt": "abc"})
+    assert survey([root, root / "src", root / "src" / "a.txt"]).found.size == 3
+
+
 @pytest.mark.parametrize(("limit", "most"), [("MAX_TOTAL_BYTES", 3), ("MAX_FILES", 30)])
 def test_a_walk_ends_at_the_first_file_that_is_too_much(
     folder: Make, monkeypatch: pytest.MonkeyPatch, limit: str, most: int

@@ -81,6 +81,54 @@ def test_a_traceback_is_about_its_last_line() -> None:
     assert query.places[0] == NamedPath("usr/lib/site-packages/shop/cart.py", (12,))
 
 
+@pytest.mark.parametrize(
+    ("trace", "places", "names"),
+    [
+        (
+            "    at async flush (file:///home/u/src/parse.mjs:12:5)\n    at new Lexer (lex.js:3:1)",
+            {"home/u/src/parse.mjs": 12, "lex.js": 3},
+            ["flush", "Lexer"],
+        ),
+        ("x is null\nrender@http://localhost:51/src/App.tsx?t=1699:25:9", {"51/src/App.tsx": 25}, ["render"]),
+        (
+            "app/user.rb:12:in `block in save'\napp/shop.rb:3:in 'total'",
+            {"app/user.rb": 12, "app/shop.rb": 3},
+            ["save", "total"],
+        ),
+        ("lua: src/box.lua:12: in function 'total'", {"src/box.lua": 12}, ["total"]),
+        (
+            "#0  parse (x=1, y=0x0) at src/parse.c:123\n#1 0x4f3a in emit /work/src/emit.cc:44:7",
+            {"src/parse.c": 123, "work/src/emit.cc": 44},
+            ["parse", "emit"],
+        ),
+        ('{cart,total,2,[{file,"src/cart.erl"},{line,12}]}', {"src/cart.erl": 12}, []),
+        (
+            "#0      Cart.total (package:shop/src/cart.dart:12:5)",
+            {"shop/lib/src/cart.dart": 12},
+            ["Cart", "total"],
+        ),
+        ("src/Cart.hs:(12,5)-(14,6): Non-exhaustive patterns", {"src/Cart.hs": 12}, []),
+        ("Error in total(x) : no price\n1: total(x) at R/cart.R#12", {"R/cart.R": 12}, ["total"]),
+        ('File "src/cart.ml", line 12, characters 5-8:', {"src/cart.ml": 12}, []),
+    ],
+    ids=["node", "firefox", "ruby", "lua", "gdb", "erlang", "dart", "haskell", "r", "ocaml"],
+)
+def test_places_and_names_in_traces_of_many_languages(
+    trace: str, places: dict[str, int], names: list[str]
+) -> None:
+    query = read_query(f"It fails\n{trace}\n")
+    assert {place.path: place.lines[0] for place in query.places if place.lines} == places
+    assert set(names) <= {name for name, weight in query.symbols.items() if weight > 1}
+
+
+def test_a_file_of_a_dart_package_is_in_its_lib() -> None:
+    for paths in (("lib/src/cart.dart", "bin/cart.dart"), ("shop/lib/src/cart.dart", "a/lib/src/cart.dart")):
+        found = Relevance(
+            [Document(path, b"") for path in paths], read_query("x\n#0 f (package:shop/src/cart.dart:1:5)")
+        )
+        assert found.document(0) > found.document(1)
+
+
 def test_paths_as_windows_writes_them() -> None:
     query = read_query(r"at Shop.Total() in C:\work\src\Cart.cs:line 52, by GuzzleHttp\Client::send")
     assert [place for place in query.places if place.lines] == [NamedPath("work/src/Cart.cs", (52,))]

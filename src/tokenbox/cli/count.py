@@ -136,14 +136,19 @@ def _count_file(file: str, counter: Tokenizer, model: str | None, tokenizer: str
             return FileCount(file, counters.count_text(text, counters.text_counter(None, counter)))
 
         count = tokenbox.count(chat, model, tokenizer=tokenizer)
-        if count.at_most == NO_BOUND:
-            from tokenbox.content.unseen import unseen_of
-
-            unseen = printable(str(unseen_of(read_request(chat))))
-            write_error(f"note: {shown_name(file)}: {unseen}, which is not counted here.\n")
+        note_unseen(file, count, chat)
         return FileCount(file, count, is_chat=True)
     except TokenboxError as error:
         return FileCount(file, None, error=error)
+
+
+def note_unseen(file: str, count: Count, chat: object) -> None:
+    """Say what only the server can count, if a chat refers to some input of that kind."""
+    if count.at_most == NO_BOUND:
+        from tokenbox.content.unseen import unseen_of
+
+        unseen = printable(str(unseen_of(read_request(chat))))
+        write_error(f"note: {shown_name(file)}: {unseen}, which is not counted here.\n")
 
 
 def _note_chat(file: str, chat: Any) -> None:  # noqa: ANN401  # JSON

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import tokenbox
 from tokenbox.cli import terminal
-from tokenbox.cli.count import by_settings, chat_in, note_misspelt, why_no_chat
+from tokenbox.cli.count import by_settings, chat_in, note_misspelt, note_unseen, why_no_chat
 from tokenbox.cli.options import argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, proving
@@ -97,6 +97,7 @@ class FitCommand:
             with terminal.progress("fitting"):
                 fitted, count = _fitted(chat, self, prover)
             shown = chat.holding(_without_head(fitted, len(chat.messages)))
+            note_unseen(self.file, count, shown)
             if self.output is not None:
                 write_file(self.output, json_bytes(shown))
             if self.as_json:

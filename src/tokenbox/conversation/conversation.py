@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tokenbox.content.items import Item, read_item
 from tokenbox.content.message import InvalidMessage, Message, Role
 from tokenbox.content.request import read_tools, tools_and_fields
-from tokenbox.conversation.counted_window import CountedWindow, ShownItem
+from tokenbox.conversation.counted_window import CountedWindow, Frame, ShownItem
 from tokenbox.conversation.counters import counter_of, tokenizer_of
 from tokenbox.conversation.limits import BESIDE, limits, overflow
 from tokenbox.conversation.pieces import open_session
@@ -23,7 +23,7 @@ from tokenbox.integers import whole
 from tokenbox.render.html import in_words, picture_of
 
 if TYPE_CHECKING:
-    from tokenbox.compose.requests import Count, RequestCounter, RunningCount
+    from tokenbox.compose.requests import Count, RequestCounter
     from tokenbox.conversation.counters import Counts
     from tokenbox.conversation.low_water import LowWater
     from tokenbox.conversation.pieces import MediaTokens
@@ -204,7 +204,7 @@ class Conversation:
                 window.window.pin(number)
         window.window.next_number = before.window.next_number
         window.left_out = before.left_out
-        self._frame(window.session)
+        window.frame(self._frame())
         self._counted_by, self._framed = self._counter_key(counter), (self.system_prompt, self._tools)
         self._window, self._away = window, {}
 
@@ -238,12 +238,10 @@ class Conversation:
         key = self._counter_key(counter)
         frame = self.system_prompt, self._tools
         if key != self._counted_by:
-            session = open_session(counter)
-            self._frame(session)
-            self._window.count_with(session, tokenizer_of(counter))
+            self._window.count_with(open_session(counter), tokenizer_of(counter), self._frame())
             self._counted_by, self._framed = key, frame
         elif frame != self._framed:
-            self._frame(self._window.session)
+            self._window.frame(self._frame())
             self._framed = frame
         return self._window.settle()
 
@@ -428,9 +426,9 @@ class Conversation:
             return self.count, self.media_tokens, tokenizer_of(counter).count(self.system_prompt)
         return counter.identity, self.media_tokens, self.markers
 
-    def _frame(self, session: RunningCount) -> None:
+    def _frame(self) -> Frame:
         prompt = self.system_prompt
-        session.frame([_system_item(prompt)] if prompt else [], self._read_tools, self._fields)
+        return [_system_item(prompt)] if prompt else [], self._read_tools, self._fields
 
     def _bounds(self) -> WindowLimits:
         steps: object = self.steps  # any value from a caller, which `limits` checks

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenbox.compose.requests import NO_BOUND
 from tokenbox.content.exchanges import Grouping
 from tokenbox.content.lenses.lines import ends_tokens
 from tokenbox.content.message import InvalidMessage
@@ -25,6 +26,8 @@ from tokenbox.content.results import (
     with_texts,
     without_media,
 )
+from tokenbox.content.unseen import unseen_of
+from tokenbox.conversation.pieces import request_of
 from tokenbox.conversation.relevance import ItemText, choose, pieces_of, ranked
 from tokenbox.engine.reduction import common_cap, plan, plan_minimum, plan_restored
 from tokenbox.engine.steps import LEAST_CUT, WindowAction, WindowLimits, WindowReason, WindowStep
@@ -34,8 +37,12 @@ from tokenbox.tokenizers.registry import get
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count, RunningCount
     from tokenbox.content.items import Item
-    from tokenbox.content.message import Message
+    from tokenbox.content.message import Message, Object
+    from tokenbox.content.request import Request
     from tokenbox.tokenizers.protocol import Tokenizer
+
+Frame = tuple[Sequence["Item"], tuple["Object", ...], "Object"]
+"""A request without its items: the system prompt before them, tools and other fields."""
 
 # The maximum number of plans checked by the counter if sizes are estimates.
 _TRIES: Final = 16
@@ -77,6 +84,8 @@ class CountedWindow:
     """The items evicted by the last enforcement, as the caller gave them."""
     left_out: dict[str, str] = field(default_factory=dict)
     """The full texts of shortened results, by their handles."""
+    _unseen: set[int | None] = field(default_factory=set)
+    """The shown items with input that only the server knows; None if the frame has some."""
     _grouping: Grouping = field(default_factory=Grouping)
     _names: dict[str | None, str] = field(default_factory=dict)
     _share: int = 0
@@ -85,10 +94,16 @@ class CountedWindow:
 
     # Changes by the caller --------------------------------------------------------------------------------
 
+    def frame(self, frame: Frame) -> None:
+        """Set the rest of the request: the system prompt before the items, tools and other fields."""
+        self.session.frame(*frame)
+        self._note_unseen(None, request_of(*frame))
+
     def add(self, value: Any, item: Item) -> int:  # noqa: ANN401  # the caller's own object
         """Add an item and return its number. It is counted when necessary."""
         number = self._grouping.take_into(self.window, item, 0)
         self.given[number] = self.shown[number] = ShownItem(value, item)
+        self._note_unseen(number, request_of([item]))
         self._names.update((call.id, call.name) for message in item.messages for call in message.tool_calls)
         self._uncounted.append(number)
         return number
@@ -111,7 +126,7 @@ class CountedWindow:
             self.window.change(number, self.sizes[number] + self._share)
         count = self.session.count()
         self.window.base += count.total - self.window.total
-        return count
+        return replace(count, at_most=NO_BOUND) if self._unseen and not count.exact else count
 
     def _spread_over(self, total: int, budget: int) -> None:
         """Spread the error of estimated sizes equally over all items, so that the first plan nearly fits.
@@ -134,8 +149,9 @@ class CountedWindow:
                 self.window.change_full(number, self.window.full_size(number) + share - self._share)
         self._share = share
 
-    def count_with(self, session: RunningCount, tokenizer: Tokenizer) -> None:
-        """Switch to another counter. If it raises, the present one stays."""
+    def count_with(self, session: RunningCount, tokenizer: Tokenizer, frame: Frame) -> None:
+        """Switch to another counter, and set the frame. If it raises, the present one stays."""
+        session.frame(*frame)
         counted = [(number, shown) for number, shown in self.shown.items() if number not in self._uncounted]
         for number, shown in counted:
             session.add(number, shown.item)
@@ -151,6 +167,7 @@ class CountedWindow:
         self.session, self.tokenizer, self._share = session, tokenizer, 0
         self.window.reset_steps()
         self._forms.clear()
+        self._note_unseen(None, request_of(*frame))
 
     # Enforcement of limits --------------------------------------------------------------------------------
 
@@ -177,8 +194,7 @@ class CountedWindow:
             return []
         for number, (action, size) in made.sizes.items():
             form = self._form_of(number, action, size)
-            self.shown[number] = form
-            self.session.replace(number, form.item)
+            self._show(number, form)
             if form is not self.given[number]:
                 self._keep_texts(self.given[number].item)
         if made.evicted_numbers:
@@ -263,8 +279,7 @@ class CountedWindow:
         }
         self.window.commit(EvictionPlan(before, sizes=sizes))
         for number, form in cut.items():
-            self.shown[number] = form
-            self.session.replace(number, form.item)
+            self._show(number, form)
             self._keep_texts(self.given[number].item)
         between = self.settle().total
         gone = [number for number, form in changes.items() if form is None]
@@ -420,12 +435,24 @@ class CountedWindow:
         value, item = with_texts(given.value, given.item, texts, bare)
         return ShownItem(value, item), self.session.cost(item) + self._share
 
+    def _show(self, number: int, form: ShownItem) -> None:
+        self.shown[number] = form
+        self.session.replace(number, form.item)
+        self._note_unseen(number, request_of([form.item]))
+
+    def _note_unseen(self, number: int | None, part: Request) -> None:
+        if unseen_of(part) is None:
+            self._unseen.discard(number)
+        else:
+            self._unseen.add(number)
+
     def _keep_texts(self, item: Item) -> None:
         self.left_out.update((handle_of(text), text) for text in originals(item))
 
     def _forget(self, numbers: Sequence[int]) -> None:
         for number in numbers:
             del self.given[number], self.shown[number]
+            self._unseen.discard(number)
         if numbers:
             gone = set(numbers)
             self._forms = {key: form for key, form in self._forms.items() if key[0] not in gone}

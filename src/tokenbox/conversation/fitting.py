@@ -85,9 +85,8 @@ def fit(  # noqa: PLR0913  # each is an option of its own
     question = None if query is None else asked(query, items, limits)
 
     def run(within: WindowLimits) -> tuple[CountedWindow, list[WindowStep]]:
-        session = open_session(counter)
-        session.frame((), *request)
-        window = CountedWindow(session, tokenizer_of(counter), handles)
+        window = CountedWindow(open_session(counter), tokenizer_of(counter), handles)
+        window.frame(((), *request))
         return window, _run(window, given, items, within, kept_places, query=question)
 
     window, steps_taken = run(limits)
@@ -97,7 +96,7 @@ def fit(  # noqa: PLR0913  # each is an option of its own
         other_steps += other.restore(limits)
         if window.window.total < other.window.total <= limits.mark:
             window, steps_taken = other, other_steps
-    counted = window.session.count()
+    counted = window.settle()
     result = Fitted(
         messages=[window.shown[number].value for number in window.window],
         evicted=[value for number, value in enumerate(given) if number not in window.window],

@@ -97,6 +97,8 @@ class _Walker:
 
     def add(self, path: str, size: int) -> None:
         """Add a file. Raises :class:`PackTooLarge` at once, so that no disk is walked to its end."""
+        if path in self.files:  # it is named, and in a folder that is, too
+            return
         self.files[path] = size
         self._total += size if size <= MAX_BYTES else 0
         if self._total > MAX_TOTAL_BYTES or len(self.files) > MAX_FILES:

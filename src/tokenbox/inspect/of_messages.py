@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tokenbox import api, counters
+from tokenbox.compose.requests import NO_BOUND
 from tokenbox.content.items import Item
 from tokenbox.content.request import read_request
 from tokenbox.conversation.pieces import open_session
@@ -16,6 +17,7 @@ from tokenbox.inspect.of_layout import tokenizer_facts
 from tokenbox.inspect.record import PageEntry, PageFrame, PageItem, PageState, PageStep, check_items
 
 if TYPE_CHECKING:
+    from tokenbox.compose.requests import Count
     from tokenbox.conversation import Conversation
     from tokenbox.conversation.record import Fitted
     from tokenbox.inspect.record import PageSlider
@@ -39,7 +41,7 @@ def fitted_entry(fitted: Fitted[Any], title: str, slider: PageSlider | None = No
         facts=(
             *tokenizer_facts(fitted.tokenizer),
             ("Counted by", fitted.count.by.value),
-            ("At most", f"{fitted.count.at_most:,} tokens"),
+            _at_most(fitted.count),
             ("Digest", fitted.digest),
         ),
         separator="\n\n",
@@ -149,10 +151,14 @@ def request_entry(
         ("Model", model or "not named"),
         *tokenizer_facts(counter.identity),
         ("Counted by", count.by.value),
-        ("At most", f"{count.at_most:,} tokens"),
+        _at_most(count),
     )
     frame = PageFrame("", None, count.total, count.exact, tuple(states))
     return PageEntry(title, "request", tuple(items), (frame,), facts, separator="\n\n")
+
+
+def _at_most(count: Count) -> tuple[str, str]:
+    return "At most", "only the server knows" if count.at_most == NO_BOUND else f"{count.at_most:,} tokens"
 
 
 def message_item(item: Item, number: int, size: int | None, *, pinned: bool = False) -> PageItem:

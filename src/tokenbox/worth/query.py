@@ -29,9 +29,26 @@ _COMMON = frozenset(
 _PATH = re.compile(
     r"(?<![\w/.@-])(?:\.{0,2}/)?(?:[\w.@+-]+/)*[\w@+-][\w.@+-]*\.[A-Za-z]\w{0,9}(?![\w/])|(?:[\w.@+-]+/)+[\w.@+-]+"
 )
-_LINE_AFTER = re.compile(r"""["'`]?(?:, line |:|\(|#L| line |:line )(\d{1,6})""")
+_LINE_AFTER = re.compile(r"""["'`]?(?:, line |:|\(|:\(|#L| line |:line |\},\{line,)(\d{1,6})""")
 _SYMBOL = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)*")
-_IN_TRACEBACK = re.compile(r", in (?P<name><?\w+>?)$|^\s+at (?P<at>[\w.$<>]+)", re.MULTILINE)
+# Names in the frames of a traceback that are neither called nor compound there.
+_FRAMES = (
+    r", in (<?\w+>?)$",  # Python
+    r"^\s+at (?:async |new )?([\w.$<>]+)",  # Java, C#, JavaScript
+    r"^\s*([\w.$]+)@[a-z-]+://",  # Firefox
+    r"([\w.]+) \(\S+:\d",  # Dart
+    r":in [`'](?:[\w ]+ in )?(\w+)[?!]?'",  # Ruby
+    r"in (?:function|method|field|local|upvalue) '([\w.:]+)'",  # Lua
+    r"0x[0-9a-f]+ in (\w+)",  # debuggers of C
+    r"(\w+) \([^)\n]*\) at \S+:\d",
+)
+_IN_TRACEBACK = re2.compile("(?m)" + "|".join(_FRAMES))
+# How tools write places, and what is read in place of that.
+_WRITTEN = (
+    (re2.compile(r"(\.\w{1,5})\?[\w=&.%-]*(:\d)"), r"\1\2"),  # a development server's module, with a query
+    (re2.compile(r"\bpackage:(\w+)/"), r"\1/lib/"),  # Dart's packages have their sources there
+    (re2.compile(r"(\.[Rr](?:md)?)#(\d)"), r"\1:\2"),  # a line in R
+)
 # Boilerplate of commit messages and issue trackers, and the hashes of commits.
 # re2: the comment of a template has many lines, and ``re`` takes quadratic time where comments do not end.
 _NOISE = re2.compile(
@@ -96,6 +113,8 @@ class Query:
 def read_query(text: str) -> Query:
     """Parse an issue, a question, a traceback or a commit message. Its first line is the title."""
     read = _readable(text)
+    for pattern, written in _WRITTEN:
+        read = pattern.sub(written, read)
     read = _NOISE.sub("", _BACKSLASHED.sub(lambda match: match[0].replace("\\", "/"), read))
     title, _, body = read.strip().partition("\n")
     if _TRACEBACK.match(title):
@@ -162,7 +181,7 @@ def _symbols(text: str) -> list[tuple[str, int]]:
         if called or len(names) > 1 or any(map(_is_compound, names)):
             found += [(name, 2 if called else 1) for name in names]
     for match in _IN_TRACEBACK.finditer(text):
-        found += [(name, 2) for name in _names(match["name"] or match["at"])]
+        found += [(name, 2) for name in _names(match[match.lastindex])]
     return [(name, strength) for name, strength in found if len(name) > 1 and lower(name) not in STOP_WORDS]
 
 
