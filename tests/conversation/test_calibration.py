@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pytest
 
 from tokenbox.compose.requests import By, Count
 from tokenbox.conversation.calibration import Calibration, CountedFor, unread
-
-if TYPE_CHECKING:
-    import pytest
 
 EXACT = Count(100, exact=True, at_most=100, by=By.TEMPLATE)
 ESTIMATE = Count(100, exact=False, at_most=140, by=By.MARKERS)
@@ -40,6 +37,22 @@ def test_a_usage_of_zero_is_no_usage() -> None:
     assert calibration.compare(HERE, EXACT, 0) is None
     assert calibration.trusts(HERE)
     assert not calibration.records()
+
+
+@pytest.mark.parametrize(
+    ("total", "reported", "missing"),
+    [
+        (3_000, 1_500, 1_500),
+        (2_048, 1_024, 1_024),
+        (2_047, 1_024, None),  # less than 1,024 tokens
+        (5_000, 3_000, None),  # less than half
+        (1_500, 400, 1_100),
+        (1_000, 100, None),
+        (1_000, 2_000, None),
+    ],
+)
+def test_of_an_estimate_half_must_be_missing(total: int, reported: int, missing: int | None) -> None:
+    assert unread(Count(total, exact=False, at_most=9_999, by=By.MARKERS), reported) == missing
 
 
 def test_a_checked_count_is_marked_and_bounded_above_what_was_seen() -> None:
@@ -77,6 +90,9 @@ def test_names_of_many_models_do_not_fill_the_memory_and_no_difference_is_forgot
     monkeypatch.setattr("tokenbox.conversation.calibration._MAX_RECORDS", 50)
     calibration = Calibration()
     calibration.compare(HERE, EXACT, 107)
+    for number in range(49):
+        calibration.compare(CountedFor("f1", f"first {number}", "http://127.0.0.1:1"), EXACT, 100)
+    assert len(calibration.records()) == 50
     for number in range(500):
         calibration.compare(CountedFor("f1", f"model {number}", "http://127.0.0.1:1"), EXACT, 100)
     assert len(calibration.records()) <= 50

@@ -1,4 +1,4 @@
-"""The counts of two hundred requests by every local counter, as a plain file: a rule that changes shows there.
+"""The counts of two hundred requests by every local counter, as a plain file, where a changed rule shows.
 
 That the counts are right is shown elsewhere, beside real servers. Here no figure changes unseen.
 """

@@ -151,7 +151,10 @@ def test_a_compressed_reference_with_the_digest_of_something_else_is_refused() -
 
 def test_references_have_a_limit_together() -> None:
     data = pack(*[frame(1, DIGEST, 4)] * 3)
-    assert len(decode(data, store_of(code=CODE), limits=Limits(expanded_payload=3 * len(CODE))).blocks) == 3
+    beside = pack(*[frame(1, CODE)] * 5, *[frame(1, DIGEST, 4)] * 3)  # what is stored in place takes no room
+    for given, blocks in ((data, 3), (beside, 8)):
+        read = decode(given, store_of(code=CODE), limits=Limits(expanded_payload=3 * len(CODE)))
+        assert len(read.blocks) == blocks
     with pytest.raises(DecompressionBomb) as caught:
         decode(data, store_of(code=CODE), limits=Limits(expanded_payload=3 * len(CODE) - 1))
     assert caught.value.block == 2

@@ -69,6 +69,16 @@ def test_pieces_are_the_same_in_any_chunks(data: st.DataObject) -> None:
     assert pieces.complete == bool(stream)
 
 
+def test_pieces_are_the_same_wherever_the_stream_is_split_in_two() -> None:
+    stream = zstd(b"one", checksum=True) + SKIPPABLE + zstd(b"two" * 300, size=True) + SKIPPABLE
+    whole = [piece for piece, _ in ZstdPieces().feed(stream)]
+    for cut in range(len(stream)):
+        pieces = ZstdPieces()
+        halves = stream[:cut], stream[cut:]
+        assert [piece for half in halves for piece, _ in pieces.feed(half)] == whole, cut
+        assert pieces.complete
+
+
 @pytest.mark.parametrize("cut", [1, 2, 5])
 def test_a_cut_off_stream_fails(cut: int) -> None:
     with pytest.raises(DecompressFailed):
@@ -91,6 +101,11 @@ def test_a_cut_off_stream_fails(cut: int) -> None:
 def test_bad_data_fails(data: bytes) -> None:
     with pytest.raises(DecompressFailed):
         expanded(data, 100)
+
+
+def test_four_bytes_are_enough_to_see_that_it_is_not_zstd() -> None:
+    with pytest.raises(DecompressFailed, match="it is not zstd"):
+        expanded(b"rest", 100)
 
 
 def test_a_compressed_block() -> None:

@@ -105,6 +105,12 @@ def test_each_add_method_adds_its_block() -> None:
     assert decode(builder.encode()).blocks == expected
 
 
+@pytest.mark.parametrize("type_id", [0, 253])
+def test_an_unknown_block_has_any_free_type(type_id: int) -> None:
+    block = UnknownBlock(type_id, b"x")
+    assert decode(encode([block])).blocks == (block,)
+
+
 def test_a_pack_without_blocks_is_refused_before_a_missing_store() -> None:
     with pytest.raises(EmptyPayload):
         PackBuilder().deduplicate().encode()
