@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.content.library_objects import texts_in
 from tokenbox.content.message import PartKind, media_kind, thaw, values_shown
 from tokenbox.content.payloads import has_binary_file, is_image_part, is_recording
-from tokenbox.content.request import INPUTS, PROMPTED
+from tokenbox.content.request import INPUTS, PROMPTED, Request
 from tokenbox.content.unseen_fields import inside, scales_images, unseen_field
 
 if TYPE_CHECKING:
+    from tokenbox.content.items import Item
     from tokenbox.content.message import Message
-    from tokenbox.content.request import Api, Request
+    from tokenbox.content.request import Api
 
 _UNPACKED_PARTS = frozenset(("image_embeds", "audio_embeds", "video_embeds", "prompt_embeds"))
 # The commonest keys by which a server scales an image (Qwen); others are known by their words.
@@ -103,10 +104,19 @@ _REASONING_FIELDS = ("content", "encrypted_content")
 def unseen_of(request: Request) -> str | None:
     """Return the input that a request refers to and does not contain, in words; None without any."""
     items = [message.source for message in request.messages if not _is_text(message)]
+    if not (items or request.tools or request.fields or request.raw or request.prompts):
+        return None
     body: dict[str, Any] = thaw(request.fields)
     body["tools"] = thaw(request.tools)
     body[INPUTS[request.api]] = thaw((*items, *request.raw, *request.prompts))
     return unseen_input(body, request.api)
+
+
+def is_seen(item: Item) -> bool:
+    """Return whether an item contains all the input that it refers to."""
+    if item.verbatim and all(map(_is_text, item.messages)):
+        return True
+    return unseen_of(Request(item.messages, raw=() if item.verbatim else (item.raw,))) is None
 
 
 def _is_text(message: Message) -> bool:

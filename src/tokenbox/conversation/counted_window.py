@@ -26,7 +26,7 @@ from tokenbox.content.results import (
     with_texts,
     without_media,
 )
-from tokenbox.content.unseen import unseen_of
+from tokenbox.content.unseen import is_seen, unseen_of
 from tokenbox.conversation.pieces import request_of
 from tokenbox.conversation.relevance import ItemText, choose, pieces_of, ranked
 from tokenbox.engine.reduction import common_cap, plan, plan_minimum, plan_restored
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from tokenbox.compose.requests import Count, RunningCount
     from tokenbox.content.items import Item
     from tokenbox.content.message import Message, Object
-    from tokenbox.content.request import Request
     from tokenbox.tokenizers.protocol import Tokenizer
 
 Frame = tuple[Sequence["Item"], tuple["Object", ...], "Object"]
@@ -97,13 +96,13 @@ class CountedWindow:
     def frame(self, frame: Frame) -> None:
         """Set the rest of the request: the system prompt before the items, tools and other fields."""
         self.session.frame(*frame)
-        self._note_unseen(None, request_of(*frame))
+        self._note(None, seen=unseen_of(request_of(*frame)) is None)
 
     def add(self, value: Any, item: Item) -> int:  # noqa: ANN401  # the caller's own object
         """Add an item and return its number. It is counted when necessary."""
         number = self._grouping.take_into(self.window, item, 0)
         self.given[number] = self.shown[number] = ShownItem(value, item)
-        self._note_unseen(number, request_of([item]))
+        self._note(number, seen=is_seen(item))
         self._names.update((call.id, call.name) for message in item.messages for call in message.tool_calls)
         self._uncounted.append(number)
         return number
@@ -167,7 +166,7 @@ class CountedWindow:
         self.session, self.tokenizer, self._share = session, tokenizer, 0
         self.window.reset_steps()
         self._forms.clear()
-        self._note_unseen(None, request_of(*frame))
+        self._note(None, seen=unseen_of(request_of(*frame)) is None)
 
     # Enforcement of limits --------------------------------------------------------------------------------
 
@@ -438,10 +437,10 @@ class CountedWindow:
     def _show(self, number: int, form: ShownItem) -> None:
         self.shown[number] = form
         self.session.replace(number, form.item)
-        self._note_unseen(number, request_of([form.item]))
+        self._note(number, seen=is_seen(form.item))
 
-    def _note_unseen(self, number: int | None, part: Request) -> None:
-        if unseen_of(part) is None:
+    def _note(self, number: int | None, *, seen: bool) -> None:
+        if seen:
             self._unseen.discard(number)
         else:
             self._unseen.add(number)
