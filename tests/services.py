@@ -36,7 +36,7 @@ DEFAULT_POSTGRES = "postgresql://postgres@127.0.0.1:5432/postgres"
 DEFAULT_REDIS = "redis://127.0.0.1:6379/0"
 SECONDS = 10  # timeout of a connection
 MAX_CLAIMS = 100
-_CLAIMS: deque[socket.socket] = deque()
+_CLAIMS: deque[int] = deque()  # file descriptors, which the end of the process closes
 
 
 @pytest.fixture(scope="session")
@@ -159,9 +159,9 @@ def free_port() -> int:
         except OSError:
             claim.close()
             continue
-        _CLAIMS.append(claim)
+        _CLAIMS.append(claim.detach())
         if len(_CLAIMS) > MAX_CLAIMS:  # that server has started long ago
-            _CLAIMS.popleft().close()
+            os.close(_CLAIMS.popleft())
         return port
 
 
