@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from tests.conftest import GOLDEN
 from tokenbox.compose.bound import Bound
-from tokenbox.compose.requests import NO_BOUND, with_unseen
+from tokenbox.compose.requests import NO_BOUND
 from tokenbox.content.request import read_request
 from tokenbox.counters import request_counter
 from tokenbox.errors import TokenboxError
+from tokenbox.policy.estimate import count_messages
 from tokenbox.tokenizers import registry
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ BOUNDS = {"bound": Bound(registry.get("o200k_base")), "bound by bytes": Bound(No
 
 def counted(counter: RequestCounter, request: Request) -> str:
     try:
-        count = with_unseen(counter.count_request(request), request)
+        count = count_messages(request, counter)
     except TokenboxError as error:
         return error.code
     at_most = "no bound" if count.at_most == NO_BOUND else f"at most {count.at_most:,}"

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from contextlib import suppress
@@ -159,6 +160,14 @@ class Gateways:
             if gateway.process.poll() is None:
                 gateway.process.kill()
                 gateway.process.wait()
+
+
+def make_key(gateways: Gateways, database: str, *options: str) -> str:
+    """Create a key with a name of its own and return it."""
+    name = f"key{time.monotonic_ns()}"
+    # It may also watch: with that, a refusal says what is left.
+    modes = ("--mode", "enforce", "--mode", "observe")
+    return gateways.command("gateway", "keys", "create", name, *options, *modes, "--database", database)
 
 
 @pytest.fixture

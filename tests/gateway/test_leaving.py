@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests import loops
+from tests.gateway.running import make_key
 from tests.waiting import SECONDS, until
 from tokenbox.gateway.application import gateway_of
 from tokenbox.gateway.asgi import CLIENT, ClientGone
@@ -65,10 +65,7 @@ def database(shared_gateways: Gateways) -> str:
 @pytest.fixture
 def key(shared_gateways: Gateways, database: str) -> str:
     """A key for each test: with many requests in a second, a gateway holds some of its quota ahead."""
-    options = ("--quota", f"{LIMIT} tokens/month", "--database", database)
-    modes = ("--mode", "enforce", "--mode", "observe")
-    name = f"key{time.monotonic_ns()}"
-    return shared_gateways.command("gateway", "keys", "create", name, *options, *modes)
+    return make_key(shared_gateways, database, "--quota", f"{LIMIT} tokens/month")
 
 
 @pytest.fixture(scope="module")

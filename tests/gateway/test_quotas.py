@@ -8,7 +8,6 @@ import socket
 import sqlite3
 import subprocess
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from decimal import ROUND_CEILING, Decimal
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from tests.gateway.running import wait_until_up
+from tests.gateway.running import make_key, wait_until_up
 from tests.gateway.stub import usage_of
 from tests.services import free_port, redis_server
 from tests.waiting import SECONDS, until
@@ -56,13 +55,6 @@ EACH = usage_of(chat())["total_tokens"]
 
 def auth(key: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
-
-
-def make_key(gateways: Gateways, database: str, *options: str) -> str:
-    name = f"key{time.monotonic_ns()}"
-    # It may also watch: with that, a refusal says what is left.
-    modes = ("--mode", "enforce", "--mode", "observe")
-    return gateways.command("gateway", "keys", "create", name, *options, *modes, "--database", database)
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "redis"])

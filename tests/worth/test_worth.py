@@ -97,8 +97,8 @@ def test_a_traceback_is_about_its_last_line() -> None:
         ),
         ("lua: src/box.lua:12: in function 'total'", {"src/box.lua": 12}, ["total"]),
         (
-            "#0  parse (x=1, y=0x0) at src/parse.c:123\n#1 0x4f3a in emit /work/src/emit.cc:44:7",
-            {"src/parse.c": 123, "work/src/emit.cc": 44},
+            "#0  parse (x=1, y=0x0) at src/parse.c:123\n#1 0x4f3a in emit /build/src/emit.cc:44:7",
+            {"src/parse.c": 123, "build/src/emit.cc": 44},
             ["parse", "emit"],
         ),
         ('{cart,total,2,[{file,"src/cart.erl"},{line,12}]}', {"src/cart.erl": 12}, []),

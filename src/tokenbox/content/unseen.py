@@ -104,8 +104,6 @@ _REASONING_FIELDS = ("content", "encrypted_content")
 def unseen_of(request: Request) -> str | None:
     """Return the input that a request refers to and does not contain, in words; None without any."""
     items = [message.source for message in request.messages if not _is_text(message)]
-    if not (items or request.tools or request.fields or request.raw or request.prompts):
-        return None
     body: dict[str, Any] = thaw(request.fields)
     body["tools"] = thaw(request.tools)
     body[INPUTS[request.api]] = thaw((*items, *request.raw, *request.prompts))
@@ -138,8 +136,8 @@ def unseen_input(
     """Return the input that a request refers to and that was not counted, in words; None if all was.
 
     ``body``: all fields, as JSON. ``models``: the names of those that may answer. ``seen`` are the fields
-    that the server's own count covers; ``media`` tells that it counts images and files, too. Texts
-    are not searched for the address of a file if ``file_texts`` tells that there is none.
+    that the server's own count covers; ``media`` tells that it counts images and files, too.
+    ``file_texts``: whether a text may be the address of a file; if none can be, no text is searched for one.
     """
     key = INPUTS[api]
     given, takes_prompts = body.get(key), api in PROMPTED
