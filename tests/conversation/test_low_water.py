@@ -351,6 +351,14 @@ def test_a_list_costs_as_much_as_it_is_long() -> None:
     assert long - middle < 2.1 * (middle - short)
 
 
+@pytest.mark.parametrize("low_water", ["0.95", "0.7", "0.5", 0, "auto"])
+def test_a_list_is_cut_in_steps_for_at_most_twice_the_work_of_cutting_it_once(low_water: Any) -> None:  # noqa: ANN401  # any of its forms
+    for messages in (session([(4, [], 6)] * 600), session([(4, [[60], [90]], 6)] * 150)):
+        once = steps_run(lambda messages=messages: fit(messages, 3_000, len))
+        in_steps = steps_run(lambda messages=messages: fit(messages, 3_000, len, low_water=low_water))
+        assert in_steps < 2 * once
+
+
 def test_a_turn_costs_the_same_however_long_the_window_is() -> None:
     costs = []
     for turns in (50, 5_000):

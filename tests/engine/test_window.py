@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import sys
 from fractions import Fraction
 from itertools import pairwise
@@ -15,12 +16,14 @@ from hypothesis import strategies as st
 
 from tests.effort import examples
 from tests.reference_window import Item, Solver, Wanted
+from tokenbox.engine import reduction
 from tokenbox.engine.low_water import Epoch, halvings
 from tokenbox.engine.reduction import enforce, plan
 from tokenbox.engine.steps import ALL_STEPS, Reduce, WindowAction, WindowLimits, WindowStep
 from tokenbox.engine.window import ItemKind, Window
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
 
 KINDS = {
@@ -51,21 +54,18 @@ LIMITS = st.tuples(
     STEPS,
     st.integers(0, 4),
 )
-ACTIONS = st.lists(
-    st.one_of(
-        st.tuples(st.sampled_from(["fixed", "user", "user", "answer", "stray"]), SIZES),
-        st.tuples(st.sampled_from(["user", "answer"]), st.integers(0, 400)),
-        st.tuples(st.just("round"), SIZES, st.lists(RESULTS, min_size=1, max_size=4)),
-        st.tuples(st.just("round"), SIZES, st.lists(RESULTS, min_size=1, max_size=4)),
-        st.tuples(st.just("broken"), SIZES, st.lists(RESULTS, min_size=1, max_size=3)),
-        st.tuples(st.just("waiting"), SIZES, st.lists(RESULTS, min_size=1, max_size=3)),
-        st.tuples(st.just("picture"), st.integers(0, 400), st.integers(0, 20)),
-        st.tuples(st.sampled_from(["pin", "unpin", "drop", "hold", "release"]), st.integers(0, 30)),
-        st.tuples(st.just("enforce"), LIMITS),
-        st.tuples(st.just("enforce"), LIMITS),
-    ),
-    max_size=40,
+CHANGES = st.one_of(
+    st.tuples(st.sampled_from(["fixed", "user", "user", "answer", "stray"]), SIZES),
+    st.tuples(st.sampled_from(["user", "answer"]), st.integers(0, 400)),
+    st.tuples(st.just("round"), SIZES, st.lists(RESULTS, min_size=1, max_size=4)),
+    st.tuples(st.just("round"), SIZES, st.lists(RESULTS, min_size=1, max_size=4)),
+    st.tuples(st.just("broken"), SIZES, st.lists(RESULTS, min_size=1, max_size=3)),
+    st.tuples(st.just("waiting"), SIZES, st.lists(RESULTS, min_size=1, max_size=3)),
+    st.tuples(st.just("picture"), st.integers(0, 400), st.integers(0, 20)),
+    st.tuples(st.sampled_from(["pin", "unpin", "drop", "hold", "release"]), st.integers(0, 30)),
 )
+ENFORCE = st.tuples(st.just("enforce"), LIMITS)
+ACTIONS = st.lists(st.one_of(CHANGES, ENFORCE, ENFORCE), max_size=40)
 
 
 class Life:
@@ -244,6 +244,86 @@ def test_a_smaller_low_water_mark_never_keeps_more(
         enforce(life.window, WindowLimits(None, budget, budget * tenths // 10), life)
         totals.append(life.window.total)
     assert totals[0] <= totals[1]
+
+
+def random_changes(rng: random.Random) -> Iterator[tuple[Any, ...]]:
+    """A long life: mostly talk and rounds of small items, so that much is planned ahead."""
+    for _ in range(60):
+        kind = rng.choice(
+            "talk talk talk round round picture broken pin unpin hold release drop grow late".split()
+        )
+        if kind in {"talk", "pin", "unpin", "hold", "release", "drop"}:
+            yield kind, rng.randrange(1, 60)
+        elif kind == "picture":
+            yield kind, rng.randrange(40), rng.randrange(10)
+        elif kind == "grow":
+            yield kind, rng.randrange(60), rng.randrange(-3, 20)
+        else:
+            results = [
+                (
+                    rng.choice((5, 20, 70, 150)),
+                    rng.choice((None, 3, 9)),
+                    rng.random() < 0.5,
+                    rng.random() < 0.2,
+                )
+                for _ in range(rng.randrange(1, 4))
+            ]
+            yield kind, rng.randrange(60 if kind == "late" else 9), results
+
+
+class Stepping(Life):
+    """A life with low-water marks, which the reference does not know; its items follow the engine's."""
+
+    def change(self, kind: str, *rest: Any) -> None:
+        if kind == "talk":
+            self.do(("user", rest[0]))
+            self.do(("answer", rest[0] // 2))
+        elif kind == "grow":
+            place, by = rest
+            if place in self.window:
+                self.window.change(place, max(by, -self.window.size(place)))
+        elif kind == "late":
+            place, (result, *_) = rest
+            if place in self.window and self.items[place].kind == "call":
+                full, masked, may_cut, image = result
+                self.add(
+                    Item(
+                        "result", full, masked, may_cut and masked is not None, self.items[place], image=image
+                    )
+                )
+        else:
+            self.do((kind, *rest))
+
+    def reduce(self, limits: WindowLimits) -> tuple[Any, ...]:
+        """Return what the engine did, and what it planned ahead."""
+        steps, window = enforce(self.window, limits, self), self.window
+        self.left = [item for number, item in enumerate(self.items) if number in window]
+        ahead = [(one.action, [unit.first for unit in one.units], dict(one.sizes)) for one in window.ahead]
+        return steps, [(number, window.size(number)) for number in window], ahead, window.epoch
+
+
+def random_life(seed: int) -> list[tuple[Any, ...]]:
+    """What each enforcement of a random life did. Now and then, one has other limits."""
+    rng, life, seen = random.Random(seed), Stepping(0), []
+    budget = rng.choice((150, 400, 1_000))
+    mark = budget * rng.randrange(10) // 10
+    for change in random_changes(rng):
+        life.change(*change)
+        if rng.random() < 0.1:
+            other = rng.randrange(100, 1_000)
+            eager = rng.choice((None, Fraction(1)))
+            seen.append(life.reduce(WindowLimits(rng.choice((None, 9)), other, other // 2, eager)))
+        seen.append(life.reduce(WindowLimits(None, budget, mark)))
+    return seen
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_is_not_planned_because_no_step_is_due_would_change_nothing(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quickly = random_life(seed)
+    monkeypatch.setattr(reduction, "_no_step_is_due", lambda *_: False)
+    assert random_life(seed) == quickly
 
 
 def lines_run(length: int) -> list[int]:

@@ -77,8 +77,13 @@ class Epoch(NamedTuple):
 
     def at(self, whole: int, budget: int, least: int) -> Epoch:
         """Return the epoch of a window of size ``whole`` without evictions; ``least`` tokens must stay."""
-        over = whole - self.freed_at_most > budget
-        return Epoch(self.freed_at_most, whole - min(least, budget - margin(budget))) if over else self
+        if not self.ends_at(whole, budget):
+            return self
+        return Epoch(self.freed_at_most, whole - min(least, budget - margin(budget)))
+
+    def ends_at(self, whole: int, budget: int) -> bool:
+        """Return True if the longest step is over the budget again."""
+        return whole - self.freed_at_most > budget
 
     def freed(self, whole: int, budget: int, times: int) -> int:
         """Return the tokens to evict, in steps of ``budget >> times``."""

@@ -62,13 +62,38 @@ def _is_met(window: Window, limits: WindowLimits, extra: int) -> bool:
     """Return True if there is nothing to plan, as on most turns of a conversation."""
     if window.unsendable or (limits.max_turns is not None and window.exchanges > limits.max_turns):
         return False
+    budget, total = limits.budget, window.total + extra
+    if budget is None or not _in_steps(limits):
+        return budget is None or total <= budget
     # In steps, tokens that were freed before count too: the next step may be due.
-    freed = max(0, window.freed) if _in_steps(limits) else 0
-    return limits.budget is None or window.total + extra + freed <= limits.budget
+    return total + max(0, window.freed) <= budget or _no_step_is_due(window, limits, budget, total)
 
 
 def _in_steps(limits: WindowLimits) -> bool:
     return limits.eagerness is not None or limits.mark != limits.budget
+
+
+def _no_step_is_due(window: Window, limits: WindowLimits, budget: int, total: int) -> bool:
+    """Return True if planning the next step would evict nothing and plan nothing further ahead."""
+    if limits.eagerness is not None:
+        return total <= budget - margin(budget)
+    epoch, whole, frees = window.epoch, total + window.freed, window.ahead_frees
+    return (
+        frees is not None
+        and total <= budget
+        and not epoch.ends_at(whole, budget)
+        and total <= _end_of_step(epoch, whole, budget, limits.mark)
+        and total - frees <= _end_of_longest(epoch, whole, budget)
+    )
+
+
+def _end_of_step(epoch: Epoch, whole: int, budget: int, mark: int) -> int:
+    return whole - epoch.freed(whole, budget, halvings(budget - mark, budget))
+
+
+def _end_of_longest(epoch: Epoch, whole: int, budget: int) -> int:
+    """Return the total down to which changes are planned ahead: the end of the longest step but one."""
+    return whole - epoch.freed(whole, budget, 1)
 
 
 def plan_minimum(window: Window, limits: WindowLimits, measure: Measure | None = None) -> EvictionPlan:
@@ -282,7 +307,8 @@ class _Planning:
             return
         epoch = self._plan.epoch = self._window.epoch.at(whole, budget, self._window.must_stay())
         target = self._target(epoch, whole, budget)
-        ahead = [*self._window.ahead, *self._plan_ahead(whole - epoch.freed(whole, budget, 1))]
+        further, end = self._plan_ahead(_end_of_longest(epoch, whole, budget))
+        ahead = [*self._window.ahead, *further]
         while self._plan.total > target:
             if not ahead:  # a step of the whole budget is longer than what was planned ahead
                 self._reduce(target, WindowReason.AHEAD, keep_last=True)
@@ -291,24 +317,24 @@ class _Planning:
             if self._cut_instead_of_mask(ahead[0], target, budget):
                 break
             self._apply(ahead.pop(0), target, budget)
-        self._plan.ahead = ahead
+        self._plan.ahead, self._plan.ahead_frees = ahead, self._plan.total - end if ahead else 0
 
     def _target(self, epoch: Epoch, whole: int, budget: int) -> int:
         """Return the total to reduce the window to: the end of a whole step, or the suggested mark."""
         eagerness, mark = self._limits.eagerness, self._limits.mark
         if eagerness is None:
-            return whole - epoch.freed(whole, budget, halvings(budget - mark, budget))
+            return _end_of_step(epoch, whole, budget, mark)
         return min(budget - margin(budget), self._suggested_mark(eagerness))
 
-    def _plan_ahead(self, target: int) -> list[PlannedChange]:
-        """Plan the changes that follow those planned before, down to ``target``."""
+    def _plan_ahead(self, target: int) -> tuple[list[PlannedChange], int]:
+        """Plan the changes that follow those planned before, down to ``target``; return the total then."""
         there = _Planning(self._window, self._limits, self._measure, 0)
         there._plan, there._evicted, there._exchanges = self._copy(), set(self._evicted), self._exchanges
         for change in self._window.ahead:
             there._apply(change, target, target)
         there._applied.clear()
         there._reduce(target, WindowReason.AHEAD, keep_last=True)
-        return there._applied
+        return there._applied, there._plan.total
 
     def _apply(self, change: PlannedChange, target: int, budget: int) -> None:
         """Apply a change that was planned earlier, as far as it still can be."""
@@ -345,6 +371,7 @@ class _Planning:
 
     def _reduce_to_nearest(self, mark: int) -> None:
         """Reduce the window until it is nearest to ``mark``; if two states are as near, keep the larger."""
+        self._plan.ahead_frees = None  # some of those changes may be made here
         for change in self._changes(mark, WindowReason.AHEAD, keep_last=True):
             before = self._copy()
             change()
@@ -441,12 +468,13 @@ class _Planning:
     def _evict(self, units: Sequence[Unit], reason: WindowReason, over: int, limit: int) -> None:
         plan, before = self._plan, self._plan.total
         numbers = tuple(sorted(number for unit in units for number in unit.members))
-        plan.total -= sum(map(self._size_of, numbers))
-        plan.evicted += units
-        self._evicted.update(unit.first for unit in units)
-        self._exchanges -= sum(unit.kind is ItemKind.USER for unit in units)
         for number in numbers:
+            plan.total -= self._size_of(number)
             plan.sizes.pop(number, None)
+        plan.evicted += units
+        for unit in units:
+            self._evicted.add(unit.first)
+            self._exchanges -= unit.kind is ItemKind.USER
         self._applied.append(PlannedChange(WindowAction.EVICT, tuple(units)))
         plan.steps.append(WindowStep(numbers, reason, before, plan.total, over, limit))
 

@@ -101,6 +101,7 @@ class EvictionPlan:
 
     ``total``: the window's total after them. ``sizes``: the new sizes of shortened or restored items.
     ``ahead`` and ``epoch``: the changes planned for later and their bounds; None if they stay as they are.
+    ``ahead_frees``: the tokens that all changes of ``ahead`` free together; None if that is not known.
     ``freed``: the tokens that are evicted because of the budget.
     """
 
@@ -109,6 +110,7 @@ class EvictionPlan:
     evicted: list[Unit] = field(default_factory=list)
     sizes: dict[int, tuple[WindowAction, int]] = field(default_factory=dict)
     ahead: list[PlannedChange] | None = None
+    ahead_frees: int | None = None
     epoch: Epoch | None = None
     freed: int = 0
 
@@ -121,7 +123,8 @@ class Window:
     """Items as sizes. ``total`` is their sum plus ``base``, the tokens sent beside them.
 
     ``answers``: the number of assistant items, each the answer to one request. ``freed``: the tokens evicted
-    or shortened so far because of the budget. ``ahead``: the planned order of further changes.
+    or shortened so far because of the budget. ``ahead``: the planned order of further changes;
+    ``ahead_frees``: the tokens that they free together, None if something has changed that may be among them.
     """
 
     def __init__(self, base: int = 0) -> None:
@@ -133,6 +136,8 @@ class Window:
         self.fixed = 0
         self.freed = 0
         self.ahead: list[PlannedChange] = []
+        self.ahead_frees: int | None = 0
+        self._planned_until = 0
         self.epoch = Epoch()
         self.units: dict[int, Unit] = {}
         self.sizes: dict[int, int] = {}
@@ -187,6 +192,7 @@ class Window:
             self._place(unit)
             return number
         unit = self.units[number] = self.units[call]
+        self._changes_ahead(unit)
         unit.members.append(number)
         unit.size += size
         unit.waiting += calls - answers
@@ -242,6 +248,7 @@ class Window:
     def change(self, number: int, by: int) -> None:
         """Increase the size of an item by ``by``."""
         unit = self.units[number]
+        self._changes_ahead(unit)
         unit.size += by
         self.sizes[number] += by
         self._sum += by
@@ -266,11 +273,13 @@ class Window:
     def pin(self, number: int) -> None:
         """Protect the item and its companions from eviction. Pins are counted: each needs one unpin."""
         unit = self.units[number]
+        self._changes_ahead(unit)
         unit.pinned += 1
         self.pins[unit.first] = unit
 
     def unpin(self, number: int) -> None:
         unit = self.units[number]
+        self._changes_ahead(unit)
         unit.pinned -= 1
         if not unit.stays:
             del self.pins[unit.first]
@@ -278,11 +287,13 @@ class Window:
     def hold(self, number: int) -> None:
         """Keep the item and its companions in the window; their results may be shortened."""
         unit = self.units[number]
+        self._changes_ahead(unit)
         unit.held = True
         self.pins[unit.first] = unit
 
     def release(self, number: int) -> None:
         unit = self.units[number]
+        self._changes_ahead(unit)
         unit.held = False
         if not unit.stays:
             del self.pins[unit.first]
@@ -308,13 +319,19 @@ class Window:
         self.unsendable = [unit for unit in self.unsendable if not unit.removed]
         self.freed += plan.freed
         if plan.ahead is not None:
-            self.ahead = plan.ahead
+            self.ahead, self.ahead_frees, self._planned_until = plan.ahead, plan.ahead_frees, self.next_number
         if plan.epoch is not None:
             self.epoch = plan.epoch
 
     def reset_steps(self) -> None:
         """Start counting freed tokens again: after a change of tokenizer, old figures do not compare."""
         self.freed, self.ahead, self.epoch = 0, [], Epoch()
+        self.ahead_frees = self._planned_until = 0
+
+    def _changes_ahead(self, unit: Unit) -> None:
+        """Forget what the changes planned ahead will free, if this unit, about to change, may be in them."""
+        if unit.first < self._planned_until and unit is not self.open_round:
+            self.ahead_frees = None
 
     def must_stay(self) -> int:
         """Return the total after everything evictable has left."""
@@ -383,6 +400,7 @@ class Window:
 
     def _remove(self, units: Sequence[Unit]) -> None:
         for unit in units:
+            self._changes_ahead(unit)
             unit.removed = True
             self._sum -= unit.size
             self.fixed -= unit.size if unit.kind is ItemKind.FIXED else 0
