@@ -28,6 +28,10 @@ MARK = 10_000
 # Limits of a turn with a chat format: seconds, and times a turn that counts bare texts.
 FORMATTED_TURN = 1e-3
 TIMES_A_TEXT = 10
+# Lists that are cut in steps: the marks, the part of the tokens that is kept, and the limit.
+LOW_WATER = ("0.95", "0.7", "0.5", "auto")
+TIMES_UNCUT = 2
+LISTS = {100: 60, 1_000: 20, 10_000: 6}
 
 
 def run(*, quick: bool) -> dict[str, Any]:
@@ -49,6 +53,7 @@ def run(*, quick: bool) -> dict[str, Any]:
                     slow.add((library, what))
                 results["rows"].append(row | (answer or {"over": LIMIT}))
     results["formats"] = formats(sizes)
+    results["steps"] = steps(sizes)
     return results
 
 
@@ -96,6 +101,51 @@ def formatted_turns(counter: Any, n: int, *, full: bool) -> list[float]:  # noqa
         conversation.estimate_tokens()
         seconds.append(time.perf_counter() - start)
     return seconds
+
+
+def steps(sizes: tuple[int, ...]) -> list[dict[str, Any]]:
+    """Measure ``fit`` of a list into half of its tokens, at once (1) and in steps, in turn."""
+    from tokenbox import fit
+
+    rows: list[dict[str, Any]] = []
+    for n in sizes:
+        messages = [
+            {
+                "role": ("user", "assistant")[k % 2],
+                "content": f"question {k}: when is high tide, and where? " * 4,
+            }
+            for k in range(n)
+        ]
+        budget = fit(messages, None, "gpt-4o").total // 2
+        seconds: dict[str, list[float]] = {"1": [], **{mark: [] for mark in LOW_WATER}}
+        for _ in range(LISTS[n]):
+            for mark, taken in seconds.items():
+                gc.collect()
+                start = time.perf_counter()
+                fit(messages, budget, "gpt-4o", low_water=mark)
+                taken.append(time.perf_counter() - start)
+        rows += [{"n": n, "low_water": mark, "seconds": taken} for mark, taken in seconds.items()]
+    return rows
+
+
+def table_of_steps(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the table of lists cut in steps, with the target, met or LOST."""
+    found = {(row["n"], row["low_water"]): median(row["seconds"]) for row in rows}
+    lines = [
+        "`fit` of N messages, counted before, into half of their tokens, by `low_water`. Below 1, every",
+        "request of the list is replayed.",
+        "",
+        "| N | 1 | " + " | ".join(LOW_WATER) + " |",
+        "|---|---|" + "---|" * len(LOW_WATER),
+    ]
+    for n in dict.fromkeys(row["n"] for row in rows):
+        whole = found[n, "1"]
+        cells = (f"{duration(found[n, mark])}, {found[n, mark] / whole:.2f}x" for mark in LOW_WATER)
+        lines.append(f"| {n:,} | {duration(whole)} | {' | '.join(cells)} |")
+    worst = max(taken / found[n, "1"] for (n, _), taken in found.items())
+    name = f"`fit` in steps: at most {TIMES_UNCUT} times of it without, at every N"
+    lines += ["", "| target | ours | |", "|---|---|---|"]
+    return [*lines, verdict(name, f"{worst:.2f}x", met=worst <= TIMES_UNCUT), ""]
 
 
 def table_of_formats(rows: list[dict[str, Any]]) -> list[str]:
@@ -173,7 +223,19 @@ def table(results: dict[str, Any]) -> str:
         cells = " | ".join(shown(rows[library]) for library in LIBRARIES)
         ours, best = seconds(rows["tokenbox"]), min(map(seconds, (rows[name] for name in LIBRARIES[1:])))
         lines.append(f"| {n:,} | {what} | {cells} | {ours / best:.3f}x |")
-    return "\n".join([*lines, "", *targets(results), "", *table_of_formats(results["formats"])]) + "\n"
+    return (
+        "\n".join(
+            [
+                *lines,
+                "",
+                *targets(results),
+                "",
+                *table_of_formats(results["formats"]),
+                *table_of_steps(results["steps"]),
+            ]
+        )
+        + "\n"
+    )
 
 
 def targets(results: dict[str, Any]) -> list[str]:
