@@ -100,6 +100,7 @@ class Fold:
         out.append(record.segment)
         track.certain = track.certain and record.certain
         self._memory.runs[id(items[at])] = [record]
+        track.has_recorded = True
         return record
 
     def _remember(self, done: Sequence[TurnRun]) -> None:
@@ -129,6 +130,7 @@ class Fold:
         both.items = left.items + right.items
         both.halves = left, right
         runs[level:] = [both]
+        self._track.has_recorded = True
         return both
 
 

@@ -353,8 +353,10 @@ class LlamaSession:
         if prefill is not None:
 
             def opening() -> str:
-                """Render both again, so that both use the same records."""
-                without = self._pieces(prepared, shown, now, memories, opened=False)[0]
+                """Render both by the same records, so the first again if it has made any."""
+                without = pieces
+                if run.track is None or run.track.has_recorded:
+                    without = self._pieces(prepared, shown, now, memories, opened=False)[0]
                 opened = self._pieces(prepared, shown, now, memories, opened=True)[0]
                 found = _difference(without, opened)
                 if found is not None:

@@ -162,6 +162,7 @@ class Track:
     """The tracking of one render. ``memories`` are kept between renders.
 
     ``messages``: the number of each message, by its identity. Adjacent messages have consecutive numbers.
+    ``has_recorded``: it has added records of turns, so the next render may apply others.
     """
 
     def __init__(
@@ -173,6 +174,7 @@ class Track:
         self.record: TurnRun | None = None
         self.caught = 0
         self.certain = True
+        self.has_recorded = False
         self.its_own: list[Any] = []
         self.items: list[Any] | None = None
         self._keys = 0
