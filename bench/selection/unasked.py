@@ -1,10 +1,10 @@
 """Packs without a query: do they contain the most referenced definitions, and how are the tokens used?
 
-    python bench/selection/unasked.py CLONES [--only NAME,NAME] [--commit HEAD]
+    python bench/selection/unasked.py CLONES [--only NAME,NAME] [--commit HEAD] [--most 10,30,100]
 
-For each clone, at 8,000 and 32,000 tokens: the number of the ten most referenced definitions whose signature
-is in the pack, the share of tokens that is content of files (not the tree, not markup), and the share of the
-budget that is used.
+For each clone, at 8,000 and 32,000 tokens (or ``--budgets``): the number of the ten most referenced
+definitions whose signature is in the pack (``--most``: of so many), the share of tokens that is content of
+files (not the tree, not markup), and the share of the budget that is used.
 
 By the syntax trees, a definition is a type, a macro, or a function outside of types, if it is not private;
 files that merge all others define nothing. A reference is another source file of its language that contains
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from tokenbox.folder import Source
     from tokenbox.folder.source import File
 
-BUDGETS = 8_000, 32_000
-WANTED = 10
 _SHORTEST = 4
 # The minimum number of references: below, the order of definitions is arbitrary.
 _FEWEST = 3
@@ -95,8 +93,8 @@ class Wanted:
         )
 
 
-def most_referenced(source: Source) -> list[Wanted]:
-    """Return the definitions that most files reference, the most referenced first."""
+def most_referenced(source: Source, number: int) -> list[Wanted]:
+    """Return the ``number`` definitions that most files reference, the most referenced first."""
     mentions: dict[str, dict[str, list[Mentions]]] = defaultdict(lambda: defaultdict(list))
     defined: dict[str, set[tuple[str, str, str]]] = defaultdict(set)
     scopes: dict[str, frozenset[str]] = {}
@@ -135,7 +133,7 @@ def most_referenced(source: Source) -> list[Wanted]:
         counted += [(-files[path], name, path, starts) for path, starts in lines.items()]
     return [
         Wanted(name, path, -files, (*lines, *_prototypes(headers, name)))
-        for files, name, path, lines in sorted(counted)[:WANTED]
+        for files, name, path, lines in sorted(counted)[:number]
         if -files >= _FEWEST
     ]
 
@@ -216,15 +214,18 @@ def main() -> None:
     parser.add_argument("clones", type=Path)
     parser.add_argument("--only", default="", help="names of clones, separated by commas")
     parser.add_argument("--commit", default="HEAD")
+    parser.add_argument("--most", default="10", help="numbers of definitions, separated by commas")
+    parser.add_argument("--budgets", default="8000,32000")
     options = parser.parse_args()
     counter, cache, judge = registry.get("o200k_base"), CountCache(), encoding("o200k_base")
-    print("repository, files, tokens of source; at 8,000 and 32,000: signatures, content, used")
+    budgets, most = ([int(one) for one in given.split(",")] for given in (options.budgets, options.most))
+    print(f"repository, files, tokens of source; at {options.budgets}: signatures, content, used")
     for name, clone in named_clones(options.clones, options.only):
         source = source_of(files_of(clone, options.commit))
-        wanted = most_referenced(source)
+        wanted = most_referenced(source, max(most))
         size = sum(len(file.text or b"") for file in source.files if file.prior.name == "source") // 4
         row = []
-        for budget in BUDGETS:
+        for budget in budgets:
             pack = pack_source(source, counter, budget, options=PackOptions(), cache=cache)
             total = len(judge.encode_ordinary(pack.text))
             if total > budget:
@@ -234,8 +235,9 @@ def main() -> None:
                 if isinstance(block, CodeBlock | DocumentBlock):
                     shown = block.content.decode() if block.summary is None else block.summary
                     content += len(judge.encode_ordinary(shown))
-            found = sum(one.is_in(pack.text) for one in wanted)
-            row.append(f"{found} of {len(wanted)}, {content / total:.1%}, {total / budget:.1%}")
+            found = [one.is_in(pack.text) for one in wanted]
+            signatures = ", ".join(f"{sum(found[:n])} of {len(found[:n])}" for n in most)
+            row.append(f"{signatures}, {content / total:.1%}, {total / budget:.1%}")
         print(f"{name}: {len(source.files):,}, ~{size:,}; {'; '.join(row)}", flush=True)
 
 

@@ -165,7 +165,7 @@ def test_an_outline_has_the_signatures(language: str) -> None:
     text, wanted = OUTLINES[language]
     known = BY_NAME[language]
     lines = "".join(
-        line for _, line in signatures(text.encode(), definitions(text.encode(), known), known)
+        one.text for one in signatures(text.encode(), definitions(text.encode(), known), known)
     ).splitlines()
     for line in wanted:
         assert line.strip() in [one.strip() for one in lines]
@@ -246,7 +246,7 @@ def test_examples_in_documentation_define_nothing(language: str) -> None:
 )
 def test_a_signature_of_several_lines_is_whole(language: str, text: str, signature: str) -> None:
     known = BY_NAME[language]
-    shown = "".join(line for _, line in signatures(text.encode(), definitions(text.encode(), known), known))
+    shown = "".join(one.text for one in signatures(text.encode(), definitions(text.encode(), known), known))
     assert signature in shown
     assert "y();" not in shown
 
@@ -395,7 +395,7 @@ def test_an_outline_is(language: str) -> None:
     text, wanted = WHOLE[language]
     known = BY_NAME[language]
     found = definitions(text.encode(), known)
-    assert "".join(line for _, line in signatures(text.encode(), found, known)) == wanted
+    assert "".join(one.text for one in signatures(text.encode(), found, known)) == wanted
 
 
 def test_ends_of_comments_that_nothing_opens_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -415,7 +415,7 @@ def test_ends_of_comments_that_nothing_opens_are_searched_once(monkeypatch: pyte
 def test_a_long_type_is_cut_with_a_mark() -> None:
     source = ("module Big = struct\nend\n\ntype t = {\n" + "  field : int;\n" * 90 + "}\n").encode()
     known = BY_NAME["ocaml"]
-    *_, last = (line for _, line in signatures(source, definitions(source, known), known))
+    *_, last = (one.text for one in signatures(source, definitions(source, known), known))
     assert last.startswith("type t = {\n  field : int;\n")
     assert last.endswith("  field : int; ...\n")
     assert len(last) < 700
@@ -443,7 +443,7 @@ function total(x) {}
 def test_the_script_of_a_page_is_read(page: str, wanted: list[str]) -> None:
     known = BY_NAME["vue"]
     pytest.importorskip(known.module)
-    lines = "".join(line for _, line in signatures(page.encode(), definitions(page.encode(), known), known))
+    lines = "".join(one.text for one in signatures(page.encode(), definitions(page.encode(), known), known))
     assert all(signature in lines for signature in wanted)
     assert "no()" not in lines
 

@@ -327,7 +327,7 @@ def test_a_call_with_a_block_that_names_a_symbol_is_a_definition_in_ruby() -> No
     found = definitions(source, known)
     assert [one.name for one in found] == ["file", "Point", "hiera", "rest"]
     assert [one.name for one in found[0].inside] == ["path", "ensure", "validate", "build"]
-    assert "".join(line for _, line in signatures(source, found, known)) == (
+    assert "".join(one.text for one in signatures(source, found, known)) == (
         "# The type of files.\nPuppet::Type.newtype(:file) do\n"
         "  # Where it is.\n  newparam(:path) do\n"
         "  newproperty(:ensure, :parent => X) do |x|\n"
@@ -343,7 +343,7 @@ def test_functions_of_php_that_are_defined_unless_they_exist() -> None:
     known = BY_NAME["php"]
     function = b"    /** Tries again. */\n    function retry($n)\n    {\n        return $n;\n    }\n"
     source = b"<?php\nif (! function_exists('retry')) {\n" + function + b"}\n"
-    shown = "".join(line for _, line in signatures(source, definitions(source, known), known))
+    shown = "".join(one.text for one in signatures(source, definitions(source, known), known))
     assert shown == "    // Tries again.\n    function retry($n)\n"
 
 
@@ -353,7 +353,7 @@ def test_packages_with_a_body_are_containers_in_scala() -> None:
         b"package a\n\npackage object sird {\n  val x = 1\n}\n\n"
         b"package b {\n  package c.d {\n    class F {\n      def g = 1\n    }\n  }\n}\n"
     )
-    shown = "".join(line for _, line in signatures(source, definitions(source, known), known))
+    shown = "".join(one.text for one in signatures(source, definitions(source, known), known))
     assert shown == (
         "package object sird\n  val x = 1\npackage b\n  package c.d\n    class F\n      def g =\n"
     )
@@ -397,7 +397,7 @@ def test_source_that_its_grammar_does_not_understand_is_read_by_lines() -> None:
         ("build", []),
         ("Engine", ["config", "start", ""]),
     ]
-    shown = "".join(line for _, line in signatures(KOTLIN_OF_TOMORROW.encode(), found, known))
+    shown = "".join(one.text for one in signatures(KOTLIN_OF_TOMORROW.encode(), found, known))
     assert "// Made by hand.\n" in shown
     assert "    // Starts it.\n    public suspend fun start(wait: Boolean): Engine<T> {\n" in shown
     assert "const val LIMIT = 3" in shown
@@ -412,7 +412,7 @@ def test_a_node_that_the_parser_made_up_is_not_shown() -> None:
     known = BY_NAME["swift"]
     found = definitions(source, known)
     assert any(one.start == one.last for one in found[0].inside)
-    assert next(line for _, line in signatures(source, found, known)) == "extension Guts\n"
+    assert next(one.text for one in signatures(source, found, known)) == "extension Guts\n"
 
 
 def test_a_property_for_another_type_has_its_own_name() -> None:
@@ -470,9 +470,9 @@ def test_broken_source_is_read_as_far_as_possible(
         broken = broken[:at] + inserted + broken[at + deleted :]
     source = broken.encode()
     found = definitions(source, BY_NAME[language])
-    for at, line in signatures(source, found, BY_NAME[language]):
-        assert line.strip()
-        assert 0 <= at < len(source)
+    for one in signatures(source, found, BY_NAME[language]):
+        assert one.text.strip()
+        assert 0 <= one.start < len(source)
     pieces = shape(source, language).pieces
     assert b"".join(source[one.start : one.end] for one in pieces) == source
 
@@ -492,7 +492,7 @@ def test_a_signature_without_a_body_is_whole(language: str) -> None:
     before, after = AROUND.get(language, ("", ""))
     for text in SIGNATURES[language]:
         source = f"{before}{text}{after}".encode()
-        shown = "".join(line for _, line in signatures(source, definitions(source, known), known))
+        shown = "".join(one.text for one in signatures(source, definitions(source, known), known))
         assert lines_of(text) <= lines_of(shown)
 
 
@@ -500,7 +500,7 @@ def test_a_value_of_several_lines_and_a_long_signature_are_cut_with_a_mark() -> 
     known = BY_NAME["typescript"]
     members = "".join(f"  | 'name{n}'\n" for n in range(90))
     source = f"const LIST = [\n  1,\n];\ntype U =\n{members}  | 'last';\n".encode()
-    shown = [line for _, line in signatures(source, definitions(source, known), known)]
+    shown = [one.text for one in signatures(source, definitions(source, known), known)]
     assert shown[0] == "const LIST = [ ...\n"
     assert shown[1].startswith("type U =\n  | 'name0'\n")
     assert shown[1].endswith(" ...\n")
@@ -509,7 +509,7 @@ def test_a_value_of_several_lines_and_a_long_signature_are_cut_with_a_mark() -> 
 
 def test_a_name_after_the_body_is_shown() -> None:
     source = b"typedef struct {\n  int a;\n} point_t;\n"
-    shown = "".join(line for _, line in signatures(source, definitions(source, BY_NAME["c"]), BY_NAME["c"]))
+    shown = "".join(one.text for one in signatures(source, definitions(source, BY_NAME["c"]), BY_NAME["c"]))
     assert shown == "typedef struct ... point_t\n  int a;\n"
 
 

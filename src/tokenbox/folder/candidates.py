@@ -17,11 +17,16 @@ _MARK = re.compile(r"^([ \t]*)(\\*\[(?:outline of )?lines? [0-9])", re.MULTILINE
 
 
 class PieceForm(IntEnum):
-    """How much of a piece is shown."""
+    """How much of a piece is shown. ``BRIEF``: the best of its outline (:mod:`tokenbox.folder.brief`)."""
 
     NOTHING = 0
-    OUTLINE = 1
-    FULL = 2
+    BRIEF = 1
+    OUTLINE = 2
+    FULL = 3
+
+    def continues(self, other: PieceForm) -> bool:
+        """Return True if a piece of this form needs no mark after one of the ``other`` form."""
+        return self is other or {self, other} == {PieceForm.BRIEF, PieceForm.OUTLINE}
 
 
 class ShownLines(NamedTuple):
@@ -37,7 +42,8 @@ class CandidateFile:
     """A file that may be shown, and the form that each of its pieces has now.
 
     Tokens: ``frame`` of the markup around it, ``full_price`` of all of it, ``price`` as it is shown now,
-    ``outlined`` of its outlines. ``numbers``: each line has its number.
+    ``outlined`` of its outlines. ``numbers``: each line has its number. ``briefs``: the texts of the pieces
+    that have a brief outline.
     """
 
     file: File
@@ -49,6 +55,7 @@ class CandidateFile:
     price: int = 0
     outlined: int = 0
     part: ShownLines | None = None
+    briefs: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.hide()
@@ -77,11 +84,11 @@ class CandidateFile:
         parts: list[str] = []
         for first, last, form in self.runs():
             parts.append(self.mark(first, last, form))
-            parts += [self.shown_text(p, form) for p in range(first, last)]
+            parts += [self.shown_text(p, self.forms[p]) for p in range(first, last)]
         return "".join(parts).rstrip("\n")
 
     def runs(self) -> Iterator[tuple[int, int, PieceForm]]:
-        """Yield runs of neighbouring pieces of the same form.
+        """Yield runs of neighbouring pieces of the same form, brief outlines with others.
 
         A run of outlines continues across pieces that have no outline.
         """
@@ -99,12 +106,12 @@ class CandidateFile:
                 end < len(forms)
                 and parted != end - 1
                 and (
-                    forms[end] is form
-                    or (form is PieceForm.OUTLINE and forms[end] is PieceForm.NOTHING and not outlines[end])
+                    forms[end].continues(form)
+                    or (form is not PieceForm.FULL and forms[end] is PieceForm.NOTHING and not outlines[end])
                 )
             ):
                 end += 1
-                if forms[end - 1] is form:
+                if forms[end - 1] is not PieceForm.NOTHING:
                     last = end
             yield at, last, form
             at = last
@@ -118,15 +125,17 @@ class CandidateFile:
             end = self._line(part.piece, part.end) - 1
             begin = self._line(part.piece, part.start) if first == part.piece else begin
         lines = f"line {begin}" if begin == end else f"lines {begin}-{end}"
-        if form is PieceForm.OUTLINE:
+        if form is not PieceForm.FULL:
             return f"[outline of {lines}]\n"
         within = ".".join(pieces[0].within)
         return f"[{lines}, in {within}]\n" if within else f"[{lines}]\n"
 
     def piece_text(self, p: int, form: PieceForm) -> str:
         """Return all of a piece in a form."""
-        if form is PieceForm.OUTLINE:
-            return _escaped(self.cut.outlines[p])
+        if form is PieceForm.NOTHING:
+            return ""
+        if form is not PieceForm.FULL:
+            return _escaped(self.briefs[p] if form is PieceForm.BRIEF else self.cut.outlines[p])
         piece = self.cut.pieces[p]
         text = self.file.data[piece.start : piece.end].decode()
         return self._body(text if text.endswith("\n") else f"{text}\n", piece.first + 1)

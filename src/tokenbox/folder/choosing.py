@@ -6,14 +6,17 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tokenbox.engine.choice import Choice, Upgrade, choose
+from tokenbox.folder.brief import brief
 from tokenbox.folder.candidates import CandidateFile, PieceForm, ShownLines, numbered
 from tokenbox.folder.cutting import cut_all
 from tokenbox.render.registry import find_renderer
 from tokenbox.worth.copies import counted_once
 from tokenbox.worth.documents import PieceSpan
+from tokenbox.worth.standing import Standing
 
 if TYPE_CHECKING:
     from tokenbox.compose.counting import Counter
@@ -138,11 +141,19 @@ class Board:
                 if allowed[i] is PieceForm.FULL:
                     found.append(Upgrade(ranks[i], value * depths.body // 100, item, PieceForm.FULL))
                 if candidate.cut.outlines[p] and allowed[i] is not PieceForm.NOTHING:
-                    if depths.of_shown_files:
-                        outlined = (best + 3 * value) // 4
-                    else:  # breadth counts: a long outline is worth less than several short ones
-                        size = len(candidate.cut.outlines[p])
-                        outlined = value * _HALF_WORTH_OUTLINE // (_HALF_WORTH_OUTLINE + size)
+                    rest = value
+                    if isinstance(worth, Standing) and not depths.of_shown_files:
+                        short = brief(candidate.cut.signatures[p], partial(worth.name, i))
+                        if short is not None:
+                            candidate.briefs[p] = short.text
+                            rest = value * short.rest // short.best
+                            shortened = _of_outline(value, short.text) * depths.outline // 100
+                            found.append(Upgrade(ranks[i], shortened, item, PieceForm.BRIEF))
+                    outlined = (
+                        (best + 3 * value) // 4
+                        if depths.of_shown_files
+                        else _of_outline(rest, candidate.cut.outlines[p])
+                    )
                     found.append(Upgrade(ranks[i], outlined * depths.outline // 100, item, PieceForm.OUTLINE))
         return found
 
@@ -169,6 +180,8 @@ class Board:
     def at_least(self, upgrade: Upgrade) -> int:
         i, p = self._items[upgrade.item]
         candidate = self._candidates[i]
+        if upgrade.form == PieceForm.BRIEF:
+            return len(candidate.briefs[p]) // _BYTES_PER_TOKEN
         if upgrade.form == PieceForm.OUTLINE:
             return len(candidate.cut.outlines[p]) // _BYTES_PER_TOKEN
         piece = candidate.cut.pieces[p]
@@ -347,7 +360,7 @@ class Board:
             total += sum(
                 small(candidate.shown_text(p, form))
                 if candidate.part is not None and candidate.part.piece == p
-                else self._size(self._first[i] + p, form)
+                else self._size(self._first[i] + p, candidate.forms[p])
                 for p in range(first, last)
             )
         return min(total, candidate.full_price)
@@ -365,6 +378,11 @@ def _around(framed: tuple[str, str, str]) -> tuple[str, str]:
     """Return the markup before and after a block."""
     before, _, after = framed
     return before, after.removeprefix("\n") + _DELIMITER
+
+
+def _of_outline(worth: int, text: str) -> int:
+    """Return the worth of an outline. Breadth counts: a long one is worth less than several short ones."""
+    return worth * _HALF_WORTH_OUTLINE // (_HALF_WORTH_OUTLINE + len(text))
 
 
 def _by_worth(upgrade: Upgrade) -> tuple[int, int]:

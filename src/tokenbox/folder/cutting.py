@@ -14,11 +14,13 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.content.lenses import definition, definitions, headed, heads, languages, outline, syntax
 from tokenbox.content.lenses.languages import BY_NAME
+from tokenbox.content.lenses.outline import Signature
 from tokenbox.folder import pieces
 from tokenbox.folder.pieces import Piece, shape
 from tokenbox.worth import defined, notices
@@ -37,10 +39,16 @@ _MIN_CACHED = 2_000
 
 
 class CutFile(NamedTuple):
-    """The pieces of a file, and the signatures in each piece."""
+    """The pieces of a file, the signatures in each piece, and the text of these."""
 
     pieces: tuple[Piece, ...]
+    signatures: tuple[tuple[Signature, ...], ...]
     outlines: tuple[str, ...]
+
+    @classmethod
+    def of(cls, pieces: Iterable[Piece], signatures: Iterable[Iterable[Signature]]) -> CutFile:
+        found = tuple(map(tuple, signatures))
+        return cls(tuple(pieces), found, tuple("".join(one.text for one in some) for some in found))
 
 
 def cut_all(contents: Sequence[tuple[bytes, str | None]], memory: CountCache | None) -> list[CutFile]:
@@ -63,14 +71,14 @@ def cut_all(contents: Sequence[tuple[bytes, str | None]], memory: CountCache | N
 
 def _cut(data: bytes, language: str | None) -> CutFile:
     found = shape(data, language)
-    lines: list[list[str]] = [[] for _ in found.pieces]
+    signatures: list[list[Signature]] = [[] for _ in found.pieces]
     if found.definitions and language is not None:
         p = 0
-        for at, line in outline.signatures(data, found.definitions, BY_NAME[language]):
-            while p + 1 < len(found.pieces) and found.pieces[p].end <= at:
+        for one in outline.signatures(data, found.definitions, BY_NAME[language]):
+            while p + 1 < len(found.pieces) and found.pieces[p].end <= one.start:
                 p += 1
-            lines[p].append(line)
-    return CutFile(found.pieces, tuple("".join(some) for some in lines))
+            signatures[p].append(one)
+    return CutFile.of(found.pieces, signatures)
 
 
 def _key(data: bytes, language: str | None) -> bytes | None:
@@ -152,7 +160,7 @@ def _decode_names(stored: bytes | None) -> list[bytes] | None:
 
 def _encode_cut(cut: CutFile) -> bytes:
     spans = [[p.first, p.last, p.start, p.end, p.names, p.within, p.is_notice] for p in cut.pieces]
-    return zlib.compress(json.dumps([spans, cut.outlines], separators=(",", ":")).encode(), 1)
+    return zlib.compress(json.dumps([spans, cut.signatures], separators=(",", ":")).encode(), 1)
 
 
 def _decode_cut(stored: bytes | None) -> CutFile | None:
@@ -160,12 +168,12 @@ def _decode_cut(stored: bytes | None) -> CutFile | None:
     if stored is None:
         return None
     with suppress(zlib.error, ValueError, TypeError):
-        found, outlines = json.loads(zlib.decompress(stored))
-        return CutFile(
-            tuple(
+        found, signatures = json.loads(zlib.decompress(stored))
+        return CutFile.of(
+            (
                 Piece(first, last, start, end, tuple(names), tuple(within), is_notice)
                 for first, last, start, end, names, within, is_notice in found
             ),
-            tuple(outlines),
+            (starmap(Signature, some) for some in signatures),
         )
     return None

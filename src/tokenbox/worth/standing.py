@@ -163,6 +163,10 @@ class Standing:
         most, unit = max([SCALE, *work]), max(worths, default=0) * _RECENT // 100
         return [worth + unit * own // most for worth, own in zip(worths, work, strict=True)]
 
+    def name(self, i: int, name: str) -> int:
+        """Return the worth of a name that document ``i`` defines."""
+        return self._best(i, (name,))
+
     def _best(self, i: int, names: Iterable[str]) -> int:
         """Return the worth of the best of these names in document ``i``."""
         own, path = self._own[i], self._documents[i].path

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.characters import known
 from tokenbox.content.lenses.definition import DefinitionRole
@@ -56,8 +56,22 @@ def build_outline(*, language: str | None = None) -> Callable[[str, Tokenizer], 
     return lambda text, _: _outline(text, named)
 
 
-def signatures(source: bytes, found: Sequence[Definition], language: Language) -> Iterator[tuple[int, str]]:
-    """Yield the lines that show ``found`` without bodies, each with its byte offset in the source.
+class Signature(NamedTuple):
+    """The lines that show a definition without its body.
+
+    ``start``: the byte offset of the definition. ``depth``: the number of definitions around it.
+    """
+
+    start: int
+    text: str
+    name: str
+    depth: int
+
+
+def signatures(
+    source: bytes, found: Sequence[Definition], language: Language, depth: int = 0
+) -> Iterator[Signature]:
+    """Yield the signatures of ``found``, ``depth`` definitions deep, and of what is inside.
 
     From a list of overloads it shows the first :data:`OVERLOADS`, and the number of the others.
     """
@@ -66,13 +80,13 @@ def signatures(source: bytes, found: Sequence[Definition], language: Language) -
         first = same[0]
         shown = OVERLOADS if first.role is DefinitionRole.FUNCTION and first.name else len(same)
         for definition in same[:shown]:
-            for line in _shown(source, definition, language):
-                yield definition.start, line
+            if text := "".join(_shown(source, definition, language)):
+                yield Signature(definition.start, text, definition.name, depth)
             if not definition.is_signature:
-                yield from signatures(source, definition.inside, language)
+                yield from signatures(source, definition.inside, language, depth + 1)
         if len(same) > shown:
-            indent = _indent(source, same[shown])
-            yield same[shown].start, f"{indent}... {len(same) - shown} more {first.name}\n"
+            text = f"{_indent(source, same[shown])}... {len(same) - shown} more {first.name}\n"
+            yield Signature(same[shown].start, text, first.name, depth)
 
 
 def _require(modules: set[str]) -> None:
@@ -107,7 +121,7 @@ def _outline(text: str, language: Language | None) -> str:
         return text
     count = source.count(b"\n") + (not source.endswith(b"\n"))
     header = f"[outline of {language.name} source, {count} line{'' if count == 1 else 's'}]\n"
-    result = header + "".join(line for _, line in signatures(source, found, language))
+    result = header + "".join(one.text for one in signatures(source, found, language))
     return result if len(result) < len(text) else text
 
 
