@@ -80,7 +80,6 @@ def _no_step_is_due(window: Window, limits: WindowLimits, budget: int, total: in
     epoch, whole, frees = window.epoch, total + window.freed, window.ahead_frees
     return (
         frees is not None
-        and total <= budget
         and not epoch.ends_at(whole, budget)
         and total <= _end_of_step(epoch, whole, budget, limits.mark)
         and total - frees <= _end_of_longest(epoch, whole, budget)

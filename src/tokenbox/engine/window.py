@@ -124,7 +124,7 @@ class Window:
 
     ``answers``: the number of assistant items, each the answer to one request. ``freed``: the tokens evicted
     or shortened so far because of the budget. ``ahead``: the planned order of further changes;
-    ``ahead_frees``: the tokens that they free together, None if something has changed that may be among them.
+    ``ahead_frees``: the tokens that they free together at least, None if that is not known.
     """
 
     def __init__(self, base: int = 0) -> None:
@@ -192,7 +192,6 @@ class Window:
             self._place(unit)
             return number
         unit = self.units[number] = self.units[call]
-        self._changes_ahead(unit)
         unit.members.append(number)
         unit.size += size
         unit.waiting += calls - answers
@@ -279,7 +278,6 @@ class Window:
 
     def unpin(self, number: int) -> None:
         unit = self.units[number]
-        self._changes_ahead(unit)
         unit.pinned -= 1
         if not unit.stays:
             del self.pins[unit.first]
@@ -293,7 +291,6 @@ class Window:
 
     def release(self, number: int) -> None:
         unit = self.units[number]
-        self._changes_ahead(unit)
         unit.held = False
         if not unit.stays:
             del self.pins[unit.first]
@@ -329,7 +326,7 @@ class Window:
         self.ahead_frees = self._planned_until = 0
 
     def _changes_ahead(self, unit: Unit) -> None:
-        """Forget what the changes planned ahead will free, if this unit, about to change, may be in them."""
+        """Forget what the changes planned ahead free at least: this unit, which may be in them, changes."""
         if unit.first < self._planned_until and unit is not self.open_round:
             self.ahead_frees = None
 
