@@ -28,7 +28,7 @@ MARK = 10_000
 # Limits of a turn with a chat format: seconds, and times a turn that counts bare texts.
 FORMATTED_TURN = 1e-3
 TIMES_A_TEXT = 10
-# Lists that are cut in steps: the marks, the part of the tokens that is kept, and the limit.
+# Lists that are cut in steps: the marks, the limit, and the number of lists by N.
 LOW_WATER = ("0.95", "0.7", "0.5", "auto")
 TIMES_UNCUT = 2
 LISTS = {100: 60, 1_000: 20, 10_000: 6}
@@ -223,19 +223,8 @@ def table(results: dict[str, Any]) -> str:
         cells = " | ".join(shown(rows[library]) for library in LIBRARIES)
         ours, best = seconds(rows["tokenbox"]), min(map(seconds, (rows[name] for name in LIBRARIES[1:])))
         lines.append(f"| {n:,} | {what} | {cells} | {ours / best:.3f}x |")
-    return (
-        "\n".join(
-            [
-                *lines,
-                "",
-                *targets(results),
-                "",
-                *table_of_formats(results["formats"]),
-                *table_of_steps(results["steps"]),
-            ]
-        )
-        + "\n"
-    )
+    lines += ["", *targets(results), "", *table_of_formats(results["formats"])]
+    return "\n".join([*lines, *table_of_steps(results["steps"])]) + "\n"
 
 
 def targets(results: dict[str, Any]) -> list[str]:

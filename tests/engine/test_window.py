@@ -54,18 +54,21 @@ LIMITS = st.tuples(
     STEPS,
     st.integers(0, 4),
 )
-CHANGES = st.one_of(
-    st.tuples(st.sampled_from(["fixed", "user", "user", "answer", "stray"]), SIZES),
-    st.tuples(st.sampled_from(["user", "answer"]), st.integers(0, 400)),
-    st.tuples(st.just("round"), SIZES, st.lists(RESULTS, min_size=1, max_size=4)),
-    st.tuples(st.just("round"), SIZES, st.lists(RESULTS, min_size=1, max_size=4)),
-    st.tuples(st.just("broken"), SIZES, st.lists(RESULTS, min_size=1, max_size=3)),
-    st.tuples(st.just("waiting"), SIZES, st.lists(RESULTS, min_size=1, max_size=3)),
-    st.tuples(st.just("picture"), st.integers(0, 400), st.integers(0, 20)),
-    st.tuples(st.sampled_from(["pin", "unpin", "drop", "hold", "release"]), st.integers(0, 30)),
+ACTIONS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["fixed", "user", "user", "answer", "stray"]), SIZES),
+        st.tuples(st.sampled_from(["user", "answer"]), st.integers(0, 400)),
+        st.tuples(st.just("round"), SIZES, st.lists(RESULTS, min_size=1, max_size=4)),
+        st.tuples(st.just("round"), SIZES, st.lists(RESULTS, min_size=1, max_size=4)),
+        st.tuples(st.just("broken"), SIZES, st.lists(RESULTS, min_size=1, max_size=3)),
+        st.tuples(st.just("waiting"), SIZES, st.lists(RESULTS, min_size=1, max_size=3)),
+        st.tuples(st.just("picture"), st.integers(0, 400), st.integers(0, 20)),
+        st.tuples(st.sampled_from(["pin", "unpin", "drop", "hold", "release"]), st.integers(0, 30)),
+        st.tuples(st.just("enforce"), LIMITS),
+        st.tuples(st.just("enforce"), LIMITS),
+    ),
+    max_size=40,
 )
-ENFORCE = st.tuples(st.just("enforce"), LIMITS)
-ACTIONS = st.lists(st.one_of(CHANGES, ENFORCE, ENFORCE), max_size=40)
 
 
 class Life:

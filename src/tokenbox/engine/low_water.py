@@ -92,6 +92,14 @@ class Epoch(NamedTuple):
         needed = whole - budget - self.freed_before + margin(budget)
         return min(self.freed_at_most, self.freed_before + in_steps(needed, budget, times))
 
+    def end_of_step(self, whole: int, budget: int, mark: int) -> int:
+        """Return the total to evict down to, in the steps that come nearest to ``mark``."""
+        return whole - self.freed(whole, budget, halvings(budget - mark, budget))
+
+    def end_of_plans(self, whole: int, budget: int) -> int:
+        """Return the total down to which changes are planned ahead: the end of the longest step but one."""
+        return whole - self.freed(whole, budget, 1)
+
 
 def margin(budget: int) -> int:
     """Return the tokens of the budget that stay free when evicting in steps."""

@@ -29,7 +29,7 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
 
-from tokenbox.engine.low_water import halvings, margin, to_free
+from tokenbox.engine.low_water import margin, to_free
 from tokenbox.engine.steps import LEAST_CUT, Reduce, WindowAction, WindowReason, WindowStep
 from tokenbox.engine.window import EvictionPlan, ItemKind, NoShorterForms, PlannedChange
 
@@ -81,18 +81,9 @@ def _no_step_is_due(window: Window, limits: WindowLimits, budget: int, total: in
     return (
         frees is not None
         and not epoch.ends_at(whole, budget)
-        and total <= _end_of_step(epoch, whole, budget, limits.mark)
-        and total - frees <= _end_of_longest(epoch, whole, budget)
+        and total <= epoch.end_of_step(whole, budget, limits.mark)
+        and total - frees <= epoch.end_of_plans(whole, budget)
     )
-
-
-def _end_of_step(epoch: Epoch, whole: int, budget: int, mark: int) -> int:
-    return whole - epoch.freed(whole, budget, halvings(budget - mark, budget))
-
-
-def _end_of_longest(epoch: Epoch, whole: int, budget: int) -> int:
-    """Return the total down to which changes are planned ahead: the end of the longest step but one."""
-    return whole - epoch.freed(whole, budget, 1)
 
 
 def plan_minimum(window: Window, limits: WindowLimits, measure: Measure | None = None) -> EvictionPlan:
@@ -306,7 +297,7 @@ class _Planning:
             return
         epoch = self._plan.epoch = self._window.epoch.at(whole, budget, self._window.must_stay())
         target = self._target(epoch, whole, budget)
-        further, end = self._plan_ahead(_end_of_longest(epoch, whole, budget))
+        further, end = self._plan_ahead(epoch.end_of_plans(whole, budget))
         ahead = [*self._window.ahead, *further]
         while self._plan.total > target:
             if not ahead:  # a step of the whole budget is longer than what was planned ahead
@@ -322,7 +313,7 @@ class _Planning:
         """Return the total to reduce the window to: the end of a whole step, or the suggested mark."""
         eagerness, mark = self._limits.eagerness, self._limits.mark
         if eagerness is None:
-            return _end_of_step(epoch, whole, budget, mark)
+            return epoch.end_of_step(whole, budget, mark)
         return min(budget - margin(budget), self._suggested_mark(eagerness))
 
     def _plan_ahead(self, target: int) -> tuple[list[PlannedChange], int]:

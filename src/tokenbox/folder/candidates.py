@@ -130,12 +130,14 @@ class CandidateFile:
         within = ".".join(pieces[0].within)
         return f"[{lines}, in {within}]\n" if within else f"[{lines}]\n"
 
+    def outline(self, p: int, form: PieceForm) -> str:
+        """Return an outline of a piece, brief or whole; empty if it has none."""
+        return self.briefs[p] if form is PieceForm.BRIEF else self.cut.outlines[p]
+
     def piece_text(self, p: int, form: PieceForm) -> str:
         """Return all of a piece in a form."""
-        if form is PieceForm.NOTHING:
-            return ""
         if form is not PieceForm.FULL:
-            return _escaped(self.briefs[p] if form is PieceForm.BRIEF else self.cut.outlines[p])
+            return _escaped(self.outline(p, form))
         piece = self.cut.pieces[p]
         text = self.file.data[piece.start : piece.end].decode()
         return self._body(text if text.endswith("\n") else f"{text}\n", piece.first + 1)

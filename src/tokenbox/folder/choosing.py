@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -141,21 +141,26 @@ class Board:
                 if allowed[i] is PieceForm.FULL:
                     found.append(Upgrade(ranks[i], value * depths.body // 100, item, PieceForm.FULL))
                 if candidate.cut.outlines[p] and allowed[i] is not PieceForm.NOTHING:
-                    rest = value
                     if isinstance(worth, Standing) and not depths.of_shown_files:
-                        short = brief(candidate.cut.signatures[p], partial(worth.name, i))
-                        if short is not None:
-                            candidate.briefs[p] = short.text
-                            rest = value * short.rest // short.best
-                            shortened = _of_outline(value, short.text) * depths.outline // 100
-                            found.append(Upgrade(ranks[i], shortened, item, PieceForm.BRIEF))
-                    outlined = (
-                        (best + 3 * value) // 4
-                        if depths.of_shown_files
-                        else _of_outline(rest, candidate.cut.outlines[p])
-                    )
-                    found.append(Upgrade(ranks[i], outlined * depths.outline // 100, item, PieceForm.OUTLINE))
+                        outlines = self._outlines(item, value, worth)
+                    else:
+                        outlines = iter([((best + 3 * value) // 4, PieceForm.OUTLINE)])
+                    found += [
+                        Upgrade(ranks[i], outlined * depths.outline // 100, item, form)
+                        for outlined, form in outlines
+                    ]
         return found
+
+    def _outlines(self, item: int, value: int, worth: Standing) -> Iterator[tuple[int, PieceForm]]:
+        """Yield the worths of a piece's outlines without a query: of the brief one, and of the whole."""
+        i, p = self._items[item]
+        candidate = self._candidates[i]
+        short = brief(candidate.cut.signatures[p], partial(worth.name, i))
+        if short is not None:
+            candidate.briefs[p] = short.text
+            yield _of_outline(value, short.text), PieceForm.BRIEF
+            value = value * short.rest // short.best
+        yield _of_outline(value, candidate.cut.outlines[p]), PieceForm.OUTLINE
 
     def _count_ahead(self, upgrades: Sequence[Upgrade], room: int) -> None:
         """Count the pieces that are most likely to be priced in one batch."""
@@ -180,10 +185,8 @@ class Board:
     def at_least(self, upgrade: Upgrade) -> int:
         i, p = self._items[upgrade.item]
         candidate = self._candidates[i]
-        if upgrade.form == PieceForm.BRIEF:
-            return len(candidate.briefs[p]) // _BYTES_PER_TOKEN
-        if upgrade.form == PieceForm.OUTLINE:
-            return len(candidate.cut.outlines[p]) // _BYTES_PER_TOKEN
+        if upgrade.form != PieceForm.FULL:
+            return len(candidate.outline(p, PieceForm(upgrade.form))) // _BYTES_PER_TOKEN
         piece = candidate.cut.pieces[p]
         return (piece.end - piece.start) // (2 * _BYTES_PER_TOKEN)
 
