@@ -15,6 +15,7 @@ import tokenbox
 from tests.conversation.test_one_number import request
 from tokenbox import TokenboxError, batch, caching, ctx
 from tokenbox.catalog import Price
+from tokenbox.compose.selection import Chunk
 from tokenbox.content.block_kinds import FormatHint
 from tokenbox.content.blocks import DocumentBlock
 from tokenbox.conversation import shorten_tools, tool_costs
@@ -172,6 +173,39 @@ def test_every_parameter_of_a_public_call_refuses_wrong_values_by_a_typed_error(
             except TokenboxError:
                 refused += 1
     assert refused > len(parameters)
+
+
+class Tensor:
+    """A number of torch, as a loop over a tensor gives them."""
+
+    def item(self) -> float:
+        return 0.5
+
+
+@pytest.mark.parametrize("half", [np.float32(0.5), np.float16(0.5), np.float64(0.5), np.array(0.5), Tensor()])
+def test_numbers_of_other_libraries_are_numbers(half: Any) -> None:  # noqa: ANN401  # any library's
+    assert tokenbox.Section("a", "x", grow=half) == tokenbox.Section("a", "x", grow=0.5)
+    chunks = [{"text": "one", "score": half}, {"text": "two", "score": 0.75}]
+    assert tokenbox.select(chunks, 3, tokenizer="utf8-bytes").shown == (1,)
+    given = [Chunk("one", score=half), Chunk("two", score=2)]
+    assert tokenbox.select(given, 3, tokenizer="utf8-bytes").shown == (1,)
+    scored = tokenbox.select(["one", "two"], 3, "q", scorer=lambda *_: [half, 0.75], tokenizer="utf8-bytes")
+    assert scored.shown == (1,)
+    fitted = tokenbox.fit(MESSAGES * 9, 70, "gpt-4o", low_water=half)
+    assert fitted.total == tokenbox.fit(MESSAGES * 9, 70, "gpt-4o", low_water=0.5).total
+
+
+def test_several_numbers_are_not_one() -> None:
+    several: Any = np.array([0.5, 0.7])
+    with pytest.raises(TokenboxError):
+        tokenbox.fit(MESSAGES, 100, "gpt-4o", low_water=several)
+    with pytest.raises(TokenboxError):
+        tokenbox.fit(MESSAGES, 100, "gpt-4o", query=several)
+
+
+def test_a_message_has_no_address_of_an_object() -> None:
+    with pytest.raises(TokenboxError, match="not a value of type object"):
+        tokenbox.layout(SECTIONS, object(), "o200k_base")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.int8, np.uint16])

@@ -362,7 +362,8 @@ def pack(  # noqa: PLR0913  # each is an option of its own
     ``priority``: rules such as ``"src/**=high"``; ``level``: such as ``"docs/**=listed"``. ``strip``:
     ``comments``, ``base64``, ``outputs``. ``scorer``: ranks the pieces by relevance to the query, as for
     :func:`select`. An option that is None comes from the preset, then from ``[tool.tokenbox.pack]``. The
-    result has the text (``.text``) and how each file is shown (``.files``).
+    result has the text (``.text``), how each file is shown (``.files``), and what was left out or changed
+    when they were read, such as a secret (``.notes``).
 
     Raises the errors of reading folders (``PathProblem``, ``NothingToPack``, ``GitProblem`` ...),
     ``NothingFits``, ``InvalidBudget`` and ``ContextCriticalOverflow``.
@@ -398,14 +399,10 @@ def pack(  # noqa: PLR0913  # each is an option of its own
         purpose,
         surveyed.settings,
     )
-    if instructions is None and settled.instructions is not None:
-        with open(settled.instructions, encoding="utf-8") as file:
-            instructions = file.read()
     named_code.allow(scorer)
     options = folder.PackOptions(
         query,
         settled.order or folder.FileOrder.PATH,
-        instructions,
         focus=_texts("focus", focus),
         history=bool(settled.history),
         levels=settled.levels or (),
@@ -422,6 +419,7 @@ def pack(  # noqa: PLR0913  # each is an option of its own
             exclude=settled.exclude or (),
             strip=settled.strip or (),
             log=settled.log or 0,
+            instructions=surveyed.settings.instructions if instructions is None else instructions,
             seen=ahead.add,
         )
         return folder.pack_source(

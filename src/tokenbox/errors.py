@@ -289,12 +289,14 @@ _MAX_SHOWN = 80  # a SHA-256 with its quotes is shown in full
 
 
 def shown(value: object) -> str:
-    """Return the repr of a caller's value for a message, shortened; its type if it has no repr.
+    """Return the repr of a caller's value for a message, shortened; its type if it has none of its own.
 
     Python refuses to print an integer of more than 4,300 digits.
     """
     try:
-        text = repr(value)
+        text = "" if type(value).__repr__ is object.__repr__ else repr(value)
     except (ValueError, RecursionError):
+        text = ""
+    if not text:
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."

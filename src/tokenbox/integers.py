@@ -1,10 +1,10 @@
-"""Validation of integers from callers, including the integer types of other libraries."""
+"""Numbers from callers, including the number types of other libraries."""
 
 from __future__ import annotations
 
 import operator
 import re
-from typing import Final
+from typing import Any, Final
 
 from tokenbox.errors import InvalidBudget, shown
 
@@ -22,6 +22,20 @@ def whole(value: object) -> int | None:
         return operator.index(value)  # type: ignore[arg-type]  # raises if it has no __index__
     except TypeError:
         return None
+
+
+def plain(value: object) -> Any:  # noqa: ANN401  # the caller's
+    """Return a number of another library, such as ``numpy.float32(0.5)`` or a tensor of one, as Python's own.
+
+    Any other value is returned as it is.
+    """
+    item = getattr(value, "item", None)
+    if isinstance(value, int | float) or not callable(item):
+        return value
+    try:
+        return item()
+    except (TypeError, ValueError, RuntimeError):  # an array of several
+        return value
 
 
 _FIGURE = re.compile(r"(?P<whole>\d[\d,_ ]*(?:\.\d+)?)(?P<unit>[km]?) ?(?:tokens?)?")

@@ -14,6 +14,7 @@ from tokenbox.cli import main
 from tokenbox.cli.clipboard import copy
 from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.watching import watch
+from tokenbox.content.blocks import DocumentBlock
 from tokenbox.errors import EmptyInput
 from tokenbox.folder import (
     FileOrder,
@@ -22,20 +23,28 @@ from tokenbox.folder import (
     PackSettings,
     ProjectSettings,
     Strip,
+    as_blocks,
     cloned,
     is_url,
     pack_source,
+    read,
     settled,
     split,
+    survey,
 )
 from tokenbox.folder.difference import GitProblem
 from tokenbox.folder.packed import SplitProblem
 from tokenbox.folder.presets import SettingProblem
+from tokenbox.folder.project import ProjectProblem
 from tokenbox.folder.source import NothingToPack
 from tokenbox.folder.stripping import stripped
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from tests.pack.conftest import Make, Packed
+
+    Bytes: TypeAlias = pytest.CaptureFixture[bytes]
 
 ALL = tuple(Strip)
 
@@ -179,6 +188,72 @@ instructions = "say.txt"
     assert "Be brief." in pack.text
     assert "# B" not in pack.text
     assert "gone" not in pack.text
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("../outside.txt", "outside of the project"),
+        ("/etc/hostname", "outside of the project"),
+        ("link.txt", "outside of the project"),
+        ("linked/outside.txt", "outside of the project"),
+        ("none.txt", "not a text file"),
+        ("src", "not a text file"),
+        ("picture.bin", "not a text file"),
+        ("say.txt\\u0000", "not a text file"),
+    ],
+)
+def test_the_instructions_of_a_project_are_a_file_in_it(folder: Make, name: str, message: str) -> None:
+    """A repository that somebody else wrote shows nothing else of the machine."""
+    table = f'[tool.tokenbox.pack]\ninstructions = "{name}"\n'
+    files: dict[str, str | bytes] = {"src/a.py": "x = 1\n", "say.txt": "Be brief.", "picture.bin": b"\0\1"}
+    root = folder({"pyproject.toml": table, **files})
+    (root.parent / "outside.txt").write_text("private", encoding="utf-8")
+    (root / "link.txt").symlink_to(root.parent / "outside.txt")
+    (root / "linked").symlink_to(root.parent)
+    with pytest.raises(ProjectProblem, match=message):
+        tokenbox.pack(root, 400, tokenizer="utf8-bytes")
+
+
+def test_the_instructions_may_be_above_the_packed_folder(repository: Path) -> None:
+    (repository / "pyproject.toml").write_text('[tool.tokenbox.pack]\ninstructions = "say.txt"\n', "utf-8")
+    (repository / "say.txt").write_text("Be brief.", encoding="utf-16")
+    (repository / "src").mkdir()
+    (repository / "src" / "b.py").write_text("y = 2\n", encoding="utf-8")
+    assert "Be brief." in tokenbox.pack(repository / "src", 400, tokenizer="utf8-bytes").text
+
+
+def test_secrets_in_instructions_are_redacted(folder: Make) -> None:
+    root = folder({"a.py": "x = 1\n"})
+    secret = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
+    pack = tokenbox.pack(root, 400, instructions=f"token: {secret}", tokenizer="utf8-bytes")
+    assert secret not in pack.text
+    assert [str(note) for note in pack.notes] == ["instructions:1: a secret, redacted (GitHub Token)"]
+    assert secret in tokenbox.pack(root, instructions=secret, redact=False, tokenizer="utf8-bytes").text
+
+
+def test_a_query_and_instructions_may_be_utf_16(folder: Make, capsysbinary: Bytes) -> None:
+    """PowerShell writes UTF-16 by default."""
+    root = folder(
+        {"cats.py": "def purr():\n    return 1\n" * 9, "dogs.py": "def bark():\n    return 1\n" * 9}
+    )
+    (root.parent / "issue.md").write_text("purr() is wrong", encoding="utf-16")
+    issue = str(root.parent / "issue.md")
+    arguments = ["pack", str(root), "--query-file", issue, "--instructions", issue, "--budget", "300"]
+    assert main([*arguments, "--tokenizer", "utf8-bytes"]) == 0
+    text = capsysbinary.readouterr().out.decode()
+    assert "purr() is wrong" in text
+    assert "def purr" in text
+    assert "def bark" not in text
+
+
+def test_a_bcp_pack_has_the_commits_and_the_instructions(repository: Path) -> None:
+    source = read(survey([repository]), log=3, instructions="Be brief.")
+    titles = [block.title for block in as_blocks(source) if isinstance(block, DocumentBlock)]
+    assert titles == ["git log", "instructions"]
+    shown = tokenbox.render_blocks(as_blocks(source), "utf8-bytes", 400).text
+    assert "the first change" in shown
+    assert "Be brief." in shown
 
 
 def test_a_remote_repository_is_cloned_and_goes_again(repository: Path) -> None:

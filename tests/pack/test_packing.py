@@ -180,14 +180,12 @@ def test_the_order_of_worth_puts_the_best_last(project: Path, packed: Packed) ->
 
 
 def test_instructions_come_last_and_count(project: Path, packed: Packed) -> None:
-    source = packed(project)
-    pack = pack_source(
-        source, "o200k_base", 700, options=PackOptions("redirect", instructions="Answer briefly.")
-    )
+    source = packed(project, instructions="Answer briefly.")
+    pack = pack_source(source, "o200k_base", 700, options=PackOptions("redirect"))
     assert "Answer briefly." in pack.text[-120:]
     assert registry.get("o200k_base").count(pack.text) == pack.total <= 700
     with pytest.raises(ContextCriticalOverflow, match="instructions"):
-        pack_source(source, "o200k_base", 20, options=PackOptions(instructions="word " * 30))
+        pack_source(packed(project, instructions="word " * 30), "o200k_base", 20)
 
 
 @pytest.mark.parametrize("mode", ["xml", "markdown", "minimal"])

@@ -163,7 +163,6 @@ class PackCommand:
             levels=tuple(map(packing.LevelRule.parse, self.level)) if self.level else None,
             strip=tuple(self.strip) if self.strip else None,
             line_numbers=self.line_numbers,
-            instructions=self.instructions,
             order=self.order,
             log=self.log,
             history=self.history,
@@ -266,13 +265,13 @@ class _Run:
         options = packing.PackOptions(
             self.query,
             settled.order or packing.FileOrder.PATH,
-            _text_of(settled.instructions),
             focus=tuple(choices.focus or ()),
             history=bool(settled.history),
             levels=settled.levels or (),
             line_numbers=bool(settled.line_numbers),
             scorer=choices.scorer,
         )
+        said = _text_of(choices.instructions)
         read = partial(
             packing.read,
             surveyed,
@@ -283,6 +282,7 @@ class _Run:
             exclude=settled.exclude or (),
             strip=settled.strip or (),
             log=settled.log or 0,
+            instructions=surveyed.settings.instructions if said is None else said,
         )
         if choices.text_format is PackFormat.BCP and not (choices.tree or choices.check):
             with terminal.progress("reading", len(surveyed.found.files)) as advance:
@@ -337,7 +337,12 @@ def _query(text: str | None, file: str | None) -> str | None:
 
 
 def _text_of(file: str | None) -> str | None:
-    return None if file is None else read_bytes(file).decode("utf-8", "replace")
+    """Return the text of a file; PowerShell writes UTF-16."""
+    if file is None:
+        return None
+    data = read_bytes(file)
+    text = packing.as_text(data)
+    return data.decode("utf-8", "replace") if text is None else text[0].decode()
 
 
 def _render(
@@ -362,11 +367,11 @@ def _render(
         verdict = "fits" if over <= 0 else f"does not fit, {about}{over:,} over"
         write_text(f"{about}{result.total:,} of {choices.budget:,} tokens: {verdict}\n")
         return Exit.OK if over <= 0 else Exit.DOES_NOT_FIT
-    data: bytes | Iterable[bytes] = (piece.encode() for piece in result.rendering.pieces)
+    data: Iterable[bytes] = (piece.encode() for piece in result.rendering.pieces)
     if choices.text_format is PackFormat.JSON:
-        data = json_bytes({**result.to_dict(), "notes": [note.to_dict() for note in source.notes]})
+        data = [json_bytes(result.to_dict())]
     if choices.copy:
-        copy(json_bytes(result.to_dict()) if choices.text_format is PackFormat.JSON else result.text.encode())
+        copy(b"".join(data))
     if choices.split is not None:
         _write_parts(result, counter, counts, choices, mode)
     elif choices.output is not None or not (choices.explain or choices.copy):

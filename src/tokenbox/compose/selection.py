@@ -17,7 +17,7 @@ from tokenbox.compose.counting import Counter
 from tokenbox.content.block_kinds import Priority
 from tokenbox.engine.choice import Upgrade, choose
 from tokenbox.errors import ContextCriticalOverflow, InvalidContent, TokenizerError, shown
-from tokenbox.integers import token_budget
+from tokenbox.integers import plain, token_budget
 from tokenbox.tokenizers.registry import as_tokenizer
 from tokenbox.worth.documents import Document, PieceSpan
 from tokenbox.worth.query import read_query
@@ -78,7 +78,7 @@ class Chunk:
         A mapping has the fields' names as keys. ``content`` is an alias of ``text``, ``summary`` of one form.
         """
         if isinstance(value, Chunk):
-            return value
+            return replace(value, score=_score(value.score, number))
         if isinstance(value, str):
             return cls(value)
         fields: Mapping[str, Any] = value if isinstance(value, Mapping) else _attributes(value)
@@ -111,7 +111,7 @@ def _score(value: Any, number: int) -> float | Fraction | None:  # noqa: ANN401 
     """Read a chunk's score. Raises :class:`InvalidContent` if it is not a finite number."""
     try:
         # A text is not a score: Fraction("1e999999999") would have a billion digits.
-        return None if value is None else Fraction(value if not isinstance(value, str) else math.nan)
+        return None if value is None else Fraction(math.nan if isinstance(value, str) else plain(value))
     except (TypeError, ValueError, OverflowError):
         raise InvalidContent(
             f"chunk {number}: a score is a number, not {shown(value)}.", index=number

@@ -6,7 +6,7 @@ import math
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
-from tokenbox.integers import whole
+from tokenbox.integers import plain, whole
 
 # The limit of exponents and digits: a rational has as many digits as the exponent of its decimal form.
 _MAX_EXPONENT = 1000
@@ -20,6 +20,7 @@ def exact_weight(value: object) -> int | Fraction:
     one tenth). Raises ``ValueError`` for anything negative, infinite or not a number, ``TypeError``
     for other types.
     """
+    value = plain(value)
     number = whole(value)
     if number is not None:
         weight: int | Fraction = number

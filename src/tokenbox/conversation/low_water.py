@@ -63,7 +63,7 @@ def eagerness_of(low_water: object) -> Fraction | None:
     """Return the eagerness of an automatic mark; None for a fixed share."""
     if isinstance(low_water, AutoLowWater):
         return low_water.eagerness
-    return Fraction(1) if low_water == AUTO and isinstance(low_water, str) else None
+    return Fraction(1) if isinstance(low_water, str) and low_water == AUTO else None
 
 
 def _number(name: str, value: object) -> Fraction:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
+from tokenbox.compose.selection import check_query
 from tokenbox.content.lenses.lines import omission, split_lines
 from tokenbox.content.lenses.prose import sentence_ends
 from tokenbox.content.message import Role
@@ -44,7 +45,11 @@ _BM25 = FieldWeights(k1=150, b=75)
 
 
 def asked(query: str | None, items: Sequence[Item], limits: WindowLimits) -> str | None:
-    """Return the text to match with; None if there is no query. Raises :class:`InvalidBudget`."""
+    """Return the text to match with; None if there is no query.
+
+    Raises :class:`InvalidBudget` and ``InvalidContent``.
+    """
+    check_query(query)
     if query is None:
         return None
     if limits.budget is None or limits.eagerness is not None or limits.mark != limits.budget:

@@ -13,6 +13,7 @@ from tokenbox.exports import on_first_use
 
 if TYPE_CHECKING:
     from tokenbox.folder.ahead import CountAhead
+    from tokenbox.folder.generated import as_text
     from tokenbox.folder.notes import Note, NoteKind
     from tokenbox.folder.option_values import FileOrder, Purpose, Strip
     from tokenbox.folder.options import LevelRule, PackOptions
@@ -44,6 +45,7 @@ __all__ = [
     "Strip",
     "Survey",
     "as_blocks",
+    "as_text",
     "cloned",
     "file_order",
     "is_url",
@@ -62,6 +64,7 @@ if not TYPE_CHECKING:  # a type checker reads the imports above, and reports any
         __name__,
         {
             "ahead": "CountAhead",
+            "generated": "as_text",
             "notes": "Note NoteKind",
             "option_values": "FileOrder Purpose Strip",
             "options": "LevelRule PackOptions",

@@ -46,16 +46,14 @@ LEVELS = {"full": PieceForm.FULL, "outline": PieceForm.OUTLINE, "listed": PieceF
 class PackOptions:
     """The options of a pack.
 
-    ``instructions``: text shown after the files; it counts towards the budget. ``focus``: paths,
-    ``PATH:SYMBOL`` or ``PATH:FIRST-LAST``, whose neighbourhood is preferred. ``history``: use the history of
-    git as evidence of relevance. ``levels``: limits on how much of some files is shown. ``line_numbers``:
-    number each line. ``scorer``: scores pieces instead of the words of the query: a function, the name of an
-    entry point, or ``module:function`` (``worth.scorers``).
+    ``focus``: paths, ``PATH:SYMBOL`` or ``PATH:FIRST-LAST``, whose neighbourhood is preferred. ``history``:
+    use the history of git as evidence of relevance. ``levels``: limits on how much of some files is shown.
+    ``line_numbers``: number each line. ``scorer``: scores pieces instead of the words of the query: a
+    function, the name of an entry point, or ``module:function`` (``worth.scorers``).
     """
 
     query: str | None = None
     order: FileOrder = FileOrder.PATH
-    instructions: str | None = None
     focus: tuple[str, ...] = ()
     history: bool = False
     levels: tuple[LevelRule, ...] = ()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tokenbox.compose.blocks import BlockLayout
     from tokenbox.content.blocks import Block
     from tokenbox.folder.listing import FileShown
+    from tokenbox.folder.notes import Note
     from tokenbox.folder.options import PackOptions
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
@@ -53,6 +54,7 @@ class PackedFolder:
 
     ``rendering`` has the text and its exact count. ``gap_permille``: an upper bound on the distance between
     the choice and the best one, in thousandths. ``blocks``: the rendered blocks, each as it is shown.
+    ``notes``: what was left out or changed when the files were read, such as a secret.
     """
 
     rendering: BlockLayout
@@ -60,6 +62,7 @@ class PackedFolder:
     options: PackOptions
     gap_permille: int | None = None
     blocks: tuple[Block, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def text(self) -> str:
@@ -92,6 +95,7 @@ class PackedFolder:
             "gap_permille": self.gap_permille,
             "files": [file.to_dict() for file in self.files],
             "rendering": self.rendering.to_dict(),
+            "notes": [note.to_dict() for note in self.notes],
         }
 
 

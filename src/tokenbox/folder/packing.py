@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from tokenbox.compose.blocks import render_blocks
 from tokenbox.compose.counting import Counter
-from tokenbox.content.block_kinds import FormatHint, Priority
-from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DiffBlock, DocumentBlock
+from tokenbox.content.block_kinds import Priority
+from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DocumentBlock
 from tokenbox.errors import ContextCriticalOverflow, NothingFits, TokenizerError
 from tokenbox.folder.candidates import PieceForm, numbered
 from tokenbox.folder.choosing import WITH_QUERY, WITHOUT_QUERY, Board
@@ -122,14 +122,7 @@ class _Packer:
         self._ranks = [int(Priority.NORMAL if file.asked is None else file.asked) for file in source.files]
         self._best_forms = self._allowed_forms()
         # The blocks of every pack: commits and changes before the files, instructions after them.
-        self._leading: list[CodeBlock | DocumentBlock | DiffBlock] = [*source.changes]
-        if source.log:
-            self._leading.insert(0, DocumentBlock("git log", source.log.encode(), FormatHint.PLAIN))
-        self._trailing: list[CodeBlock | DocumentBlock | DiffBlock] = []
-        if options.instructions is not None:
-            self._trailing.append(
-                DocumentBlock("instructions", options.instructions.encode(), FormatHint.PLAIN)
-            )
+        self._leading, self._trailing = source.leading, source.trailing
 
     def count(self, ahead: CountAhead | None) -> None:
         """Count the texts. Files that cannot all fit are weighed while ``ahead`` counts."""
@@ -355,7 +348,7 @@ class _Packer:
             )
             for i, file in enumerate(self._source.files)
         )
-        return PackedFolder(rendering, files, self._options, gap, tuple(blocks))
+        return PackedFolder(rendering, files, self._options, gap, tuple(blocks), self._source.notes)
 
     def _proven(self, proof: Sink, forms: Mapping[int, FileShown]) -> Callable[..., BlockLayout]:
         """Return ``render_blocks`` with proof; the evidence includes the options and each file's worth."""
@@ -419,13 +412,15 @@ def _tree_room(budget: int) -> int:
 def as_blocks(source: Source) -> tuple[Block, ...]:
     """Return the source as the blocks of a ``.bcp`` pack: with summaries, then annotations of priorities."""
     tree = file_tree({file.path: file.size for file in source.files})
-    blocks: list[Block] = [_summarized(tree, folders_only(tree)), *source.changes]
-    urgency = [Priority.HIGH, *[Priority.CRITICAL] * len(source.changes)]
+    blocks: list[Block] = [_summarized(tree, folders_only(tree)), *source.leading]
+    urgency = [Priority.HIGH, *[Priority.CRITICAL] * len(source.leading)]
     for file in source.files:
         if file.text is not None:
             block = file.block()
             blocks.append(_summarized(block, summary_of(block_body(block), file.kind.outline)))
             urgency.append(file.prior.priority if file.asked is None else file.asked)
+    blocks += source.trailing
+    urgency += [Priority.CRITICAL] * len(source.trailing)
     blocks += [
         AnnotationBlock.of_priority(index, priority)
         for index, priority in enumerate(urgency)

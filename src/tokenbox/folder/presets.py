@@ -26,7 +26,7 @@ class SettingProblem(TokenboxError, code="pack_setting_invalid"):
 class PackSettings:
     """The options of a pack that a preset or a project may set; None if unset.
 
-    ``instructions``: the path of a file. ``log``: the number of latest commits to show.
+    ``log``: the number of latest commits to show.
     """
 
     include: tuple[str, ...] | None = None
@@ -34,7 +34,6 @@ class PackSettings:
     levels: tuple[LevelRule, ...] | None = None
     strip: tuple[Strip, ...] | None = None
     line_numbers: bool | None = None
-    instructions: str | None = None
     order: FileOrder | None = None
     log: int | None = None
     history: bool | None = None
@@ -74,7 +73,6 @@ def settled(given: PackSettings, purpose: Purpose | str | None, project: Project
             levels=tuple(LevelRule.parse(f"{glob}={level}") for glob, level in project.levels) or None,
             strip=None if project.strip is None else strips(project.strip),
             line_numbers=project.line_numbers,
-            instructions=project.instructions,
             order=None if project.order is None else _member(FileOrder, project.order, "order"),
             log=project.log,
             history=project.history,

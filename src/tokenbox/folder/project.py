@@ -22,6 +22,7 @@ import tomllib
 from dataclasses import dataclass
 
 from tokenbox.errors import TokenboxError
+from tokenbox.folder.generated import as_text
 from tokenbox.folder.names import shown
 from tokenbox.folder.priorities import PriorityRule
 from tokenbox.folder.reading import read_file
@@ -37,7 +38,7 @@ class ProjectProblem(TokenboxError, code="project_settings_invalid"):
 
 @dataclass(frozen=True, slots=True)
 class ProjectSettings:
-    """The settings in the table; None for those that it does not contain. ``instructions``: a path."""
+    """The settings in the table; None for those that it does not contain. ``instructions``: a text."""
 
     ignore: tuple[str, ...] = ()
     priorities: tuple[PriorityRule, ...] = ()
@@ -59,7 +60,7 @@ def project_settings(root: str, within: str | None = None) -> ProjectSettings:
     while True:
         table = _table(folder)
         if table is not None:
-            return _settings(table, folder)
+            return _settings(table, folder, top)
         if folder == top:
             return ProjectSettings()
         folder = os.path.dirname(folder)
@@ -90,7 +91,7 @@ _VALUES: dict[str, tuple[type, str]] = {
 }
 
 
-def _settings(table: object, folder: str) -> ProjectSettings:
+def _settings(table: object, folder: str, top: str) -> ProjectSettings:
     if not isinstance(table, dict):
         raise ProjectProblem(f"{_WHERE} must be a table, not {type(table).__name__}.")
     known = [*_LISTS, *_TABLES, *_VALUES]
@@ -118,8 +119,21 @@ def _settings(table: object, folder: str) -> ProjectSettings:
         levels=tuple(table.get("level", {}).items()),
         strip=tuple(table["strip"]) if "strip" in table else None,
         line_numbers=table.get("line_numbers"),
-        instructions=None if instructions is None else os.path.join(folder, instructions),
+        instructions=None if instructions is None else _text(instructions, folder, top),
         order=table.get("order"),
         log=table.get("log"),
         history=table.get("history"),
     )
+
+
+def _text(name: str, folder: str, top: str) -> str:
+    """Return the text of a file of the project: a repository may not show other files of the machine."""
+    problem = "is not a text file. Correct the path"
+    path = os.path.realpath(os.path.join(folder, name.replace("\0", "\ufffd")))
+    if os.path.commonpath([path, top]) != top:
+        problem = "is outside of the project. Move it there, or give it as an option"
+    elif os.path.isfile(path):
+        content, _ = read_file(folder, path)
+        if content is not None and (decoded := as_text(content)):
+            return decoded[0].decode()
+    raise ProjectProblem(f"{_WHERE}: 'instructions' names {shown(name)}, which {problem}.")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tokenbox.content.block_kinds import FormatHint
 from tokenbox.content.blocks import CodeBlock, DiffBlock, DocumentBlock
 from tokenbox.errors import TokenboxError
 from tokenbox.folder.difference import git_diff
@@ -79,7 +80,7 @@ class File:
 class Source:
     """The content to pack: files in the order of their paths, changes, and notes on what was left out.
 
-    ``log``: the latest commits, if requested.
+    ``log``: the latest commits, if requested. ``instructions``: a text to show after the files.
     """
 
     root: str
@@ -87,6 +88,20 @@ class Source:
     changes: tuple[DiffBlock, ...]
     notes: tuple[Note, ...]
     log: str = ""
+    instructions: str | None = None
+
+    @property
+    def leading(self) -> list[DocumentBlock | DiffBlock]:
+        """The blocks before the files: the commits and the changes."""
+        log = [DocumentBlock("git log", self.log.encode(), FormatHint.PLAIN)] if self.log else []
+        return [*log, *self.changes]
+
+    @property
+    def trailing(self) -> list[DocumentBlock]:
+        """The blocks after the files: the instructions."""
+        if self.instructions is None:
+            return []
+        return [DocumentBlock("instructions", self.instructions.encode(), FormatHint.PLAIN)]
 
     @property
     def size(self) -> int:
@@ -115,6 +130,7 @@ def read(  # noqa: PLR0913  # each is an option of its own
     exclude: Sequence[str] = (),
     strip: Collection[Strip] = (),
     log: int = 0,
+    instructions: str | None = None,
     advance: Callable[[], None] = lambda: None,
     seen: Callable[[bytes], None] = lambda _: None,
 ) -> Source:
@@ -122,8 +138,9 @@ def read(  # noqa: PLR0913  # each is an option of its own
 
     ``rules`` override the project's own. ``diff``: the revision to compare the working tree with.
     ``redact``: replace secrets. ``include`` and ``exclude``: patterns as in .gitignore. ``strip``: the
-    content to remove from files. ``log``: the number of latest commits to show. ``advance`` is called after
-    each file, ``seen`` with the text of each. Raises :class:`NothingToPack` and ``GitProblem``.
+    content to remove from files. ``log``: the number of latest commits to show. ``instructions``: a text to
+    show after the files. ``advance`` is called after each file, ``seen`` with the text of each. Raises
+    :class:`NothingToPack` and ``GitProblem``.
     """
     root = surveyed.found.root
     # Git first, so that its errors are reported early.
@@ -147,8 +164,10 @@ def read(  # noqa: PLR0913  # each is an option of its own
             notes=[note.to_dict() for note in surveyed.found.notes],
         )
     cleaned = tuple(map(reader.change, changes))
+    log_text = reader.text(commits, "git log")
+    said = None if instructions is None else reader.text(instructions, "instructions")
     notes = sorted({*reader.notes, *surveyed.found.notes}, key=lambda note: note.order)
-    return Source(root, tuple(files), cleaned, tuple(notes), reader.commits(commits))
+    return Source(root, tuple(files), cleaned, tuple(notes), log_text, said)
 
 
 def _why_nothing(found: Found, read: Sequence[Note], include: Sequence[str], exclude: Sequence[str]) -> str:
@@ -216,11 +235,11 @@ class _Reader:
         kind, prior = kind_of(path, text or b""), self._priors.of(path, text or b"")
         return File(path, name, size, text, kind, prior, self._rules.asked(path))
 
-    def commits(self, log: str) -> str:
-        """Return the commits with secrets redacted."""
-        text, notes = self._clean(log.encode(), "git log")
+    def text(self, text: str, name: str) -> str:
+        """Return the text with secrets redacted."""
+        cleaned, notes = self._clean(text.encode(), name)
         self.notes += notes
-        return text.decode()
+        return cleaned.decode()
 
     def change(self, block: DiffBlock) -> DiffBlock:
         """Return the changes with secrets redacted."""

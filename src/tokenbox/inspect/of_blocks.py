@@ -92,6 +92,7 @@ def pack_entry(pack: PackedFolder, title: str, tokenizer: Tokenizer | None = Non
         items=(*entry.items, *items),
         frames=(replace(frame, changes=(*frame.changes, *states)),),
         facts=(*facts, *entry.facts),
+        notes=(*entry.notes, *map(str, pack.notes)),
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from tokenbox import named_code
 from tokenbox.errors import TokenboxError, shown
+from tokenbox.integers import plain
 from tokenbox.worth.fixed import SCALE
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Scored:
 def scores(scorer: Scorer, query: str, texts: Sequence[str]) -> list[Fraction]:
     """Call the scorer and check its result. Raises :class:`ScorerProblem`."""
     try:
-        found = [Fraction(score) for score in scorer(query, texts)]
+        found = [Fraction(plain(score)) for score in scorer(query, texts)]
     except Exception as error:
         raise ScorerProblem(
             f"the scorer failed on {len(texts):,} texts: {type(error).__name__}: {error}. "
