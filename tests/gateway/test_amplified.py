@@ -456,7 +456,10 @@ def test_a_name_is_of_one_model(more: dict[str, Any]) -> None:
 def test_a_budget_for_reasoning_beside_the_answer_is_reserved_too() -> None:
     assert read(max_tokens=900, thinking_budget=9_000).max_output == 9_900
     assert read(thinking_budget=9_000, max_tokens=None).max_output is None
-    assert read(max_tokens=900, enable_thinking=True).max_output is None
+    assert read(max_tokens=900, enable_thinking=True).is_endless
+    assert read(max_tokens=900, enable_thinking=True).max_output == 900
+    assert read(max_tokens=900, thinking_budget=-1).is_endless
+    assert not read(max_tokens=900, enable_thinking=True, thinking_budget=9_000).is_endless
     assert read(max_tokens=900, enable_thinking=True, thinking_budget=9_000).max_output == 9_900
     assert read(max_tokens=900, enable_thinking=False).max_output == 900
 

@@ -110,6 +110,54 @@ def test_under_a_quota_0_is_no_limit_of_output_that_any_server_could_take_for_no
         assert {sent.body[key] for key in more} == {1}
 
 
+@pytest.mark.parametrize(
+    ("more", "reserved"),
+    [
+        ({"max_tokens": 900}, 900),
+        ({"max_tokens": 900, "max_completion_tokens": -1}, 900),
+        ({"max_tokens": 900, "enable_thinking": True}, 900),
+        ({"max_tokens": 5, "n_predict": -1}, 40),
+        ({"enable_thinking": True}, 40),
+        ({"max_tokens": -1}, 40),
+    ],
+)
+def test_a_field_without_a_limit_lowers_no_other(more: dict[str, Any], reserved: int) -> None:
+    use = resolve(
+        "m", settings=Stated(context_window=Figure(1_000, "configured"), output_reserve=Figure(40, "it"))
+    )
+    count = Counted(Count(200, exact=True, at_most=200, by=By.SERVER), "it")
+    found = judge(read(**more), count, use, Mode.ENFORCE)
+    assert (found.reserved, found.fits) == (reserved, reserved < 800)
+
+
+@pytest.mark.parametrize(
+    ("more", "sent"),
+    [
+        ({"max_tokens": 0, "n_predict": 100}, {"max_tokens": 100}),
+        ({"max_tokens": 30, "max_completion_tokens": -1}, {"max_tokens": 30, "max_completion_tokens": 30}),
+        ({"max_tokens": 30, "enable_thinking": True}, {"max_tokens": 30, "thinking_budget": 960}),
+        ({"max_tokens": 30, "thinking_budget": -1}, {"max_tokens": 30, "thinking_budget": 960}),
+        ({"enable_thinking": True}, {"max_tokens": 495, "thinking_budget": 495}),
+        ({"max_tokens": -1}, {"max_tokens": 990}),
+        ({"num_predict": 7}, {"max_tokens": 7, "num_predict": 7}),
+        ({"max_tokens": 30, "enable_thinking": True, "thinking_budget": 5}, {"thinking_budget": 5}),
+    ],
+)
+def test_under_a_quota_the_answer_and_its_reasoning_are_limited(
+    more: dict[str, Any], sent: dict[str, int]
+) -> None:
+    use = resolve("m", settings=Stated(context_window=Figure(1_000, "configured")))
+    call = read(**more)
+    count = Counted(Count(10, exact=True, at_most=10, by=By.SERVER), "it")
+    bounded, admission = with_output_limit(
+        call, judge(call, count, use, Mode.ENFORCE), ("max_tokens", "max_completion_tokens")
+    )
+    assert {key: bounded.body[key] for key in sent} == sent
+    assert not bounded.is_endless
+    assert admission.fits
+    assert admission.reserved == bounded.max_output
+
+
 @pytest.mark.parametrize("kind", ["openai-compatible", "tgi", "lmstudio"])
 def test_under_a_quota_the_limit_is_sent_by_the_name_that_a_server_heeds(kind: str) -> None:
     """Many servers ignore OpenAI's newer name for it."""

@@ -126,6 +126,9 @@ def test_every_decision_is_decided_again(shared_gateways: Gateways, upstream: St
     for path, body, mode, expected in (
         (CHAT, chat(2), "enforce", "admitted"),
         (CHAT, {"messages": talk(2)}, "enforce", "admitted"),  # its output limit is the gateway's
+        (CHAT, {"messages": talk(2), "num_predict": 20}, "observe", "admitted"),  # in a field it ignores
+        (CHAT, chat(2, max_completion_tokens=-1), "observe", "admitted"),
+        (CHAT, chat(2, enable_thinking=True), "observe", "admitted"),
         (CHAT, chat(2, stream=True, n=2), "enforce", "admitted"),
         (CHAT, chat(30), "enforce", "refused"),
         (CHAT, chat(1, max_tokens=399), "enforce", "refused"),
@@ -148,10 +151,11 @@ def test_every_decision_is_decided_again(shared_gateways: Gateways, upstream: St
         assert answer.status == (200 if expected == "admitted" else 400), answer.data
         contents, texts = it.contents(answer)
         assert contents.decisions[0]["decision"] == expected
-        limited = expected == "admitted" and "embed" not in path and not any("max" in key for key in body)
+        limited = contents.manifest.predicate["arguments"]["limited"]  # type: ignore[index]
         chats = "max_completion_tokens" if kind == "openai" else "max_tokens"
-        named = {CHAT: chats, "/v1/responses": "max_output_tokens"}.get(path, "max_tokens")
-        assert contents.manifest.predicate["arguments"]["limited"] == (named if limited else None)  # type: ignore[index]
+        named = {CHAT: chats, "/v1/responses": "max_output_tokens", "/v1/embeddings": None}
+        first = named.get(path, "max_tokens") if expected == "admitted" else None
+        assert (limited.split()[0] if isinstance(limited, str) else limited) == first
         assert ("done" in contents.decisions[1]) is (mode == "fit" and expected == "admitted")
         found = replayed(contents, texts, None)
         assert found.differences == (), (path, mode)

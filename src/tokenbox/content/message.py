@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Final, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar
 
 from tokenbox.errors import TokenboxError
 from tokenbox.integers import whole
@@ -290,17 +290,33 @@ def check_tools(tools: object) -> None:
         freeze_object(tool, f"tools[{index}]")
 
 
-def freeze_object(value: Mapping[str, object], where: str, depth: int = 0) -> Object:
+Place: TypeAlias = "str | tuple[Place, str | int]"
+"""A value's place in a JSON document: its name, or the place around it with its key or position.
+
+It is written out only where it is shown: a key of megabytes would be repeated for each value below it.
+"""
+
+
+def path_of(place: Place) -> str:
+    """Return the path of a place, such as ``tools[0].name``, with long keys shortened."""
+    steps = []
+    while isinstance(place, tuple):
+        place, step = place
+        steps.append(f"[{step}]" if isinstance(step, int) else f".{step:.60}")
+    return f"{place:.60}" + "".join(reversed(steps))
+
+
+def freeze_object(value: Mapping[str, object], where: Place, depth: int = 0) -> Object:
     """Return an immutable copy of a JSON object. Raises :class:`InvalidMessage` if it is not JSON."""
     pairs: list[tuple[str, Frozen]] = []
     for key, item in value.items():
         if key.__class__ is not str:
-            raise InvalidMessage(f"{where} has a key that is not text: {key!r:.60}.")
+            raise InvalidMessage(f"{path_of(where)} has a key that is not text: {key!r:.60}.")
         if item.__class__ is str:
-            _check_text(item, f"{where}.{key}")
+            _check_text(item, (where, key))
             pairs.append((key, item))
         else:
-            pairs.append((key, _freeze(item, f"{where}.{key}", depth + 1)))
+            pairs.append((key, _freeze(item, (where, key), depth + 1)))
     return Object(pairs)
 
 
@@ -313,9 +329,9 @@ def thaw(value: Frozen) -> Any:  # noqa: ANN401  # JSON
     return value
 
 
-def _freeze(value: object, where: str, depth: int) -> Frozen:
+def _freeze(value: object, where: Place, depth: int) -> Frozen:
     if depth > MAX_DEPTH:
-        raise InvalidMessage(f"{where.partition('.')[0]} is nested more than {MAX_DEPTH} deep.")
+        raise InvalidMessage(f"{path_of(where).partition('.')[0]} is nested more than {MAX_DEPTH} deep.")
     if value is None or isinstance(value, bool | float):
         return value
     if isinstance(value, str):
@@ -324,22 +340,22 @@ def _freeze(value: object, where: str, depth: int) -> Frozen:
     if isinstance(value, Mapping):
         return freeze_object(value, where, depth)
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-        return tuple(_freeze(item, f"{where}[{place}]", depth + 1) for place, item in enumerate(value))
+        return tuple(_freeze(item, (where, place), depth + 1) for place, item in enumerate(value))
     if (number := whole(value)) is not None:
         if number.bit_length() > _MAX_BITS:
             raise InvalidMessage(
-                f"{where} is an integer of {number.bit_length():,} bits; at most {_MAX_BITS:,}."
+                f"{path_of(where)} is an integer of {number.bit_length():,} bits; at most {_MAX_BITS:,}."
             )
         return number
-    raise InvalidMessage(f"{where} is {type(value).__name__}, which is not JSON.")
+    raise InvalidMessage(f"{path_of(where)} is {type(value).__name__}, which is not JSON.")
 
 
-def _check_text(text: Any, where: str) -> None:  # noqa: ANN401  # a str or a subclass
+def _check_text(text: Any, where: Place) -> None:  # noqa: ANN401  # a str or a subclass
     if not text.isascii():
         try:
             utf8(text)
         except TokenboxError as error:
-            raise InvalidMessage(f"{where}: {error.message}") from None
+            raise InvalidMessage(f"{path_of(where)}: {error.message}") from None
 
 
 # Roles of other libraries and formats, and the role to use instead.

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tokenbox.content.message import Place, path_of
 from tokenbox.content.request import FREE_CHARACTERS, INPUTS, PROMPTED, characters_in
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ _SEARCHING = frozenset(
 _NOT_SEARCHING = frozenset(("beam", "contrastive", "tree", "tool", "usage", "gpu", "cpu"))
 # How a field is named that sets the size of an image, or into how many pieces it is cut.
 _SCALING = frozenset("pixel pixels patch patches tile tiles slice slices resize resized".split())
+_LONGEST_NAME = 200  # no server reads a field of a longer name
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-_:. ]+")
 # Fields whose values have keys of the client's own, or are read elsewhere as messages, tools and schemas.
 _OWN_KEYS = frozenset(
@@ -129,14 +131,20 @@ def _adding_field(body: Mapping[str, Any], api: Api, seen: Collection[str]) -> s
         return f"{_THREAD} names input that the server keeps"
     if isinstance(body.get("prompt"), dict) and api not in PROMPTED and "prompt" not in seen:
         return "prompt names a text that the server keeps"
-    for path, name, value in _fields(body):
-        does = _effect(name)
+    for place, name, value in _fields(body):
+        does = None if len(name) > _LONGEST_NAME else _effect(name)
         if does is None or _is_off(name, value):
             continue
         words, may_be_seen = does
-        if not (may_be_seen and path.partition(".")[0] in seen):
-            return f"{path} {words}"
+        if not (may_be_seen and _outermost(place) in seen):
+            return f"{path_of(place)} {words}"
     return None
+
+
+def _outermost(place: Place) -> str:
+    while isinstance(place, tuple):
+        place = place[0]
+    return place
 
 
 def inside(value: object, path: str) -> Any:  # noqa: ANN401  # JSON
@@ -146,21 +154,22 @@ def inside(value: object, path: str) -> Any:  # noqa: ANN401  # JSON
     return value
 
 
-def _fields(body: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Yield the path, the name and the value of each field that servers read, at any depth.
+def _fields(body: Mapping[str, Any]) -> Iterator[tuple[Place, str, Any]]:
+    """Yield the place, the name and the value of each field that servers read, at any depth.
 
     A bare ``id`` is named as the object around it.
     """
-    stack: list[tuple[str, str, Any]] = [("", "", body)]
+    stack: list[tuple[Place, str, Any]] = [("", "", body)]
     while stack:
-        path, outer, value = stack.pop()
+        around, outer, value = stack.pop()
         if isinstance(value, list):
-            stack += [(path, outer, item) for item in value]
+            stack += [(around, outer, item) for item in value]
         elif isinstance(value, dict):
             for key, inner in value.items():
-                place = f"{path}.{key}" if path else key
-                yield place, f"{outer}_{key}" if outer and key in _REFERRING else key, inner
-                if (path or key not in _OWN_KEYS) and not key.lower().endswith(_NOTES):
+                place = (around, key) if around else key
+                named = outer and key in _REFERRING and len(outer) <= _LONGEST_NAME
+                yield place, f"{outer}_{key}" if named else key, inner
+                if (around or key not in _OWN_KEYS) and not key.lower().endswith(_NOTES):
                     stack.append((place, key, inner))
 
 

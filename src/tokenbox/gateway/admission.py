@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from tokenbox.content.weight import weight_text
+from tokenbox.gateway.calls import REASONING_BESIDE
 from tokenbox.gateway.refusals import Refusal, context_length_exceeded, unavailable
 from tokenbox.gateway.settings import Mode
 from tokenbox.integers import MAX_INTEGER
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 # The output limit, in tokens, of a request under a quota that states none.
 OUTPUT_UNDER_QUOTA = 4096
+_NO_LIMIT = frozenset((-1, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +159,10 @@ def judge(
     At least one token is reserved, as servers refuse a prompt that fills the window. If the server that
     counts did not answer, the upper bound decides; input that could not be counted has no bound.
     """
-    stated = model.output_reserve if call.max_output is None else call.max_output
-    reserved = max(1, stated or 0) if call.protocol.output_keys else 0
+    stated = call.max_output
+    if stated is None or call.is_endless:
+        stated = max(stated or 0, model.output_reserve or 0)
+    reserved = max(1, stated) if call.protocol.output_keys else 0
     if model.context_window is None and model.max_input is None:
         return Admission(counted, reserved, model, mode, None)
     limits = GuardLimits(
@@ -199,23 +203,26 @@ def with_output_limit(
 ) -> tuple[ApiCall, Admission]:
     """Set an output limit for a key with a quota, because nothing else bounds its usage.
 
-    ``heeded`` are the fields that the server heeds as an output limit, the preferred one first. Other fields
-    that lift the limit are replaced.
+    ``heeded`` are the fields that the server heeds as an output limit, the preferred one first.
     """
     if not call.protocol.output_keys:
         return call, admission
-    preferred, limit = heeded[0], call.max_output
-    if limit is not None:
-        stated = [name for name in heeded if call.body.get(name) is not None]
-        if stated and limit:
-            return call, admission
-        # The limit is in a field that this server ignores, or is 0, which some servers take for no limit.
-        limits = dict.fromkeys(stated or (preferred,), max(1, limit))
-        return call.with_body({**call.body, **limits}), admission
-    left = admission.remaining
-    limit = OUTPUT_UNDER_QUOTA if left is None else max(1, min(OUTPUT_UNDER_QUOTA, admission.reserved + left))
-    unlimited = {name: limit for name in call.protocol.output_keys if call.body.get(name) is not None}
-    bounded = call.with_body({**call.body, **unlimited, preferred: limit})
+    room = None if admission.remaining is None else admission.reserved + admission.remaining
+    limit, limits = call.max_output, dict[str, int]()
+    if limit is None:
+        most = OUTPUT_UNDER_QUOTA if room is None else room // (2 if call.thinks_endlessly else 1)
+        limit = min(OUTPUT_UNDER_QUOTA, most)
+    limit = max(1, limit)
+    if call.thinks_endlessly:
+        most = OUTPUT_UNDER_QUOTA if room is None else room - limit
+        limits[REASONING_BESIDE] = max(1, min(OUTPUT_UNDER_QUOTA, most))
+    # -1 is no limit, and some servers take 0 for none.
+    limits |= {name: limit for name in call.protocol.output_keys if call.body.get(name) in _NO_LIMIT}
+    if all(call.body.get(name) is None for name in heeded):
+        limits[heeded[0]] = limit
+    if not limits:
+        return call, admission
+    bounded = call.with_body({**call.body, **limits})
     uncertain = Uncertain.MARGIN if admission.verdict is None else admission.verdict.uncertain
     return bounded, judge(bounded, admission.counted, admission.model, admission.mode, uncertain)
 

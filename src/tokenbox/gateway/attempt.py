@@ -61,7 +61,8 @@ class ProofDecision:
 
     ``original`` is the request as it came and ``count`` its count; ``sent`` is what goes to the upstream.
     ``fit_record`` tells what the mode ``fit`` did. ``tried`` has the count of each body that was tried on the
-    way, by its SHA-256.
+    way, by its SHA-256. ``heeded`` are the fields that the upstream heeds as output limits, if a quota had
+    the gateway set one.
     """
 
     original: ApiCall
@@ -71,3 +72,4 @@ class ProofDecision:
     fit_record: Mapping[str, object] | None
     tried: Mapping[str, Count]
     refusal: Refusal | None
+    heeded: tuple[str, ...] = ()

@@ -69,7 +69,7 @@ _OTHER_LIMITS = (
 )
 # Budgets for reasoning within the answer. They only raise a limit. DashScope's is beside the answer.
 _REASONING_BUDGETS = (("thinking", "budget_tokens"), ("reasoning", "max_tokens"))
-_REASONING_BESIDE = ("thinking_budget",)
+REASONING_BESIDE = "thinking_budget"
 # Reasoning without a limit, unless the field before sets one (DashScope).
 _REASONING_WITHOUT_LIMIT = "enable_thinking"
 # Fields that name models which may answer in place of ``model`` (OpenRouter, LiteLLM).
@@ -124,7 +124,8 @@ class ApiCall:
     """A client's request: ``body`` is its JSON object, ``data`` the bytes it came in.
 
     ``choices`` is the number of answers to generate, over all prompts. ``fallbacks`` are other models that
-    may answer in place of ``model``, as OpenRouter and LiteLLM read them in a request.
+    may answer in place of ``model``, as OpenRouter and LiteLLM read them in a request. ``max_output`` is the
+    largest output limit that any field states; None if none does. A field may lift it (``is_endless``).
     """
 
     protocol: Protocol
@@ -160,6 +161,18 @@ class ApiCall:
         if self.protocol.takes_prompts:
             return self.prompts
         return self.input if isinstance(self.input, list) else [self.input]
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether a field lifts the limits of others: -1, or reasoning without a limit."""
+        keys = self.protocol.output_keys
+        return self.thinks_endlessly or any(self.body.get(key) == _UNLIMITED for key in keys)
+
+    @property
+    def thinks_endlessly(self) -> bool:
+        """Whether it asks for reasoning beside the answer, without a limit (DashScope)."""
+        budget = self.body.get(REASONING_BESIDE)
+        return budget == _UNLIMITED or (budget is None and self.body.get(_REASONING_WITHOUT_LIMIT) is True)
 
     @property
     def limited_by(self) -> str | None:
@@ -370,7 +383,7 @@ def _choices(body: dict[str, Any]) -> int:
 
 
 def _max_output(protocol: Protocol, body: dict[str, Any]) -> int | None:
-    """Return the largest of the output limits, since servers differ in which they heed; None if unlimited."""
+    """Return the largest of the output limits, since servers differ in which they heed; None without any."""
     if not protocol.output_keys:
         return None
     own = protocol.output_keys
@@ -384,19 +397,17 @@ def _max_output(protocol: Protocol, body: dict[str, Any]) -> int | None:
             if path[0] in body and (path[1:] or path[0] not in own)
         ]
         budgets = (_limit(body, path, _UNLIMITED) for path in _REASONING_BUDGETS)
-        beside = max(0, _limit(body, _REASONING_BESIDE, _UNLIMITED) or 0)
-    found = [value for value in (*stated, *_fallback_limits(body)) if value is not None]
-    is_endless = body.get(_REASONING_WITHOUT_LIMIT) is True and body.get(_REASONING_BESIDE[0]) is None
-    if not found or is_endless or _UNLIMITED in found:
-        return None
-    return max(*found, 0, *(budget or 0 for budget in budgets)) + beside
+        beside = max(0, _limit(body, (REASONING_BESIDE,), _UNLIMITED) or 0)
+    found = [value for value in (*stated, *_fallback_limits(body)) if value not in {None, _UNLIMITED}]
+    raised = [value for value in (*found, *budgets) if value is not None]
+    return max(raised) + beside if found else None
 
 
 @cache
 def _limits_beside(own: tuple[str, ...]) -> frozenset[str]:
     """Return the fields with limits and budgets, other than the API's own."""
-    paths = (*_OTHER_LIMITS, *_REASONING_BUDGETS, _REASONING_BESIDE)
-    return frozenset(path[0] for path in paths).difference(own)
+    names = (REASONING_BESIDE, *(path[0] for path in (*_OTHER_LIMITS, *_REASONING_BUDGETS)))
+    return frozenset(names).difference(own)
 
 
 def _limit(body: Mapping[str, Any], path: Sequence[str], least: int = 0) -> int | None:

@@ -93,7 +93,8 @@ class RequestCounting:
             counted, way = await self._count(call, upstream, use)
         except TokenboxError as error:
             raise Refusal(400, error.code, error.message) from None
-        counted = _with_images_in_text(call, upstream, counted)
+        found = counted
+        counted = await parse_body(call.data, lambda: _with_images_in_text(call, upstream, found))
         unseen = await parse_body(call.data, lambda: _unseen(call, way))
         if unseen is None:
             return counted
@@ -245,7 +246,9 @@ class RequestCounting:
     ) -> tuple[Counted, RequestCount]:
         """Add to a server's figure what it does not cover."""
         source, total = f"{upstream.name}:{found.way.path}", sum(sizes)
-        extra, extra_at_most = self._uncovered(call, use, found)
+        extra, extra_at_most = await self._run_bounded(
+            text_tokenizer(use), len(call.data), lambda: self._uncovered(call, use, found)
+        )
         largest = max(sizes) + extra if len(sizes) > 1 else None
         if not extra and found.way.exact:
             count = Count(total, exact=True, at_most=total, by=By.SERVER, largest=largest)

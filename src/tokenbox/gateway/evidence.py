@@ -125,8 +125,8 @@ def _options(decision: ProofDecision, fit: Sequence[Fit], low_water: LowWater) -
         "mode": admission.mode.value,
         "choices": original.choices,
         "reserve_out": admission.model.output_reserve,
-        # The field of the output limit that the gateway set because of a quota.
-        "limited": _limit_added(original, decision.sent),
+        # The fields in which the gateway may have set the output limit, because of a quota.
+        "limited": " ".join(decision.heeded) or None,
     }
     if admission.mode is Mode.FIT:
         eagerness = eagerness_of(low_water)
@@ -134,14 +134,6 @@ def _options(decision: ProofDecision, fit: Sequence[Fit], low_water: LowWater) -
         options["eagerness"] = None if eagerness is None else weight_text(eagerness)
         options["low_water"] = weight_text(Fraction(low_water)) if eagerness is None else None  # type: ignore[arg-type]
     return options
-
-
-def _limit_added(original: ApiCall, sent: ApiCall | None) -> str | None:
-    if original.max_output is not None or sent is None or sent.max_output is None:
-        return None
-    keys = original.protocol.output_keys
-    added = (key for key in keys if original.body.get(key) is None and sent.body.get(key) is not None)
-    return next(added, keys[0])
 
 
 def _decisions(decision: ProofDecision) -> Iterator[Record]:
@@ -195,9 +187,11 @@ async def _decided_again(recorded: Recorded) -> Decided:
             refusal = error
     if refusal is not None and refusal.code == ReplayImpossible.code:  # raised while it was counted
         raise ReplayImpossible(refusal.message)
-    if isinstance(limited := recorded.arguments.get("limited"), str) and sent is not None:
-        sent, admission = with_output_limit(sent, admission, (limited,))
-    decision = ProofDecision(original, counted.count, sent, admission, fit_record, tried, refusal)
+    limited = recorded.arguments.get("limited")
+    heeded = tuple(limited.split()) if isinstance(limited, str) else ()
+    if heeded and sent is not None:
+        sent, admission = with_output_limit(sent, admission, heeded)
+    decision = ProofDecision(original, counted.count, sent, admission, fit_record, tried, refusal, heeded)
     return Decided(decision, *_policy(recorded))
 
 

@@ -85,6 +85,7 @@ class GatewayRequest(Attempt):
         self.original_count: Count | None = None
         self.tried: dict[str, Count] = {}
         self.proof_id: str | None = None
+        self.heeded: tuple[str, ...] = ()
 
     async def run(self) -> None:
         refusal: Refusal | None = None
@@ -157,7 +158,8 @@ class GatewayRequest(Attempt):
         if mode is not Mode.OBSERVE and not admission.fits:
             call, admission = await self._fit(call, upstream, use, admission, grant)
         if grant.quotas:
-            call, admission = with_output_limit(call, admission, upstream.heeded_limits(call))
+            self.heeded = upstream.heeded_limits(call)
+            call, admission = with_output_limit(call, admission, self.heeded)
         self.call, self.admission = call, admission
         await self._prove(None)
         return call, upstream, admission
@@ -248,6 +250,7 @@ class GatewayRequest(Attempt):
                 self.fit_record,
                 self.tried,
                 refusal,
+                self.heeded,
             )
             self.proof_id = await self.services.prove(decision)
 
