@@ -91,7 +91,7 @@ def test_models_are_those_that_the_upstream_lists_for_the_key(gateways: dict[str
         *(("https://example.org", 403), ("http://127.0.0.1.example.org:8640", 403), ("https://", 403)),
         *(("http://localhost:3000", 200), ("http://[::1]:3000", 200), ("app://notes", 200)),
         # A page in a sandboxed frame of any site, in a file, or of a browser's extension.
-        *(("null", 403), ("file://", 403), ("chrome-extension://abc", 403)),
+        *(("null", 403), ("file://", 403), ("chrome-extension://abc", 403), ("http://[", 403)),
     ],
 )
 def test_without_keys_pages_of_other_sites_are_refused(

@@ -687,7 +687,7 @@ def test_no_limit_is_left_that_says_there_is_none(start_gateway: Gateways, upstr
     body = {"model": "stub", "messages": [], "max_tokens": 3, "n_predict": -1}
     assert gateway.post(PATH, body, **auth(key)).status == 200
     sent = upstream.seen[-1]
-    assert sent["max_tokens"] == sent["n_predict"] == 4096
+    assert (sent["max_tokens"], sent["n_predict"]) == (3, 4096)
     openai = CONFIG.format(url=upstream.url).replace('kind = "vllm"', 'kind = "openai"')
     gateway = start_gateway(options=["--database", database], config=openai + "[policy]\nmax_ctx = 8000\n")
     assert gateway.post(PATH, {"model": "gpt-5", "messages": []}, **auth(key)).status == 200

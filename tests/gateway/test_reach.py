@@ -15,15 +15,17 @@ import pytest
 
 from tests.waiting import SECONDS
 from tokenbox.catalog import Figure
-from tokenbox.compose.requests import By, Count
+from tokenbox.compose.requests import NO_BOUND, By, Count
 from tokenbox.gateway.admission import Counted, judge, with_output_limit
 from tokenbox.gateway.calls import ApiCall, read_call
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.refusals import Refusal
+from tokenbox.gateway.relay import used_nothing
 from tokenbox.gateway.request import with_usage
 from tokenbox.gateway.settings import Mode, RequestLimits, UpstreamSettings
 from tokenbox.gateway.upstream import Upstream
 from tokenbox.models import Stated, resolve
+from tokenbox.policy.guard import Uncertain
 
 if TYPE_CHECKING:
     from tests.gateway.running import Gateways, RunningGateway, Stub
@@ -97,6 +99,42 @@ def test_every_answer_is_reserved(key: str) -> None:
     assert refused(**{key: "7"}) == (400, "invalid_request")
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"options": {"n": 7}},
+        {"parameters": {"num_return_sequences": 7}},
+        {"generationConfig": {"candidateCount": 7}},
+        {"sampling_params": {"n": 7}, "n": 2},
+    ],
+    ids=str,
+)
+def test_every_answer_is_reserved_inside_of_objects_too(more: dict[str, Any]) -> None:
+    assert read(**more).choices == 7
+    assert refused(options={"n": 129}) == (400, "invalid_request")
+
+
+def test_input_that_only_the_server_knows_is_a_window_for_each_prompt() -> None:
+    use = resolve("m", settings=Stated(context_window=Figure(1_000, "configured")))
+    for prompts, tokens, charged in ((1, 10, 1_000), (50, 10, 50_000), (2, 5_000, 5_000)):
+        body = json.dumps({"model": "m", "prompt": ["a"] * prompts}).encode()
+        call = read_call(PROTOCOLS["/v1/completions"], body, RequestLimits())
+        count = Count(tokens, exact=False, at_most=NO_BOUND, by=By.SERVER)
+        admission = judge(call, Counted(count, "it", unseen="a file"), use, Mode.ENFORCE, Uncertain.ALLOW)
+        assert admission.input_at_most == charged
+
+
+@pytest.mark.parametrize(
+    ("status", "nothing"),
+    [
+        *((status, False) for status in (200, 202, 204, 206, 408, 499, 500, 504, 520, 524, 598)),
+        *((status, True) for status in (301, 307, 400, 401, 404, 413, 429, 502, 503)),
+    ],
+)
+def test_what_may_have_run_is_charged(status: int, *, nothing: bool) -> None:
+    assert used_nothing(status) is nothing
+
+
 def test_under_a_quota_0_is_no_limit_of_output_that_any_server_could_take_for_none() -> None:
     """Ollama writes on without end."""
     use = resolve("m", settings=Stated(context_window=Figure(1_000, "configured")))
@@ -134,7 +172,7 @@ def test_a_field_without_a_limit_lowers_no_other(more: dict[str, Any], reserved:
     ("more", "sent"),
     [
         ({"max_tokens": 0, "n_predict": 100}, {"max_tokens": 100}),
-        ({"max_tokens": 30, "max_completion_tokens": -1}, {"max_tokens": 30, "max_completion_tokens": 30}),
+        ({"max_tokens": 30, "max_completion_tokens": -1}, {"max_tokens": 30, "max_completion_tokens": 990}),
         ({"max_tokens": 30, "enable_thinking": True}, {"max_tokens": 30, "thinking_budget": 960}),
         ({"max_tokens": 30, "thinking_budget": -1}, {"max_tokens": 30, "thinking_budget": 960}),
         ({"enable_thinking": True}, {"max_tokens": 495, "thinking_budget": 495}),

@@ -155,6 +155,16 @@ def test_at_the_end_a_busy_store_is_asked_again(
     assert len(table.calls) == 1 - recorded
 
 
+def test_a_call_with_an_absurd_limit_is_in_the_ledger(tmp_path: Path) -> None:
+    recorder, table = books_in(tmp_path)
+    request = attempt("a", CallOutcome(status=200, usage=Usage(7, 3), complete=True))
+    request.admission.reserved = 10**12 + 1
+    recorder.record_start(request, request.call, request.admission)
+    recorder.record_end(request)
+    recorder.drain()
+    assert [(call.usage, call.predicted.reserved_output) for call in table.calls] == [(Usage(7, 3), None)]
+
+
 def test_a_call_has_its_end_in_the_ledger_though_its_figures_cannot_be_added(tmp_path: Path) -> None:
     recorder, table = books_in(tmp_path)
 

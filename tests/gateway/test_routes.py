@@ -61,6 +61,13 @@ def test_a_key_sees_the_models_that_it_may_use(shared_gateways: Gateways, upstre
     assert gateway.get("/v1/models/gpt-4o-mini").status == 401
 
 
+@pytest.mark.parametrize("path", ["/tokenize", "/detokenize", "/v1/tokenize", "/v1/plan", "/v1/enforce"])
+@pytest.mark.parametrize("model", ["\ud800", "a,b", " stub", "", 5])
+def test_what_names_no_model_is_refused(gateway: RunningGateway, path: str, model: object) -> None:
+    body = {"model": model, "content": "hi", "prompt": "hi", "tokens": [1], "chunks": ["hi"]}
+    assert gateway.post(path, body).status == 400
+
+
 @pytest.mark.slow
 def test_counts_are_those_that_requests_are_judged_by(gateway: RunningGateway) -> None:
     messages = [{"role": "user", "content": "Hello, world!"}]

@@ -72,6 +72,9 @@ def test_an_alias_is_another_name_of_a_model(gateway: RunningGateway, upstream: 
         body for stub, count in zip((upstream, second), before, strict=True) for body in stub.seen[count:]
     ]
     assert [body["model"] for body in seen] == ["small"]
+    for path in ("/v1/chat/completions/input_tokens", "/v1/tokenize"):
+        answers = [gateway.post(path, chat(model=name)).json for name in ("fast", "small")]
+        assert answers[0] == answers[1]
 
 
 @pytest.mark.parametrize(("words", "model"), [(10, None), (120, "large"), (600, "huge"), (4_000, False)])

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tokenbox.gateway.protocols import CHAT
+from tokenbox.gateway.protocols import CHAT, MESSAGES, RESPONSES, Protocol
 from tokenbox.gateway.taps import Tap
 from tokenbox.ledger.usage import Usage
+from tokenbox.providers.framing import frame
 
 NOTE = b'{"mode":"enforce"}'
 USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3}}\n\n'
@@ -28,8 +30,10 @@ FRAMES = (
 END = b"data: [DONE]\n\n"
 
 
-def relayed(stream: bytes, cuts: list[int], *, hide_usage: bool) -> tuple[bytes, Tap]:
-    tap = Tap(CHAT, NOTE, hide_usage=hide_usage)
+def relayed(
+    stream: bytes, cuts: list[int], *, hide_usage: bool, protocol: Protocol = CHAT
+) -> tuple[bytes, Tap]:
+    tap = Tap(protocol, NOTE, hide_usage=hide_usage)
     places = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
     pieces = [stream[start:end] for start, end in pairwise(places)]
     return b"".join([*map(tap.feed, pieces), tap.rest()]), tap
@@ -62,6 +66,61 @@ def test_nothing_is_passed_on_from_a_cut_event(before: int, after: int) -> None:
     out, tap = relayed(whole + b'data: {"choices":[{"delta\n\n' + FRAMES[0] * after, [], hide_usage=False)
     assert tap.is_garbled
     assert out.count(b"data:") == before
+
+
+@pytest.mark.parametrize("cuts", [[], [40]])
+@pytest.mark.parametrize(
+    ("protocol", "text", "last"),
+    [
+        (CHAT, {"choices": [{"delta": {"content": "that is [DONE] now"}}]}, "[DONE]"),
+        (
+            MESSAGES,
+            {"type": "content_block_delta", "delta": {"text": "message_stop"}},
+            {"type": "message_stop"},
+        ),
+        (
+            RESPONSES,
+            {"type": "response.output_text.delta", "delta": "response.completed"},
+            {"type": "response.completed", "response": {}},
+        ),
+    ],
+    ids=["chat", "messages", "responses"],
+)
+def test_only_an_event_ends_a_stream(protocol: Protocol, text: Any, last: Any, cuts: list[int]) -> None:  # noqa: ANN401  # JSON
+    """A stream that breaks off after a text with the name of that event is incomplete."""
+
+    def whole(*events: object) -> bool:
+        stream = b"".join(
+            frame(event.encode() if isinstance(event, str) else json.dumps(event).encode())
+            for event in events
+        )
+        return relayed(stream, cuts, hide_usage=False, protocol=protocol)[1].whole
+
+    assert not whole(text, text)
+    assert whole(text, last)
+    assert whole(text, last, {"type": "ping"})
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        {"output_tokens": 7},
+        {"output_tokens": 7, "input_tokens": 10},
+        {"output_tokens": 7, "input_tokens": 0},
+        {"output_tokens": 7, "input_tokens": 10, "cache_read_input_tokens": None},
+        {"output_tokens": 7, "input_tokens": 10, "cache_read_input_tokens": 5_000},
+    ],
+    ids=str,
+)
+def test_the_last_event_forgets_no_cached_input(delta: dict[str, object]) -> None:
+    start = {"input_tokens": 10, "cache_read_input_tokens": 5_000, "output_tokens": 1}
+    events = (
+        {"type": "message_start", "message": {"usage": start}},
+        {"type": "message_delta", "usage": delta},
+    )
+    stream = b"".join(frame(json.dumps(event).encode()) for event in (*events, {"type": "message_stop"}))
+    found = relayed(stream, [], hide_usage=False, protocol=MESSAGES)[1].reported
+    assert found == Usage(5_010, 7, 5_000)
 
 
 def test_an_error_among_plain_events_is_seen() -> None:

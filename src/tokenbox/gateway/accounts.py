@@ -14,6 +14,7 @@ from tokenbox.content.unseen import parts_in
 from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.refusals import Refusal, unavailable
 from tokenbox.gateway.settings import WhenAway
+from tokenbox.integers import MAX_INTEGER
 from tokenbox.ledger.cost import cost_at_most, cost_of
 from tokenbox.ledger.quota import Bucket, QuotaLevel, QuotaUnit, Take, dollars_of, nanodollars
 from tokenbox.providers.shapes import at
@@ -123,7 +124,7 @@ class QuotaAccounts:
         for owner, quota in grant.quotas:
             bucket = self._bucket(owner, quota, now)
             if quota.unit is QuotaUnit.TOKENS:
-                takes.append(Take(bucket, runs * (admission.input_at_most + output)))
+                takes.append(Take(bucket, min(MAX_INTEGER, runs * (admission.input_at_most + output))))
                 continue
             if _has_own_prices(call):
                 raise Refusal(
@@ -143,7 +144,7 @@ class QuotaAccounts:
                     "The operator sets one in the configuration.",
                     "model",
                 )
-            takes.append(Take(bucket, nanodollars(runs * at_most)))
+            takes.append(Take(bucket, min(MAX_INTEGER, nanodollars(runs * at_most))))
         return takes
 
     def _bucket(self, owner: str, quota: Quota, now: datetime) -> Bucket:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 # The output limit, in tokens, of a request under a quota that states none.
 OUTPUT_UNDER_QUOTA = 4096
-_NO_LIMIT = frozenset((-1, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class Counted:
 class Admission:
     """The decision whether a request fits, with all figures.
 
-    ``verdict`` is the guard's; None if the limits of the model are unknown.
+    ``verdict`` is the guard's; None if the limits of the model are unknown. ``prompts`` is their number.
     """
 
     counted: Counted
@@ -67,6 +66,7 @@ class Admission:
     model: ModelFigures
     mode: Mode
     verdict: Verdict | None
+    prompts: int = 1
 
     @property
     def fits(self) -> bool:
@@ -118,9 +118,11 @@ class Admission:
 
     @property
     def input_at_most(self) -> int:
-        """The most input tokens to charge. With input that could not be counted, that is the window."""
-        at_most, window = self.counted.count.at_most, self.model.context_window
-        return at_most if self.counted.unseen is None or window is None else min(at_most, window)
+        """The most input tokens to charge: a window for each prompt with input that could not be counted."""
+        count, window = self.counted.count, self.model.context_window
+        if self.counted.unseen is None or window is None:
+            return count.at_most
+        return max(count.total, min(count.at_most, self.prompts * window))
 
     def figures(self) -> dict[str, object]:
         """Return all figures of the decision, for the answer, the proof and the log."""
@@ -163,8 +165,9 @@ def judge(
     if stated is None or call.is_endless:
         stated = max(stated or 0, model.output_reserve or 0)
     reserved = max(1, stated) if call.protocol.output_keys else 0
+    prompts = len(call.prompts) if call.protocol.takes_prompts else 1
     if model.context_window is None and model.max_input is None:
-        return Admission(counted, reserved, model, mode, None)
+        return Admission(counted, reserved, model, mode, None, prompts)
     limits = GuardLimits(
         MAX_INTEGER if model.context_window is None else model.context_window,
         reserved,
@@ -175,7 +178,7 @@ def judge(
     rule = uncertain
     if counted.missing is not None or (counted.unseen is not None and uncertain is not Uncertain.ALLOW):
         rule = Uncertain.BOUND
-    return Admission(counted, reserved, model, mode, guard(counted.count, limits, rule))
+    return Admission(counted, reserved, model, mode, guard(counted.count, limits, rule), prompts)
 
 
 def narrowed(model: ModelFigures, other: ModelFigures) -> ModelFigures:
@@ -208,23 +211,27 @@ def with_output_limit(
     if not call.protocol.output_keys:
         return call, admission
     room = None if admission.remaining is None else admission.reserved + admission.remaining
-    limit, limits = call.max_output, dict[str, int]()
-    if limit is None:
-        most = OUTPUT_UNDER_QUOTA if room is None else room // (2 if call.thinks_endlessly else 1)
-        limit = min(OUTPUT_UNDER_QUOTA, most)
-    limit = max(1, limit)
-    if call.thinks_endlessly:
-        most = OUTPUT_UNDER_QUOTA if room is None else room - limit
-        limits[REASONING_BESIDE] = max(1, min(OUTPUT_UNDER_QUOTA, most))
+    default = _within(room, 2 if call.thinks_endlessly else 1)
+    own = default if call.max_output is None else max(1, call.max_output)
     # -1 is no limit, and some servers take 0 for none.
-    limits |= {name: limit for name in call.protocol.output_keys if call.body.get(name) in _NO_LIMIT}
+    values = {-1: max(own, default), 0: own}
+    stated = [(name, call.body[name]) for name in call.protocol.output_keys if name in call.body]
+    limits = {name: values[value] for name, value in stated if value in values}
     if all(call.body.get(name) is None for name in heeded):
-        limits[heeded[0]] = limit
+        limits[heeded[0]] = own
+    if call.thinks_endlessly:
+        answer = max(own, *limits.values(), 0)
+        limits[REASONING_BESIDE] = _within(None if room is None else room - answer)
     if not limits:
         return call, admission
     bounded = call.with_body({**call.body, **limits})
     uncertain = Uncertain.MARGIN if admission.verdict is None else admission.verdict.uncertain
     return bounded, judge(bounded, admission.counted, admission.model, admission.mode, uncertain)
+
+
+def _within(room: int | None, shares: int = 1) -> int:
+    """Return the output limit for a share of the room that the window has."""
+    return OUTPUT_UNDER_QUOTA if room is None else max(1, min(OUTPUT_UNDER_QUOTA, room // shares))
 
 
 def refusal_of(call: ApiCall, admission: Admission) -> Refusal:

@@ -102,7 +102,10 @@ class LocalAuthenticator:
 
     def _allows(self, origin: str) -> bool:
         # "*" lets pages read answers of a gateway with keys; without keys it would open this machine.
-        parts = urlsplit(origin)
+        try:
+            parts = urlsplit(origin)
+        except ValueError:
+            return False
         is_page_of_here = parts.scheme in _WEB and is_loopback(parts.hostname or "")
         return origin in self._origins or is_page_of_here or parts.scheme in _APPS
 

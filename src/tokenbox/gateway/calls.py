@@ -40,7 +40,17 @@ _MAX_CHOICES = 128
 # The number of answers. With best_of, all are generated though only n are returned. The other names are those
 # of llama.cpp, Gemini, Cohere and Transformers.
 _CHOICES = ("n", "best_of", "n_cmpl", "candidate_count", "num_generations", "num_return_sequences")
-_CHOICES_FIELDS = frozenset(_CHOICES)
+# The same inside of objects, as Ollama, Gemini, Transformers and SGLang have their settings.
+_INNER_CHOICES = (
+    ("options", "n"),
+    ("parameters", "n"),
+    ("parameters", "num_return_sequences"),
+    ("sampling_params", "n"),
+    ("generation_config", "candidate_count"),
+    ("generation_config", "num_return_sequences"),
+    ("generationConfig", "candidateCount"),
+)
+_CHOICES_FIELDS = frozenset((*_CHOICES, *(path[0] for path in _INNER_CHOICES)))
 # Output limits of other APIs (Ollama, TGI, SGLang, Gemini, Anthropic's old one), as paths. Whether the server
 # heeds them is unknown, so they are reserved.
 _OTHER_LIMITS = (
@@ -227,7 +237,7 @@ def read_call(protocol: Protocol, data: bytes, limits: RequestLimits, client_aut
     model = body.get("model")
     if not isinstance(model, str) or not model:
         raise invalid_request("model is missing: it names the model that is to answer.", "model")
-    if not _is_name(model):
+    if not is_name(model):
         raise invalid_request(
             f"model is a name of at most {_LONGEST_NAME} printable characters, without commas and without "
             "spaces around it.",
@@ -280,7 +290,7 @@ def _fallbacks(body: Mapping[str, Any], *, takes_objects: bool) -> tuple[str, ..
         names: list[Any] = value if isinstance(value, list) else [None]
         if takes_objects:
             names = list(map(_fallback_name, names))
-        if not all(map(_is_name, names)):
+        if not all(map(is_name, names)):
             raise invalid_request(f"{key} is a list of names of models, so that each can be checked.", key)
         found += names
     if len(found) > _MOST_FALLBACKS:
@@ -307,7 +317,7 @@ def _fallback_limits(body: Mapping[str, Any]) -> Iterator[int | None]:
         yield _limit(item, ("thinking", "budget_tokens"))
 
 
-def _is_name(value: object) -> bool:
+def is_name(value: object) -> bool:
     """Whether it may name a model: printable, as it is logged, without outer spaces, as servers differ.
 
     LiteLLM's proxy takes names with commas between for several models, and asks them all.
@@ -369,17 +379,25 @@ def _choices(body: dict[str, Any]) -> int:
     most = 1
     if _CHOICES_FIELDS.isdisjoint(body):
         return most
-    for key in _CHOICES:
-        value = body.get(key)
-        if value is None:
+    for path in (*((key,) for key in _CHOICES), *_INNER_CHOICES):
+        stated = _inside(body, path)
+        if stated is None:
             continue
-        value = _whole(value)
+        value = _whole(stated)
         if value is None or not 1 <= value <= _MAX_CHOICES:
             raise invalid_request(
-                f"{key} is a whole number from 1 to {_MAX_CHOICES}, not {json_text(body[key])}.", key
+                f"{'.'.join(path)} is a whole number from 1 to {_MAX_CHOICES}, not {json_text(stated)}.",
+                path[0],
             )
         most = max(most, value)
     return most
+
+
+def _inside(body: Mapping[str, Any], path: Sequence[str]) -> Any:  # noqa: ANN401  # JSON
+    inner: Any = body
+    for key in path:
+        inner = inner.get(key) if isinstance(inner, dict) else None
+    return inner
 
 
 def _max_output(protocol: Protocol, body: dict[str, Any]) -> int | None:
@@ -412,9 +430,7 @@ def _limits_beside(own: tuple[str, ...]) -> frozenset[str]:
 
 def _limit(body: Mapping[str, Any], path: Sequence[str], least: int = 0) -> int | None:
     """Return the number of tokens at ``path``, or None. Raises :class:`Refusal` (400)."""
-    inner: Any = body
-    for key in path:
-        inner = inner.get(key) if isinstance(inner, dict) else None
+    inner = _inside(body, path)
     if inner is None:
         return None
     value = _whole(inner)

@@ -39,12 +39,14 @@ _CHAT_USAGE = UsageKeys(
     "completion_tokens",
     ("prompt_tokens_details", "cached_tokens"),
     ("completion_tokens_details", "reasoning_tokens"),
+    ("prompt_tokens_details", "cache_write_tokens"),
 )
 _RESPONSES_USAGE = UsageKeys(
     ("input_tokens",),
     "output_tokens",
     ("input_tokens_details", "cached_tokens"),
     ("output_tokens_details", "reasoning_tokens"),
+    ("input_tokens_details", "cache_write_tokens"),
 )
 _ANTHROPIC_USAGE = UsageKeys(
     ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
@@ -87,18 +89,25 @@ class Protocol:
         object.__setattr__(self, "name", self.api.value)
 
     def usage_in(self, value: Mapping[str, Any]) -> Usage | None:
-        """Return the usage that an answer, or an event of a stream, reports."""
-        keys = self.usage_keys
+        """Return the usage that an answer reports."""
+        return self.usage_of(self.stated_usage(value))
+
+    def stated_usage(self, value: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the ``usage`` of an answer or of an event of a stream; empty without one."""
         for holder in (value, value.get("response"), value.get("message")):
             usage = holder.get("usage") if isinstance(holder, dict) else None
             if isinstance(usage, dict):
                 # Anthropic's first event has the whole input, but only the output up to then.
                 is_final = holder is not value.get("message")
-                found = _usage(usage if is_final else {**usage, keys.output: None}, keys)
-                if self.output_keys or found is None or found.output_tokens is not None:
-                    return found
-                return replace(found, output_tokens=0)  # embeddings have no output tokens to report
-        return None
+                return usage if is_final else {**usage, self.usage_keys.output: None}
+        return {}
+
+    def usage_of(self, stated: Mapping[str, Any]) -> Usage | None:
+        """Return the usage in these figures, if there is any."""
+        found = _usage(stated, self.usage_keys)
+        if self.output_keys or found is None or found.output_tokens is not None:
+            return found
+        return replace(found, output_tokens=0)  # embeddings have no output tokens to report
 
 
 # llama.cpp heeds all of them in each of OpenAI's APIs. The last is its own.

@@ -14,7 +14,7 @@ from tokenbox.gateway.fitting import fit_actions
 from tokenbox.ledger.call import Call, Outcome, Prediction, parse_time, time_text
 from tokenbox.ledger.cost import cost_of
 from tokenbox.ledger.quota import Bucket, Quota, Take
-from tokenbox.ledger.usage import UNKNOWN_USAGE, Usage
+from tokenbox.ledger.usage import UNKNOWN_USAGE, Usage, is_count
 
 if TYPE_CHECKING:
     from tokenbox.catalog import Price
@@ -157,7 +157,9 @@ class CallRecorder:
             category=entry["category"],
             project=PROJECT,
             session=entry["key"],
-            predicted=Prediction.of(tokens, entry["reserved"], price, exact=entry["exact"]),
+            predicted=Prediction.of(
+                _possible(tokens), _possible(entry["reserved"]), price, exact=entry["exact"]
+            ),
             **ended,
         )
 
@@ -203,6 +205,11 @@ def _category(request: Attempt) -> str:
     if request.fit_record is not None:
         category += f", fitted by {fit_actions(request.fit_record)}"
     return category
+
+
+def _possible(tokens: int) -> int | None:
+    """Return a prediction; None if it is absurd, as an output limit of a client may be."""
+    return tokens if is_count(tokens) else None
 
 
 def _take(item: Sequence[Any]) -> Take:

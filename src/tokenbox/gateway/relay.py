@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 _OK = 200
 _FIRST_ERROR = 400
 _KEY_STATUSES = (401, 403)
-# After these the request may have run, or may still run, so what was reserved for it is charged.
-_MAY_HAVE_RUN = (500, 504)
+_FIRST_REDIRECT = 300
+# After these the request may have run, or may still run, so what was reserved for it is charged: errors and
+# timeouts of the server, and of proxies before it (nginx, LiteLLM, Cloudflare).
+_MAY_HAVE_RUN = frozenset((408, 499, 500, 504, 520, 524, 598))
 # The largest whole answer, in bytes: 4,096 embeddings of 4,096 numbers are 200 MB.
 _MAX_ANSWER = 256 << 20
 # The upstream's request id, which its operators need, beside the gateway's.
@@ -51,6 +53,11 @@ class CallOutcome:
     sent: float | None = None
     first_byte: float | None = None
     used_nothing: bool = False
+
+
+def used_nothing(status: int) -> bool:
+    """Whether an upstream that answers so did not run the request."""
+    return status >= _FIRST_REDIRECT and status not in _MAY_HAVE_RUN
 
 
 @dataclass(slots=True)
@@ -121,7 +128,7 @@ class Relay:
     async def error(self) -> None:
         """Relay the upstream's error if it has the API's shape and reveals no secret; else raise another."""
         status = self.answer.status
-        self.outcome.used_nothing = status not in _MAY_HAVE_RUN
+        self.outcome.used_nothing = used_nothing(status)
         if status in _KEY_STATUSES and self.upstream.settings.key is not None:
             # The upstream's error may quote the operator's key.
             raise Refusal(

@@ -140,9 +140,9 @@ class GatewayRequest(Attempt):
         )
         for model in call.models:
             grant.check(model)
-        alias = services.settings.models.get(call.model)
-        if alias is not None and alias.alias_of is not None:
-            call = self.call = self.original = call.with_model(alias.alias_of)
+        served = services.settings.served_as(call.model)
+        if served != call.model:
+            call = self.call = self.original = call.with_model(served)
         mode = self._mode(grant, call.model)
         upstream = self.upstream = await services.models.upstream_of(call.model, call.client_auth)
         admission, use = await self._judge(call, upstream, mode)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.content.weight import weight_text
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.asgi import Reply, json_bytes
-from tokenbox.gateway.calls import parse_body, read_call
+from tokenbox.gateway.calls import is_name, parse_body, read_call
 from tokenbox.gateway.counting import text_tokenizer
 from tokenbox.gateway.library import (
     KnownCount,
@@ -245,6 +245,7 @@ class Routes:
         use, named = None, _named_model(body)
         counter: Tokenizer | RequestCounter | None = await self._in_thread(lambda: named_tokenizer(body))
         if named is not None:
+            named = self.services.settings.served_as(named)
             upstream = await self.services.models.upstream_of(named)
             use = await self.services.models.use(upstream, named)
             if counter is None:
@@ -287,6 +288,7 @@ class Routes:
         named = _named_model(body)
         model = await self._only_model(grant) if named is None else named
         grant.check(model)
+        model = self.services.settings.served_as(model)
         return grant, body, model, await self.services.models.upstream_of(model, grant.client_auth)
 
     async def _call(self, protocol: Protocol, body: dict[str, Any], auth: Headers = ()) -> ApiCall:
@@ -308,7 +310,7 @@ class Routes:
 
 def _named_model(body: Mapping[str, Any]) -> str | None:
     named = body.get("model")
-    if named is not None and (not isinstance(named, str) or not named):
+    if named is not None and not is_name(named):
         raise invalid_request("model is the name of a model.", "model")
     return named
 

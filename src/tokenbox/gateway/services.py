@@ -34,6 +34,7 @@ from tokenbox.gateway.traces import traces_from
 from tokenbox.gateway.upstream import Upstream
 from tokenbox.ledger.call import time_text
 from tokenbox.providers.kinds import UNKNOWN
+from tokenbox.providers.shapes import items_at
 from tokenbox.store import bundles
 from tokenbox.store.key_files import read_signer
 from tokenbox.store.leases import LeasedQuotas
@@ -297,8 +298,8 @@ class GatewayServices:
         """Return the models that the upstream lists or the settings name, as far as the key may use them."""
         await self.models.with_kind(upstream)
         status, answer = await upstream.get_json("/v1/models", grant.client_auth)
-        items = answer.get("data") if status == 200 and isinstance(answer, dict) else None
-        listed = [item for item in items or [] if isinstance(item, dict) and isinstance(item.get("id"), str)]
+        items = items_at(answer, "data") if status == 200 else []
+        listed = [item for item in items if isinstance(item, dict) and isinstance(item.get("id"), str)]
         if upstream.settings.models:
             named = [pattern for pattern in upstream.settings.models if not set(pattern) & set("*?[")]
             known = {item["id"] for item in listed}

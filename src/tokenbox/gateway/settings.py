@@ -153,6 +153,11 @@ class GatewaySettings:
     uncertain: Uncertain = Uncertain.MARGIN
     prices: Mapping[str, Price] = field(default_factory=dict)
 
+    def served_as(self, name: str) -> str:
+        """Return the model to which requests for ``name`` go."""
+        own = self.models.get(name)
+        return name if own is None or own.alias_of is None else own.alias_of
+
     def own_model(self, name: str) -> ModelSettings:
         """Return the settings of a model, by its name or a pattern."""
         own = self.models.get(name)

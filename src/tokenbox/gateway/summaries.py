@@ -12,6 +12,7 @@ from tokenbox.gateway.calls import read_call
 from tokenbox.gateway.fitting import ModelSummary
 from tokenbox.gateway.protocols import CHAT
 from tokenbox.gateway.refusals import Refusal
+from tokenbox.gateway.relay import used_nothing
 from tokenbox.gateway.settings import Mode
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class ModelSummaries:
             status, answer = await upstream.post_json(CHAT.path, call.body, grant.client_auth, SECONDS)
             outcome = attempt.outcome
             outcome.status = 504 if status is None else status
-            outcome.used_nothing = status is not None and status != _OK
+            outcome.used_nothing = used_nothing(outcome.status)
             if status != _OK or not isinstance(answer, dict):
                 raise Refusal(502, "summary_failed", f"The model of the summaries answered {status}.")
             outcome.usage = CHAT.usage_in(answer)

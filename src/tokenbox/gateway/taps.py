@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.gateway.asgi import json_object
 from tokenbox.gateway.protocols import event_with_key
 from tokenbox.ledger.usage import Usage
-from tokenbox.providers.framing import Frames, data_of
+from tokenbox.providers.framing import Frames, data_of, message_of
 
 if TYPE_CHECKING:
     from tokenbox.gateway.protocols import Protocol
@@ -31,7 +32,8 @@ class Tap:
         self._frames = Frames()
         self._started = started
         self.usage: Usage | None = None
-        self._last = b""
+        self._stated: Mapping[str, Any] = {}
+        self._has_ended = False
         self.events = 0
         self.error: dict[str, Any] | None = None
         # Whether an event was not complete JSON. Nothing is passed on from there.
@@ -48,8 +50,8 @@ class Tap:
         plain = self._plain_size(data)
         if plain:
             self.events += data.count(b"\n\n", 0, plain)
-            self._last = data[:plain]
-            out.append(self._last)
+            out.append(data[:plain])
+            self._look_for_end(out[-1])
         if plain < len(data):
             self._read_frames(data[plain:], out)
         if self._started and out:
@@ -88,19 +90,19 @@ class Tap:
     @property
     def whole(self) -> bool:
         """Whether the stream reached its end, or reported an error itself."""
-        return self.error is not None or any(end in self._last for end in self._protocol.ends)
+        return self.error is not None or self._has_ended
 
     @property
     def reported(self) -> Usage | None:
         """The usage; before the end of the stream the output is unknown, whatever was reported until then."""
-        if self.usage is None or any(end in self._last for end in self._protocol.ends):
+        if self.usage is None or self._has_ended:
             return self.usage
         return Usage(None, None) if not self.usage.input_tokens else Usage(self.usage.input_tokens, None)
 
     def _pass(self, frame: bytes) -> bytes:
         if not frame.startswith((b":", b"\n", b"\r")) or data_of(frame) is not None:  # not just a comment
             self.events += 1
-            self._last = frame
+            self._look_for_end(frame)
         if self._note is not None:
             frame = self._annotated(frame)
         if b'"usage"' in frame and _USAGE.search(frame):
@@ -119,21 +121,17 @@ class Tap:
             self._note = None
         return noted
 
+    def _look_for_end(self, frames: bytes) -> None:
+        """Note the event that ends a stream. A text may contain its name, too."""
+        ends = self._protocol.ends
+        if not self._has_ended and any(end in frames for end in ends):
+            names = {end.decode() for end in ends}
+            self._has_ended = any(_name(frame) in names for frame in frames.split(b"\n\n"))
+
     def _read(self, value: dict[str, Any]) -> None:
-        """Keep the latest figures: an Anthropic stream reports input first and output last."""
-        found = self._protocol.usage_in(value)
-        if found is None:
-            return
-        before = self.usage
-        if before is None:
-            self.usage = found
-            return
-        self.usage = Usage.reported(
-            *(
-                new if new is not None else old
-                for new, old in zip(_figures(found), _figures(before), strict=True)
-            )
-        )
+        """Keep the figures: they are cumulative, and an Anthropic stream reports input first, output last."""
+        self._stated = _merged(self._stated, self._protocol.stated_usage(value))
+        self.usage = self._protocol.usage_of(self._stated)
 
 
 def object_of(frame: bytes) -> dict[str, Any] | None:
@@ -155,11 +153,24 @@ def _is_error(value: dict[str, Any]) -> bool:
     return bool(value.get("error")) or value.get("type") == "error"
 
 
-def _figures(usage: Usage) -> tuple[int | None, ...]:
-    return (
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.cached_input_tokens,
-        usage.reasoning_tokens,
-        usage.cache_write_tokens,
-    )
+def _name(frame: bytes) -> str:
+    """Return the type of an event; ``[DONE]`` for OpenAI's last one, which has none."""
+    message = message_of(frame)
+    if message is None:
+        return ""
+    stated = (object_of(frame) or {}).get("type")
+    return stated if isinstance(stated, str) else message.event or message.data.strip()
+
+
+def _merged(before: Mapping[str, Any], now: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the larger of both figures, or the known one. Others replace what is no number."""
+    found = dict(before)
+    for key, value in now.items():
+        old = found.get(key)
+        if isinstance(old, dict) and isinstance(value, dict):
+            found[key] = _merged(old, value)
+        elif type(old) is not int:
+            found[key] = old if value is None else value
+        elif type(value) is int:
+            found[key] = max(old, value)
+    return found

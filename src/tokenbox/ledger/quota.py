@@ -19,7 +19,8 @@ from tokenbox.ledger.errors import LedgerError
 NANODOLLARS = 9  # digits behind the point
 _MAX = 2**52  # half of what a double represents exactly, so that a reservation can be added
 _QUOTA = re.compile(
-    r"(?P<tokens>[0-9][0-9_,]*) ?(tokens|tok)|\$? ?(?P<money>[0-9]+(\.[0-9]+)?) ?(usd|dollars)?"
+    r"(?P<tokens>[0-9][0-9_,]{0,40}) ?(tokens|tok)|"
+    r"\$? ?(?P<money>[0-9]{1,40}(\.[0-9]{1,40})?) ?(usd|dollars)?"
 )
 
 
