@@ -88,6 +88,21 @@ def test_what_is_no_chunk_or_budget() -> None:
         select(["a"], -1, "utf8-bytes")
 
 
+def test_a_title_may_be_among_the_metadata() -> None:
+    texts = ["It is red.", "It is blue."]
+    chunks = [
+        {"text": text, "metadata": {"source": f"docs/{name}.md"}}
+        for text, name in zip(texts, ("billing", "tides"), strict=True)
+    ]
+    assert select(chunks, 11, "utf8-bytes", query="tides").shown == (1,)
+    assert select(texts, 11, "utf8-bytes", query="tides").shown == (0,)
+
+
+def test_a_pair_of_a_document_and_its_score_is_explained() -> None:
+    with pytest.raises(InvalidContent, match="a distance is no score"):
+        select([("text", 0.5)], 10, "utf8-bytes")
+
+
 def test_one_call_packs_a_folder(tmp_path: object) -> None:
     folder = f"{tmp_path}/p"
     import pathlib

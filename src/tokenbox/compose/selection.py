@@ -75,7 +75,8 @@ class Chunk:
     def of(cls, value: object, number: int) -> Chunk:
         """Read a chunk from a string, a mapping or a library's document. Raises :class:`InvalidContent`.
 
-        A mapping has the fields' names as keys. ``content`` is an alias of ``text``, ``summary`` of one form.
+        A mapping has the fields' names as keys. ``content`` is an alias of ``text``, ``summary`` of one form;
+        ``path``, ``source`` and the names of a file in its ``metadata`` are aliases of ``title``.
         """
         if isinstance(value, Chunk):
             return replace(value, score=_score(value.score, number))
@@ -87,24 +88,34 @@ class Chunk:
             None,
         )
         if text is None:
+            fix = "Give a string, or a mapping with 'text'."
+            if isinstance(value, tuple):
+                fix = "Of a document and its score make {'text': ..., 'score': ...}; a distance is no score."
             raise InvalidContent(
-                f"chunk {number} is {type(value).__name__} without a text. Give a string, or a "
-                "mapping with 'text'.",
-                index=number,
+                f"chunk {number} is {type(value).__name__} without a text. {fix}", index=number
             )
         forms = fields.get("forms") or ([fields["summary"]] if isinstance(fields.get("summary"), str) else [])
         if not isinstance(forms, list | tuple):
             raise InvalidContent(f"chunk {number}: forms is not a list of texts.", index=number)
-        title = fields.get("title") or fields.get("path") or fields.get("source") or ""
         name = fields.get("id")
         return cls(
             str(text),
             "" if name is None else str(name),
-            str(title),
+            _title(fields),
             tuple(map(str, forms)),
             _score(fields.get("score"), number),
             _priority(fields.get("priority"), number),
         )
+
+
+def _title(fields: Mapping[str, Any]) -> str:
+    """Return the title, which frameworks have among the metadata."""
+    for holder in (fields, fields.get("metadata"), fields.get("meta")):
+        if isinstance(holder, Mapping):
+            found = (holder.get(key) for key in ("title", "path", "source", "file_path", "file_name", "url"))
+            if title := next(filter(None, found), None):
+                return str(title)
+    return ""
 
 
 def _score(value: Any, number: int) -> float | Fraction | None:  # noqa: ANN401  # any value from a caller
@@ -131,7 +142,9 @@ def _priority(value: Any, number: int) -> Priority:  # noqa: ANN401  # the calle
         ) from None
 
 
-_ATTRIBUTES = "text content page_content id title path source forms summary score priority".split()
+_ATTRIBUTES = (
+    "text content page_content id title path source metadata meta forms summary score priority".split()
+)
 
 
 def _attributes(value: object) -> dict[str, Any]:
