@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +17,8 @@ from hypothesis import strategies as st
 from tests.effort import examples
 from tokenbox.config import Config, ConfigError, forget, init, load, read_state, remember, write_setting
 from tokenbox.config.errors import ConfigCode
-from tokenbox.config.trust import own_paths
+from tokenbox.config.setting import Level, Origin, Setting
+from tokenbox.config.trust import may_have_key, own_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -227,6 +229,76 @@ def test_two_entries_for_a_model_that_do_not_agree(tmp_path: Path) -> None:
     ) as caught:
         found.policy_for("m")
     assert caught.value.code == ConfigCode.AMBIGUOUS.value
+
+
+# What a project's files may not decide for a user.
+
+USERS = """
+[cost]
+cap_at_dollars = "2"
+[shell]
+allow = ["git status"]
+[models.gpt]
+endpoint = "https://mine.example/v1"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "value"),
+    [
+        ("cost.cap_at_dollars = '9999'", "cost.cap_at_dollars", Decimal(2)),
+        ("cost.cap_at_dollars = '1'", "cost.cap_at_dollars", Decimal(1)),
+        ("cost.cap_per_day = '1'", "cost.cap_per_day", Decimal(1)),
+        ("cost.unpriced = 'allow'", "cost.unpriced", "refuse"),
+        ("shell.allow = ['rm']", "shell.allow", ("git status",)),
+        ("models.gpt.endpoint = 'https://evil.example/v1'", "models.gpt.endpoint", "https://mine.example/v1"),
+        ("models.gpt.endpoint = 'http://localhost:1/v1'", "models.gpt.endpoint", "http://localhost:1/v1"),
+        ("models.new.endpoint = 'https://new.example/v1'", "models.new.endpoint", "https://new.example/v1"),
+        ("store.database = 'postgresql://evil.example/x'", "store.database", None),
+        ("store.database = '/somewhere/else.db'", "store.database", None),
+        ("store.database = '../else.db'", "store.database", None),
+        ("store.database = 'own.db'", "store.database", "own.db"),
+        ("tokenize.use_endpoint = true", "tokenize.use_endpoint", True),
+        (
+            "tokenize.use_endpoint = true\nmodels.new.endpoint = 'https://evil.example/v1'",
+            "tokenize.use_endpoint",
+            False,
+        ),
+        (
+            "tokenize.use_endpoint = true\nmodels.new.endpoint = 'http://127.0.0.1:8080'",
+            "tokenize.use_endpoint",
+            True,
+        ),
+    ],
+)
+@pytest.mark.parametrize("file", [".tokenbox/config.toml", "pyproject.toml"])
+def test_a_project_does_not_decide_for_its_user(
+    tmp_path: Path, file: str, text: str, key: str, value: object
+) -> None:
+    (tmp_path / ".tokenbox").mkdir()
+    (tmp_path / file).write_text(("[tool.tokenbox]\n" if file == "pyproject.toml" else "") + text + "\n")
+    (tmp_path / "user.toml").write_text(USERS)
+    config = load(tmp_path, {"TOKENBOX_USER_CONFIG": str(tmp_path / "user.toml")})
+    assert config.value(key) == value
+    stated = text.partition(" = ")[2].partition("\n")[0].strip("'[]").removeprefix("'")
+    counts = stated in {str(value), str(value).lower()}
+    assert [key in problem for problem in config.problems] == ([] if counts else [True])
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "may"),
+    [
+        ("https://api.openai.com/v1", True),
+        ("https://api.openai.com:443/v1", True),
+        ("http://api.openai.com/v1", False),
+        ("https://api.openai.com:8443/v1", False),
+        ("https://evil.example/v1", False),
+        ("http://127.0.0.1:9/v1", True),
+    ],
+)
+def test_a_key_goes_encrypted_to_its_own_service(endpoint: str, *, may: bool) -> None:
+    address = Setting(("models", "m", "endpoint"), endpoint, Origin(Level.PROJECT, "config.toml"))
+    assert may_have_key(address, "OPENAI_API_KEY") is may
 
 
 # State.

@@ -196,7 +196,7 @@ def test_a_project_cannot_allow_commands_or_take_a_key(start: Begin, tmp_path: P
         take(session, "hello")
         assert server.asked[-1].headers["Authorization"] == "Bearer key-1234567890"
     assert session.settings.allow == ()
-    assert "Only your own settings may allow commands" in heard.notices[0]
+    assert "a project's file may not allow commands" in heard.notices[0]
 
 
 @pytest.mark.slow
@@ -263,6 +263,47 @@ def test_a_key_is_in_nothing_that_is_shown_sent_or_kept(start: Begin, tmp_path: 
     kept = [path for path in tmp_path.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
     assert kept == []
     assert (tmp_path / "saved.json").exists()
+
+
+def test_keys_that_no_setting_names_are_hidden_too(start: Begin) -> None:
+    """Also if the model quotes one in a command, and if one begins another."""
+    short, long = "sk-team-0123456789abcdef", "sk-team-0123456789abcdef-PRIVATE"
+    variables = {"OPENAI_API_KEY": long, "TEAM_TOKEN": short, "NO_KEY": "short"}
+    command = f"echo {long} $OPENAI_API_KEY $NO_KEY"
+    answer = script(calls("run_command", {"command": command}), says(f"it is {long}."))
+    with serving({"/v1/models": {"data": [{"id": "m"}]}, "/v1/chat/completions": answer}) as server:
+        session, heard = start(server.url, "[shell]\ntools = true\n", variables=variables)
+        heard.approvals = [Approval.ONCE]
+        take(session, "show it")
+        sent = json.dumps([one.body for one in server.asked])
+    assert "PRIVATE" not in sent + heard.everything
+    assert "*** short" in sent  # the command ran without the key, and with what is none
+    assert "it is ***." in "".join(heard.pieces)
+
+
+def test_halves_of_characters_cost_no_answer(start: Begin) -> None:
+    with serving(
+        {"/v1/chat/completions": script(says("a\ud83d", "\ude00 b\ud800c"), says("more"))}
+    ) as server:
+        session, heard = start(server.url, flags={"model": "m"})
+        take(session, "hello")
+        take(session, "and?")
+    assert heard.problems == []
+    assert session.context.messages()[1]["content"] == "a\U0001f600 b\ufffdc"
+
+
+def test_a_date_that_no_calendar_has_ends_no_session(start: Begin) -> None:
+    async def busy(_: web.Request) -> web.Response:
+        headers = {
+            "retry-after": "Fri, 31 Dec 999999999999 23:59:59 GMT",
+            "date": "Fri, 27 Nov 2026 10:00:00 GMT",
+        }
+        return web.json_response({"error": {"message": "slow down"}}, status=429, headers=headers)
+
+    with serving({"/v1/chat/completions": busy}) as server:
+        session, heard = start(server.url, flags={"model": "m"})
+        take(session, "hello")
+    assert {error.code for error in heard.problems} == {"rate_limited"}
 
 
 def test_a_claude_model_gets_cache_breakpoints_once_the_prompt_is_long_enough(start: Begin) -> None:

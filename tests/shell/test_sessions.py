@@ -59,6 +59,31 @@ def test_a_prompt_keeps_its_beginning_where_low_water_is_auto(start: Begin) -> N
     assert 0 < cuts["auto"] < cuts["1"] / 3
 
 
+def test_sessions_of_other_projects_are_not_resumed_unasked(
+    start: Begin, llama: LlamaServer, tmp_path: Path
+) -> None:
+    """A project chooses where its messages go, and so would get those of others."""
+    session, _ = start(llama.url)
+    take(session, "a secret of another folder")
+    (tmp_path / "folder" / ".tokenbox").mkdir()
+    again, heard = start(llama.url, resume=True)
+    assert again.context.messages() == []
+    assert heard.notices == ["[there is no session of this project to continue; this is a new one]"]
+
+
+def test_only_a_saved_session_is_overwritten(start: Begin, llama: LlamaServer, tmp_path: Path) -> None:
+    session, heard = start(llama.url)
+    take(session, "hello")
+    other = tmp_path / "package.json"
+    other.write_text('{"name": "x"}')
+    take(session, f":save {other}")
+    assert heard.problems[-1].code == "session_failed"
+    assert other.read_text() == '{"name": "x"}'
+    for _ in range(2):
+        take(session, f":save {tmp_path / 'saved.json'}")
+    assert len(heard.problems) == 1
+
+
 def test_a_name_that_is_taken_is_said_at_once(start: Begin, llama: LlamaServer) -> None:
     session, _ = start(llama.url, name="mine")
     take(session, "hello")

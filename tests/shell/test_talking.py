@@ -417,6 +417,27 @@ def test_the_counter_follows_the_model(start: Begin, llama: LlamaServer, start_l
     assert [row[:2] for row in heard.tables[-1][1:]] == [["", "one"], ["", "two"], ["*", "offline"]]
 
 
+@pytest.mark.parametrize("kind", ["link", "folder", "binary"])
+def test_instructions_that_are_no_text_of_the_project_are_not_read(
+    start: Begin, llama: LlamaServer, tmp_path: Path, kind: str
+) -> None:
+    """A link could show the server of the project any file of the machine."""
+    folder = tmp_path / "folder"
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "copilot-instructions.md").write_text("private")
+    if kind == "link":
+        (folder / "AGENTS.md").symlink_to(tmp_path / "private" / "copilot-instructions.md")
+    elif kind == "folder":
+        (folder / ".github").symlink_to(tmp_path / "private")
+    else:
+        (folder / "AGENTS.md").write_bytes(b"\0")
+    (folder / ".git").mkdir()
+    session, heard = start(llama.url, flags={"shell.project": True, "shell.system": "Be brief."})
+    assert [error.code for error in heard.problems] == ["no_such_item"]
+    take(session, "hello")
+    assert session.context.messages()[0]["content"] == "Be brief."
+
+
 def test_the_project_and_notes_are_in_the_system_prompt_with_their_tokens(
     start: Begin, llama: LlamaServer
 ) -> None:

@@ -34,10 +34,11 @@ def ask(
         raise UsageProblem("the question is empty.")
     piped = b"" if sys.stdin is None or sys.stdin.isatty() else read_bytes(STDIN)
     screen = screens.QuietScreen() if as_json else screens.PipeScreen()
+    config = configured(model, budget, system)
     session = begin(
         screen,
-        configured(model, budget, system),
-        environment(keep=True),
+        config,
+        environment(config, keep=True),
         ShellOptions(endpoint, must_answer=True),
     )
     try:

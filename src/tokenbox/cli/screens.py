@@ -197,7 +197,7 @@ class TerminalScreen(PipeScreen):
         self._show_keys = self._show_keys or hide_keys(self.keyboard.descriptor)
         if self._colours:
             self._waiting = True
-            write_text(self._coloured(f"{what} ...", _FAINT))
+            write_text(self._coloured(f"{printable(what)} ...", _FAINT))
             write_bytes(b"", flush=True)
 
     def approves(self, what: str, question: str, *, always: bool = True) -> Approval:

@@ -54,7 +54,8 @@ def shell(
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     screen = screens.TerminalScreen() if on_terminal else screens.PipeScreen()
     config = configured(model, budget, system)
-    session = begin(screen, config, environment(keep=not no_save), ShellOptions(endpoint, name, resume))
+    around = environment(config, keep=not no_save)
+    session = begin(screen, config, around, ShellOptions(endpoint, name, resume))
     try:
         (_talk if on_terminal else _read)(session)
     finally:
@@ -68,14 +69,15 @@ def configured(model: str | None, budget: int | None, system: str | None) -> Con
     return tokenbox.config.load(Path.cwd(), os.environ, flags)
 
 
-def environment(*, keep: bool) -> Environment:
+def environment(config: Config, *, keep: bool) -> Environment:
     """Return the environment of a session: folder, variables, clock, ids, and the files of the user."""
     from tokenbox.shell.build import Environment
 
-    def open_default_store() -> Store:
+    def open_configured_store() -> Store:
         from tokenbox.store.stores import open_store
 
-        return open_store()
+        where = config.value("store.database")
+        return open_store(None if where is None else str(where))
 
     return Environment(
         _folder(),
@@ -83,7 +85,7 @@ def environment(*, keep: bool) -> Environment:
         clock.now,
         lambda: uuid.uuid4().hex,
         platformdirs.user_data_path("tokenbox", appauthor=False) / "memory.txt",
-        open_default_store if keep else None,
+        open_configured_store if keep else None,
     )
 
 

@@ -27,7 +27,7 @@ from tokenbox.config.reading import given_value, read_settings, refuse_secrets, 
 from tokenbox.config.setting import Level, Origin, Setting
 from tokenbox.config.state import FILE as STATE_FILE
 from tokenbox.config.state import read_state
-from tokenbox.config.trust import allow_code
+from tokenbox.config.trust import Layer, allow_code, without_risks
 from tokenbox.config.values import from_toml
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def load(
     """
     env = os.environ if env is None else env
     problems: list[str] = []
-    layers = [_flags(flags or {}, Path(folder)), _environment(env, Path(folder), problems)]
+    layers: list[Layer] = [_flags(flags or {}, Path(folder)), _environment(env, Path(folder), problems)]
     files: list[str] = []
     project = find_project(Path(folder))
     if project is not None:
@@ -63,7 +63,8 @@ def load(
         layers.append(read_settings(own, Level.USER, name=str(own), base=own.parent))
         files.append(str(own))
     root = None if project is None else project.root
-    problems += allow_code(layers, root)
+    layers, warnings = without_risks(layers, root)
+    problems += [*warnings, *allow_code(layers, root)]
     return Config(layers, root, tuple(files), tuple(problems))
 
 

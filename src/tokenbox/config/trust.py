@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from tokenbox.config.errors import ConfigCode, ConfigError
@@ -24,10 +25,80 @@ def may_have_key(address: Setting, where: str) -> bool:
     """Return whether the server at ``address`` may receive the key in ``where``, a variable or keyring entry.
 
     Addresses in flags, the environment or the user's own file always may; addresses in a project's files only
-    if they are the key's own service or this machine.
+    if they are this machine, or the key's own service, encrypted.
     """
-    host = urlsplit(str(address.value or "")).hostname
-    return address.origin.level is not Level.PROJECT or host in {_HOSTS_OF_KEYS.get(where), *_HERE}
+    if address.origin.level is not Level.PROJECT or _is_here(address.value):
+        return True
+    host = _HOSTS_OF_KEYS.get(where)
+    return host is not None and _origin(address.value) == ("https", host, 443)
+
+
+def _is_here(address: object) -> bool:
+    return _origin(address)[1] in _HERE
+
+
+def _origin(address: object) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(str(address or ""))
+    return parts.scheme, parts.hostname, parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+
+
+Layer: TypeAlias = "Mapping[KeyName, Setting]"
+
+
+def without_risks(layers: Sequence[Layer], root: Path | None) -> tuple[list[Layer], list[str]]:
+    """Leave out what a project's files may not decide for a user; return the layers, and warnings of it.
+
+    That is where the user's texts, notes and passwords go, what may be spent, and which commands run.
+    """
+    own = [layer for layer in layers if not any(one.origin.level in _BY_OTHERS for one in layer.values())]
+    kept: list[Layer] = []
+    warnings = []
+    for layer in layers:
+        refused = {
+            name: what
+            for name, setting in layer.items()
+            if setting.origin.level is Level.PROJECT and (what := _risk(setting, layer, own, root))
+        }
+        kept.append({name: setting for name, setting in layer.items() if name not in refused})
+        warnings += [_refused(layer[name], what) for name, what in refused.items()]
+    return kept, warnings
+
+
+def _risk(setting: Setting, layer: Layer, own: Sequence[Layer], root: Path | None) -> str | None:
+    """Return what a project's file may not do with this setting; None if it may have it."""
+    value = setting.value
+    stated = next((one[setting.key].value for one in own if setting.key in one), None)
+    what, is_risk = None, False
+    match setting.key:
+        case ("shell", "allow"):
+            what, is_risk = "may not allow commands", bool(value)
+        case ("store", "database"):
+            what, is_risk = "may only name a database in its own folder", not _is_inside(str(value), root)
+        case ("cost", "cap_at_dollars" | "cap_per_day"):
+            is_risk = isinstance(value, Decimal) and isinstance(stated, Decimal) and value > stated
+            what = "may not raise what you spend"
+        case ("cost", "unpriced"):
+            what, is_risk = "may not let calls of unknown cost pass", value == "allow"
+        case ("models", _, "endpoint"):
+            is_risk = stated is not None and value != stated and not _is_here(value)
+            what = "may not send requests for your own model elsewhere"
+        case ("tokenize", "use_endpoint"):
+            is_risk = value is True and _names_servers(layer)
+            what = "may not send what is counted to a server that it names"
+    return what if is_risk else None
+
+
+def _is_inside(path: str, root: Path | None) -> bool:
+    if "://" in path or root is None:
+        return False
+    return (root / path).resolve().is_relative_to(root.resolve())
+
+
+def _names_servers(layer: Layer) -> bool:
+    return any(
+        name[0] == "models" and name[-1] == "endpoint" and not _is_here(setting.value)
+        for name, setting in layer.items()
+    )
 
 
 def own_paths(setting: Setting) -> list[Path]:

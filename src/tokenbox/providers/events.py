@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -173,11 +173,11 @@ class Gathering:
 
     def answer(self) -> ChatAnswer:
         return ChatAnswer(
-            "".join(self._text),
-            "".join(self._reasoning),
+            _joined(self._text),
+            _joined(self._reasoning),
             tuple(
                 # Older versions of Ollama give no id, but a result must name its call.
-                ToolCall(call.id or f"call_{place}", call.name, "".join(call.pieces))
+                ToolCall(call.id or f"call_{place}", call.name, _joined(call.pieces))
                 for place, call in enumerate(sorted(self._calls, key=lambda call: call.index))
             ),
             self.finish,
@@ -185,6 +185,16 @@ class Gathering:
             None if self._report is None else self._report.timings,
             tuple(self._kept),
         )
+
+
+def _joined(pieces: Sequence[str]) -> str:
+    """Join the pieces of a text. Halves of a character in two pieces become one, a lone half U+FFFD."""
+    text = "".join(pieces)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 def gathered(events: Iterable[Event]) -> ChatAnswer:

@@ -183,6 +183,6 @@ def _retry_after(headers: Mapping[str, str] | None) -> int | None:
         return int(whole) + bool(part.strip("0"))
     try:
         wait = parsedate_to_datetime(stated) - parsedate_to_datetime(headers.get("date", ""))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return max(0, round(wait.total_seconds()))

@@ -82,14 +82,17 @@ def _image(path: str) -> dict[str, Any] | None:
     file = Path(path)
     if not file.is_file():
         return None
-    with file.open("rb") as opened:
-        head = opened.read(_WEBP[2])
-        kind = next((kind for magic, kind in _IMAGES if head.startswith(magic)), None)
-        if head[:4] == _WEBP[0] and head[8:] == _WEBP[1]:
-            kind = "image/webp"
-        if kind is None:
-            return None
-        data = head + opened.read(MAX_IMAGE)
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(_WEBP[2])
+            kind = next((kind for magic, kind in _IMAGES if head.startswith(magic)), None)
+            if head[:4] == _WEBP[0] and head[8:] == _WEBP[1]:
+                kind = "image/webp"
+            if kind is None:
+                return None
+            data = head + opened.read(MAX_IMAGE)
+    except OSError as error:
+        raise NoSuchItem(f"{path} cannot be read: {error.strerror or error}.", file=path) from None
     if len(data) > MAX_IMAGE:
         raise NoSuchItem(
             f"{path} is larger than {MAX_IMAGE:,} bytes, the limit for images. Make it smaller.", file=path

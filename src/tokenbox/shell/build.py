@@ -12,7 +12,7 @@ from tokenbox.providers.blocking import BlockingProvider
 from tokenbox.providers.errors import ProviderError
 from tokenbox.shell.commands.sessions import continue_session
 from tokenbox.shell.context import Context
-from tokenbox.shell.errors import SessionFailed
+from tokenbox.shell.errors import NoSuchItem, SessionFailed
 from tokenbox.shell.mcp_tools import McpTools
 from tokenbox.shell.memory import Memory, find_instructions
 from tokenbox.shell.models import CurrentCounter, Models
@@ -120,7 +120,10 @@ def begin(
     if settings.summarize:
         conversation.summarize = summarizer(session)
     if settings.project:
-        context.project = find_instructions(environment.folder)
+        try:
+            context.project = find_instructions(environment.folder)
+        except NoSuchItem as error:
+            screen.problem(error)
     for problem in settings.problems:
         screen.notice(problem)
     try:
@@ -148,9 +151,9 @@ def resume(session: Session, name: str | None) -> None:
     """Continue the session of that name, or the one that was used last."""
     sessions = session.record.store.sessions
     if name is None:
-        found = sessions.list(session.record.project) or sessions.list()
+        found = sessions.list(session.record.project)
         if not found:
-            session.screen.notice("[there is no session to continue; this is a new one]")
+            session.screen.notice("[there is no session of this project to continue; this is a new one]")
             return
         name = found[0].id
     continue_session(session, sessions.open(name))

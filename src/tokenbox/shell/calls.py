@@ -172,30 +172,44 @@ def call_once(
         cache_marks=session.settings.cache_marks and messages is None,
     )
     outcome, error = Outcome.DONE, None
-    shown = KeyFilter(session.models.keys, (lambda _: None) if silent else screen.answer)
+    keys = session.models.keys
+    shown = KeyFilter(keys, (lambda _: None) if silent else screen.answer)
+    thought = KeyFilter(keys, screen.reasoning)
     try:
         verb = "summarizes" if silent else "reads"
         screen.waiting(f"{session.models.label} {verb} {figure(counted)} tokens")
         for event in stream:
             if isinstance(event, TextDelta):
+                thought.end()
                 shown.show(event.text)
             elif isinstance(event, ReasoningDelta) and not silent:
-                screen.reasoning(session.models.keys.hidden_in(event.text))
+                thought.show(event.text)
     except KeyboardInterrupt:
         outcome = Outcome.STOPPED
     except ProviderError as failed:
         outcome, error = Outcome.FAILED, failed
     finally:
         stream.close()
+        thought.end()
         shown.end()
         screen.answer_ends()
-        answer = replace(stream.answer, text=session.models.keys.hidden_in(stream.answer.text))
+        answer = _without_keys(stream.answer, keys)
         usage, exact = used(session, answer, counted, outcome, error)
         record.call(started.end(record.now(), usage, price, exact=exact, outcome=outcome))
     if outcome is Outcome.DONE and answer.usage is not None:
         for text in session.models.compare(counted, answer.usage.input_tokens):
             screen.notice(f"[{text}]")
     return Ended(answer, outcome, error)
+
+
+def _without_keys(answer: ChatAnswer, keys: ModelKeys) -> ChatAnswer:
+    calls = tuple(call._replace(arguments=keys.hidden_in(call.arguments)) for call in answer.tool_calls)
+    return replace(
+        answer,
+        text=keys.hidden_in(answer.text),
+        reasoning=keys.hidden_in(answer.reasoning),
+        tool_calls=calls,
+    )
 
 
 class KeyFilter:

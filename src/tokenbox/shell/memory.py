@@ -59,14 +59,21 @@ class Instructions:
 
 
 def find_instructions(folder: str) -> Instructions | None:
-    """Return the nearest instructions, from ``folder`` up to the root of its repository."""
+    """Return the nearest instructions, from ``folder`` up to the root of its repository.
+
+    Raises :class:`NoSuchItem` for a file that is not text, or a link to one outside: it may show anything.
+    """
     here = Path(folder)
-    for place in (here, *here.parents):
+    places = [here, *here.parents]
+    root = next((place for place in places if (place / ".git").exists()), None)
+    for place in places if root is None else places[: places.index(root) + 1]:
         for name in NAMES:
-            if (place / name).is_file():
-                return read_instructions(str(place / name))
-        if (place / ".git").exists():
-            break
+            path = place / name
+            if not path.is_file():
+                continue
+            if not path.resolve().is_relative_to((root or place).resolve()):
+                raise NoSuchItem(f"{path} is a link that leads out of the project.", file=str(path))
+            return read_instructions(str(path))
     return None
 
 

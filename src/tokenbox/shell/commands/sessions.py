@@ -16,6 +16,7 @@ from tokenbox.shell.screen import figure, plural
 from tokenbox.store.bundles import FOLDER, Bundles
 from tokenbox.store.calls import CallSpan
 from tokenbox.store.key_files import read_signer
+from tokenbox.store.sessions import SAVED
 
 if TYPE_CHECKING:
     from tokenbox.shell.session import Session
@@ -34,6 +35,8 @@ def save(session: Session, arguments: str) -> None:
         raise SessionFailed("there are no messages yet, so there is nothing to save.")
     if arguments.endswith(FILE_ENDING):
         path = session.place.path(arguments)
+        if Path(path).exists() and not _is_saved(path):
+            raise SessionFailed(f"{path} exists, and is no saved session. Name another file.", file=path)
         _write(path, json.dumps(stored.saved(), ensure_ascii=False, indent=1))
         session.screen.notice(f"[saved to {path}]")
         return
@@ -181,6 +184,14 @@ def _write(path: str, text: str) -> None:
             file.write(text + "\n")
     except (OSError, ValueError) as error:
         raise SessionFailed(f"{path} cannot be written: {error}.") from None
+
+
+def _is_saved(path: str) -> bool:
+    try:
+        found = _read(path)
+    except SessionFailed:
+        return False
+    return isinstance(found, dict) and SAVED in found
 
 
 def _read(path: str) -> object:
