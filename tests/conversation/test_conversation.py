@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tokenbox.content.exchanges import Waiting
 from tokenbox.content.message import InvalidMessage, Message, UndeclaredCost
 from tokenbox.conversation import Conversation as RequestConversation
 from tokenbox.conversation import Evicted
@@ -215,6 +216,61 @@ def test_drop_takes_calls_and_results_together() -> None:
     assert conversation.estimate_tokens() == 5
     with pytest.raises(InvalidMessage, match="no message 1"):
         conversation.drop(1)
+
+
+def test_a_result_of_a_dropped_call_is_a_stray() -> None:
+    """Whoever takes back a call while its tool runs gets the result all the same."""
+    conversation = Conversation("", len, token_budget=100)
+    conversation.user("hello")
+    conversation.drop(conversation.add(CALLS))
+    conversation.add(RESULT)
+    conversation.enforce_budget()
+    assert [message["role"] for message in conversation.messages] == ["user"]
+    conversation.add(CALLS)
+    conversation.add(RESULT)
+    conversation.enforce_budget()
+    assert [message["role"] for message in conversation.messages] == ["user", "assistant", "tool"]
+
+
+IDS = st.sampled_from(["a", "b", "c", None])
+
+
+@given(st.lists(IDS, max_size=8), st.lists(IDS, max_size=12))
+def test_a_result_answers_the_first_call_with_its_id_or_the_first_without_one(
+    calls: list[str | None], results: list[str | None]
+) -> None:
+    waiting, slow = Waiting(calls), list(calls)
+    for identifier in results:
+        place = 0 if identifier is None else next((i for i, it in enumerate(slow) if it == identifier), None)
+        if place is None:
+            place = next((i for i, it in enumerate(slow) if it is None), None)
+        answers = place is not None and place < len(slow)
+        assert waiting.take(identifier) is answers
+        if place is not None and answers:
+            del slow[place]
+        assert bool(waiting) is bool(slow)
+
+
+class Id(str):
+    """An id that counts how often it is compared."""
+
+    __slots__ = ()
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Id.compared += 1
+        return str.__eq__(self, other)
+
+
+@pytest.mark.parametrize("start", ["a", "x"])
+def test_each_of_many_results_is_matched_at_once(start: str) -> None:
+    """A list of 20,000 results in the reverse order was searched from the beginning for each."""
+    waiting = Waiting(Id(f"a{number}") for number in range(2_000))
+    Id.compared = 0
+    found = [waiting.take(Id(f"{start}{number}")) for number in reversed(range(2_000))]
+    assert found == [start == "a"] * 2_000
+    assert Id.compared < 3 * 2_000
 
 
 def test_summarize_on_evict() -> None:

@@ -359,6 +359,30 @@ def test_a_list_is_cut_in_steps_for_at_most_twice_the_work_of_cutting_it_once(lo
         assert in_steps < 2 * once
 
 
+def round_of(name: str) -> list[dict[str, Any]]:
+    call = {"id": name, "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": name, "content": "ok"},
+    ]
+
+
+@pytest.mark.parametrize("low_water", [1, "0.5"])
+def test_a_round_costs_the_same_however_many_have_left(low_water: Any) -> None:  # noqa: ANN401  # any of its forms
+    """An agent answers one question with thousands of rounds."""
+    conversation = Conversation("s", len, token_budget=60, low_water=low_water)
+    conversation.user("q")
+
+    def rounds(first: int) -> None:
+        for number in range(first, first + 200):
+            for message in round_of(f"c{number:04}"):
+                conversation.add(message)
+            conversation.enforce_budget()
+
+    early, *_, late = [steps_run(lambda first=first: rounds(first)) for first in range(0, 1_200, 200)]
+    assert late < 1.1 * early
+
+
 def test_a_turn_costs_the_same_however_long_the_window_is() -> None:
     costs = []
     for turns in (50, 5_000):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,6 +29,42 @@ class Placement(NamedTuple):
     abandoned: int | None = None
 
 
+class Waiting:
+    """The calls without a result, in order. Each is found by its id, or else taken in turn, at once."""
+
+    def __init__(self, calls: Iterable[str | None] = ()) -> None:
+        self._open: OrderedDict[int, str | None] = OrderedDict()
+        self._by_id: defaultdict[str | None, deque[int]] = defaultdict(deque)
+        self._next = 0
+        self.add(calls)
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    def add(self, calls: Iterable[str | None]) -> None:
+        for identifier in calls:
+            self._open[self._next] = identifier
+            self._by_id[identifier].append(self._next)
+            self._next += 1
+
+    def take(self, identifier: str | None) -> bool:
+        """Remove the call that a result with this id answers; False if no call waits for it."""
+        place = next(iter(self._open), None)
+        if identifier is not None:
+            place = self._first(identifier)
+            place = self._first(None) if place is None else place
+        if place is None:
+            return False
+        del self._open[place]
+        return True
+
+    def _first(self, identifier: str | None) -> int | None:
+        places = self._by_id.get(identifier)
+        while places and places[0] not in self._open:
+            places.popleft()
+        return places[0] if places else None
+
+
 class Grouping:
     """Assigns items, one after the other, to tool rounds.
 
@@ -38,12 +75,14 @@ class Grouping:
 
     def __init__(self) -> None:
         self._round: int | None = None
-        self._waiting: list[str | None] = []
+        self._waiting = Waiting()
         self._is_open = False
         self._held: int | None = None
 
     def take_into(self, window: Window, item: Item, size: int) -> int:
         """Append the item to the window and return its number there."""
+        if self._round is not None and self._round not in window:  # the caller has dropped it
+            self._round, self._waiting, self._is_open = None, Waiting(), False
         placed = self.place(item, window.next_number)
         if placed.abandoned is not None and placed.abandoned in window:
             window.give_up_waiting(placed.abandoned)
@@ -69,36 +108,21 @@ class Grouping:
         """Return the placement of the item, which gets this number."""
         calls, results = item.calls, item.results
         if results:
-            answers = sum(map(self._answer_call, results))
+            answers = sum(map(self._waiting.take, results))
             if self._round is not None and answers:
                 self._is_open = False
                 return Placement(ItemKind.RESULT, self._round, answers=answers)
             if item.role is not Role.USER:
                 return Placement(ItemKind.STRAY)
         if item.joins and self._is_open:
-            self._waiting += calls
+            self._waiting.add(calls)
             return Placement(ItemKind.RESULT, self._round, calls=len(calls))
         abandoned = self._round if self._waiting else None
-        self._round, self._waiting, self._is_open = None, [], False
+        self._round, self._waiting, self._is_open = None, Waiting(), False
         if calls or item.joins:
-            self._round, self._waiting, self._is_open = number, list(calls), item.joins
+            self._round, self._waiting, self._is_open = number, Waiting(calls), item.joins
             return Placement(ItemKind.CALL, None, len(calls), abandoned=abandoned)
         return Placement(_KINDS[item.role], None, abandoned=abandoned)
-
-    def _answer_call(self, identifier: str | None) -> bool:
-        """Remove the call that this result answers from the waiting calls; False if no call waits for it."""
-        waiting = self._waiting
-        if not waiting:
-            return False
-        if identifier is None:
-            waiting.pop(0)
-        elif identifier in waiting:
-            waiting.remove(identifier)
-        elif None in waiting:
-            waiting.remove(None)
-        else:
-            return False
-        return True
 
 
 _KINDS = {

@@ -81,10 +81,13 @@ class Unit:
 
 @dataclass(slots=True, eq=False)
 class WindowExchange:
-    """A user message and everything up to the next. Only the first exchange may lack the user message."""
+    """A user message and everything up to the next. Only the first exchange may lack the user message.
 
-    units: list[Unit] = field(default_factory=list)
-    remaining: int = 0
+    ``units``: those in the window, by their first number. ``core``: those of them that are no tool rounds.
+    """
+
+    units: dict[int, Unit] = field(default_factory=dict)
+    core: dict[int, Unit] = field(default_factory=dict)
 
 
 class PlannedChange(NamedTuple):
@@ -217,10 +220,11 @@ class Window:
             self.exchanges += kind is ItemKind.USER
             unit.exchange = next(reversed(self.queue))
             last = self.queue[unit.exchange]
-            last.units.append(unit)
-            last.remaining += 1
+            last.units[unit.first] = unit
             if kind is ItemKind.CALL:
                 self.open_round = unit
+            else:
+                last.core[unit.first] = unit
 
     def _release_media(self) -> None:
         """Allow the last question with media to be masked: another question follows."""
@@ -229,7 +233,7 @@ class Window:
             self.results.update(dict.fromkeys(last.results))
 
     def _begin_exchange(self, number: int) -> None:
-        if self.queue and not self.queue[last := next(reversed(self.queue))].remaining:
+        if self.queue and not self.queue[last := next(reversed(self.queue))].units:
             del self.queue[last]
         self.queue[number] = WindowExchange()
 
@@ -340,8 +344,7 @@ class Window:
         if self.open_round is not None and not self.open_round.removed:
             found[self.open_round.first] = self.open_round
         if self.queue:
-            last = self.queue[next(reversed(self.queue))]
-            found |= {u.first: u for u in last.units if u.kind is not ItemKind.CALL and not u.removed}
+            found |= self.queue[next(reversed(self.queue))].core
         return [unit for unit in found.values() if unit not in self.unsendable]
 
     def eviction_candidates(
@@ -360,7 +363,7 @@ class Window:
                     yield [unit]
         if Reduce.EXCHANGES in steps:
             for exchange in islice(self.queue.values(), max(0, len(self.queue) - 1)):
-                free = [u for u in exchange.units if self.is_free(u) and u.first not in evicted]
+                free = [u for u in exchange.units.values() if self.is_free(u) and u.first not in evicted]
                 if free:
                     yield free
 
@@ -371,7 +374,7 @@ class Window:
         """
         found = [tuple(unit.members) for unit in self.rounds.values() if self.is_free(unit)]
         for exchange in islice(self.queue.values(), max(0, len(self.queue) - 1)):
-            core = [unit for unit in exchange.units if unit.kind is not ItemKind.CALL and self.is_free(unit)]
+            core = [unit for unit in exchange.core.values() if self.is_free(unit)]
             if core:
                 found.append(tuple(number for unit in core for number in unit.members))
         return sorted(found)
@@ -417,6 +420,7 @@ class Window:
         """Remove the unit from its exchange, and an empty exchange unless it is the last, which may grow."""
         exchange = self.queue.get(unit.exchange)
         if exchange is not None:
-            exchange.remaining -= 1
-            if not exchange.remaining and unit.exchange != next(reversed(self.queue)):
+            del exchange.units[unit.first]
+            exchange.core.pop(unit.first, None)
+            if not exchange.units and unit.exchange != next(reversed(self.queue)):
                 del self.queue[unit.exchange]
