@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import date
 
 import pytest
 
-from tokenbox.catalog import Figure, FigureRule, Limit, ModelLimits, find, model, nearest, tokenizer_family
+from tokenbox.catalog import (
+    Figure,
+    FigureRule,
+    Limit,
+    ModelLimits,
+    find,
+    model,
+    nearest,
+    price,
+    tokenizer_family,
+)
 from tokenbox.catalog.figures import is_rounding
 from tokenbox.catalog.names import InvalidModelName
 
@@ -269,3 +280,36 @@ def test_what_is_no_name_is_a_typed_error(wrong: object) -> None:
     for ask in (model, find, nearest):
         with pytest.raises(InvalidModelName, match="a model is a name"):
             ask(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("model_id", "window"),
+    [
+        ("claude-3-5-haiku-20241022", 200_000),
+        ("claude-3.5-haiku", 200_000),
+        ("claude-3-opus-20240229", 200_000),
+        ("models/gemini-1.5-pro", 1_000_000),
+        ("openai:gpt-4o", 128_000),
+        ("gpt-3.5-turbo-0613", 4_096),
+        ("gpt-3.5-turbo-instruct", 4_096),
+        ("gpt-5-chat-latest", 128_000),
+    ],
+)
+def test_other_spellings_and_smaller_snapshots(model_id: str, window: int) -> None:
+    found = model(model_id)
+    assert found is not None
+    assert found.context_window is not None
+    assert found.context_window.value == window
+
+
+@pytest.mark.parametrize("model_id", ["ft:gpt-4o-2024-08-06:o:n:i", "ft:gpt-3.5-turbo:org::abc"])
+def test_a_tuned_model_has_the_limits_and_the_price_of_tuned_ones(model_id: str) -> None:
+    found = model(model_id)
+    assert found is not None
+    assert found.max_input_tokens is not None
+    cost, plain = (price(name, date(2026, 11, 1)) for name in (model_id, model_id.split(":")[1]))
+    assert cost is not None
+    assert plain is not None
+    assert cost.input is not None
+    assert plain.input is not None
+    assert cost.input > plain.input

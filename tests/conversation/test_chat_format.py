@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import tokenbox
 from tests.llama import model as models
 from tokenbox.compose import bound, lower_bound
 from tokenbox.compose.remembered import RememberedCounts
@@ -401,3 +402,30 @@ def test_a_server_that_says_nonsense() -> None:
         chat = ChatFormat.from_server(lambda *_, nonsense=nonsense: nonsense, "odd")
         with pytest.raises(TokenizerError, match="a count is an integer"):
             chat.count_messages(HI)
+
+
+@pytest.mark.parametrize(
+    "model",
+    """
+    gpt-4o gpt-4o-mini gpt-4o-2024-08-06 openai/gpt-4o azure/gpt-4o gpt-4 gpt-4-0613 gpt-4-32k gpt-4-turbo
+    gpt-4-1106-preview gpt-4-turbo-2024-04-09 gpt-3.5-turbo gpt-3.5-turbo-0125 gpt-35-turbo gpt-3.5-turbo-16k
+    """.split(),
+)
+def test_the_models_of_the_published_rules_are_exact(model: str) -> None:
+    assert tokenbox.count([{"role": "user", "content": "hello"}], model).exact
+
+
+@pytest.mark.parametrize(
+    "model",
+    """
+    gpt-3.5-turbo-0301 gpt-4-x-alpaca-13b x/gpt-4-alpaca foo/gpt-4o-clone gpt-4o-search-preview gpt-4-base
+    gpt-4o-mini-search-preview gpt-4o-audio-preview gpt-4o-realtime-preview gpt-3.5-turbo-instruct gpt-4.1
+    ft:gpt-4o-2024-08-06:o:n:i gpt-5 chatgpt-4o-latest
+    """.split(),
+)
+def test_a_name_that_begins_alike_proves_nothing(model: str) -> None:
+    messages = [{"role": "user", "content": "hello", "name": "ada"}] * 400
+    count = tokenbox.count(messages, model)
+    assert not count.exact
+    # gpt-3.5-turbo-0301 had one token more for each message, and one less for each name.
+    assert count.at_most >= tokenbox.count(messages, "gpt-4").total + 400

@@ -42,7 +42,12 @@ _ROWS = (
     ),
     _Row(r"(ft:)?gpt-5(?![\da-z])", "o200k_base", _TIKTOKEN),
     _Row(r"(ft:)?(gpt-4o|chatgpt-4o|gpt-4\.1|gpt-4\.5|o1|o3|o4-mini)(?![\da-z])", "o200k_base", _TIKTOKEN),
-    _Row(r"(ft:)?(gpt-4|gpt-3\.?5)(?![\d.a-z])", "cl100k_base", _TIKTOKEN),
+    # No new models have these names, but models of others begin with them (gpt-4-x-alpaca).
+    _Row(
+        r"(ft:)?(gpt-4|gpt-3\.?5)(-(turbo|vision|preview|instruct|base|\d\d?k|\d{4}|\d\d(?!\d)))*(:|$)",
+        "cl100k_base",
+        _TIKTOKEN,
+    ),
     _Row(r"text-embedding-(3|ada-002)", "cl100k_base", _TIKTOKEN),
     # Anthropic.
     _Row(r"claude", None, "Anthropic publishes none since Claude 3; its API counts (messages/count_tokens)"),

@@ -8,13 +8,20 @@ from collections.abc import Iterable, Mapping
 
 from tokenbox.catalog.families import tokenizer_family
 from tokenbox.catalog.figures import Figure, Limit, ModelInfo, ModelLimits, settle, with_input
-from tokenbox.catalog.names import checked_name, provider_of, spellings, undated
+from tokenbox.catalog.names import bare_name, checked_name, provider_of, spellings, undated
 from tokenbox.catalog.offers import offered_window
 from tokenbox.catalog.open_weights import card_of
 from tokenbox.catalog.published import is_first_party, published
 
 # The maximum length of an id.
 MAX_ID = 300
+# Windows of models for which the sources have that of their family, which is larger.
+_ON_ITS_PAGE = {
+    "gpt-3.5-turbo-0301": 4_096,
+    "gpt-3.5-turbo-0613": 4_096,
+    "gpt-3.5-turbo-instruct": 4_096,
+    "gpt-5-chat-latest": 128_000,
+}
 
 
 def model(
@@ -115,6 +122,8 @@ def _published_limits(wanted: str, keys: list[str]) -> list[ModelLimits]:
     base = undated(wanted)
     if base is not None:
         found += _from_base(base, found)
+    if (window := _ON_ITS_PAGE.get(bare_name(wanted))) is not None:
+        found.append(ModelLimits(Figure(window, "OpenAI, page of the model", "2026-11-29")))
     card = None if found else card_of(wanted)
     if card is not None:
         return [card]

@@ -45,6 +45,10 @@ _AZURE = re.compile(r"^gpt-(\d)(\d)(?![\da-z])")
 _BEDROCK = re.compile(
     r"^((converse|invoke|openai|mantle)/)*([a-z]{2}(-gov)?-[a-z]+-\d/)?(us-gov|us|eu|apac|jp|au|global)?\.?"
 )
+_OF_BEDROCK = re.compile(
+    r"((us-gov|us|eu|apac|jp|au|global)\.)?(anthropic|meta|amazon|mistral|cohere|ai21)\."
+)
+_PROVIDERS = frozenset((*PROVIDER_ALIASES, *PROVIDER_ALIASES.values(), *(name for _, name in FIRST_PARTIES)))
 _DATED = re.compile(r"(-\d{4}-\d{2}-\d{2}|[-@]20\d{6}|-latest)$")
 _FILE = re.compile(r"\.(gguf|bin|safetensors)$")
 _QUANTIZED = re.compile(
@@ -105,25 +109,39 @@ def spellings(model: str) -> Iterator[str]:
     """Yield the ids that sources may use for the model, closest first, with and without its provider."""
     yield model
     provider, slash, rest = model.partition("/")
-    if slash:
-        known = PROVIDER_ALIASES.get(provider.lower(), provider.lower())
-        yield f"{known}/{rest}"
-        yield f"{known}/{_dashes(rest)}"
-        if known == "azure":  # Azure writes gpt-41 for gpt-4.1
-            yield "azure/" + _AZURE.sub(r"gpt-\1.\2", rest)
-        if known == "bedrock":
-            yield bedrock_name(rest)
-        if first_party(rest) == known:
-            yield rest
-            yield _dashes(rest)
+    maker, colon, name = model.partition(":")
+    if slash and provider == "models":  # Gemini's API
+        yield from spellings(rest)
+    elif slash:
+        yield from _at(PROVIDER_ALIASES.get(provider.lower(), provider.lower()), rest)
+    elif colon and maker == "ft":  # ft:gpt-4o:organization:name:id
+        yield f"ft:{name.partition(':')[0]}"
+    elif colon and maker.lower() in _PROVIDERS:  # openai:gpt-4o, as some frameworks write it
+        yield from spellings(f"{maker}/{name}")
     else:
         if _AZURE.match(model):
             yield f"azure/{model}"
+        if _OF_BEDROCK.match(model):
+            yield from spellings(f"bedrock/{model}")
         yield _dashes(model)
-        known = first_party(model) or ""
-        if known:
+        if (known := first_party(model)) is not None:
             yield f"{known}/{model}"
             yield f"{known}/{_dashes(model)}"
+        if undated(model) is None:
+            yield f"{_dashes(model)}-latest"
+
+
+def _at(provider: str, name: str) -> Iterator[str]:
+    """Yield the ids of a model at a provider, and its own if the provider is its maker."""
+    yield f"{provider}/{name}"
+    yield f"{provider}/{_dashes(name)}"
+    if provider == "azure":  # Azure writes gpt-41 for gpt-4.1
+        yield "azure/" + _AZURE.sub(r"gpt-\1.\2", name)
+    if provider == "bedrock":
+        yield bedrock_name(name)
+    if first_party(name) == provider:
+        yield name
+        yield _dashes(name)
 
 
 def _dashes(name: str) -> str:

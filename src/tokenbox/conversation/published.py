@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -21,8 +22,13 @@ if TYPE_CHECKING:
     from tokenbox.content.request import Request
     from tokenbox.conversation.pieces import MediaTokens
 
-OLDER: Final = ("gpt-4-", "gpt-3.5-turbo", "gpt-35-turbo")
-PUBLISHED: Final = ("gpt-4o", *OLDER)
+_OLDER: Final = ("gpt-4-", "gpt-3.5-turbo", "gpt-35-turbo")
+# The models of the rules, with their dates. Others of these names (-search-preview, -audio-preview, models of
+# other makers) have none that are published; gpt-3.5-turbo-0301 has its own.
+_PUBLISHED: Final = re.compile(
+    r"gpt-4o(-mini)?(-\d{4}-\d{2}-\d{2})?|gpt-4(-32k)?(-\d{4})?(-preview)?"
+    r"|gpt-4-turbo(-preview|-\d{4}-\d{2}-\d{2})?|gpt-3\.?5-turbo(-16k)?(?!-0301)(-\d{4})?"
+)
 # The publishers of the rules verified them against the API for messages of these keys and roles.
 _PROVEN_KEYS: Final = frozenset(("role", "content", "name"))
 _PROVEN_ROLES: Final = frozenset((Role.SYSTEM, Role.USER, Role.ASSISTANT))
@@ -51,8 +57,8 @@ class OpenAIFormat(PieceCounter):
     @classmethod
     def rules(cls, model: str) -> tuple[bool, bool]:
         """Return whether the model is an older one, and whether its rules are published."""
-        known = f"{model}-"
-        return known.startswith(OLDER), known.startswith(PUBLISHED)
+        name = model.removeprefix("ft:").partition(":")[0]
+        return f"{name}-".startswith(_OLDER), _PUBLISHED.fullmatch(model) is not None
 
     def count_request(self, request: Request) -> Count:
         texts = self._plain_texts(request)

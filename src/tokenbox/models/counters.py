@@ -143,7 +143,11 @@ def _tokenizer(model: str | None, counting: Counting) -> Tokenizer:
 def _local(model: str | None, tokenizer: Tokenizer) -> Counters:
     """Return the published rules for a model with its own vocabulary, else an estimate of markers."""
     name = None if model is None else bare_name(model)
-    if name is not None and name.startswith(OPENAI) and tokenizer.identity.name in BASELINES["gpt-bpe"]:
+    if (
+        name is not None
+        and name.removeprefix("ft:").startswith(OPENAI)
+        and tokenizer.identity.name in BASELINES["gpt-bpe"]
+    ):
         published = openai_format(*OpenAIFormat.rules(name))
         return Counters(published, tokenizer, exact=False)
     return Counters(MarkersFormat(tokenizer), tokenizer, exact=False)
