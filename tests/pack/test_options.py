@@ -197,6 +197,9 @@ instructions = "say.txt"
         ("/etc/hostname", "outside of the project"),
         ("link.txt", "outside of the project"),
         ("linked/outside.txt", "outside of the project"),
+        (".git/config", "never packed"),
+        (".env", "ignored"),
+        ("private/notes.txt", "ignored"),
         ("none.txt", "not a text file"),
         ("src", "not a text file"),
         ("picture.bin", "not a text file"),
@@ -209,6 +212,14 @@ def test_the_instructions_of_a_project_are_a_file_in_it(folder: Make, name: str,
     files: dict[str, str | bytes] = {"src/a.py": "x = 1\n", "say.txt": "Be brief.", "picture.bin": b"\0\1"}
     root = folder({"pyproject.toml": table, **files})
     (root.parent / "outside.txt").write_text("private", encoding="utf-8")
+    folder(
+        {
+            ".git/config": "[remote]",
+            ".env": "A=1",
+            ".gitignore": ".env\n/private/\n",
+            "private/notes.txt": "x",
+        }
+    )
     (root / "link.txt").symlink_to(root.parent / "outside.txt")
     (root / "linked").symlink_to(root.parent)
     with pytest.raises(ProjectProblem, match=message):

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from markdown_it import MarkdownIt
 
+import tokenbox
 from tokenbox.folder import NoteKind, PathProblem, as_blocks, pack_source, read, reading, survey
 from tokenbox.folder.names import shown
 from tokenbox.folder.source import NothingToPack
@@ -336,3 +338,48 @@ def test_a_bare_repository_is_not_packed_as_if_it_were_files(tmp_path: Path) -> 
     subprocess.run(["git", "init", "-q", "--bare", tmp_path / "some.git"], check=True)
     with pytest.raises(PathProblem, match=r"bare git repository.*git clone"):
         survey([tmp_path / "some.git"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Doc\n```\nnever closed\n",
+        "~~~ python\n```\n",
+        "````\n```\n",
+        "```a`b\ntext\n",
+        "text\n<!-- never closed\n",
+        "<pre>\ncode\n",
+        "<?php\n",
+        "<![CDATA[\n",
+        "<!-- closed --> <pre>x</pre>\n<!-- open\n",
+        "```\nclosed\n```\n<!-- closed -->\n",
+        "- a list\n\n  ```\n  in it\n",
+    ],
+)
+def test_what_a_document_leaves_open_swallows_no_other_file(folder: Make, text: str) -> None:
+    """By a reader of CommonMark, which sees the other files' headings and no others."""
+    root = folder({"a.md": text, "b.py": "x = 1\n"})
+    shown = tokenbox.pack(root, tokenizer="utf8-bytes", mode="markdown").text
+    tokens = MarkdownIt("commonmark").parse(shown)
+    headings = [tokens[i + 1].content for i, token in enumerate(tokens) if token.type == "heading_open"]
+    assert "b.py" in headings
+    assert text.strip("\n") in shown
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "\n" * 100_000,
+        " " * 60_000 + "\nx = 1\n",
+        "# x\n" * 60_000,
+        "".join(f"def f{n}(): pass\n" for n in range(6_000)),
+        "x = [\n" * 4_000,
+    ],
+    ids=["newlines", "blanks", "comments", "functions", "brackets"],
+)
+def test_a_file_of_many_pieces_takes_no_endless_time(folder: Make, content: str) -> None:
+    """Its time was quadratic: minutes to hours for these."""
+    root = folder({"a.py": content, "b.py": "".join(f"def g{n}():\n    return {n}\n" for n in range(200))})
+    for query in (None, "what does g7 return"):
+        pack = tokenbox.pack(root, 1_500, query, tokenizer="utf8-bytes")
+        assert pack.total <= 1_500

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ class CandidateFile:
 
     Tokens: ``frame`` of the markup around it, ``full_price`` of all of it, ``price`` as it is shown now,
     ``outlined`` of its outlines. ``numbers``: each line has its number. ``briefs``: the texts of the pieces
-    that have a brief outline.
+    that have a brief outline. ``shown``: the pieces that are shown, in order, as a file may have 100,000.
     """
 
     file: File
@@ -56,25 +58,39 @@ class CandidateFile:
     outlined: int = 0
     part: ShownLines | None = None
     briefs: dict[int, str] = field(default_factory=dict)
+    shown: list[int] = field(init=False)
+    _outlines_before: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._outlines_before = [0, *accumulate(map(bool, self.cut.outlines))]
         self.hide()
 
     @property
     def is_shown(self) -> bool:
-        return any(self.forms)
+        return bool(self.shown)
 
     @property
     def is_full(self) -> bool:
-        return self.part is None and all(form is PieceForm.FULL for form in self.forms)
+        if self.part is not None or len(self.shown) < len(self.forms):
+            return False
+        return all(form is PieceForm.FULL for form in self.forms)
 
     def hide(self) -> None:
         self.forms = [PieceForm.NOTHING] * len(self.cut.pieces)
+        self.shown = []
         self.price = self.outlined = 0
         self.part = None
 
+    def show(self, p: int, form: PieceForm) -> None:
+        """Set the form of a piece."""
+        if bool(form) != bool(self.forms[p]):
+            place = bisect_left(self.shown, p)
+            self.shown[place : place + (not form)] = [p] if form else []
+        self.forms[p] = form
+
     def show_full(self) -> None:
         self.forms = [PieceForm.FULL] * len(self.cut.pieces)
+        self.shown = list(range(len(self.forms)))
         self.price = self.full_price
 
     def text(self) -> str | None:
@@ -82,52 +98,44 @@ class CandidateFile:
         if self.is_full:
             return None
         parts: list[str] = []
-        for first, last, form in self.runs():
-            parts.append(self.mark(first, last, form))
-            parts += [self.shown_text(p, self.forms[p]) for p in range(first, last)]
+        for pieces in self.runs():
+            parts.append(self.mark(pieces))
+            parts += [self.shown_text(p, self.forms[p]) for p in pieces]
         return "".join(parts).rstrip("\n")
 
-    def runs(self) -> Iterator[tuple[int, int, PieceForm]]:
-        """Yield runs of neighbouring pieces of the same form, brief outlines with others.
+    def runs(self) -> Iterator[Sequence[int]]:
+        """Yield runs of shown pieces of the same form, brief outlines with others.
 
-        A run of outlines continues across pieces that have no outline.
+        They are neighbours, but a run of outlines continues across pieces that have no outline.
         """
-        forms, outlines = self.forms, self.cut.outlines
-        parted = None if self.part is None else self.part.piece
-        at = 0
-        while at < len(forms):
-            form = forms[at]
-            end = at + 1
-            if form is PieceForm.NOTHING:
-                at = end
-                continue
-            last = end
-            while (
-                end < len(forms)
-                and parted != end - 1
-                and (
-                    forms[end].continues(form)
-                    or (form is not PieceForm.FULL and forms[end] is PieceForm.NOTHING and not outlines[end])
-                )
-            ):
-                end += 1
-                if forms[end - 1] is not PieceForm.NOTHING:
-                    last = end
-            yield at, last, form
-            at = last
+        start = 0
+        for end, p in enumerate(self.shown, 1):
+            if end == len(self.shown) or not self._continues(p, self.shown[end]):
+                yield self.shown[start:end]
+                start = end
 
-    def mark(self, first: int, last: int, form: PieceForm) -> str:
+    def _continues(self, p: int, after: int) -> bool:
+        """Return True if a shown piece needs no mark after the shown piece ``p``."""
+        form = self.forms[p]
+        if not self.forms[after].continues(form) or (self.part is not None and self.part.piece == p):
+            return False
+        if after == p + 1:
+            return True
+        outlined = self._outlines_before[after] - self._outlines_before[p + 1]
+        return form is not PieceForm.FULL and not outlined
+
+    def mark(self, shown: Sequence[int]) -> str:
         """Return the line before a run of pieces: its line numbers, and the definition that it is in."""
-        pieces = self.cut.pieces[first:last]
-        begin, end = pieces[0].first + 1, pieces[-1].last
+        first, last, form = shown[0], shown[-1], self.forms[shown[0]]
+        begin, end = self.cut.pieces[first].first + 1, self.cut.pieces[last].last
         part = self.part
-        if part is not None and part.piece == last - 1:
+        if part is not None and part.piece == last:
             end = self._line(part.piece, part.end) - 1
             begin = self._line(part.piece, part.start) if first == part.piece else begin
         lines = f"line {begin}" if begin == end else f"lines {begin}-{end}"
         if form is not PieceForm.FULL:
             return f"[outline of {lines}]\n"
-        within = ".".join(pieces[0].within)
+        within = ".".join(self.cut.pieces[first].within)
         return f"[{lines}, in {within}]\n" if within else f"[{lines}]\n"
 
     def outline(self, p: int, form: PieceForm) -> str:

@@ -203,9 +203,9 @@ class Board:
                 return None
             if not candidate.is_shown and i not in self._outlined_only:
                 return None
-        candidate.forms[p] = form
+        candidate.show(p, form)
         after = self._price(i)
-        candidate.forms[p] = before
+        candidate.show(p, before)
         return after - candidate.price
 
     def take(self, upgrade: Upgrade) -> None:
@@ -213,7 +213,7 @@ class Board:
         candidate = self._candidates[i]
         if not candidate.is_shown:
             self._markup_room -= candidate.frame
-        candidate.forms[p] = PieceForm(upgrade.form)
+        candidate.show(p, PieceForm(upgrade.form))
         if upgrade.form == PieceForm.OUTLINE:
             candidate.outlined += self._size(upgrade.item, PieceForm.OUTLINE)
         candidate.price = self._price(i)
@@ -291,7 +291,7 @@ class Board:
             if candidate.is_shown:
                 continue
             p = next(p for p, piece in enumerate(candidate.cut.pieces) if start < piece.end)
-            candidate.forms[p] = PieceForm.FULL
+            candidate.show(p, PieceForm.FULL)
             tokens += self._show_lines(i, p, start, introduction.limit(room), 1)
             if candidate.part is None:
                 candidate.hide()
@@ -323,11 +323,11 @@ class Board:
             before = candidate.forms[p]
             if upgrade.form != PieceForm.FULL or before is PieceForm.FULL or candidate.part is not None:
                 continue
-            candidate.forms[p] = PieceForm.FULL
+            candidate.show(p, PieceForm.FULL)
             size = self._show_lines(i, p, candidate.cut.pieces[p].start, room, _MIN_PART_LINES)
             if size:
                 return size
-            candidate.forms[p] = before
+            candidate.show(p, before)
         return 0
 
     def _show_lines(self, i: int, p: int, start: int, room: int, least: int) -> int:
@@ -358,13 +358,14 @@ class Board:
             return candidate.full_price
         total = candidate.frame
         small = self._counter.small
-        for first, last, form in candidate.runs():
-            total += small(candidate.mark(first, last, form))
+        parted = None if candidate.part is None else candidate.part.piece
+        for pieces in candidate.runs():
+            total += small(candidate.mark(pieces))
             total += sum(
-                small(candidate.shown_text(p, form))
-                if candidate.part is not None and candidate.part.piece == p
+                small(candidate.shown_text(p, candidate.forms[p]))
+                if p == parted
                 else self._size(self._first[i] + p, candidate.forms[p])
-                for p in range(first, last)
+                for p in pieces
             )
         return min(total, candidate.full_price)
 

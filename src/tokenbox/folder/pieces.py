@@ -229,6 +229,10 @@ def _split(data: bytes, starts: Sequence[int], first: int, last: int) -> Iterato
             value = 100 + 40 * after_blank - 2 * min(indent, 16) - 12 * closing - distance // 2
             if value > best:
                 best, cut = value, n
+        if best < 0:  # blank lines belong to what is before them
+            rest = range(first + _MAX_LINES, last)
+            cut = next((n for n in rest if data[starts[n] : starts[n] + 200].strip()), last)
         yield first, cut
         first = cut
-    yield first, last
+    if first < last:
+        yield first, last

@@ -26,7 +26,7 @@ from tokenbox.folder.generated import as_text
 from tokenbox.folder.names import shown
 from tokenbox.folder.priorities import PriorityRule
 from tokenbox.folder.reading import read_file
-from tokenbox.folder.walk import project_folder
+from tokenbox.folder.walk import is_left_out, project_folder
 
 _FILE = "pyproject.toml"
 _WHERE = f"[tool.tokenbox.pack] in {_FILE}"
@@ -132,6 +132,8 @@ def _text(name: str, folder: str, top: str) -> str:
     path = os.path.realpath(os.path.join(folder, name.replace("\0", "\ufffd")))
     if os.path.commonpath([path, top]) != top:
         problem = "is outside of the project. Move it there, or give it as an option"
+    elif path != top and is_left_out(path, top):
+        problem = "is never packed, or ignored. Name another file, or give it as an option"
     elif os.path.isfile(path):
         content, _ = read_file(folder, path)
         if content is not None and (decoded := as_text(content)):

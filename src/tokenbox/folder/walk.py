@@ -87,6 +87,18 @@ def project_folder(root: str, within: str | None = None) -> str:
     return folder
 
 
+def is_left_out(path: str, top: str) -> bool:
+    """Return whether a pack of the project at ``top`` never has this file, or its rules leave it out."""
+    steps = _relative(top, path).split("/")
+    rules, here = IgnoreRules(DEFAULT_RULES), ""
+    for number, step in enumerate(steps, 1):
+        rules = rules.inside(here, os.path.join(top, here), RULE_FILES)
+        if step in NEVER or rules.ignores(f"{here}{step}", is_folder=number < len(steps)):
+            return True
+        here = f"{here}{step}/"
+    return False
+
+
 class _Walker:
     def __init__(self, root: str) -> None:
         self._root = root

@@ -4,7 +4,8 @@ Contents are always printed byte for byte. Code, data, trees and diffs are in a 
 run of backticks inside. Other contents have no fence, as in the LCP reference, unless one of their lines
 looks like the beginning of a rendered block: a role such as ``**System**:``, a heading of this mode, an
 omission, a data fence, ``## name`` followed by a fence. Then they get a fence without a language. A content
-that begins with such a fence gets one too, so the result is unambiguous.
+that begins with such a fence gets one too, so the result is unambiguous, and one that leaves a fence or HTML
+open, in which the next blocks would be (CommonMark 0.31, 4.5 and 4.6).
 """
 
 from __future__ import annotations
@@ -48,14 +49,45 @@ _OPEN = re.compile(r"(`{3,})([^\n`]*)\n")
 _NEXT = re.compile(rf"\n\n(?={_OURS}|{_CODE}|{_DATA})", re.IGNORECASE)
 
 
+# Fences; and HTML that ends only with its own mark, wherever that is.
+_FENCE_LINE = re.compile(r"^ {0,3}(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
+_HTML = tuple(
+    (re.compile(rf"^ {{0,3}}<{begin}", re.MULTILINE | re.IGNORECASE), re.compile(end, re.IGNORECASE))
+    for begin, end in (
+        (r"!--", r"-->"),
+        (r"\?", r"\?>"),
+        (r"!\[CDATA\[", r"\]\]>"),
+        (r"(?:script|pre|style|textarea)(?=[ \t>]|$)", r"</(?:script|pre|style|textarea)>"),
+    )
+)
+
+
 def guard(body: str, kind: BlockType | None) -> tuple[str, Mapping[str, str]]:  # noqa: ARG001  # as in all modes
     """Return ``body`` unchanged, and the fence around it, if it needs one."""
     longest = max(map(len, _BACKTICKS.findall(body)), default=0) if "`" in body else 0
     fence = "`" * max(len(_FENCE), longest + 1)
     bare = {"fence": fence, "open": "", "inline": " ", "close": ""}
-    if any(mark in body for mark in _MARKS) and _SUSPECT.search(body):
+    if (any(mark in body for mark in _MARKS) and _SUSPECT.search(body)) or _stays_open(body):
         return body, {**bare, "open": f"{fence}\n", "inline": f"\n\n{fence}\n", "close": f"\n{fence}"}
     return body, bare
+
+
+def _stays_open(body: str) -> bool:
+    """Return whether a fence or HTML of the body is not closed in it."""
+    opened = ""
+    for found in _FENCE_LINE.finditer(body) if "```" in body or "~~~" in body else ():
+        run, info = found.groups()
+        if opened and run.startswith(opened) and not info.strip():
+            opened = ""
+        elif not opened and (run[0] == "~" or "`" not in info):
+            opened = run
+    if opened or "<" not in body:
+        return bool(opened)
+    for begin, end in _HTML:
+        *_, last = [0, *(match.end() for match in begin.finditer(body))]
+        if last and not end.search(body, last):
+            return True
+    return False
 
 
 def bodies(text: str) -> list[str]:
