@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from unittest.mock import patch
 
 import pytest
@@ -421,3 +423,88 @@ def test_a_secret_is_known_by_what_stands_before_it(path: str) -> None:
 )
 def test_a_name_or_reference_after_such_a_word_is_left_alone(path: str, line: str) -> None:
     assert redact(line.encode(), path) == (line.encode(), [])
+
+
+@pytest.mark.parametrize(
+    ("line", "path", "cleaned"),
+    [
+        (
+            'e = create_engine("mssql+pyodbc://u:p1x@db.prod.acme.io", supports=False)  # p1x supplies\n',
+            "a.py",
+            'e = create_engine("mssql+pyodbc://u:SECRET@db.prod.acme.io", supports=False)  # p1x supplies\n',
+        ),
+        ("DB_PASSWORD=S4\nCLASS_S4=1\n", ".env", "DB_PASSWORD=SECRET\nCLASS_S4=1\n"),
+        (
+            "machine m1 login l1 password i1\n",
+            ".netrc",
+            "machine m1 login l1 password SECRET\n",
+        ),
+    ],
+)
+def test_a_short_value_is_replaced_where_it_is_the_secret(line: str, path: str, cleaned: str) -> None:
+    """Its letters were replaced all over the line."""
+    found = redact(line.encode(), path)[0].decode()
+    assert re.sub(r"\[redacted: [^]]*\]", "SECRET", found) == cleaned
+
+
+@pytest.mark.parametrize("kind", ["AWS Access Key", "Anthropic API Key", "GitHub Token"])
+@pytest.mark.parametrize("size", [5_000, 40_000])
+def test_a_key_in_a_line_of_data_is_found(kind: str, size: int) -> None:
+    """Service accounts, states of Terraform and the like are JSON of one line."""
+    secret = SECRETS[kind]
+    line = '{"a":"' + "x é " * size + f'","key":"{secret}","b":"' + "y " * size + '"}\n'
+    cleaned, notes = redact(line.encode(), "state.json")
+    assert secret.encode() not in cleaned
+    assert len(notes) == 1
+    assert re.sub(r"\[redacted: [^]]*\]", secret, cleaned.decode()) == line
+
+
+@pytest.mark.parametrize("before", ["token:\\n", "a%3D", "b%0A", ""])
+def test_a_key_after_an_escape_is_found(before: str) -> None:
+    for secret in SECRETS.values():
+        if secret.startswith(("sk-ant", "hf_", "AIza", "sk-proj")):
+            assert secret.encode() not in redact(f's = "{before}{secret}"\n'.encode(), "a.py")[0]
+
+
+def test_a_service_account_stays_json() -> None:
+    lines = ["-----BEGIN PRIVATE KEY-----", *["MIIEvQIBADANBgkq" * 4] * 3, "-----END PRIVATE KEY-----", ""]
+    account = json.dumps({"type": "service_account", "private_key": "\n".join(lines)})
+    cleaned, _ = redact(account.encode(), "account.json")
+    assert b"MIIE" not in cleaned
+    key = json.loads(cleaned)["private_key"]
+    assert key.startswith("-----BEGIN PRIVATE KEY-----\n[redacted: Private Key]")
+
+
+HEX, ALNUM = "0123456789abcdef" * 12, "aB3dE6gH9jK2" * 20
+UUID = "0f1e2d3c-4b5a-4978-8a6b-5c4d3e2f1a0b"
+MORE = [
+    f"sk_{HEX[:48]}", f"sk-{HEX[:32]}", f"sk-{ALNUM[:48]}", f"sk-lf-{UUID}", f"nvapi-{ALNUM[:64]}",
+    f"pcsk_{ALNUM[:6]}_{ALNUM[:62]}", f"csk-{HEX[:48]}", f"fw_{ALNUM[:24]}", f"tgp_v1_{ALNUM[:43]}",
+    f"tvly-dev-{ALNUM[:32]}", f"fc-{HEX[:32]}", f"e2b_{HEX[:40]}", f"jina_{ALNUM[:60]}", f"pa-{ALNUM[:43]}",
+    f"ABSK{ALNUM[:128]}", f"amzn.mws.{UUID}", f"LTAI5t{ALNUM[:18]}", f"AQ.Ab8{ALNUM[:50]}",
+    f"1//0{ALNUM[:60]}", f"{HEX[:36]}NRAL", f"{ALNUM[:76]}AZDO4x2y",
+    f"cfut_{ALNUM[:48]}", f"fm2_{ALNUM[:100]}", f"vcp_{ALNUM[:56]}", f"rnd_{ALNUM[:28]}", f"napi_{HEX[:64]}",
+    f"sb_secret_{ALNUM[:31]}", f"glcbt-64_{ALNUM[:20]}", f"dckr_oat_{ALNUM[:32]}", f"ATCTT3{ALNUM[:180]}",
+    f"ATBB{ALNUM[:32]}", f"bkua_{HEX[:40]}", f"dp.st.{ALNUM[:43]}", f"tskey-auth-{ALNUM[:12]}-{ALNUM[:30]}",
+    f"phx_{ALNUM[:43]}", f"NRII-{ALNUM[:32]}", f"hcaik_{HEX[:58]}", f"sk_org_live_{ALNUM[:60]}",
+    f"access-production-{UUID}", f"re_{ALNUM[:8]}_{ALNUM[:24]}", f"xkeysib-{HEX[:64]}-{ALNUM[:16]}",
+    f"{HEX[:32]}-{HEX[:8]}-{HEX[:8]}", f"secret_{ALNUM[:43]}", f"pat-na1-{UUID}", f"EAA{ALNUM[:120]}",
+    f"https://mainnet.infura.io/v3/{HEX[:32]}", f"https://eth.alchemy.com/v2/{ALNUM[:32]}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("secret", MORE, ids=lambda secret: secret[:12])
+def test_shapes_of_keys_of_services(secret: str) -> None:
+    cleaned, notes = redact(f'client = Client("{secret}")\n'.encode(), "a.py")
+    assert secret.encode() not in cleaned
+    assert len(notes) == 1
+
+
+def test_data_that_contains_the_letters_of_a_key_is_none() -> None:
+    for text in (
+        "d09GMgABAAAAAAKIAZ4T7ZB2XLMNPRSWVAAQ",
+        "GATTACAKIAQ4T7ZB2XLMNPRSWVGATTACA",
+        "cache_key-" + HEX[:32],
+    ):
+        line = f'font = "{text}"\n'.encode()
+        assert redact(line, "a.py") == (line, [])

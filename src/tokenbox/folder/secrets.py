@@ -95,7 +95,9 @@ NOT_USED = {
     "PrivateKeyDetector": "finds the first line only; complete keys are found here",
     "TelegramBotTokenDetector": "takes any number before a colon; the pattern below wants a word about bots",
 }
-_KEYS = {kind: re.compile(rf"(?<!\w){value}", re.ASCII) for kind, (_, value) in KEYS.items()}
+# What is before a key: no word, or an escape, as in ``"token:\nhf_..."`` and in addresses.
+_BEFORE = r"(?:(?<!\w)|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"
+_KEYS = {kind: re.compile(_BEFORE + value, re.ASCII) for kind, (_, value) in KEYS.items()}
 _ANY_KEY = re.compile("|".join(key.pattern for key in _KEYS.values()), re.ASCII)
 # A private key as far as its last line, or, if that is missing, as far as it is in base64.
 _PRIVATE_KEY = re.compile(
@@ -104,13 +106,22 @@ _PRIVATE_KEY = re.compile(
     rb"(?:(?:\s|\\[nr]){1,4}[A-Za-z0-9+/]{0,19}={1,2})?)"
 )
 # Data of a key, not a row of x; without it the text is code that reads or writes keys.
-_KEY_DATA = re.compile(rb"(?!(.)\1{19})(?:(?=[A-Za-z+/=]{0,20}[0-9])[A-Za-z0-9+/=]{20}|[A-Za-z+/=]{32})")
+_KEY_DATA = re.compile(
+    rb"(?<!\\)(?!(.)\1{19})(?:(?=[A-Za-z+/=]{0,20}[0-9])[A-Za-z0-9+/=]{20}|[A-Za-z+/=]{32})"
+)
 # What stands in the place of a key: escapes and headers (RFC 1421), which stay like punctuation, or data.
-_KEY_PIECE = re.compile(rb"(\\[nrt]|\b[A-Z][\w-]+: [^\n\\\"']*)|[A-Za-z0-9+/=]+")
+_KEY_PIECE = re.compile(rb"(\\[nrt]|<[a-z]{1,4} ?/?>|\b[A-Z][\w-]+: [^\n\\\"']*)|[A-Za-z0-9+/=]+")
 # Some detectors return only the beginning of a token, such as "ghp".
 _REST = r"[A-Za-z0-9_+/=.~-]*"
-# Longer lines are data or minified, and some detectors take more than linear time.
+# A shorter value may stand in the line by chance: it is replaced where nothing of a word is around it, and a
+# password in an address only there.
+_MIN_UNIQUE = 8
+_WHOLE_VALUES = frozenset(("Secret Keyword", "Credentials", *CONTEXTS))
+# Longer lines are data or minified, and some detectors take more than linear time: only what is around
+# a possible secret is looked at there, and not for passwords after words.
 _MAX_LINE = 4_000
+_AROUND = 200
+_VALUE_END = re.compile(rb"[\s\"'`<>]")
 # The bytes for the states of the filter of lines; with the default of re2 it makes them again and again.
 _MAX_STATES = 64 << 20
 
@@ -142,18 +153,43 @@ def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
     done, numbers = 0, _LineNumbers(content)
     by_file = _by_file(path)
     for start, end in _suspicious_lines(content) if by_file is None else _lines(content):
-        line = content[start:end].decode()
-        if len(line) > _MAX_LINE or not (by_file or _needs_detectors(line, path)):
-            continue
-        redacted = line
-        for finding in sorted(_secrets_in(line, path), key=lambda f: (-len(f.value), f)):
-            redacted = re.sub(re.escape(finding.value) + _REST, f"[redacted: {finding.kind}]", redacted)
-            notes.append(Note(shown(path), NoteKind.SECRET, finding.kind, numbers.at(start)))
-        if redacted != line:
-            pieces += (content[done:start], redacted.encode())
-            done = end
+        is_long = end - start > 4 * _MAX_LINE  # bytes of at most as many characters
+        for first, last in _possible(content, start, end) if is_long else ((start, end),):
+            line = content[first:last].decode("utf-8", "surrogateescape")
+            if not is_long and (len(line) > _MAX_LINE or not (by_file or _needs_detectors(line, path))):
+                continue
+            redacted = line
+            found = _secrets_in(line, path, keys_only=is_long)
+            for finding in sorted(found, key=lambda f: (-len(f.value), f)):
+                redacted = _value(finding).sub(f"[redacted: {finding.kind}]", redacted)
+                notes.append(Note(shown(path), NoteKind.SECRET, finding.kind, numbers.at(start)))
+            if redacted != line:
+                pieces += (content[done:first], redacted.encode("utf-8", "surrogateescape"))
+                done = last
     result = b"".join([*pieces, content[done:]]) if pieces else content
     return result, sorted(set(notes), key=lambda note: note.order)
+
+
+def _value(finding: _Finding) -> re.Pattern[str]:
+    """Return the pattern of what to replace in the line of a finding."""
+    value = re.escape(finding.value)
+    if finding.kind == "Basic Auth Credentials":
+        return re.compile(f"(?<=:){value}(?=@)")
+    if len(finding.value) < _MIN_UNIQUE and finding.kind in _WHOLE_VALUES:
+        return re.compile(rf"(?<!\w){value}(?!\w)")
+    return re.compile(value + _REST)
+
+
+def _possible(content: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a long line with what may be a secret, each of at most ``_MAX_LINE`` bytes."""
+    done = start
+    for match in _line_filter().finditer(content, start, end):
+        if match.start() < done:
+            continue
+        first = max(done, match.start() - _AROUND)
+        stop = _VALUE_END.search(content, match.end(), min(end, match.start() + _MAX_LINE // 2))
+        done = min(end, match.start() + _MAX_LINE // 2 if stop is None else stop.end() + _AROUND)
+        yield first, done
 
 
 def _without_private_keys(content: bytes, path: str, notes: list[Note]) -> bytes:
@@ -273,16 +309,17 @@ def _ignoring_case() -> re2.Options:
     return options
 
 
-def _secrets_in(line: str, path: str) -> Iterator[_Finding]:
+def _secrets_in(line: str, path: str, *, keys_only: bool = False) -> Iterator[_Finding]:
+    """Yield the secrets in a line. ``keys_only``: not those that only a word before them tells."""
     from detect_secrets.filters.allowlist import is_line_allowlisted
     from detect_secrets.util.code_snippet import get_code_snippet
 
     if is_line_allowlisted(path, line, get_code_snippet([line], 1)):
         return
-    yield from _known_shapes(line, path)
+    yield from _known_shapes(line, path, keys_only=keys_only)
     in_test = _TEST.search(path) is not None
     for plugin, first in _detectors():
-        if first.search(line) is None:
+        if first.search(line) is None or (keys_only and type(plugin).__name__ == "KeywordDetector"):
             continue
         is_real = _REAL_IN_TESTS.get(type(plugin).__name__) if in_test else None
         for value in set(_found_by(plugin, line, path)):
@@ -292,7 +329,7 @@ def _secrets_in(line: str, path: str) -> Iterator[_Finding]:
                 yield _Finding(plugin.secret_type, value)
 
 
-def _known_shapes(line: str, path: str) -> Iterator[_Finding]:
+def _known_shapes(line: str, path: str, *, keys_only: bool) -> Iterator[_Finding]:
     """Yield the secrets that our own patterns find in a line."""
     in_test = _TEST.search(path) is not None
     for kind, key in _KEYS.items():
@@ -302,8 +339,8 @@ def _known_shapes(line: str, path: str) -> Iterator[_Finding]:
     by_file = _by_file(path)
     if by_file is not None and (own := by_file.search(line)) and not made_up.is_placeholder(own[1]):
         yield _Finding("Credentials", own[1])
-    for kind, context in () if in_test else _contexts():
-        for found in context.finditer(line.encode()):
+    for kind, context in () if in_test or keys_only else _contexts():
+        for found in context.finditer(line.encode("utf-8", "surrogateescape")):
             value = found[1].decode()
             may_be = made_up.may_be_password if kind in PASSWORDS else made_up.is_random
             if may_be(value) and not made_up.is_placeholder(value):
@@ -366,6 +403,8 @@ def _is_no_secret(value: str, line: str, path: str, plugin: BasePlugin) -> bool:
     )
     if made_up.is_placeholder(value) or any(test(value) for test in tests):
         return True
+    if type(plugin).__name__ == "AWSKeyDetector" and re.search(rf"[\w+/]{re.escape(value)}", line):
+        return True  # in the middle of data in base64
     if type(plugin).__name__ == "BasicAuthDetector":
         return made_up.is_for_a_local_server(value, line)
     if type(plugin).__name__ != "KeywordDetector" or _is_environment(path):
