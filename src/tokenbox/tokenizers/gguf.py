@@ -52,7 +52,23 @@ _CHAT_KEYS: Final = _KEYS | {
     "tokenizer.ggml.bos_token_id",
     "tokenizer.ggml.eos_token_id",
 }
-_UNKNOWN, _CONTROL, _USER_DEFINED = 2, 3, 4
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
+# Tokens that llama.cpp takes for control tokens whatever the file says, as they end an answer or fill in the
+# middle (llama-vocab.cpp; tests/llama asks a server).
+CONTROL_NAMES: Final = frozenset(
+    """
+    <|eot_id|> <|im_end|> <|end|> <|return|> <|call|> <|calls|> <|flush|> <|eom_id|> <end_of_turn>
+    <turn|> <EOT> _<EOT> [EOT] [EOS] <|end_of_text|> <end_of_utterance> <eos> </s> <|fim_prefix|>
+    <fim-prefix> <fim_prefix> <PRE> ▁<PRE> <|code_prefix|> <|prefix|> <｜fim▁begin｜> <|fim_suffix|>
+    <fim-suffix> <fim_suffix> <SUF> ▁<SUF> <|code_suffix|> <|suffix|> <｜fim▁hole｜> <|fim_middle|>
+    <fim-middle> <fim_middle> <MID> ▁<MID> <|code_middle|> <|middle|> <｜fim▁end｜> <|fim_pad|> <fim-pad>
+    <fim_pad> <PAD> [PAD] <|fim_repo|> <|repo_name|> <fim-repo> <REPO> <reponame> <|file_sep|>
+    <｜end▁of▁sentence｜> [e~[
+    """.split()
+)
+# Those of gpt-oss that it always shows, and the tokens beside which <|end|> does not end an answer.
+SHOWN_NAMES: Final = frozenset(("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"))
+_END_ENDS_A_MESSAGE: Final = (frozenset(("<|return|>", "<|call|>")), frozenset(("<|calls|>", "<|flush|>")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +125,7 @@ def open_gguf_chat(file: Path, shown: str) -> ChatVocabulary:
     header = _read_header(file, shown, _CHAT_KEYS)
     tokenizer = _tokenizer(header, file.stem, shown)
     tokens = _strings(header, "tokenizer.ggml.tokens", shown)
-    types = _types(header, len(tokens), shown)
+    types = _types(header, tokens, shown)
 
     def token(key: str) -> str:
         place = header.get(key)
@@ -149,19 +165,21 @@ def _tokenizer(header: Mapping[str, Any], name: str, shown: str) -> BaseTokenize
         )
     tokens = _strings(header, "tokenizer.ggml.tokens", shown)
     merges = _merges(_strings(header, "tokenizer.ggml.merges", shown))
-    types = _types(header, len(tokens), shown)
-    user_defined = [
-        token for token, kind in zip(tokens, types, strict=True) if kind == _USER_DEFINED and token
-    ]
+    types = _types(header, tokens, shown)
+    user_defined = {
+        token: place
+        for place, (token, kind) in enumerate(zip(tokens, types, strict=True))
+        if kind == _USER_DEFINED and token
+    }
     document = _document(tokens, merges, splitting, shown)
-    digest = json_digest({"document": document, "user_defined": user_defined})
+    digest = json_digest({"document": document, "user_defined": list(user_defined)})
     version = header.get("general.version")
     identity = TokenizerIdentity(name, version if isinstance(version, str) else "1", digest, exact=True)
     engine = build(json.dumps(document), shown)
     inner = JsonTokenizer(engine, identity, _cutting(splitting))
     if not user_defined:
         return inner
-    return UserDefinedTokenizer(inner, {token: tokens.index(token) for token in user_defined})
+    return UserDefinedTokenizer(inner, user_defined)
 
 
 class UserDefinedTokenizer(BaseTokenizer):
@@ -281,15 +299,19 @@ def _strings(header: Mapping[str, Any], key: str, shown: str) -> list[str]:
         raise VocabularyError(f"{shown}: {key} is not UTF-8. Fetch the file again.") from None
 
 
-def _types(header: Mapping[str, Any], count: int, shown: str) -> list[int]:
-    types = header.get("tokenizer.ggml.token_type")
-    if types is None:
-        return [1] * count
-    if not isinstance(types, list) or len(types) < count:
+def _types(header: Mapping[str, Any], tokens: Sequence[str], shown: str) -> list[int]:
+    """Return the types of the tokens as llama.cpp takes them."""
+    types = header.get("tokenizer.ggml.token_type", [_NORMAL] * len(tokens))
+    is_list = isinstance(types, list) and all(type(kind) is int for kind in types)
+    if not is_list or len(types) < len(tokens):
         raise VocabularyError(
             f"{shown}: tokenizer.ggml.token_type does not fit the tokens. Fetch the file again."
         )
-    return types[:count]
+    forced = dict.fromkeys(CONTROL_NAMES, _CONTROL) | dict.fromkeys(SHOWN_NAMES, _USER_DEFINED)
+    if any(marks.issubset(tokens) for marks in _END_ENDS_A_MESSAGE):
+        forced["<|end|>"] = _USER_DEFINED
+    pairs = zip(tokens, types[: len(tokens)], strict=True)
+    return [forced.get(token, kind) for token, kind in pairs]
 
 
 def _read_header(file: Path, shown: str, keys: Collection[str]) -> dict[str, Any]:

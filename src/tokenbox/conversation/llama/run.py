@@ -90,13 +90,18 @@ class Run:
     def used_deeply(self, value: Any) -> None:
         if self.usage is None:
             return
-        self.usage.used.add(id(value))
-        if isinstance(value, list | tuple):
-            for item in value:
-                self.used_deeply(item)
-        elif isinstance(value, dict):
-            for item in value.values():
-                self.used_deeply(item)
+        seen: set[int] = set()
+        stack = [value]
+        while stack:  # a value may be in it any number of times
+            inner = stack.pop()
+            if id(inner) in seen:
+                continue
+            seen.add(id(inner))
+            if isinstance(inner, list | tuple):
+                stack += inner
+            elif isinstance(inner, dict):
+                stack += inner.values()
+        self.usage.used |= seen
 
 
 class BreakLoop(Exception):  # control flow
