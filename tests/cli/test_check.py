@@ -83,7 +83,7 @@ def test_a_table_for_a_pull_request(tokenbox: CommandLine, project: Path) -> Non
         "",
         "| file | tokens | budget | change | outcome |",
         "|---|---:|---:|---:|---|",
-        "| prompts/a.md | 7 | 10 | +3 | grew too much |",
+        "| `prompts/a.md` | 7 | 10 | +3 | grew too much |",
     ]
 
 
@@ -169,3 +169,12 @@ def test_in_the_hook_of_a_linked_worktree(project: Path, tmp_path: Path) -> None
         timeout=SECONDS,
     )
     assert (refused.returncode, "grew too much" in refused.stdout + refused.stderr) == (1, True), refused
+
+
+def test_a_file_that_was_moved_is_missed(tokenbox: CommandLine, project: Path) -> None:
+    """A check that silently looks at one file less is none."""
+    config = project / ".tokenbox" / "config.toml"
+    config.write_text(CONFIG.replace('"prompts/a*"', '"prompts/gone.md"'))
+    result = tokenbox("check")
+    assert result.status == 2
+    assert "prompts/gone.md, which matches no file" in result.err

@@ -200,7 +200,7 @@ def test_what_templates_use() -> None:
         "{% for i in range(9) %}{% if i == 2 %}{% break %}{% endif %}{{ i }}{% endfor %}"
         "{% generation %}g{% endgeneration %}{{ strftime_now('%Y-%m-%d') }}{{ {'é': '<'} | tojson }}"
     )
-    assert ChatTemplate(source, now=dt.datetime(2026, 11, 21)).render({}) == '01g2026-11-21{"é": "<"}'  # noqa: DTZ001
+    assert ChatTemplate(source, now=lambda: dt.datetime(2026, 11, 21)).render({}) == '01g2026-11-21{"é": "<"}'  # noqa: DTZ001
 
 
 def test_arguments_that_are_no_json_are_refused(model: models.Model) -> None:

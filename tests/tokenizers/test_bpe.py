@@ -22,6 +22,7 @@ from tokenbox.tokenizers import bpe, engines, vocabularies
 from tokenbox.tokenizers.engines import Tiktoken
 from tokenbox.tokenizers.patterns import LETTER, NAMED, cutting
 from tokenbox.tokenizers.published import BASELINES, BpeSpec, fingerprint
+from tokenbox.tokenizers.registry import as_tokenizer
 
 if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Engine
@@ -385,3 +386,26 @@ def test_who_knows_how_much_will_be_counted_has_one_engine_from_the_start() -> N
     plain = bpe.baseline("o200k_base", "tiktoken")
     plain.expect(400_000_000)
     assert plain.engine == "tiktoken"
+
+
+def test_an_encoding_of_a_known_name_and_another_pattern_is_its_own() -> None:
+    known: Any = tiktoken.Encoding(
+        "cl100k_base",
+        pat_str=r"\w|\W",
+        mergeable_ranks=vocabularies.load("cl100k_base"),
+        special_tokens={f"<{n}>": 100_256 + n for n in range(21)},
+    )
+    assert known.n_vocab == 100_277
+    assert as_tokenizer(known).count("hello world") == 11
+
+
+class Unnamed:
+    def encode_ordinary(self, text: str) -> list[int]:
+        return [0] * len(text)
+
+
+def test_objects_of_libraries_count_no_lone_surrogate() -> None:
+    unnamed: Any = Unnamed()
+    assert as_tokenizer(unnamed).count("abc") == 3
+    with pytest.raises(TokenizerError):
+        as_tokenizer(unnamed).count("a\ud800")

@@ -19,11 +19,12 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 
 from tests.tokenizers import corpora
 from tokenbox.errors import InvalidText, MissingExtra, TokenizerError, VocabularyError
-from tokenbox.tokenizers import gguf, vocabularies
+from tokenbox.tokenizers import gguf, utf8, vocabularies
 from tokenbox.tokenizers.bpe import CHUNK, baseline
 from tokenbox.tokenizers.files import llama3, open_vocabulary
 from tokenbox.tokenizers.patterns import LLAMA3, NAMED, TEKKEN
 from tokenbox.tokenizers.published import LLAMA3_SPEC
+from tokenbox.tokenizers.special import PromptTokenizer
 
 pytestmark = pytest.mark.slow
 
@@ -550,3 +551,18 @@ def test_all_file_tokenizers_refuse_the_same(trained: Any, piece_model: Path, tm
                 tokenizer.decode(tokens)  # type: ignore[arg-type]
         for unit in ("a", "a ", "\u0301", "a\n \n "):  # SentencePiece takes blanks alone for nothing
             assert tokenizer.count(unit * (200_000 // len(unit))) > 0
+
+
+def test_special_tokens_of_endless_length_are_refused() -> None:
+    """All their beginnings were kept, to see which overlap: 0.9 GB for one of 30,000 characters."""
+    with pytest.raises(VocabularyError, match="30,000 characters"):
+        PromptTokenizer(utf8.Utf8Bytes(), ["<s>", "x" * 30_000])
+
+
+def test_overlapping_special_tokens_go_by_the_rule_of_their_library() -> None:
+    """llama.cpp takes the longest first, wherever it is; tokenizers goes from the left."""
+    spellings, text = ["[ab", "b]cdef"], "x [ab]cdef y"
+    assert PromptTokenizer(utf8.Utf8Bytes(), spellings).count(text) == len("x [a") + 1 + len(" y")
+    assert PromptTokenizer(utf8.Utf8Bytes(), spellings, leftmost=True).count(text) == len("x ") + 1 + len(
+        "]cdef y"
+    )

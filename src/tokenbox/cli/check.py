@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tokenbox.config import Config
 
 _GIT_SECONDS = 60
+_BACKTICKS = re.compile("`+")
 # In a hook of a linked worktree git sets these, and would take the project's folder for the worktree's top.
 _OF_A_HOOK = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX"})
 # The errors of a chat that no server would take, or whose count nobody knows.
@@ -160,11 +162,9 @@ def _group(settings: Config, name: str) -> CheckGroup:
 
 
 def _checked(group: CheckGroup, root: Path, base: str | None) -> Iterator[Checked]:
-    paths = sorted({path for pattern in group.files for path in _matching(group, root, pattern)})
-    if not paths:
-        patterns = ", ".join(group.files) or "nothing"
-        raise NoBudgets(f"check.{group.name}.files is {patterns}, which matches no file.", check=group.name)
-    for path in paths:
+    if not group.files:
+        raise NoBudgets(f"check.{group.name}.files is nothing, which matches no file.", check=group.name)
+    for path in sorted({path for pattern in group.files for path in _matching(group, root, pattern)}):
         name = path.relative_to(root).as_posix()
         base_text = None if base is None else _text_at(root, base, name)
         before = None if base_text is None else _count_before(base_text, group)
@@ -177,13 +177,18 @@ def _checked(group: CheckGroup, root: Path, base: str | None) -> Iterator[Checke
 
 def _matching(group: CheckGroup, root: Path, pattern: str) -> list[Path]:
     try:
-        return [path for path in root.glob(pattern) if path.is_file()]
+        found = [path for path in root.glob(pattern) if path.is_file()]
     except (ValueError, NotImplementedError, OSError) as error:
         raise NoBudgets(
             f"check.{group.name}.files has {shown(pattern)}, which is not a pattern of files below the "
             f"project's folder: {error}. Write one such as prompts/**/*.md",
             check=group.name,
         ) from None
+    if not found:  # a prompt that was moved is checked no more
+        raise NoBudgets(
+            f"check.{group.name}.files has {printable(pattern)}, which matches no file.", check=group.name
+        )
+    return found
 
 
 def _count_before(text: str, group: CheckGroup) -> int | None:
@@ -260,5 +265,11 @@ def _markdown(checked: Sequence[Checked]) -> Iterator[str]:
     if shown:
         yield "\n| file | tokens | budget | change | outcome |\n|---|---:|---:|---:|---|\n"
     for file in shown:
-        cells = [cell.replace("|", "\\|") for cell in file.row()]
-        yield f"| {' | '.join(printable(cell) for cell in cells)} |\n"
+        name, *cells = (printable(cell).replace("|", "\\|") for cell in file.row())
+        yield f"| {' | '.join((_code(name), *cells))} |\n"
+
+
+def _code(text: str) -> str:
+    """Return the text as a code span of Markdown: a file's name mentions nobody and links to nothing."""
+    fence = "`" * (max(map(len, _BACKTICKS.findall(text)), default=0) + 1)
+    return f"{fence}{text}{fence}" if fence == "`" else f"{fence} {text} {fence}"

@@ -209,12 +209,12 @@ _BOUNDS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 class ChatTemplate:
-    """A compiled chat template. ``now`` is the time it may print.
+    """A compiled chat template. ``now`` returns the time it may print.
 
     Raises :class:`TemplateError` if it does not parse.
     """
 
-    def __init__(self, source: str, *, now: dt.datetime | None = None) -> None:
+    def __init__(self, source: str, *, now: Callable[[], dt.datetime | None] = lambda: None) -> None:
         self.source = source
         self._now = now
         self._environment = _Environment(
@@ -279,9 +279,10 @@ class ChatTemplate:
         return "".join(texts)
 
     def _strftime_now(self, form: str) -> str:
-        if self._now is None:
+        now = self._now()
+        if now is None:
             raise TemplateError("the chat template prints the date. Give `now`, the time of the request.")
-        return self._now.strftime(form)
+        return now.strftime(form)
 
 
 def _bounded(pieces: Iterator[str]) -> Iterator[str]:

@@ -222,7 +222,7 @@ class TransformersFormat(TemplateFormat):
     def _open(self) -> None:
         from tokenbox.conversation.template import ChatTemplate  # Jinja2 is slow to import
 
-        self._template = ChatTemplate(self.source, now=self.now())
+        self._template = ChatTemplate(self.source, now=self.now)
         tokens = {"bos_token": self._vocabulary.bos, "eos_token": self._vocabulary.eos}
         self._variables = {**tokens, **self._given}
 

@@ -200,22 +200,31 @@ def as_tokenizer(value: str | Tokenizer | Callable[[str], int]) -> Tokenizer:
 
 # The sizes of the vocabularies in the package, including special tokens.
 _TIKTOKEN_SIZES = {"o200k_base": 200_019, "cl100k_base": 100_277}
+_PROBE = "Don't  STOP: 1234567 camelCase a_b naïve 数据\n\n  (x==y)!!\t 'LL\r\n ... end"
+
+
+def _valid(text: str) -> str:
+    utf8.utf8(text)  # raises for lone surrogates
+    return text
 
 
 def _from_library(value: Any) -> Tokenizer | None:  # noqa: ANN401  # any object; recognized by its methods
     """Return the tokenizer for an object of a known library; None for any other object."""
     if callable(getattr(value, "encode_ordinary", None)):  # tiktoken
         name = str(getattr(value, "name", "encoding"))
-        if _TIKTOKEN_SIZES.get(name) == getattr(value, "n_vocab", None):
-            return get(name)
-        return CallableTokenizer(lambda text: len(value.encode_ordinary(text)), name=name, exact=True)
+        size = getattr(value, "n_vocab", None)
+        if size is not None and _TIKTOKEN_SIZES.get(name) == size:
+            ours = get(name)  # if it splits texts alike, too
+            if len(value.encode_ordinary(_PROBE)) == ours.count(_PROBE):
+                return ours
+        return CallableTokenizer(lambda text: len(value.encode_ordinary(_valid(text))), name=name, exact=True)
     name = str(getattr(value, "name_or_path", "") or "tokenizer.json")
     backend = getattr(value, "backend_tokenizer", value)
     if callable(getattr(backend, "to_str", None)):  # tokenizers, and fast tokenizers of transformers
         return open_tokenizer_json(json.loads(backend.to_str()), name, name)
     if callable(getattr(value, "convert_tokens_to_ids", None)):  # slow tokenizers of transformers
         return CallableTokenizer(
-            lambda text: len(value.encode(text, add_special_tokens=False)), name=name, exact=True
+            lambda text: len(value.encode(_valid(text), add_special_tokens=False)), name=name, exact=True
         )
     return None
 

@@ -44,18 +44,29 @@ class ChatVocabulary:
     @cached_property
     def prompts(self) -> PromptTokenizer:
         """The tokenizer of prompts."""
-        return PromptTokenizer(self.tokenizer, self.special)
+        return PromptTokenizer(self.tokenizer, self.special, leftmost=not self.kind.startswith("gguf"))
+
+
+_MAX_SPELLING = 1_000  # of characters; those of models have some dozens
 
 
 class PromptTokenizer(BaseTokenizer):
-    """A tokenizer of prompts: one token per special spelling, the longest first, and the texts between them.
+    """A tokenizer of prompts: one token per special spelling, and the texts between them.
+
+    Where spellings overlap, llama.cpp takes the longest first, wherever it is; ``tokenizers`` goes from the
+    left (``leftmost``).
 
     Every text between special tokens is counted separately and cached, so a growing prompt costs little, and
     the sum is exact.
     """
 
-    def __init__(self, inner: BaseTokenizer, spellings: Iterable[str]) -> None:
+    def __init__(self, inner: BaseTokenizer, spellings: Iterable[str], *, leftmost: bool = False) -> None:
         special = set(spellings)
+        if (longest := max(map(len, special), default=0)) > _MAX_SPELLING:
+            raise VocabularyError(
+                f"a special token has {longest:,} characters; at most {_MAX_SPELLING:,} are read. Fetch the "
+                "file again."
+            )
         self._special = sorted(special, key=lambda token: (-len(token.encode()), token))
         # If all user-defined tokens of the inner tokenizer are special, none occurs between special ones.
         known = getattr(inner, "user_defined", None)
@@ -63,7 +74,8 @@ class PromptTokenizer(BaseTokenizer):
         self._plain = plain
         self._pattern = re.compile("|".join(map(re.escape, self._special))) if self._special else None
         self._overlapping = _overlap(self._special)
-        self.longest = max(map(len, self._special), default=0)
+        self._leftmost = leftmost
+        self.longest = longest
         self.cuts = getattr(plain, "cuts", None) if getattr(plain, "cuts_proven", False) else None
         self._counts = CountCache(PIECES)
         content = json.dumps([inner.identity.fingerprint, self._special])
@@ -98,7 +110,7 @@ class PromptTokenizer(BaseTokenizer):
         """Return the texts between special tokens, one more than there are such tokens."""
         if self._pattern is None:
             return [text]
-        if not self._overlapping:
+        if self._leftmost or not self._overlapping:
             return self._pattern.split(text)
         pieces = [text]
         for token in self._special:
