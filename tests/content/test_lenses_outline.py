@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tokenbox.content.lenses import outline, parse_pipeline
 from tokenbox.content.lenses.definitions import definitions
+from tokenbox.content.lenses.headed import names
 from tokenbox.content.lenses.languages import BY_NAME
 from tokenbox.content.lenses.outline import signatures
 from tokenbox.content.lenses.syntax import grammar, syntax_tree
@@ -617,3 +618,42 @@ def test_a_function_of_c_is_shown_once_and_an_overload_of_cpp_stays() -> None:
 
 def names_of(source: str, language: str) -> list[str]:
     return [found.name for found in definitions(source.encode(), BY_NAME[language])]
+
+
+def outline_of(source: str, language: str) -> list[str]:
+    found = definitions(source.encode(), BY_NAME[language])
+    return "".join(one.text for one in signatures(source.encode(), found, BY_NAME[language])).splitlines()
+
+
+@pytest.mark.parametrize("macro", ["MY_EXPORT", "Q_DECL_EXPORT", 'ABI_TAG("x")'])
+def test_a_macro_that_exports_a_class_is_not_its_name(macro: str) -> None:
+    body = "{ return a + a + a + a + a + a + a + a + a + a + a + a + a + a + a; }"
+    source = f"class {macro} Foo final : public Base {{\n public:\n  int size(int a) {body}\n}};\n"
+    assert outline_of(source, "cpp") == [f"class {macro} Foo final : public Base", "  int size(int a)"]
+
+
+@pytest.mark.parametrize(
+    ("source", "language"),
+    [
+        ("namespace {\nint hidden(int a) {\n  return a + a + a + a + a + a + a;\n}\n}\n", "cpp"),
+        ('extern "C" {\nint shown(int a) {\n  return a + a + a + a + a + a + a;\n}\n}\n', "cpp"),
+        ('class B {\n  companion object {\n    const val TAG = "a long text of a tag"\n  }\n}\n', "kotlin"),
+    ],
+)
+def test_a_container_without_a_name_has_not_that_of_its_first_member(source: str, language: str) -> None:
+    assert not any("..." in line for line in outline_of(source, language))
+
+
+def test_instances_for_several_types_are_several() -> None:
+    shown = f'show a = "{"long text " * 6}"'
+    source = "".join(f"instance Show {kind} where\n  {shown}\n\n" for kind in ("A", "B"))
+    found = outline_of(source, "haskell")
+    assert [line for line in found if line.startswith("instance")] == [
+        "instance Show A where",
+        "instance Show B where",
+    ]
+
+
+def test_a_package_is_a_definition_where_it_is_one() -> None:
+    assert names(b"package Shop::Cart;\nsub add { 1 }\n", BY_NAME["perl"].heads) == ["Shop::Cart", "add"]  # type: ignore[arg-type]
+    assert names(b"package foo;\nvoid main() {}\n", BY_NAME["dart"].heads) == ["main"]  # type: ignore[arg-type]

@@ -51,8 +51,9 @@ _MAX_NAME = 120
 # Words that begin statements, where a declaration of C's family would begin with a type.
 _STATEMENTS = re.compile(
     rb"(?:return|if|else|for|foreach|while|switch|case|throw|new|await|yield|assert|delete|goto|import|using"
-    rb"|package|elseif|elif|until|unless|when|catch|try|do)\b"
+    rb"|elseif|elif|until|unless|when|catch|try|do)\b"
 )
+_PACKAGE = re.compile(rb"package\b")  # begins a statement in some languages, and a type in others
 _PARENTHESIS = re.compile(rb"[()]")
 # Types whose members are as good as at the top.
 _MODULE = re.compile(rb"(?:def|bare|sub)?module\b|namespace\b|package\b|library\b|program\b", re.IGNORECASE)
@@ -112,13 +113,16 @@ def names(source: bytes, heads: Heads) -> list[str]:
 def _found(source: bytes, heads: Heads) -> Iterator[tuple[int, int, _Head]]:
     """Yield each head with the start of its line and its indent."""
     pattern, of_type = _pattern(heads)
+    has_packages = "package" in f"{heads.types} {heads.others}"
     texts = _texts(source)
     first, end = next(texts, _NO_TEXT)
     for match in pattern.finditer(source):
         while end <= match.start():
             first, end = next(texts, _NO_TEXT)
         indent, *groups = match.groups()
-        if match.start() <= first and _STATEMENTS.match(source, match.start() + len(indent)) is None:
+        begin = match.start() + len(indent)
+        is_package = not has_packages and _PACKAGE.match(source, begin) is not None
+        if match.start() <= first and not is_package and _STATEMENTS.match(source, begin) is None:
             name = next((text for text in groups if text), b"")
             if name == b"constructor" and not indent:
                 continue  # Kotlin's primary constructor belongs to the class above
@@ -327,7 +331,7 @@ class _Reader:
             and bool(siblings)
             and opened.name != ""
             and siblings[-1].name == opened.name
-            and siblings[-1].is_type == opened.is_type
+            and not (siblings[-1].is_type or opened.is_type)  # instances for several types are several
             and siblings[-1].indent == opened.indent
         )
 

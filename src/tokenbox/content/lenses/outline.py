@@ -137,7 +137,9 @@ def _shown(source: bytes, definition: Definition, language: Language) -> Iterato
     elif len(words) > _MAX_SIGNATURE:
         words = words[: words.rfind("\n", 0, _MAX_SIGNATURE) + 1 or _MAX_SIGNATURE].rstrip() + " ..."
     if definition.role is DefinitionRole.CONTAINER and definition.name not in words:
-        words += f" ... {definition.name}"  # it comes after the body, as in C's ``typedef struct { } name``
+        after = source[definition.start : definition.last].rpartition(b"}")[2]
+        if definition.name.encode() in after:  # as in C's ``typedef struct { } name``
+            words += f" ... {definition.name}"
     if definition.note and not language.docstrings:
         begins, _, ends = language.comment.partition(" ")
         yield f"{indent}{begins} {definition.note}{ends and f' {ends}'}\n"

@@ -39,6 +39,13 @@ def works(language: str) -> bool:
     return known is not None and all(find_spec(name) is not None for name in known.modules)
 
 
+# A macro before the name of a type, with which Qt and LLVM export it. To the grammar it is the name.
+_EXPORTED = re.compile(
+    rb"(\b(?:class|struct|union)\s++)([A-Z][A-Z0-9_]{2,}+(?:\([^()\n]{0,80}\))?)"
+    rb"(?=\s++[A-Za-z_]\w*+(?:::\w++)*+(?:\s++final)?\s*+(?::(?!:)|\{))"
+)
+
+
 def has_grammar(language: str) -> bool:
     """Return whether the grammar of ``language`` (a name or an alias) is installed."""
     return works(language) and BY_NAME[language].heads is None
@@ -62,6 +69,8 @@ def syntax_tree(source: bytes, language: Language) -> Node | None:
 
     if language.is_script_in_page:
         source = _scripts(source)
+    if language.name == "cpp":
+        source = _EXPORTED.sub(lambda match: match[1] + b" " * len(match[2]), source)
     if language.has_slow_angles and _opens_many_angles(source):
         return None
     calls_left = (_STEPS_PER_BYTE * len(source) + _STEPS_OF_ANY_FILE) // _STEPS_PER_CALL
