@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenbox import tokenizers
-from tokenbox.caching import Break, Watch, first_change
+from tokenbox import caching, tokenizers
+from tokenbox.caching import Break, Watch, first_change, server_side
 from tokenbox.caching.prompt import spans
 from tokenbox.content.message import InvalidMessage
+from tokenbox.tokenizers import get
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -506,3 +507,31 @@ def test_what_is_no_request_is_refused(body: Any) -> None:  # noqa: ANN401  # an
         first_change(openai(), body)
     with pytest.raises(InvalidMessage):
         first_change(body, openai())
+
+
+def nested(depth: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(depth):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+@pytest.mark.parametrize("depth", [600, 5_000])
+def test_a_request_without_end_is_an_error(depth: int) -> None:
+    body = {
+        "model": "claude-sonnet-4-5",
+        "messages": [{"role": "user", "content": "hi"}],
+        "tools": [{"name": "f", "input_schema": nested(depth)}],
+    }
+    for call in (lambda: first_change(body, {**body, "max_tokens": 6}), lambda: caching.plan(body)):
+        with pytest.raises(InvalidMessage, match="deep"):
+            call()
+
+
+def test_a_tokenizer_may_be_named() -> None:
+    before = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hi there"}]}
+    after = {**before, "messages": [{"role": "user", "content": "hello there"}]}
+    change = first_change(before, after, "o200k_base")
+    assert change is not None
+    assert change == first_change(before, after, get("o200k_base"))
+    assert server_side(before, "o200k_base") == server_side(before, get("o200k_base"))

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+import tokenbox
 from tests.waiting import SECONDS, until
+from tokenbox.cli import main
 
 DOCUMENT = (
     'budget = 9\ntokenizer = "utf8-bytes"\n[[sections]]\nid = "a"\ncontent = "some words"\nshrink = 1\n'
@@ -112,3 +114,27 @@ def test_a_million_sections_are_refused_kindly_and_soon(tmp_path: Path, suffix: 
     error = json.loads(ran.stdout)["error"]
     assert (error["code"], error["limit"]) == ("inspect_too_large", 50_000)
     assert "at most 50,000" in ran.stderr
+
+
+@pytest.mark.parametrize("kind", ["nested", "infinite"])
+def test_what_no_program_wrote_is_said_so(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "session.jsonl"
+    if kind == "nested":
+        content: object = "text"
+        for _ in range(400):
+            content = [{"type": "tool_result", "content": content}]
+        lines = [
+            {"type": "user", "uuid": "1", "message": {"role": "user", "content": content}},
+            {"type": "assistant", "uuid": "2", "message": {"role": "assistant", "content": "yes"}},
+        ]
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    else:
+        file = tmp_path / "layout.json"
+        record = tokenbox.layout([{"id": "a", "content": "x"}], 40, "utf8-bytes").to_dict()
+        file.write_text(json.dumps({**record, "total": float("inf")}))
+    assert main(["inspect", str(file), "-o", str(tmp_path / "page.html")]) == 2
+    error = capsys.readouterr().err
+    assert "inspect_unknown_input" in error
+    assert "bug" not in error

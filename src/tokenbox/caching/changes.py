@@ -18,13 +18,14 @@ from tokenbox.caching.prompt import Layer, PromptSpan, api_of, as_text, spans
 from tokenbox.caching.rules import CacheProvider, rules_of
 from tokenbox.characters import normalize
 from tokenbox.content.request import Api
+from tokenbox.tokenizers.registry import as_tokenizer
 
 if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
 
 
 def first_change(
-    before: Mapping[str, Any], after: Mapping[str, Any], tokenizer: Tokenizer | None = None
+    before: Mapping[str, Any], after: Mapping[str, Any], tokenizer: Tokenizer | str | None = None
 ) -> PrefixChange | None:
     """Return why ``after`` cannot read everything that ``before`` wrote to the cache; None if it can.
 
@@ -40,7 +41,7 @@ def first_change(
     change = min(found, key=lambda one: one.byte) if found else _of_marks(before, after, old, new, api)
     if change is None or tokenizer is None:
         return change
-    kept, lost = _tokens(new, change.byte, tokenizer)
+    kept, lost = _tokens(new, change.byte, as_tokenizer(tokenizer))
     return replace(change, kept=kept, lost=lost)
 
 

@@ -85,18 +85,30 @@ def spans(body: Mapping[str, Any], api: Api | None = None) -> list[PromptSpan]:
         items = [{"role": "user", "content": given}] if isinstance(given, str) else given or []
     if not isinstance(items, Sequence) or not all(isinstance(item, Mapping) for item in items):
         raise InvalidMessage(f"{key} is a list of mappings.")
-    found = [*_tools(body)]
     field = {Api.MESSAGES: "system", Api.RESPONSES: "instructions"}.get(api)
-    if field is not None:
-        found += _blocks(Layer.SYSTEM, field, "system", body.get(field))
-    for number, item in enumerate(items):
-        found += _item(key, number, item)
+    try:
+        found = [*_tools(body)]
+        if field is not None:
+            found += _blocks(Layer.SYSTEM, field, "system", body.get(field))
+        for number, item in enumerate(items):
+            found += _item(key, number, item)
+    except RecursionError:
+        raise _too_deep() from None
     return found
 
 
 def as_text(value: object) -> str:
     """Return a JSON value as text. Keys keep their order: a schema in another order is another prompt."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError as error:  # a number of more than 4,300 digits, or a value that contains itself
+        raise InvalidMessage(f"a value of the request is not JSON: {error}.") from None
+
+
+def _too_deep() -> InvalidMessage:
+    return InvalidMessage("the request is nested too deeply.")
 
 
 def _tools(body: Mapping[str, Any]) -> Iterator[PromptSpan]:

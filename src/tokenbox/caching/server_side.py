@@ -15,6 +15,7 @@ from tokenbox.caching.prompt import PromptSpan, api_of, spans
 from tokenbox.content.request import Api
 from tokenbox.integers import whole
 from tokenbox.records import AsRecord, to_record
+from tokenbox.tokenizers.registry import as_tokenizer
 
 if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
@@ -79,7 +80,7 @@ class Applied(AsRecord):
     cleared_uses: int | None = None
 
 
-def server_side(body: Mapping[str, Any], tokenizer: Tokenizer | None = None) -> ServerSide:
+def server_side(body: Mapping[str, Any], tokenizer: Tokenizer | str | None = None) -> ServerSide:
     """Return the edits that ``body`` requests, and the approximate tokens left after them.
 
     Without ``tokenizer`` there are no figures. Raises ``InvalidMessage``.
@@ -90,7 +91,7 @@ def server_side(body: Mapping[str, Any], tokenizer: Tokenizer | None = None) -> 
     unread = _unread(prompt) if api is Api.MESSAGES else ()
     if tokenizer is None:
         return ServerSide(edits, compacted, unread)
-    sizes = tokenizer.count_batch([span.text for span in prompt])
+    sizes = as_tokenizer(tokenizer).count_batch([span.text for span in prompt])
     shown = [(span, size) for span, size in zip(prompt, sizes, strict=True) if span.message not in unread]
     sent = read = sum(size for _, size in shown)
     known = True

@@ -35,7 +35,7 @@ def saved_entry(data: Data, title: str) -> PageEntry | None:
         return _refusal(data, title) if isinstance(data.get("error"), Mapping) else None
     try:
         return build(data, title)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise NothingToInspect(
             f"{title} is not a valid record of tokenbox ({type(error).__name__}: {error}). "
             "Write it again with --json.",

@@ -115,7 +115,10 @@ def _lines(text: str) -> list[dict[str, Any]]:
 
 
 def _log(records: list[dict[str, Any]], name: str, asked: InspectOptions) -> list[PageEntry]:
-    transcripts = importers.imported(records)
+    try:
+        transcripts = importers.imported(records)
+    except RecursionError:
+        raise NothingToInspect(f"{name} is nested too deeply to be read.", file=name) from None
     if transcripts is None:
         raise _nothing(name)
     found = [transcript for transcript in transcripts if transcript.requests]
