@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tokenbox.conversation.llama import run as running
+from tokenbox.conversation.llama.capabilities import common_prefix
 from tokenbox.conversation.llama.compiler import Program
 from tokenbox.conversation.llama.run import Run
 from tokenbox.conversation.llama.syntax import TemplateError
@@ -103,3 +106,19 @@ def test_a_template_has_so_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Program(lines).render({}, Run()) == "0123456789"
     with pytest.raises(TemplateError, match="more than 20 steps"):
         Program(lines * 2).render({}, Run())
+
+
+@given(st.text("ab", max_size=12), st.text("ab", max_size=12))
+def test_the_common_prefix_of_two_texts(left: str, right: str) -> None:
+    pairs = enumerate(zip(left, right, strict=False))
+    slow = next((place for place, (a, b) in pairs if a != b), min(len(left), len(right)))
+    assert common_prefix(left, right) == slow
+
+
+def test_a_template_that_repeats_values_in_each_other_ends() -> None:
+    """60 lists, each twice the one before: 2**60 values, of which there are 60."""
+    twice = "{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}"
+    source = "{% set ns = namespace(l=['x']) %}" + twice + "{{ ns.l | tojson }}"
+    with pytest.raises(TemplateError, match="values"):
+        Program(source).render({}, Run())
+    assert Program(source.replace(" | tojson", "[0] is defined")).render({}, Run()) == "True"

@@ -268,8 +268,13 @@ def test_a_key_is_in_nothing_that_is_shown_sent_or_kept(start: Begin, tmp_path: 
 def test_keys_that_no_setting_names_are_hidden_too(start: Begin) -> None:
     """Also if the model quotes one in a command, and if one begins another."""
     short, long = "sk-team-0123456789abcdef", "sk-team-0123456789abcdef-PRIVATE"
-    variables = {"OPENAI_API_KEY": long, "TEAM_TOKEN": short, "NO_KEY": "short"}
-    command = f"echo {long} $OPENAI_API_KEY $NO_KEY"
+    variables = {
+        "OPENAI_API_KEY": long,
+        "TEAM_TOKEN": short,
+        "NO_KEY": "short",
+        "SSH_KEY": "/home/me/.ssh/id",
+    }
+    command = f"echo {long} $OPENAI_API_KEY $NO_KEY $SSH_KEY"
     answer = script(calls("run_command", {"command": command}), says(f"it is {long}."))
     with serving({"/v1/models": {"data": [{"id": "m"}]}, "/v1/chat/completions": answer}) as server:
         session, heard = start(server.url, "[shell]\ntools = true\n", variables=variables)
@@ -277,7 +282,7 @@ def test_keys_that_no_setting_names_are_hidden_too(start: Begin) -> None:
         take(session, "show it")
         sent = json.dumps([one.body for one in server.asked])
     assert "PRIVATE" not in sent + heard.everything
-    assert "*** short" in sent  # the command ran without the key, and with what is none
+    assert "*** short /home/me/.ssh/id" in sent  # the command ran without the key, and with what is none
     assert "it is ***." in "".join(heard.pieces)
 
 

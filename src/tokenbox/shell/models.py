@@ -375,7 +375,9 @@ class ModelKeys:
             if variable is not None:
                 self._look_up("key_env", str(variable))
         for name, value in variables.items():
-            if len(value) >= _SHORTEST_KEY and (_KEY_NAME.search(name) or looks_secret(value)):
+            is_path = value.startswith(("/", "~", "."))  # of a file with a key, which commands may need
+            is_key = _KEY_NAME.search(name) is not None and len(value) >= _SHORTEST_KEY and not is_path
+            if is_key or looks_secret(value):
                 self._look_up("key_env", name)
 
     def of(self, connection: Connection) -> ApiKey | None:

@@ -389,5 +389,10 @@ def split_difference(left: str, right: str) -> tuple[str, str]:
 
 def common_prefix(left: str, right: str) -> int:
     """Return the length of the common prefix of two texts."""
-    pairs = enumerate(zip(left, right, strict=False))
-    return next((place for place, (a, b) in pairs if a != b), min(len(left), len(right)))
+    low, high = 0, min(len(left), len(right))
+    if left[:high] == right[:high]:
+        return high
+    while high - low > 1:  # by halves, as a template may write megabytes
+        middle = (low + high) // 2
+        low, high = (middle, high) if left[low:middle] == right[low:middle] else (low, middle)
+    return low

@@ -172,8 +172,13 @@ def _escaped(text: str) -> str:
 def to_json(value: Any, indent: int = -1, between: str = ", ", after_key: str = ": ") -> str:
     """Return the JSON of the filter ``tojson``: floats with six digits, only control characters escaped."""
     newline = "\n" if indent >= 0 else ""
+    left = MAX_PARTS
 
     def write(item: Any, level: int) -> str:
+        nonlocal left
+        left -= 1
+        if left < 0:  # a list may have another any number of times
+            raise TemplateError(f"the chat template wrote JSON of more than {MAX_PARTS:,} values.")
         if isinstance(item, str):
             return f'"{_escaped(item)}"'
         if item is True:
