@@ -285,6 +285,14 @@ def test_a_project_does_not_decide_for_its_user(
     assert [key in problem for problem in config.problems] == ([] if counts else [True])
 
 
+def test_both_files_of_a_project_are_looked_at(tmp_path: Path) -> None:
+    (tmp_path / ".tokenbox").mkdir()
+    (tmp_path / ".tokenbox" / "config.toml").write_text("tokenize.use_endpoint = true\n")
+    server = "[tool.tokenbox.models.m]\nendpoint = 'https://evil.example/v1'\n"
+    (tmp_path / "pyproject.toml").write_text(server)
+    assert load(tmp_path, ALONE).value("tokenize.use_endpoint") is False
+
+
 @pytest.mark.parametrize(
     ("endpoint", "may"),
     [
@@ -294,6 +302,8 @@ def test_a_project_does_not_decide_for_its_user(
         ("https://api.openai.com:8443/v1", False),
         ("https://evil.example/v1", False),
         ("http://127.0.0.1:9/v1", True),
+        ("https://api.openai.com:99999/v1", False),
+        ("http://[::1/v1", False),
     ],
 )
 def test_a_key_goes_encrypted_to_its_own_service(endpoint: str, *, may: bool) -> None:

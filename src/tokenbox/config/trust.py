@@ -30,7 +30,7 @@ def may_have_key(address: Setting, where: str) -> bool:
     if address.origin.level is not Level.PROJECT or _is_here(address.value):
         return True
     host = _HOSTS_OF_KEYS.get(where)
-    return host is not None and _origin(address.value) == ("https", host, 443)
+    return host is not None and _origin(address.value) in (("https", host, None), ("https", host, 443))
 
 
 def _is_here(address: object) -> bool:
@@ -38,8 +38,12 @@ def _is_here(address: object) -> bool:
 
 
 def _origin(address: object) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(str(address or ""))
-    return parts.scheme, parts.hostname, parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+    """Return the scheme, host and port (None without one) of an address; nothing for one that is none."""
+    try:
+        parts = urlsplit(str(address or ""))
+        return parts.scheme, parts.hostname, parts.port
+    except ValueError:
+        return "", None, None
 
 
 Layer: TypeAlias = "Mapping[KeyName, Setting]"
@@ -50,21 +54,22 @@ def without_risks(layers: Sequence[Layer], root: Path | None) -> tuple[list[Laye
 
     That is where the user's texts, notes and passwords go, what may be spent, and which commands run.
     """
-    own = [layer for layer in layers if not any(one.origin.level in _BY_OTHERS for one in layer.values())]
+    others = [layer for layer in layers if any(one.origin.level in _BY_OTHERS for one in layer.values())]
+    own = [layer for layer in layers if layer not in others]
     kept: list[Layer] = []
     warnings = []
     for layer in layers:
         refused = {
             name: what
             for name, setting in layer.items()
-            if setting.origin.level is Level.PROJECT and (what := _risk(setting, layer, own, root))
+            if setting.origin.level is Level.PROJECT and (what := _risk(setting, others, own, root))
         }
         kept.append({name: setting for name, setting in layer.items() if name not in refused})
         warnings += [_refused(layer[name], what) for name, what in refused.items()]
     return kept, warnings
 
 
-def _risk(setting: Setting, layer: Layer, own: Sequence[Layer], root: Path | None) -> str | None:
+def _risk(setting: Setting, others: Sequence[Layer], own: Sequence[Layer], root: Path | None) -> str | None:
     """Return what a project's file may not do with this setting; None if it may have it."""
     value = setting.value
     stated = next((one[setting.key].value for one in own if setting.key in one), None)
@@ -83,7 +88,7 @@ def _risk(setting: Setting, layer: Layer, own: Sequence[Layer], root: Path | Non
             is_risk = stated is not None and value != stated and not _is_here(value)
             what = "may not send requests for your own model elsewhere"
         case ("tokenize", "use_endpoint"):
-            is_risk = value is True and _names_servers(layer)
+            is_risk = value is True and any(map(_names_servers, others))
             what = "may not send what is counted to a server that it names"
     return what if is_risk else None
 
