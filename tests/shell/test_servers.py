@@ -161,6 +161,9 @@ def test_a_proposed_command_runs_only_when_approved(start: Begin) -> None:
         ("echo hi > x", False),
         ("echo hi\ntouch x", False),
         ("echoes", False),
+        ("echo -3 hi", True),
+        ("echo --output=x", False),
+        ("echo hi -o x", False),
         ("sed -n 1p x; true", True),
     ],
 )

@@ -41,9 +41,10 @@ def _origin(address: object) -> tuple[str, str | None, int | None]:
     """Return the scheme, host and port (None without one) of an address; nothing for one that is none."""
     try:
         parts = urlsplit(str(address or ""))
-        return parts.scheme, parts.hostname, parts.port
+        port = parts.port
     except ValueError:
         return "", None, None
+    return parts.scheme, parts.hostname, port
 
 
 Layer: TypeAlias = "Mapping[KeyName, Setting]"

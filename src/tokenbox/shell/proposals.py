@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 NAME: Final = "run_command"
@@ -21,6 +21,7 @@ RUN_COMMAND: Final[Mapping[str, Any]] = {
         },
     },
 }
+_NUMBER: Final = re.compile(r"-[0-9]+")
 # Shell syntax with which a command can do more than its first words.
 _SHELL_SYNTAX: Final = re.compile(r"[;&|<>`$(){}\n\r\\!*?\[\]~#]")
 
@@ -37,8 +38,8 @@ def arguments_of(text: str) -> Mapping[str, Any] | None:
 def is_allowed(command: str, allowed: Iterable[str]) -> bool:
     """Return True if the user's own list allows ``command``.
 
-    An entry allows itself, and itself followed by plain words: ``git log`` allows ``git log -3`` but not
-    ``git log; rm x`` or ``git log > x``.
+    An entry allows itself, and itself followed by plain words: ``git log`` allows ``git log -3 src`` but not
+    ``git log; rm x`` or ``git log > x``, nor further options: ``git log --output=x`` writes a file.
     """
     entries = list(allowed)
     if command in entries:
@@ -47,6 +48,12 @@ def is_allowed(command: str, allowed: Iterable[str]) -> bool:
         return False
     try:
         words = shlex.split(command)
-        return any(entry.split() and words[: len(entry.split())] == entry.split() for entry in entries)
     except ValueError:
         return False
+    return any(_begins(words, entry.split()) for entry in entries)
+
+
+def _begins(words: Sequence[str], entry: Sequence[str]) -> bool:
+    more = words[len(entry) :]
+    are_plain = all(not word.startswith("-") or _NUMBER.fullmatch(word) for word in more)
+    return bool(entry) and words[: len(entry)] == list(entry) and are_plain
