@@ -448,7 +448,7 @@ def test_a_short_value_is_replaced_where_it_is_the_secret(line: str, path: str, 
 
 
 @pytest.mark.parametrize("kind", ["AWS Access Key", "Anthropic API Key", "GitHub Token"])
-@pytest.mark.parametrize("size", [5_000, 40_000])
+@pytest.mark.parametrize("size", [700, 1_500, 5_000, 40_000])
 def test_a_key_in_a_line_of_data_is_found(kind: str, size: int) -> None:
     """Service accounts, states of Terraform and the like are JSON of one line."""
     secret = SECRETS[kind]

@@ -153,10 +153,10 @@ def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
     done, numbers = 0, _LineNumbers(content)
     by_file = _by_file(path)
     for start, end in _suspicious_lines(content) if by_file is None else _lines(content):
-        is_long = end - start > 4 * _MAX_LINE  # bytes of at most as many characters
+        is_long = end - start > _MAX_LINE and len(content[start:end].decode()) > _MAX_LINE
         for first, last in _possible(content, start, end) if is_long else ((start, end),):
             line = content[first:last].decode("utf-8", "surrogateescape")
-            if not is_long and (len(line) > _MAX_LINE or not (by_file or _needs_detectors(line, path))):
+            if not (is_long or by_file or _needs_detectors(line, path)):
                 continue
             redacted = line
             found = _secrets_in(line, path, keys_only=is_long)
