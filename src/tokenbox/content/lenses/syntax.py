@@ -42,7 +42,7 @@ def works(language: str) -> bool:
 # A macro before the name of a type, with which Qt and LLVM export it. To the grammar it is the name.
 _EXPORTED = re.compile(
     rb"(\b(?:class|struct|union)\s++)([A-Z][A-Z0-9_]{2,}+(?:\([^()\n]{0,80}\))?)"
-    rb"(?=\s++[A-Za-z_]\w*+(?:::\w++)*+(?:\s++final)?\s*+(?::(?!:)|\{))"
+    rb"(?=\s++[A-Za-z_]\w*+(?:::\w++)*(?:\s++final)?\s*+(?::(?!:)|\{))"
 )
 
 
