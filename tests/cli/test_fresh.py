@@ -84,7 +84,7 @@ def test_the_script_of_the_action(tmp_path: Path, grown: bool) -> None:
     table = runner / "tokenbox-check.md"
     assert (runner / "output").read_text() == f"table={table}\nstatus={3 if grown else 0}\n"
     assert (runner / "summary").read_text() == table.read_text()
-    assert ("| prompts/a.md | 8 | 20 | +3 | grew too much |" in table.read_text()) is grown
+    assert ("| `prompts/a.md` | 8 | 20 | +3 | grew too much |" in table.read_text()) is grown
 
 
 def every_command() -> list[str]:
