@@ -172,7 +172,7 @@ def test_in_the_hook_of_a_linked_worktree(project: Path, tmp_path: Path) -> None
 
 
 def test_a_file_that_was_moved_is_missed(tokenbox: CommandLine, project: Path) -> None:
-    """A check that silently looks at one file less is none."""
+    """A check must not look at one file less without saying so."""
     config = project / ".tokenbox" / "config.toml"
     config.write_text(CONFIG.replace('"prompts/a*"', '"prompts/gone.md"'))
     result = tokenbox("check")

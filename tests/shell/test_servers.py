@@ -285,7 +285,7 @@ def test_keys_that_no_setting_names_are_hidden_too(start: Begin) -> None:
         take(session, "show it")
         sent = json.dumps([one.body for one in server.asked])
     assert "PRIVATE" not in sent + heard.everything
-    assert "*** short /home/me/.ssh/id" in sent  # the command ran without the key, and with what is none
+    assert "*** short /home/me/.ssh/id" in sent  # the command ran without the keys, and with the rest
     assert "it is ***." in "".join(heard.pieces)
 
 

@@ -38,7 +38,7 @@ def _is_here(address: object) -> bool:
 
 
 def _origin(address: object) -> tuple[str, str | None, int | None]:
-    """Return the scheme, host and port (None without one) of an address; nothing for one that is none."""
+    """Return the scheme, host and port of an address; empty parts, if it is not an address."""
     try:
         parts = urlsplit(str(address or ""))
         port = parts.port
