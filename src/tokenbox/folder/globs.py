@@ -66,15 +66,16 @@ class Glob:
         return cls(negative, folders_only, name_only, source)
 
 
-def files_in(globs: Iterable[Glob]) -> re.Pattern[bytes]:
+def files_in(lines: Iterable[str]) -> bytes:
     """Return an expression for the paths of files that match a pattern, or are in a folder that does."""
+    globs = [glob for line in lines if (glob := Glob.of(line)) is not None]
     sources = [
         (rb"(?:.*/)?" if glob.name_only else b"")
         + glob.source
         + (rb"/.*" if glob.folders_only else rb"(?:/.*)?")
         for glob in globs
     ]
-    return re.compile(b"|".join(sources) or _NOTHING, re.DOTALL)
+    return b"|".join(sources) or _NOTHING
 
 
 def _without_trailing_spaces(text: bytes) -> bytes:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tokenbox.content.block_kinds import Priority
 from tokenbox.errors import TokenboxError
 from tokenbox.folder.globs import Glob, files_in
-
-if TYPE_CHECKING:
-    import re
 
 
 class PriorityProblem(TokenboxError, code="priority_invalid"):
@@ -67,4 +64,4 @@ class PriorityRules:
 
 def matcher(globs: Sequence[str]) -> re.Pattern[bytes]:
     """Return one expression for the files that match any of ``globs``, written as in .gitignore."""
-    return files_in(glob for line in globs if (glob := Glob.of(line)) is not None)
+    return re.compile(files_in(globs), re.DOTALL)

@@ -17,8 +17,8 @@ import re2
 
 from tokenbox.content.block_kinds import Priority
 from tokenbox.folder.generated import is_generated
+from tokenbox.folder.globs import files_in
 from tokenbox.folder.languages import CODE, kind_of
-from tokenbox.folder.priorities import matcher
 from tokenbox.worth.words import stem
 
 if TYPE_CHECKING:
@@ -257,6 +257,6 @@ def _rules(*, of_paths: bool) -> re2.Set:
     for prior in PRIORS:
         globs = [glob for glob in prior.globs.lower().split() if ("/" in glob) is of_paths]
         # re2 does not backtrack, so it has no atomic groups and needs none.
-        found.Add(matcher(globs).pattern.replace(b"(?>", b"(?:"))
+        found.Add(files_in(globs).replace(b"(?>", b"(?:"))
     found.Compile()
     return found

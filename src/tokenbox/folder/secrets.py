@@ -97,10 +97,8 @@ NOT_USED = {
 }
 # What is before a key: no word, or an escape, as in ``"token:\nhf_..."`` and in addresses.
 _BEFORE = r"(?:(?<!\w)|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"
-_KEYS = {kind: re.compile(_BEFORE + value, re.ASCII) for kind, (_, value) in KEYS.items()}
-_ANY_KEY = re.compile("|".join(key.pattern for key in _KEYS.values()), re.ASCII)
 # A private key as far as its last line, or, if that is missing, as far as it is in base64.
-_PRIVATE_KEY = re.compile(
+_PRIVATE_KEY = (
     rb"(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)"
     rb"((?:[^-]|-(?!----)){40,20000}?(?=-----END)|(?:(?:\s|\\[nr]|[\"',.+#>|*]){0,20}[A-Za-z0-9+/=]{20,20000}){1,500}"
     rb"(?:(?:\s|\\[nr]){1,4}[A-Za-z0-9+/]{0,19}={1,2})?)"
@@ -210,7 +208,7 @@ def _without_private_keys(content: bytes, path: str, notes: list[Note]) -> bytes
         )
         return b"".join((match[1], before, b"[redacted: Private Key]", after))
 
-    return _PRIVATE_KEY.sub(replacement, content)
+    return re.sub(_PRIVATE_KEY, replacement, content)
 
 
 def _suspicious_lines(content: bytes) -> list[tuple[int, int]]:
@@ -228,6 +226,12 @@ def _suspicious_lines(content: bytes) -> list[tuple[int, int]]:
 def _lines(content: bytes) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each line."""
     yield from ((match.start(), match.end()) for match in re.finditer(rb"[^\n]+", content))
+
+
+@cache
+def _keys() -> dict[str, re.Pattern[str]]:
+    """Return the patterns of the keys by kind: compiled on first use, as few folders have a line for them."""
+    return {kind: re.compile(_BEFORE + value, re.ASCII) for kind, (_, value) in KEYS.items()}
 
 
 @cache
@@ -250,7 +254,7 @@ def _needs_detectors(line: str, path: str) -> bool:
     """Return whether the line passes the second filter."""
     data = line.encode()
     # The cheap pattern goes first: most lines are here for a detector's word.
-    if _key_lines().search(data) is not None and _ANY_KEY.search(line) is not None:
+    if _key_lines().search(data) is not None and any(key.search(line) for key in _keys().values()):
         return True
     if _any_context().search(data) is not None:
         return True
@@ -332,7 +336,7 @@ def _secrets_in(line: str, path: str, *, keys_only: bool = False) -> Iterator[_F
 def _known_shapes(line: str, path: str, *, keys_only: bool) -> Iterator[_Finding]:
     """Yield the secrets that our own patterns find in a line."""
     in_test = _TEST.search(path) is not None
-    for kind, key in _KEYS.items():
+    for kind, key in _keys().items():
         for match in key.finditer(line):
             if kind != "Authorization Header" or not made_up.is_fictitious_login(match[0], in_test=in_test):
                 yield _Finding(kind, match[0])
