@@ -20,10 +20,9 @@ from tokenbox.gateway.admission import Counted, judge, with_output_limit
 from tokenbox.gateway.calls import ApiCall, read_call
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.refusals import Refusal
-from tokenbox.gateway.relay import used_nothing
 from tokenbox.gateway.request import with_usage
 from tokenbox.gateway.settings import Mode, RequestLimits, UpstreamSettings
-from tokenbox.gateway.upstream import Upstream
+from tokenbox.gateway.upstream import Upstream, used_nothing
 from tokenbox.models import Stated, resolve
 from tokenbox.policy.guard import Uncertain
 
@@ -127,8 +126,11 @@ def test_input_that_only_the_server_knows_is_a_window_for_each_prompt() -> None:
 @pytest.mark.parametrize(
     ("status", "nothing"),
     [
-        *((status, False) for status in (200, 202, 204, 206, 408, 499, 500, 504, 520, 524, 598)),
-        *((status, True) for status in (301, 307, 400, 401, 404, 413, 429, 502, 503)),
+        *(
+            (status, False)
+            for status in (200, 202, 204, 206, 408, 424, 499, 500, 502, 504, 520, 524, 598, 599)
+        ),
+        *((status, True) for status in (301, 307, 400, 401, 404, 413, 429, 501, 503, 521, 529)),
     ],
 )
 def test_what_may_have_run_is_charged(status: int, *, nothing: bool) -> None:

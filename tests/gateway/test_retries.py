@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 ANSWERS = {
     "ok": b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}",
     "busy": b"HTTP/1.1 503 Busy\r\ncontent-length: 2\r\n\r\n{}",
+    "gateway": b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 2\r\n\r\n{}",
     "wrong": b"HTTP/1.1 500 Wrong\r\ncontent-length: 2\r\n\r\n{}",
     "breaks": b"",  # it has read the request, and closes
 }
@@ -151,13 +152,25 @@ def test_another_replica_takes_what_one_did_not_and_that_one_rests(first: str | 
     loops.run(it())
 
 
-@pytest.mark.parametrize(("script", "seen"), [("wrong", 500), ("breaks", "upstream_broke")])
+@pytest.mark.parametrize(("script", "seen"), [("wrong", 500), ("gateway", 502), ("breaks", "upstream_broke")])
 def test_what_one_replica_may_have_taken_goes_to_no_other(script: str, seen: int | str) -> None:
     async def it() -> None:
         async with Server([script]) as one, Server([script]) as other:
             with upstream_of(one.url, other.url) as upstream:
                 assert await posted(upstream) == seen
             assert one.taken + other.taken == 1
+
+    loops.run(it())
+
+
+def test_a_replica_behind_a_proxy_that_lost_it_rests() -> None:
+    """Its model may have run, so the client gets the 502; the next requests go elsewhere."""
+
+    async def it() -> None:
+        async with Server(["gateway"]) as away, Server(["ok"]) as good:
+            with upstream_of(good.url, away.url) as upstream:
+                assert [await posted(upstream) for _ in range(6)] == [502, *[200] * 5]
+            assert (away.taken, good.taken) == (1, 5)
 
     loops.run(it())
 

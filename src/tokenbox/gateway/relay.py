@@ -10,7 +10,7 @@ from tokenbox.gateway.asgi import json_object
 from tokenbox.gateway.protocols import ErrorStyle, with_key
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.taps import Tap
-from tokenbox.gateway.upstream import NOT_RETURNED, OWN_PREFIX
+from tokenbox.gateway.upstream import NOT_RETURNED, OWN_PREFIX, used_nothing
 from tokenbox.providers.errors import AnswerTooLarge
 from tokenbox.providers.wire import BrokenAnswer, Failure
 
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 _OK = 200
 _FIRST_ERROR = 400
 _KEY_STATUSES = (401, 403)
-_FIRST_REDIRECT = 300
-# After these the request may have run, or may still run, so what was reserved for it is charged: errors and
-# timeouts of the server, and of proxies before it (nginx, LiteLLM, Cloudflare).
-_MAY_HAVE_RUN = frozenset((408, 499, 500, 504, 520, 524, 598))
 # The largest whole answer, in bytes: 4,096 embeddings of 4,096 numbers are 200 MB.
 _MAX_ANSWER = 256 << 20
 # The upstream's request id, which its operators need, beside the gateway's.
@@ -53,11 +49,6 @@ class CallOutcome:
     sent: float | None = None
     first_byte: float | None = None
     used_nothing: bool = False
-
-
-def used_nothing(status: int) -> bool:
-    """Whether an upstream that answers so did not run the request."""
-    return status >= _FIRST_REDIRECT and status not in _MAY_HAVE_RUN
 
 
 @dataclass(slots=True)

@@ -12,8 +12,8 @@ from tokenbox.gateway.calls import read_call
 from tokenbox.gateway.fitting import ModelSummary
 from tokenbox.gateway.protocols import CHAT
 from tokenbox.gateway.refusals import Refusal
-from tokenbox.gateway.relay import used_nothing
 from tokenbox.gateway.settings import Mode
+from tokenbox.gateway.upstream import used_nothing
 
 if TYPE_CHECKING:
     from tokenbox.gateway.authentication import Grant

@@ -98,15 +98,28 @@ WITHHELD = b"[key withheld]"
 _MAX_REPLY = 64 << 20
 _BAD_GATEWAY = 502
 _OK = 200
-# Statuses of a server, or a proxy in front of it, that has not run the request; and the seconds for which
-# other replicas are preferred then. After 504 it may still run.
-_NOT_TAKEN = (502, 503)
+# Statuses after which the request may have run, or may still run: a timeout (408), an error while TGI
+# generates (424), a broken connection (nginx's 499), and every error of a server, or of a proxy before it,
+# that is not one of these: an unknown method (501), an overload (503, Anthropic's 529), and Cloudflare's
+# statuses for a server that it could not connect to.
+_GIVEN_UP = frozenset((408, 424, 499))
+_NOT_TAKEN = frozenset((501, 503, 521, 522, 523, 525, 526, 529, 530))
+_FIRST_REDIRECT, _FIRST_SERVER_ERROR = 300, 500
+# Statuses of a server that is down, and the seconds for which other replicas are preferred then.
+_DOWN = (502, 503)
 _DOWN_SECONDS = 5.0
 # The pauses before a refused connection is retried.
 _RETRY_SECONDS = (0.05, 0.25)
 
 T = TypeVar("T")
 _BEARER = ("authorization", "Bearer ")
+
+
+def used_nothing(status: int) -> bool:
+    """Whether an upstream that answers so did not run the request, so that it costs nothing."""
+    if status >= _FIRST_SERVER_ERROR:
+        return status in _NOT_TAKEN
+    return status >= _FIRST_REDIRECT and status not in _GIVEN_UP
 
 
 class Unreachable(Refusal):
@@ -199,28 +212,35 @@ class Upstream:
         except BadHeader:
             raise Refusal(400, "invalid_request", "A header has characters that no header has.") from None
 
+    def _replicas_in_turn(self) -> list[Replica]:
+        if len(self._replicas) == 1:
+            return self._replicas
+        now = asyncio.get_running_loop().time()
+        self._next = (self._next + 1) % len(self._replicas)
+        replicas = self._replicas[self._next :] + self._replicas[: self._next]
+        return sorted(replicas, key=lambda replica: replica.down_until > now)
+
     async def _send(self, method: str, target: bytes, headers: Headers, body: bytes) -> WireConnection:
         """Return the answer of the first replica that accepts the request; those that are down go last.
 
-        A request is retried only if it was not accepted: no connection, or a status of ``_NOT_TAKEN``. Raises
+        A request is retried only if it was not accepted: after 502, another server may have run it. Raises
         :class:`BrokenAnswer` and :class:`BadHeader`.
         """
-        replicas, now = self._replicas, asyncio.get_running_loop().time()
-        if len(replicas) > 1:
-            self._next = (self._next + 1) % len(replicas)
-            replicas = replicas[self._next :] + replicas[: self._next]
-            replicas = sorted(replicas, key=lambda replica: replica.down_until > now)
+        replicas = self._replicas_in_turn()
         for replica in replicas[:-1]:
+            answer: WireConnection | None = None
             try:
                 answer = await replica.wire.request(method, target, headers, body)
             except BrokenAnswer as error:
                 if error.how is not Failure.UNREACHABLE:
                     raise
-            else:
-                if answer.status not in _NOT_TAKEN:
+            if answer is not None and answer.status not in _DOWN:
+                return answer
+            replica.down_until = asyncio.get_running_loop().time() + _DOWN_SECONDS
+            if answer is not None:
+                if not used_nothing(answer.status):
                     return answer
                 answer.close()
-            replica.down_until = asyncio.get_running_loop().time() + _DOWN_SECONDS
         last = replicas[-1].wire
         for seconds in _RETRY_SECONDS:  # a server that restarts refuses connections for a moment
             try:
