@@ -66,6 +66,34 @@ def test_a_folder_does_not_choose_a_key_of_the_operator_that_it_knows(tmp_path: 
     assert settings_from(str(tmp_path), {}, env=mine).admin_key == "b" * 24
 
 
+@pytest.mark.parametrize("file", [".tokenbox/config.toml", "pyproject.toml"])
+@pytest.mark.parametrize(
+    ("key", "value", "option"),
+    [
+        ("gateway.database", "postgresql://evil.example/x", "--database postgresql://evil.example/x"),
+        ("gateway.database", "keys-that-i-know.db", "--database "),
+        ("gateway.redis", "redis://evil.example", "--redis redis://evil.example"),
+        ("store.database", "keys-that-i-know.db", "TOKENBOX_GATEWAY_DATABASE"),
+    ],
+)
+def test_a_folder_does_not_choose_where_keys_and_quotas_are_kept(
+    tmp_path: Path, file: str, key: str, value: str, option: str
+) -> None:
+    """Its author could bring a database with a key, or a Redis that forgets what was used."""
+    table = "[tool.tokenbox]\n" if file == "pyproject.toml" else ""
+    write(tmp_path / file, f"{table}{key} = '{value}'\n")
+    with pytest.raises(ConfigError, match=rf"{key} is set in {file}:") as refused:
+        settings_from(str(tmp_path), {}, env={})
+    assert option in refused.value.message
+    own = {"gateway.database": "postgresql://mine/x", "gateway.redis": "redis://mine"}
+    found = settings_from(str(tmp_path), own, env={})
+    assert (found.database, found.redis) == (own["gateway.database"], own["gateway.redis"])
+    write(tmp_path / "own.toml", "gateway.database = 'postgresql://mine/x'\n")
+    env = {"TOKENBOX_USER_CONFIG": str(tmp_path / "own.toml")}
+    if key == "store.database":
+        assert settings_from(str(tmp_path), {}, env=env).database == "postgresql://mine/x"
+
+
 def test_what_is_not_understood_is_said(tmp_path: Path) -> None:
     write(tmp_path / ".tokenbox" / "state.json", '{"values": {"no.such.key": 1}}')
     said: list[str] = []

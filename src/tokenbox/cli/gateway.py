@@ -342,11 +342,10 @@ def _details(found: dict[str, object]) -> str:
 
 
 def _store(database: str | None) -> Store:
+    from tokenbox.gateway.configured import database_of
     from tokenbox.store.stores import open_store
 
-    config = tokenbox.config.load(".", None, {"gateway.database": database})
-    configured = config.value("gateway.database") or config.value("store.database")
-    return open_store(None if configured is None else str(configured))
+    return open_store(database_of(tokenbox.config.load(".", None, {"gateway.database": database})))
 
 
 def _day(text: str | None, now: datetime) -> datetime | None:

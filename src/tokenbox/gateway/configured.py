@@ -13,7 +13,7 @@ import platformdirs
 
 from tokenbox.config import load
 from tokenbox.config.errors import ConfigCode, ConfigError
-from tokenbox.config.setting import Level
+from tokenbox.config.setting import Level, setting_text
 from tokenbox.config.trust import may_have_key, own_paths
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.settings import (
@@ -88,8 +88,8 @@ def settings_from(
         proof_keys=tuple(map(str, own_paths(config.setting("proof.sign_with")))),
         fit=tuple(Fit(str(step)) for step in config.value("gateway.fit")),  # type: ignore[attr-defined]
         summary_model=_text(config, "gateway.summary_model"),
-        database=_text(config, "gateway.database") or _text(config, "store.database"),
-        redis=_text(config, "gateway.redis"),
+        database=database_of(config),
+        redis=_own_store(config, "gateway.redis"),
         state=_text(config, "gateway.state") or str(_state_folder()),
         keys_required=keys is True or (keys is None and not is_loopback(host)),
         uncertain=Uncertain(str(config.value("policy.uncertain"))),
@@ -97,6 +97,29 @@ def settings_from(
         when_away=WhenAway(str(config.value("gateway.when_away"))),
         prices=config.catalog_prices(),
     )
+
+
+def database_of(config: Config) -> str | None:
+    """Return the database of keys and ledger; None for the user's own.
+
+    Raises ``ConfigError`` if a project's file names it: it could bring a database with a key that its author
+    knows, or send the names of clients and models elsewhere.
+    """
+    return _own_store(config, "gateway.database") or _own_store(config, "store.database")
+
+
+def _own_store(config: Config, key: str) -> str | None:
+    setting = config.setting(key)
+    if setting.origin.level is Level.PROJECT:
+        name = "redis" if key == "gateway.redis" else "database"
+        raise ConfigError(
+            f"{key} is set in {setting.source}, and a project's file may not choose where the gateway keeps "
+            f"keys, quotas and ledger. Name the place yourself: --{name} {setting_text(setting.value)}, or "
+            f"TOKENBOX_GATEWAY_{name.upper()} in the environment.",
+            code=ConfigCode.BAD_VALUE,
+            key=key,
+        )
+    return None if setting.value is None else str(setting.value)
 
 
 def _admin_key(config: Config, env: Mapping[str, str]) -> str | None:
