@@ -15,7 +15,7 @@ from redis import Redis
 
 from tests import loops
 from tests.waiting import SECONDS
-from tokenbox.catalog import Price
+from tokenbox.catalog import Price, PriceTier
 from tokenbox.gateway.accounts import QuotaAccounts
 from tokenbox.gateway.asgi import Incoming
 from tokenbox.gateway.authentication import RETRY_SECONDS, STALE_SECONDS, KeyAuthenticator
@@ -27,6 +27,7 @@ from tokenbox.gateway.relay import CallOutcome
 from tokenbox.gateway.services import GatewayServices, Stores
 from tokenbox.gateway.settings import RequestLimits
 from tokenbox.ledger.quota import Bucket, InvalidQuota, Quota, Take
+from tokenbox.ledger.usage import Usage
 from tokenbox.models import resolve
 from tokenbox.store.errors import StoreUnavailable
 from tokenbox.store.keys import GatewayKey
@@ -211,6 +212,34 @@ def test_an_absurd_request_is_over_a_quota_in_every_store(
 
     for quota in ("4000000000000000 tokens/day", "$4000000/day"):
         loops.run(ask(quota))
+
+
+def test_a_request_is_charged_the_rates_of_its_size(tmp_path: Path) -> None:
+    """What is reserved for an estimate is at the rates of its upper bound."""
+    price = Price(Decimal(1), Decimal(1), tiers=(PriceTier(1_000, Decimal(2), Decimal(2)),))
+    call = read_call(CHAT, json.dumps({"model": "m", "messages": []}).encode(), RequestLimits())
+    admission: Any = SimpleNamespace(input_at_most=1_500, reserved=500)
+
+    async def charged(usage: Usage) -> list[int]:
+        key = uuid4().hex
+        bucket = Bucket.at(key, Quota.parse("$1/day"), NOW)
+        grant: Any = SimpleNamespace(key_id=key, quotas=((key, bucket.quota),))
+        attempt: Any = SimpleNamespace(key=key, outcome=CallOutcome(usage=usage), was_sent=True)
+        settings: Any = SimpleNamespace(database=tmp_path / "store.db", redis=None, state=tmp_path / "spool")
+        stores = Stores.open(settings)
+        accounts = QuotaAccounts(stores.quotas, lambda: NOW, lambda *_: price)
+        found = []
+        try:
+            async with accounts.reserved(attempt, call, admission, grant) as account:
+                found += [level.used for level in account.levels]
+            found += [level.used for level in await stores.quotas.levels([bucket])]
+        finally:
+            await stores.quotas.close()
+            stores.store.close()
+        return found
+
+    assert loops.run(charged(Usage(1_000, 100, 0))) == [4_000_000, 1_100_000]
+    assert loops.run(charged(Usage(1_001, 100, 0))) == [4_000_000, 2_202_000]
 
 
 @pytest.mark.parametrize("amount", ["9" * 5_000 + " tokens", "$" + "9" * 5_000, "$1." + "9" * 5_000])

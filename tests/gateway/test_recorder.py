@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import fcntl
 from datetime import UTC, datetime
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from tests.waiting import SECONDS
+from tokenbox.catalog import Price, PriceTier
 from tokenbox.compose.requests import By, Count
 from tokenbox.gateway.admission import Counted
 from tokenbox.gateway.recorder import CallRecorder
@@ -43,12 +45,12 @@ class Table:
         self.calls += calls
 
 
-def books_in(folder: Path) -> tuple[CallRecorder, Table]:
+def books_in(folder: Path, price: Price | None = None) -> tuple[CallRecorder, Table]:
     table = Table()
     recorder = CallRecorder(
         Spool(folder),
         lambda: NOON,
-        lambda *_: None,
+        lambda *_: price,
         lambda: cast("Any", table),
         lambda *_: None,
         lambda: None,
@@ -69,7 +71,7 @@ def attempt(key: str, outcome: CallOutcome) -> Any:  # noqa: ANN401  # what the 
         fit_record=None,
         was_sent=True,
         outcome=outcome,
-        admission=SimpleNamespace(counted=counted, reserved=5),
+        admission=SimpleNamespace(counted=counted, reserved=5, input_at_most=7),
         line=b"",
     )
 
@@ -91,6 +93,19 @@ def test_a_call_is_in_the_ledger_once_with_its_end(tmp_path: Path) -> None:
         "d": Outcome.STARTED,
     }
     assert [call.usage.input_tokens for call in table.calls if call.id == "a"] == [7]
+
+
+def test_a_call_that_was_larger_than_estimated_costs_the_rates_of_its_size(tmp_path: Path) -> None:
+    price = Price(Decimal(1), Decimal(2), tiers=(PriceTier(10, Decimal(3), Decimal(4)),))
+    recorder, table = books_in(tmp_path, price)
+    request = attempt("a", CallOutcome(status=200, usage=Usage(11, 5, 0), complete=True))
+    request.admission.input_at_most = 14
+    recorder.record_start(request, request.call, request.admission)
+    recorder.record_end(request)
+    recorder.drain()
+    (call,) = table.calls
+    assert (call.cost.dollars, call.cost.exact) == (Decimal(11 * 3 + 5 * 4) / 10**6, True)
+    assert (call.predicted.input_tokens, call.predicted.at_most) == (7, Decimal(7 * 3 + 5 * 4) / 10**6)
 
 
 def test_of_a_call_that_never_ends_the_books_keep_nothing_in_memory(tmp_path: Path) -> None:

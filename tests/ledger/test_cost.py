@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.ledger.calls import HAIKU, PLAIN, counts, rates, usages
 from tokenbox.catalog import Price, PriceTier
-from tokenbox.ledger import InvalidMoney, Usage, cost_at_most, cost_of
+from tokenbox.ledger import InvalidMoney, Prediction, Usage, cost_at_most, cost_of
 from tokenbox.ledger.cost import dollars, money, money_text
 
 
@@ -59,6 +59,31 @@ def test_a_long_request_may_cost_more_per_token() -> None:
     assert cost_of(Usage(200_000, 1_000_000), price).dollars == Decimal("2.2")
     assert cost_of(Usage(200_001, 1_000_000), price).dollars == Decimal("3.400002")
     assert cost_at_most(200_001, 1_000_000, price) == Decimal("3.400002")
+
+
+@pytest.mark.parametrize(
+    ("estimate", "at_most", "dollars"),
+    [
+        (200_000, None, "2.2"),
+        (200_000, 200_000, "2.2"),
+        (200_000, 200_001, "3.4"),
+        (200_000, 400_000, "3.4"),
+        (200_000, 400_001, "5.8"),
+        (100_000, 10**15, "5.4"),
+        (200_001, 300_000, "3.400002"),
+        (400_001, 400_001, "6.600004"),
+    ],
+)
+def test_an_estimate_near_a_border_may_cost_the_rates_behind_it(
+    estimate: int, at_most: int | None, dollars: str
+) -> None:
+    tiers = (PriceTier(200_000, Decimal(2), Decimal(3)), PriceTier(400_000, Decimal(4), Decimal(5)))
+    price = Price(Decimal(1), Decimal(2), tiers=tiers)
+    found = Prediction.of(estimate, 1_000_000, price, exact=False, input_at_most=at_most)
+    assert found.at_most == Decimal(dollars)
+    unpriced = Price(Decimal(1), Decimal(2), tiers=(PriceTier(200_000, Decimal(2), None),))
+    reached = estimate > 200_000 or (at_most or 0) > 200_000
+    assert (cost_at_most(estimate, 1, unpriced, input_at_most=at_most) is None) == reached
 
 
 @pytest.mark.parametrize("price", [None, Price(None, Decimal(1)), Price(Decimal(1), None)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ from aiohttp import web
 
 from tests.providers.fake import serving, sse
 from tests.shell.test_servers import COUNTING, delta, done, says, script
+from tokenbox.catalog import Price, PriceTier
 from tokenbox.providers.counting import TokenCount
 from tokenbox.render.lines import cells, plain
 from tokenbox.shell.context import ContextKind, ContextRow
@@ -336,6 +338,20 @@ def test_a_day_has_a_cap_over_all_its_sessions(start: Begin) -> None:
             take(session, "hello")
             codes.append([error.code for error in heard.problems])
         assert codes == [[], ["cost_cap_exceeded"]]
+
+
+def test_a_cap_counts_with_the_rates_that_an_estimate_may_reach(
+    start: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(routes(*[says("ok")] * 9)) as server:
+        for above, codes in ((20, ["cost_cap_exceeded"]), (10_000, [])):
+            session, heard = start(server.url, flags={"cost.cap_at_dollars": "1"})
+            dear = PriceTier(above, Decimal(10**6), Decimal(10**6))
+            price = Price(Decimal(1), Decimal(1), tiers=(dear,))
+            monkeypatch.setattr(session.models, "price", lambda _, price=price: price)
+            assert session.context.total().value < 20
+            take(session, "hello")
+            assert [error.code for error in heard.problems] == codes
 
 
 def test_a_call_of_an_unknown_cost_is_sent_under_a_cap_only_if_the_settings_allow_it(start: Begin) -> None:

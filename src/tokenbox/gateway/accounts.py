@@ -67,14 +67,14 @@ _NO_ACCOUNT = Account([], [], datetime.min.replace(tzinfo=UTC))
 class QuotaAccounts:
     """Reserves the most that a request may use, in one step, atomically across processes.
 
-    ``price`` returns the price of a model on a day, for a number of input tokens.
+    ``price`` returns the price of a model on a day.
     """
 
     def __init__(
         self,
         store: QuotaStore,
         clock: Callable[[], datetime],
-        price: Callable[[str, datetime, int], Price | None],
+        price: Callable[[str, datetime], Price | None],
         when_away: WhenAway = WhenAway.CLOSED,
     ) -> None:
         self._store = store
@@ -109,7 +109,7 @@ class QuotaAccounts:
 
     def _highest_price(self, call: ApiCall, now: datetime, tokens: int) -> Price | None:
         """Return the highest price of the models that may answer; None if one of them has no price."""
-        prices = [self._price(model, now, tokens) for model in call.models]
+        prices = [self._price(model, now) for model in call.models]
         known = [price for price in prices if price is not None]
         if len(known) < len(prices):
             return None
@@ -135,7 +135,8 @@ class QuotaAccounts:
                 )
             # OpenAI charges as output what it predicted in vain.
             predicted = len(json_bytes(call.body["prediction"])) if call.body.get("prediction") else 0
-            at_most = cost_at_most(admission.input_at_most, output + predicted, price)
+            # The usage of several runs is reported, and priced, as one.
+            at_most = cost_at_most(runs * admission.input_at_most, runs * (output + predicted), price)
             if at_most is None:
                 raise Refusal(
                     403,
@@ -144,7 +145,7 @@ class QuotaAccounts:
                     "The operator sets one in the configuration.",
                     "model",
                 )
-            takes.append(Take(bucket, min(MAX_INTEGER, nanodollars(runs * at_most))))
+            takes.append(Take(bucket, min(MAX_INTEGER, nanodollars(at_most))))
         return takes
 
     def _bucket(self, owner: str, quota: Quota, now: datetime) -> Bucket:

@@ -46,7 +46,7 @@ class CallRecorder:
         self,
         spool: Spool,
         clock: Callable[[], datetime],
-        price: Callable[[str, datetime, int], Price | None],
+        price: Callable[[str, datetime], Price | None],
         calls: Callable[[], Calls],
         settle: Callable[[str, Sequence[Take]], None],
         clean: Callable[[], object],
@@ -137,7 +137,7 @@ class CallRecorder:
     def _call(self, entry: dict[str, Any]) -> Call:
         """Return the call of an entry, with the prices of the day on which it began."""
         began, tokens = parse_time(entry["began"]), entry["tokens"]
-        price = self._price(entry["model"], began, tokens)
+        price = self._price(entry["model"], began)
         ended: dict[str, Any] = {}
         if "outcome" in entry:
             reported = entry["usage"]
@@ -158,7 +158,11 @@ class CallRecorder:
             project=PROJECT,
             session=entry["key"],
             predicted=Prediction.of(
-                _possible(tokens), _possible(entry["reserved"]), price, exact=entry["exact"]
+                _possible(tokens),
+                _possible(entry["reserved"]),
+                price,
+                exact=entry["exact"],
+                input_at_most=entry.get("at_most"),  # an older version's entry has none
             ),
             **ended,
         )
@@ -193,6 +197,7 @@ def _line(request: Attempt, call: ApiCall, admission: Admission) -> dict[str, ob
         "key": None if request.grant is None else request.grant.key_id,
         "tokens": admission.counted.tokens,
         "exact": admission.counted.exact,
+        "at_most": admission.input_at_most,
         "reserved": admission.reserved * call.choices,
     }
 

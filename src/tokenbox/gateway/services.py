@@ -179,12 +179,10 @@ class GatewayServices:
 
     # For requests.
 
-    def price(self, model: str, at: datetime, input_tokens: int) -> Price | None:
-        """Return the price of the model on that day, for a request of that size."""
+    def price(self, model: str, at: datetime) -> Price | None:
+        """Return the price of the model on that day."""
         found = self.settings.prices.get(model)
-        if found is None:
-            found = _catalog_price(model, at.date())
-        return None if found is None else found.at(input_tokens)
+        return _catalog_price(model, at.date()) if found is None else found
 
     def record_start(self, request: Attempt, call: ApiCall, admission: Admission) -> None:
         """Record the request before it is sent. Raises :class:`Refusal` (503) if that fails."""

@@ -57,13 +57,22 @@ class Prediction:
 
     @classmethod
     def of(
-        cls, input_tokens: int | None, reserved_output: int | None, price: Price | None, *, exact: bool
+        cls,
+        input_tokens: int | None,
+        reserved_output: int | None,
+        price: Price | None,
+        *,
+        exact: bool,
+        input_at_most: int | None = None,
     ) -> Prediction:
-        """Return a prediction. ``exact`` means that the input was counted as the server will count it."""
+        """Return a prediction. ``exact`` means that the input was counted as the server will count it.
+
+        ``input_at_most`` is the upper bound of an estimate, which may cost the rates of a longer request.
+        """
         at_most = (
             None
             if input_tokens is None or reserved_output is None
-            else cost_at_most(input_tokens, reserved_output, price)
+            else cost_at_most(input_tokens, reserved_output, price, input_at_most=input_at_most)
         )
         return cls(input_tokens, exact, reserved_output, at_most)
 

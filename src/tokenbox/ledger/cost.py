@@ -128,15 +128,26 @@ def cost_of(usage: Usage, price: Price | None, *, exact: bool = True) -> Cost:
     )
 
 
-def cost_at_most(input_tokens: int, reserved_output: int, price: Price | None) -> Decimal | None:
-    """Return the cost of a call if all of the reserved output is used; None without a price."""
-    price = None if price is None else price.at(input_tokens)
-    output = None if price is None else _output_rate(price, reserved_output)
-    if price is None or price.input is None or output is None:
+def cost_at_most(
+    input_tokens: int, reserved_output: int, price: Price | None, *, input_at_most: int | None = None
+) -> Decimal | None:
+    """Return the cost of a call if all of the reserved output is used; None without a price.
+
+    ``input_at_most`` is the upper bound of an estimate of the input: the dearest tier up to it applies.
+    """
+    if price is None:
         return None
-    rates = (price.input, price.cached_input, price.cache_write, ZERO)
-    highest = max(rate for rate in rates if rate is not None)
-    return EXACT.add(per_million(input_tokens, highest), per_million(reserved_output, output))
+    most = input_tokens if input_at_most is None else input_at_most
+    reached = [tier.above + 1 for tier in price.tiers if input_tokens <= tier.above < most]
+    costs = []
+    for rates in map(price.at, (input_tokens, *reached)):
+        output = _output_rate(rates, reserved_output)
+        if rates.input is None or output is None:
+            return None
+        known = [rate for rate in (rates.cached_input, rates.cache_write) if rate is not None]
+        highest = max(rates.input, *known, ZERO)
+        costs.append(EXACT.add(per_million(input_tokens, highest), per_million(reserved_output, output)))
+    return max(costs)
 
 
 def _output_rate(price: Price, tokens: int | None) -> Decimal | None:

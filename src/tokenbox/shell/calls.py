@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from tokenbox.content.request import read_request
 from tokenbox.ledger import UNKNOWN_USAGE, Call, Category, Outcome, Prediction, Usage, cap_at_dollars
 from tokenbox.providers.errors import (
     AuthenticationFailed,
@@ -20,6 +21,7 @@ from tokenbox.providers.errors import (
 )
 from tokenbox.providers.events import FinishReason, ReasoningDelta, TextDelta
 from tokenbox.shell.evidence import of_call
+from tokenbox.shell.models import bounded, count_of
 from tokenbox.shell.screen import figure, plural
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ def check_cap(
         (session.settings.day_cap, session.record.spent_today),
     )
     if any(cap is not None for cap, _ in caps):
-        predicted = prediction(session, category, count(session, messages), price_now(session))
+        predicted = prediction(session, category, messages, count(session, messages), price_now(session))
         for cap, spent in caps:
             if cap is not None:
                 model = session.models.target.model
@@ -88,8 +90,28 @@ def reserve(session: Session, category: Category) -> int | None:
     return SUMMARY_TOKENS if category is Category.SUMMARIZE else session.models.output_reserve
 
 
-def prediction(session: Session, category: Category, counted: TokenCount, price: Price | None) -> Prediction:
-    return Prediction.of(counted.value, reserve(session, category), price, exact=counted.exact)
+def prediction(
+    session: Session,
+    category: Category,
+    messages: Sequence[Mapping[str, Any]] | None,
+    counted: TokenCount,
+    price: Price | None,
+) -> Prediction:
+    at_most = None
+    if price is not None and price.tiers and not counted.exact:
+        sent, tools = sent_with(session, messages)
+        request = read_request(sent, tools=tools or None, strict=False)
+        at_most = bounded(count_of(counted), request).at_most
+    reserved = reserve(session, category)
+    return Prediction.of(counted.value, reserved, price, exact=counted.exact, input_at_most=at_most)
+
+
+def sent_with(
+    session: Session, messages: Sequence[Mapping[str, Any]] | None
+) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
+    """Return the messages and tools to send: ``messages`` alone, else the context's."""
+    context = session.context
+    return (context.messages(), context.tools()) if messages is None else (messages, ())
 
 
 def call(
@@ -147,7 +169,7 @@ def call_once(
 
     The call is written to the ledger before it is sent, so that a kill loses only its figures.
     """
-    context, record, screen = session.context, session.record, session.screen
+    record, screen = session.record, session.screen
     counted = count(session, messages)
     price = price_now(session)
     started = Call(
@@ -157,10 +179,10 @@ def call_once(
         category,
         project=record.project,
         session=record.session_id,
-        predicted=prediction(session, category, counted, price),
+        predicted=prediction(session, category, messages, counted, price),
     )
     record.call(started)
-    sent, tools = (context.messages(), context.tools()) if messages is None else (messages, ())
+    sent, tools = sent_with(session, messages)
     if messages is None:
         session.last_call = of_call(session, sent, tools, counted)
         session.evictions = []
