@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from datetime import date
+from decimal import Decimal
 
 import pytest
 
@@ -13,6 +14,7 @@ from tokenbox.catalog import (
     FigureRule,
     Limit,
     ModelLimits,
+    Price,
     find,
     model,
     nearest,
@@ -20,7 +22,7 @@ from tokenbox.catalog import (
     tokenizer_family,
 )
 from tokenbox.catalog.figures import is_rounding
-from tokenbox.catalog.names import InvalidModelName
+from tokenbox.catalog.names import InvalidModelName, with_slash
 
 
 @pytest.mark.parametrize(
@@ -300,6 +302,60 @@ def test_other_spellings_and_smaller_snapshots(model_id: str, window: int) -> No
     assert found is not None
     assert found.context_window is not None
     assert found.context_window.value == window
+
+
+@pytest.mark.parametrize(
+    "model_id",
+    [
+        "openai/gpt-4o",
+        "OpenAI/gpt-5-2025-08-07",
+        "openai/text-embedding-3-small",
+        "openai/ft:gpt-4o-2024-08-06:o::i",
+        "anthropic/claude-sonnet-4.5",
+        "google/gemini-2.5-pro",
+        "vertex_ai/gemini-2.5-pro",
+        "mistral/mistral-large-latest",
+        "mistral/voxtral-mini-tts-latest",
+        "deepseek/deepseek-chat",
+        "azure/gpt-4o",
+        "groq/llama-3.3-70b-versatile",
+        "bedrock/anthropic.claude-3-5-sonnet-20241022-v2:0",
+        "openrouter/openai/gpt-4o",
+        "ollama/llama3.1:8b",
+    ],
+)
+def test_a_colon_after_a_provider_is_as_good_as_a_slash(model_id: str) -> None:
+    """Frameworks write openai:gpt-4o. Limits, price and tokenizer follow one rule."""
+    other = model_id.replace("/", ":", 1)
+    found = model(model_id)
+    assert found is not None
+    assert model(other) == found
+    day = date(2026, 11, 1)
+    assert price(other, day) == price(model_id, day)
+    stated = ModelLimits(Figure(7, "mine"))
+    for wanted in (model_id, other):
+        set_by_user = model(wanted, configured={wanted: stated})
+        assert set_by_user is not None
+        assert set_by_user.context_window == stated.context_window
+        own = Price(Decimal(1), Decimal(2))
+        assert price(wanted, day, configured={wanted: own}) is own
+
+
+@pytest.mark.parametrize(
+    "model_id", ["openai:gpt-4o", "vertex_ai/gemini-2.5-pro", "openai/ft:gpt-4o-2024-08-06:o::i"]
+)
+def test_what_has_a_price_has_limits(model_id: str) -> None:
+    found, cost = model(model_id), price(model_id, date(2026, 11, 1))
+    assert found is not None
+    assert found.window is not None or found.max_input_tokens is not None
+    assert cost is not None
+    assert cost.input is not None
+
+
+@pytest.mark.parametrize("tag", ["7b", "latest", "v0.3", "7b-instruct-v0.3-q4_K_M"])
+def test_a_tag_of_ollama_is_no_model_of_a_provider(tag: str) -> None:
+    assert with_slash(f"mistral:{tag}") == f"mistral:{tag}"
+    assert tokenizer_family("mistral:7b") == tokenizer_family("mistral-7b")
 
 
 @pytest.mark.parametrize("model_id", ["ft:gpt-4o-2024-08-06:o:n:i", "ft:gpt-3.5-turbo:org::abc"])

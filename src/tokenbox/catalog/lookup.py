@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from tokenbox.catalog.families import tokenizer_family
 from tokenbox.catalog.figures import Figure, Limit, ModelInfo, ModelLimits, settle, with_input
-from tokenbox.catalog.names import bare_name, checked_name, provider_of, spellings, undated
+from tokenbox.catalog.names import bare_name, checked_name, provider_of, spellings, undated, with_slash
 from tokenbox.catalog.offers import offered_window
 from tokenbox.catalog.open_weights import card_of
 from tokenbox.catalog.published import is_first_party, published
@@ -36,12 +36,13 @@ def model(
     snapshot (``gpt-5-2025-08-07``), or of a local server (``llama3.1:8b``, ``Qwen3-8B-Q4_K_M.gguf``).
     ``configured`` and ``discovered``: limits by id, from the user and from servers.
     """
-    wanted = checked_name(model_id)
-    if not wanted or len(wanted) > MAX_ID:
+    asked = checked_name(model_id)
+    if not asked or len(asked) > MAX_ID:
         return None
+    wanted = with_slash(asked)
     keys = _keys(wanted)
     listed = _published_limits(wanted, keys)
-    ours, servers = (_stated(wanted, keys, by_id) for by_id in (configured, discovered))
+    ours, servers = (_stated(asked, keys, by_id) for by_id in (configured, discovered))
     if not keys and not listed and ours is None and servers is None:
         return None
     settled = {limit: settle(limit, ours, servers, listed) for limit in Limit}
@@ -86,14 +87,10 @@ def find(
 
 def nearest(model_id: str, limit: int = 3) -> list[str]:
     """Return ids with similar spelling, to suggest for an unknown model."""
-    wanted = checked_name(model_id).lower()[:MAX_ID]
+    wanted = with_slash(checked_name(model_id).lower()[:MAX_ID])
     rows = published().raw
     own = {key.rpartition("/")[2].lower(): key for key in rows if is_first_party(key)}
-    name = wanted.rpartition("/")[2]
-    provider, colon, rest = name.partition(":")
-    if colon and provider_of(provider) is not None:  # openai:gpt-4o, as some frameworks write it
-        name = rest
-    near = difflib.get_close_matches(name, own, limit)
+    near = difflib.get_close_matches(wanted.rpartition("/")[2], own, limit)
     return [own[name] for name in near]
 
 
@@ -166,7 +163,7 @@ def _stated(wanted: str, keys: list[str], by_id: Mapping[str, ModelLimits] | Non
     """Return the limits stated for this id, or for another spelling of it."""
     if not by_id:
         return None
-    return next((by_id[name] for name in (wanted, *spellings(wanted), *keys) if name in by_id), None)
+    return next((by_id[name] for name in (*spellings(wanted), *keys) if name in by_id), None)
 
 
 def _provider(wanted: str, keys: list[str]) -> str | None:

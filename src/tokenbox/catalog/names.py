@@ -48,7 +48,12 @@ _BEDROCK = re.compile(
 _OF_BEDROCK = re.compile(
     r"((us-gov|us|eu|apac|jp|au|global)\.)?(anthropic|meta|amazon|mistral|cohere|ai21)\."
 )
-_PROVIDERS = frozenset((*PROVIDER_ALIASES, *PROVIDER_ALIASES.values(), *(name for _, name in FIRST_PARTIES)))
+_TAG = re.compile(r"latest|text|instruct|v?\d[\w.-]*")
+# Providers that are neither an alias nor a maker.
+_HOSTS = ("azure", "cerebras", "groq", "ollama", "openrouter", "perplexity", "vertex_ai")
+_PROVIDERS = frozenset(
+    (*_HOSTS, *PROVIDER_ALIASES, *PROVIDER_ALIASES.values(), *(maker for _, maker in FIRST_PARTIES))
+)
 _DATED = re.compile(r"(-\d{4}-\d{2}-\d{2}|[-@]20\d{6}|-latest)$")
 _FILE = re.compile(r"\.(gguf|bin|safetensors)$")
 _QUANTIZED = re.compile(
@@ -81,10 +86,21 @@ def checked_name(value: object) -> str:
     return value.strip()
 
 
+def with_slash(model: str) -> str:
+    """Return ``openai/gpt-4o`` for ``openai:gpt-4o``, as some frameworks write it; else the name itself.
+
+    ``mistral:7b`` stays as it is: it is the model ``mistral`` of Ollama with a tag.
+    """
+    provider, colon, name = model.partition(":")
+    if not colon or provider.lower() not in _PROVIDERS or _TAG.fullmatch(name):
+        return model
+    return f"{provider}/{name}"
+
+
 @lru_cache(maxsize=4096)
 def bare_name(model: str) -> str:
     """Return ``llama-3.2-1b`` for ``models/Llama-3.2-1B-Q4_K_M.gguf`` and for ``x/llama-3.2:1b``."""
-    name = re.split(r"[/\\]", model.strip().lower())[-1][:MAX_NAME]
+    name = re.split(r"[/\\]", with_slash(model.strip()).lower())[-1][:MAX_NAME]
     name = _FILE.sub("", name)
     while (shorter := _QUANTIZED.sub("", name)) != name:
         name = shorter
@@ -108,16 +124,14 @@ def bedrock_name(name: str) -> str:
 def spellings(model: str) -> Iterator[str]:
     """Yield the ids that sources may use for the model, closest first, with and without its provider."""
     yield model
+    model = with_slash(model)
     provider, slash, rest = model.partition("/")
-    maker, colon, name = model.partition(":")
     if slash and provider == "models":  # Gemini's API
         yield from spellings(rest)
     elif slash:
         yield from _at(PROVIDER_ALIASES.get(provider.lower(), provider.lower()), rest)
-    elif colon and maker == "ft":  # ft:gpt-4o:organization:name:id
-        yield f"ft:{name.partition(':')[0]}"
-    elif colon and maker.lower() in _PROVIDERS:  # openai:gpt-4o, as some frameworks write it
-        yield from spellings(f"{maker}/{name}")
+    elif model.startswith("ft:"):
+        yield _tuned(model)
     else:
         if _AZURE.match(model):
             yield f"azure/{model}"
@@ -139,9 +153,18 @@ def _at(provider: str, name: str) -> Iterator[str]:
         yield "azure/" + _AZURE.sub(r"gpt-\1.\2", name)
     if provider == "bedrock":
         yield bedrock_name(name)
-    if first_party(name) == provider:
+    maker = first_party(name)
+    if provider == maker or (provider, maker) == (
+        "vertex_ai",
+        "gemini",
+    ):  # both have the bare names of Gemini
         yield name
-        yield _dashes(name)
+        yield _tuned(name) if name.startswith("ft:") else _dashes(name)
+
+
+def _tuned(name: str) -> str:
+    """Return ``ft:gpt-4o`` for ``ft:gpt-4o:organization:name:id``."""
+    return ":".join(name.split(":", 2)[:2])
 
 
 def _dashes(name: str) -> str:

@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from tokenbox.catalog.names import checked_name, spellings
+from tokenbox.catalog.names import checked_name, spellings, with_slash
 from tokenbox.catalog.offers import offered, offered_as, offers
 from tokenbox.errors import TokenboxError, shown
 
@@ -111,7 +111,7 @@ def price(model_id: str, on: date, *, configured: Mapping[str, Price] | None = N
     for name in spellings(wanted) if configured else ():
         if configured is not None and name in configured:
             return configured[name]
-    places = offered_as(wanted)
+    places = offered_as(with_slash(wanted))
     found = next((price for place in places if (price := _genai_price(*place, on)) is not None), None)
     other = next((price for place in places if (price := _models_dev_price(*place)) is not None), None)
     if found is None or other is None:
