@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenbox.providers.errors import AnswerTooLarge
-from tokenbox.providers.framing import Framing, JsonLines, ServerSentEvents, StreamMessage
+from tokenbox.providers.framing import Frames, Framing, JsonLines, ServerSentEvents, StreamMessage
 
 
 def fed(framing: Framing, pieces: list[bytes]) -> list[StreamMessage]:
@@ -39,6 +40,16 @@ def test_server_sent_events(stream: bytes, messages: list[tuple[str, str]]) -> N
     expected = [StreamMessage(*message) for message in messages]
     assert fed(ServerSentEvents(1_000), [stream]) == expected
     assert fed(ServerSentEvents(1_000), [stream[i : i + 1] for i in range(len(stream))]) == expected
+
+
+@pytest.mark.parametrize("start", [b"data: ", b"event: x\r\ndata: "])
+def test_a_long_message_in_small_pieces_takes_no_longer_than_its_bytes(start: bytes) -> None:
+    """It took minutes: each piece was added to a copy of those before it."""
+    frames, begun = Frames(), time.perf_counter()
+    whole = start + b"x" * (12 << 20) + b"\r\n\r\n"
+    found = [one for place in range(0, len(whole), 256) for one in frames.feed(whole[place : place + 256])]
+    assert found == [whole]
+    assert time.perf_counter() - begun < 5
 
 
 lines = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_size=8)

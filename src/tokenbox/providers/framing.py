@@ -43,7 +43,8 @@ class Frames:
 
     def __init__(self, limit: int = 16 << 20) -> None:
         self._limit = limit
-        self._rest = b""
+        self._rest = bytearray()
+        self._has_cr = False
 
     @property
     def is_empty(self) -> bool:
@@ -52,27 +53,35 @@ class Frames:
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield the frames that ``data`` completes; consume all. Raises :class:`AnswerTooLarge`."""
-        text = self._rest + data if self._rest else data
-        start = 0
-        # The end of a frame may begin up to three bytes before ``data``.
-        first = max(0, len(self._rest) - 3)
-        if b"\r" in text:
+        first = 0
+        text: bytes | bytearray = data
+        if self._rest:
+            # The end of a frame may begin up to three bytes before ``data``. Of a long frame in many pieces,
+            # none copies or searches the ones before it.
+            first, text = max(0, len(self._rest) - 3), self._rest
+            self._rest += data
+        self._has_cr = self._has_cr or b"\r" in data
+        if self._has_cr:
             found = [match.end() for match in _END.finditer(text, first)]
         else:  # the usual case, in a fraction of the time
             found = list(_ends(text, first))
-        self._rest = text[found[-1] :] if found else text
-        for end in found:
-            yield text[start:end]
-            start = end
+        start = 0
+        if found or text is data:
+            whole = bytes(text)
+            self._rest = bytearray(whole[found[-1] :] if found else whole)
+            self._has_cr = self._has_cr and b"\r" in self._rest
+            for end in found:
+                yield whole[start:end]
+                start = end
         check_size(len(self._rest), self._limit)
 
     def rest(self) -> bytes:
         """Return the bytes after the last complete frame, and forget them."""
-        rest, self._rest = self._rest, b""
+        rest, self._rest = bytes(self._rest), bytearray()
         return rest
 
 
-def _ends(text: bytes, first: int) -> Iterator[int]:
+def _ends(text: bytes | bytearray, first: int) -> Iterator[int]:
     """Yield the end of each frame in a text whose lines end with LF."""
     end = first
     while (end := text.find(b"\n\n", end) + 2) > 1:
