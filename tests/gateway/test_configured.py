@@ -35,6 +35,22 @@ def test_a_folder_does_not_send_a_key_to_a_server_of_its_choice(tmp_path: Path) 
     assert key not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [(None, "not set"), (" ", "is empty"), ("sk-ä" * 9, "ASCII"), ("sk-a\nb" * 9, "ASCII")],
+)
+def test_a_key_that_no_header_can_have_is_found_before_the_start(
+    tmp_path: Path, key: str | None, problem: str
+) -> None:
+    write(tmp_path / ".tokenbox" / "config.toml", ELSEWHERE.replace("llm.example.org", "api.openai.com"))
+    env = {} if key is None else {"OPENAI_API_KEY": key}
+    with pytest.raises(
+        ConfigError, match=rf"upstreams\.x\.key_env names OPENAI_API_KEY.*{problem}"
+    ) as refused:
+        settings_from(str(tmp_path), {}, env=env)
+    assert "sk-" not in str(refused.value)
+
+
 @pytest.mark.parametrize("url", ["https://api.openai.com", "http://127.0.0.1:9000", "http://localhost:9000"])
 def test_its_own_service_and_this_machine_may_have_it(tmp_path: Path, url: str) -> None:
     write(tmp_path / ".tokenbox" / "config.toml", ELSEWHERE.replace("https://llm.example.org", url))

@@ -26,7 +26,8 @@ from tokenbox.gateway.settings import (
     WhenAway,
 )
 from tokenbox.policy.guard import Uncertain
-from tokenbox.providers.target import root_of
+from tokenbox.providers.errors import InvalidTarget
+from tokenbox.providers.target import ApiKey, root_of
 
 if TYPE_CHECKING:
     from tokenbox.config import Config
@@ -195,15 +196,7 @@ def _upstream(config: Config, name: str, env: Mapping[str, str]) -> UpstreamSett
             key=f"upstreams.{name}.url",
         )
     variable = value("key_env")
-    key = None
-    if variable is not None:
-        key = env.get(variable, "").strip() or None
-        if key is None:
-            raise ConfigError(
-                f"upstreams.{name}.key_env names {variable}, which is not set. Set it first.",
-                code=ConfigCode.BAD_VALUE,
-                key=f"upstreams.{name}.key_env",
-            )
+    key = None if variable is None else _key_in(variable, env, f"upstreams.{name}.key_env")
     address = config.setting(("upstreams", name, "url"))
     more = config.setting(("upstreams", name, "replicas"))
     replicas = tuple(root_of(str(one)) for one in value("replicas"))
@@ -229,6 +222,17 @@ def _upstream(config: Config, name: str, env: Mapping[str, str]) -> UpstreamSett
         cache_marks=value("cache_marks") is True,
         replicas=replicas,
     )
+
+
+def _key_in(variable: str, env: Mapping[str, str], setting: str) -> str:
+    """Return an upstream's key. Raises ``ConfigError`` if it is not set, or cannot be in a header."""
+    try:
+        return ApiKey(env[variable]).reveal()
+    except KeyError:
+        problem = ", which is not set. Set it first."
+    except InvalidTarget as error:
+        problem = f": {error.message}"
+    raise ConfigError(f"{setting} names {variable}{problem}", code=ConfigCode.BAD_VALUE, key=setting)
 
 
 def _model(config: Config, name: str | None) -> ModelSettings:
