@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from contextlib import closing
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.waiting import until
+from tokenbox.gateway.authentication import Grant
+from tokenbox.gateway.calls import read_call
 from tokenbox.gateway.fitting import fit_actions
+from tokenbox.gateway.models import not_served
+from tokenbox.gateway.protocols import CHAT
+from tokenbox.gateway.settings import GatewaySettings, RequestLimits
+from tokenbox.gateway.summaries import ModelSummaries
+from tokenbox.store.keys import GatewayKey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.gateway.running import Answer, Gateways, RunningGateway, Stub
+    from tokenbox.gateway.refusals import Refusal
 
 PATH = "/v1/chat/completions"
 CONFIG = """
@@ -228,8 +238,11 @@ def test_what_truncation_cannot_do_eviction_does(cutting: RunningGateway, upstre
 
 @pytest.mark.slow
 def test_compaction_puts_a_summary_in_place_of_what_leaves(start_gateway: Gateways, upstream: Stub) -> None:
-    settings = config(upstream, "compact", "evict") + 'summary_model = "watched"\n'
+    """The model may have another name, and its server another field for the limit."""
+    settings = config(upstream, "compact", "evict") + 'summary_model = "short"\n'
     settings = settings.replace("[models.watched]\nmax_ctx = 400", "[models.watched]\nmax_ctx = 40000")
+    settings = settings.replace('kind = "vllm"', 'kind = "openai"')
+    settings += '[models.short]\nalias_of = "watched"\n'
     gateway = start_gateway(config=settings, options=["--mode", "fit"])
     messages = talk(30)
     before = len(upstream.seen)
@@ -240,6 +253,7 @@ def test_compaction_puts_a_summary_in_place_of_what_leaves(start_gateway: Gatewa
     assert done["summary"]["model"] == "watched"
     asked, sent = upstream.seen[before:]
     assert asked["model"] == "watched"
+    assert asked.keys() == {"model", "messages", "max_completion_tokens"}
     assert "question 0" in asked["messages"][1]["content"]
     assert sent["messages"][0]["content"] == (
         "Be brief.\n\nSummary of the earlier conversation:\nHello there"
@@ -256,6 +270,27 @@ def test_compaction_puts_a_summary_in_place_of_what_leaves(start_gateway: Gatewa
             database.execute("SELECT category, count(*) FROM tokenbox_calls GROUP BY category").fetchall()
         )
     assert rows == {"chat, fitted by compact": 2, "summarize": 2}
+
+
+def test_a_key_that_may_ask_by_an_alias_alone_gets_a_summary_by_its_model() -> None:
+    """What may be asked for was decided before; only another model for summaries is checked."""
+    seen: list[str] = []
+
+    async def nowhere(model: str, _: object) -> None:
+        raise not_served(model)
+
+    def observe(_: object, refusal: Refusal) -> None:
+        seen.append(refusal.code)
+
+    for summary_model in (None, "other"):
+        settings = GatewaySettings((), summary_model=summary_model)
+        models = SimpleNamespace(upstream_of=nowhere)
+        services: Any = SimpleNamespace(settings=settings, models=models, observe=observe)
+        call = read_call(CHAT, json.dumps(chat(talk(1), "real")).encode(), RequestLimits())
+        grant = Grant("k", key=GatewayKey("k", "k", ("alias",), (), (), "", None, None))
+        summary = asyncio.run(ModelSummaries(services).summary_of("text", 10, call, grant))
+        assert summary is None
+    assert seen == ["model_not_found", "model_not_allowed"]
 
 
 @pytest.mark.slow

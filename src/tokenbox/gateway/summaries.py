@@ -37,12 +37,12 @@ class ModelSummaries:
 
     async def summary_of(self, text: str, at_most: int, call: ApiCall, grant: Grant) -> ModelSummary | None:
         """Return the summary; None if it failed, with the reason in the log. It is charged to the key."""
-        settings = self._services.settings
-        model = settings.summary_model or call.model
+        settings, named = self._services.settings, self._services.settings.summary_model
+        model = call.model if named is None else settings.served_as(named)
         messages = [{"role": "system", "content": PROMPT}, {"role": "user", "content": text}]
         body = {"model": model, "messages": messages, "max_tokens": at_most}
         try:
-            own_call = read_call(CHAT, json_bytes(body), settings.limits)
+            own_call = read_call(CHAT, json_bytes(body), settings.limits, grant.client_auth)
         except Refusal:  # too large to be sent
             return None
         key = new_key()
@@ -50,7 +50,8 @@ class ModelSummaries:
         refusal: Refusal | None = None
         summary: str | None = None
         try:
-            grant.check(model)
+            if named is not None:
+                grant.check(named)
             summary = await self._request(attempt, own_call, grant)
         except Refusal as error:
             refusal = error
@@ -62,8 +63,11 @@ class ModelSummaries:
 
     async def _request(self, attempt: Attempt, call: ApiCall, grant: Grant) -> str | None:
         services = self._services
-        upstream = attempt.upstream = await services.models.upstream_of(call.model)
-        use = await services.models.use(upstream, call.model)
+        upstream = attempt.upstream = await services.models.upstream_of(call.model, call.client_auth)
+        limit, *_ = upstream.heeded_limits(call)
+        body = {**call.body, limit: call.body["max_tokens"]}
+        call = attempt.call = call.with_body({key: body[key] for key in ("model", "messages", limit)})
+        use = await services.models.use(upstream, call.model, call.client_auth)
         counted = await services.counting.count(call, upstream, use)
         admission = attempt.admission = judge(call, counted, use, Mode.ENFORCE, services.settings.uncertain)
         if not admission.fits:
@@ -75,7 +79,7 @@ class ModelSummaries:
         async with services.accounts.reserved(attempt, call, admission, grant), upstream.slot():
             services.record_start(attempt, call, admission)
             attempt.was_sent = True
-            status, answer = await upstream.post_json(CHAT.path, call.body, grant.client_auth, SECONDS)
+            status, answer = await upstream.post_json(CHAT.path, call.body, call.client_auth, SECONDS)
             outcome = attempt.outcome
             outcome.status = 504 if status is None else status
             outcome.used_nothing = used_nothing(outcome.status)
