@@ -53,6 +53,24 @@ def test_anything_else_is_an_error_of_ours(record: object) -> None:
         Call.from_dict(record)
 
 
+FAR = "0001-01-01T00:00:00+14:00"  # before the first year, in UTC
+
+
+def test_a_time_that_is_in_no_year_of_utc_is_an_error_of_ours() -> None:
+    record = Call("a", NOON, "m").to_dict()
+    with pytest.raises(InvalidCall, match="is not a time"):
+        Call.from_dict({**record, "started": FAR})
+    with pytest.raises(InvalidCall, match="started of a call"):
+        Call("a", datetime.fromisoformat(FAR), "m")
+
+
+def test_a_number_that_python_does_not_print_is_an_error_of_ours() -> None:
+    with pytest.raises(InvalidCall, match="a value of type int"):
+        Prediction(10**5000)
+    with pytest.raises(InvalidCall, match="a value of type int"):
+        Call("a", NOON, 10**5000)  # type: ignore[arg-type]
+
+
 def test_what_lacks_is_named() -> None:
     record = Call("a", NOON, "m").to_dict()
     del record["model"]

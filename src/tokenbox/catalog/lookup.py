@@ -8,13 +8,19 @@ from collections.abc import Iterable, Mapping
 
 from tokenbox.catalog.families import tokenizer_family
 from tokenbox.catalog.figures import Figure, Limit, ModelInfo, ModelLimits, settle, with_input
-from tokenbox.catalog.names import bare_name, checked_name, provider_of, spellings, undated, with_slash
+from tokenbox.catalog.names import (
+    MAX_NAME,
+    bare_name,
+    checked_name,
+    provider_of,
+    spellings,
+    undated,
+    with_slash,
+)
 from tokenbox.catalog.offers import offered_window
 from tokenbox.catalog.open_weights import card_of
 from tokenbox.catalog.published import is_first_party, published
 
-# The maximum length of an id.
-MAX_ID = 300
 # Windows of models for which the sources have that of their family, which is larger.
 _ON_ITS_PAGE = {
     "gpt-3.5-turbo-0301": 4_096,
@@ -37,7 +43,7 @@ def model(
     ``configured`` and ``discovered``: limits by id, from the user and from servers.
     """
     asked = checked_name(model_id)
-    if not asked or len(asked) > MAX_ID:
+    if not asked or len(asked) > MAX_NAME:
         return None
     wanted = with_slash(asked)
     keys = _keys(wanted)
@@ -76,7 +82,7 @@ def find(
     ``makers_only`` excludes other providers of a model. An empty query matches all models.
     """
     extra = {**(discovered or {}), **(configured or {})}
-    ranked = sorted(_ranked(checked_name(query).lower()[:MAX_ID], makers_only=makers_only, extra=extra))
+    ranked = sorted(_ranked(checked_name(query).lower()[:MAX_NAME], makers_only=makers_only, extra=extra))
     found = (model(key, configured=configured, discovered=discovered) for _, key in ranked[:limit])
     infos = [info for info in found if info is not None]
     meant = model(query, configured=configured, discovered=discovered)
@@ -87,7 +93,7 @@ def find(
 
 def nearest(model_id: str, limit: int = 3) -> list[str]:
     """Return ids with similar spelling, to suggest for an unknown model."""
-    wanted = with_slash(checked_name(model_id).lower()[:MAX_ID])
+    wanted = with_slash(checked_name(model_id).lower()[:MAX_NAME])
     rows = published().raw
     own = {key.rpartition("/")[2].lower(): key for key in rows if is_first_party(key)}
     near = difflib.get_close_matches(wanted.rpartition("/")[2], own, limit)
@@ -212,4 +218,4 @@ def _is_duplicate(key: str) -> bool:
 def _newest_first(low: str) -> list[tuple[int, int, str]]:
     """Return a sort key that orders ``gpt-5.2`` before ``gpt-5.1``, and ``gpt-5`` before both."""
     parts = re.findall(r"\d+|\D+", low)
-    return [(0, -int(part), "") if part.isdigit() else (1, 0, part) for part in parts]
+    return [(0, -int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from tokenbox.errors import shown
 from tokenbox.ledger.cost import UNPRICED, Cost, cost_at_most, cost_of, money, money_text
 from tokenbox.ledger.errors import InvalidCall
 from tokenbox.ledger.usage import UNKNOWN_USAGE, Usage, is_count
@@ -52,7 +53,7 @@ class Prediction:
             value = getattr(self, name)
             if value is not None and not is_count(value):
                 raise InvalidCall(
-                    f"the predicted {name} is {value!r}, and must be a whole number from 0.", field=name
+                    f"the predicted {name} is {shown(value)}, and must be a whole number from 0.", field=name
                 )
 
     @classmethod
@@ -112,7 +113,7 @@ class Call:
             if value is None and name in {"project", "session"}:
                 continue
             if not isinstance(value, str) or not value:
-                raise InvalidCall(f"{name} of a call is {value!r}, and must be a text.", field=name)
+                raise InvalidCall(f"{name} of a call is {shown(value)}, and must be a text.", field=name)
             if name == "id" and storable(value) != value:
                 raise InvalidCall(
                     f"the id of a call must be 1 to {MAX_NAME} characters of valid Unicode without NUL.",
@@ -125,9 +126,14 @@ class Call:
                 continue
             if not isinstance(moment, datetime) or moment.tzinfo is None:
                 raise InvalidCall(
-                    f"{name} of a call is {moment!r}, and must be a time with its zone.", field=name
+                    f"{name} of a call is {shown(moment)}, and must be a time with its zone.", field=name
                 )
-            object.__setattr__(self, name, moment.astimezone(UTC))
+            try:
+                object.__setattr__(self, name, moment.astimezone(UTC))
+            except OverflowError:
+                raise InvalidCall(
+                    f"{name} of a call is {moment}, outside of all years in UTC.", field=name
+                ) from None
         if (self.finished is None) != (self.outcome is Outcome.STARTED):
             raise InvalidCall(
                 f"the call is {self.outcome.value} with finished={self.finished}: "
@@ -215,13 +221,13 @@ def parse_time(text: object) -> datetime:
     """Read the text of :func:`time_text`. Raises :class:`InvalidCall`."""
     try:
         moment = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise InvalidCall(
-            f"{str(text)[:40]!r} is not a time such as 2026-11-21T09:30:00.000000Z.", field="started"
-        )
-    return moment.astimezone(UTC)
+        if moment is not None and moment.tzinfo is not None:
+            return moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise InvalidCall(
+        f"{shown(text)[:60]} is not a time such as 2026-11-21T09:30:00.000000Z.", field="started"
+    )
 
 
 def _mapping(value: object, name: str) -> Mapping[str, Any]:
