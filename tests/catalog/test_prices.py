@@ -62,10 +62,22 @@ def test_a_price_of_some_hours() -> None:
     assert quiet.input == D("0.15")
     assert day.note is not None
     assert quiet.note is None
+    # By the highest price of the day a cost is a bound, and no exact figure.
+    usage = Usage(1_000_000, 0, 0)
+    assert [cost_of(usage, found).exact for found in (day, peak, quiet)] == [False, True, True]
 
 
 @pytest.mark.parametrize(
-    "asked", ["llama3.1:8b", "mistral-7b-instruct-v0.3.Q4_K_M.gguf", "no-such-model", "", "/", "x" * 9999]
+    "asked",
+    [
+        "llama3.1:8b",
+        "mistral-7b-instruct-v0.3.Q4_K_M.gguf",
+        "no-such-model",
+        "",
+        "/",
+        "x" * 9999,
+        "models/" * 2000,
+    ],
 )
 def test_unpriced_is_none(asked: str) -> None:
     assert price(asked, TODAY) is None

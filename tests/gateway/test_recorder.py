@@ -16,7 +16,7 @@ from tokenbox.compose.requests import By, Count
 from tokenbox.gateway.admission import Counted
 from tokenbox.gateway.recorder import CallRecorder
 from tokenbox.gateway.relay import CallOutcome
-from tokenbox.gateway.services import GatewayServices
+from tokenbox.gateway.services import GatewayServices, _cached_prices
 from tokenbox.gateway.spool import Spool
 from tokenbox.ledger.call import Outcome
 from tokenbox.ledger.usage import Usage
@@ -106,6 +106,21 @@ def test_a_call_that_was_larger_than_estimated_costs_the_rates_of_its_size(tmp_p
     (call,) = table.calls
     assert (call.cost.dollars, call.cost.exact) == (Decimal(11 * 3 + 5 * 4) / 10**6, True)
     assert (call.predicted.input_tokens, call.predicted.at_most) == (7, Decimal(7 * 3 + 5 * 4) / 10**6)
+
+
+def test_prices_are_those_of_the_hour_and_the_operators_for_any_spelling() -> None:
+    mine = Price(Decimal(1), Decimal(2))
+    settings: Any = SimpleNamespace(prices={"gpt-4o": mine})
+    services: Any = SimpleNamespace(_price_of=_cached_prices(settings))
+    for name in ("gpt-4o", "openai/gpt-4o", "openai:gpt-4o"):
+        assert GatewayServices.price(services, name, NOON) is mine
+    by_day, by_hour = (GatewayServices.price(services, "deepseek-v4-pro", on) for on in (NOON.date(), NOON))
+    assert by_day is not None
+    assert by_hour is not None
+    assert by_day.input is not None
+    assert by_hour.input is not None
+    assert (by_day.is_bound, by_hour.is_bound) == (True, False)
+    assert by_hour.input < by_day.input
 
 
 def test_of_a_call_that_never_ends_the_books_keep_nothing_in_memory(tmp_path: Path) -> None:

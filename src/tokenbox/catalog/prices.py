@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from tokenbox.catalog.names import checked_name, spellings, with_slash
+from tokenbox.catalog.names import MAX_NAME, checked_name, spellings, with_slash
 from tokenbox.catalog.offers import offered, offered_as, offers
 from tokenbox.errors import TokenboxError, shown
 
@@ -24,6 +24,7 @@ RATES = {
     "cached_input": "cache_read_mtok",
     "cache_write": "cache_write_mtok",
 }
+_HIGHEST = "the highest price of the day (UTC): ask with a time for others"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,11 @@ class Price:
     tiers: tuple[PriceTier, ...] = ()
     note: str | None = None
     others: tuple[Price, ...] = ()
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether it is the highest price of a day at some hours of which less is charged."""
+        return self.note == _HIGHEST
 
     def at(self, input_tokens: int) -> Price:
         """Return the price for a request with that many input tokens, without tiers."""
@@ -108,6 +114,8 @@ def price(model_id: str, on: date, *, configured: Mapping[str, Price] | None = N
     wanted = checked_name(model_id)
     if not isinstance(on, date):
         raise InvalidDay(f"a price needs a day (datetime.date), not {shown(on)}.")
+    if len(wanted) > MAX_NAME:
+        return None
     for name in spellings(wanted) if configured else ():
         if configured is not None and name in configured:
             return configured[name]
@@ -169,7 +177,7 @@ def _effective(
             if isinstance(on, datetime) or not hourly:
                 return rates, when, None
             highest = max([rates, *hourly], key=_output_then_input)
-            return highest, when, "the highest price of the day (UTC): ask with a time for others"
+            return highest, when, _HIGHEST
     return None, None, None
 
 

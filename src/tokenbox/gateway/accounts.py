@@ -22,6 +22,8 @@ from tokenbox.store.owners import OwnerKind
 from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from tokenbox.catalog import Price
     from tokenbox.gateway.admission import Admission
     from tokenbox.gateway.asgi import Headers
@@ -74,7 +76,7 @@ class QuotaAccounts:
         self,
         store: QuotaStore,
         clock: Callable[[], datetime],
-        price: Callable[[str, datetime], Price | None],
+        price: Callable[[str, date], Price | None],
         when_away: WhenAway = WhenAway.CLOSED,
     ) -> None:
         self._store = store
@@ -109,7 +111,7 @@ class QuotaAccounts:
 
     def _highest_price(self, call: ApiCall, now: datetime, tokens: int) -> Price | None:
         """Return the highest price of the models that may answer; None if one of them has no price."""
-        prices = [self._price(model, now) for model in call.models]
+        prices = [self._price(model, now.date()) for model in call.models]
         known = [price for price in prices if price is not None]
         if len(known) < len(prices):
             return None

@@ -17,6 +17,8 @@ from tokenbox.ledger.quota import Bucket, Quota, Take
 from tokenbox.ledger.usage import UNKNOWN_USAGE, Usage, is_count
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from tokenbox.catalog import Price
     from tokenbox.gateway.admission import Admission
     from tokenbox.gateway.attempt import Attempt
@@ -46,7 +48,7 @@ class CallRecorder:
         self,
         spool: Spool,
         clock: Callable[[], datetime],
-        price: Callable[[str, datetime], Price | None],
+        price: Callable[[str, date], Price | None],
         calls: Callable[[], Calls],
         settle: Callable[[str, Sequence[Take]], None],
         clean: Callable[[], object],
@@ -135,7 +137,7 @@ class CallRecorder:
         return unreadable
 
     def _call(self, entry: dict[str, Any]) -> Call:
-        """Return the call of an entry, with the prices of the day on which it began."""
+        """Return the call of an entry, with the prices of the time at which it began."""
         began, tokens = parse_time(entry["began"]), entry["tokens"]
         price = self._price(entry["model"], began)
         ended: dict[str, Any] = {}

@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -108,6 +108,7 @@ class GatewayServices:
         self.settings = settings
         self.stores = stores
         self.log = log
+        self._price_of = _cached_prices(settings)
         self.metrics = Metrics(__version__)
         self.traces = traces_from(os.environ)
         self.counting = RequestCounting(settings.limits, Calibration())
@@ -171,6 +172,7 @@ class GatewayServices:
                 upstream.settings = new
             upstreams.append(upstream)
         self.settings = settings
+        self._price_of = _cached_prices(settings)
         self.upstreams = upstreams
         self.models.update(settings, upstreams)
         self.fitting.update(settings.fit, settings.low_water)
@@ -179,10 +181,11 @@ class GatewayServices:
 
     # For requests.
 
-    def price(self, model: str, at: datetime) -> Price | None:
-        """Return the price of the model on that day."""
-        found = self.settings.prices.get(model)
-        return _catalog_price(model, at.date()) if found is None else found
+    def price(self, model: str, on: date) -> Price | None:
+        """Return the price of the model on a day, the highest if it depends on the hour; or at a time."""
+        found = self._price_of(model, on.date() if isinstance(on, datetime) else on)
+        is_timed = isinstance(on, datetime) and found is not None and found.is_bound
+        return catalog_price(model, on) if is_timed else found
 
     def record_start(self, request: Attempt, call: ApiCall, admission: Admission) -> None:
         """Record the request before it is sent. Raises :class:`Refusal` (503) if that fails."""
@@ -353,6 +356,9 @@ def _places(error: Exception) -> list[str]:
     return [f"{PurePath(frame.filename).name}:{frame.lineno}" for frame in frames]
 
 
-@lru_cache(maxsize=4096)
-def _catalog_price(model: str, on: date) -> Price | None:
-    return catalog_price(model, on=on)
+def _cached_prices(settings: GatewaySettings) -> Callable[[str, date], Price | None]:
+    @lru_cache(maxsize=4096)
+    def price_of(model: str, on: date) -> Price | None:
+        return catalog_price(model, on, configured=settings.prices)
+
+    return price_of
