@@ -34,7 +34,10 @@ from tokenbox.gateway.settings import (
 )
 from tokenbox.gateway.taps import Tap
 from tokenbox.gateway.upstream import Upstream
+from tokenbox.ledger.usage import Usage
 from tokenbox.models import Stated, resolve
+from tokenbox.providers import anthropic_messages
+from tokenbox.providers.events import gathered
 from tokenbox.providers.kinds import UNKNOWN, find_kind
 
 if TYPE_CHECKING:
@@ -617,6 +620,14 @@ def test_each_run_of_a_model_is_paid_for() -> None:
         found = MESSAGES_API.usage_in({"usage": {**usage, "iterations": broken}})
         assert found is not None
         assert (found.input_tokens, found.output_tokens) == (23, 10), broken
+
+
+def test_client_and_gateway_read_the_same_usage() -> None:
+    stated = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_cache_hit_tokens": 4}  # DeepSeek's
+    assert PROTOCOLS[CHAT].usage_in({"usage": stated}) == Usage(9, 2, 4)
+    runs = [{"input_tokens": 5, "output_tokens": 2}, {"input_tokens": 3, "output_tokens": 1}]
+    answer = {"content": [], "usage": {"input_tokens": 3, "output_tokens": 1, "iterations": runs}}
+    assert MESSAGES_API.usage_in(answer) == gathered(anthropic_messages.events(answer)).usage == Usage(8, 3)
 
 
 class Failed:

@@ -6,10 +6,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tokenbox.content.request import Api
-from tokenbox.ledger.usage import Usage
+from tokenbox.providers import usage
+
+if TYPE_CHECKING:
+    from tokenbox.ledger.usage import Usage
 
 
 class ErrorStyle(StrEnum):
@@ -17,45 +20,6 @@ class ErrorStyle(StrEnum):
 
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
-
-
-@dataclass(frozen=True, slots=True)
-class UsageKeys:
-    """The names in an answer's ``usage``. Input is the sum of ``input``; the others are paths.
-
-    ``runs`` is the list of the usage of each run of a model, some of which are not in the other figures.
-    """
-
-    input: tuple[str, ...]
-    output: str
-    cached: tuple[str, ...]
-    reasoning: tuple[str, ...]
-    written: tuple[str, ...] = ()
-    runs: str | None = None
-
-
-_CHAT_USAGE = UsageKeys(
-    ("prompt_tokens",),
-    "completion_tokens",
-    ("prompt_tokens_details", "cached_tokens"),
-    ("completion_tokens_details", "reasoning_tokens"),
-    ("prompt_tokens_details", "cache_write_tokens"),
-)
-_RESPONSES_USAGE = UsageKeys(
-    ("input_tokens",),
-    "output_tokens",
-    ("input_tokens_details", "cached_tokens"),
-    ("output_tokens_details", "reasoning_tokens"),
-    ("input_tokens_details", "cache_write_tokens"),
-)
-_ANTHROPIC_USAGE = UsageKeys(
-    ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
-    "output_tokens",
-    ("cache_read_input_tokens",),
-    (),
-    ("cache_creation_input_tokens",),
-    runs="iterations",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +40,7 @@ class Protocol:
     style: ErrorStyle
     input_key: str
     output_keys: tuple[str, ...]
-    usage_keys: UsageKeys
+    usage_keys: usage.UsageKeys
     inner: str | None = None
     asks_for_usage: bool = False
     ends: tuple[bytes, ...] = ()
@@ -95,17 +59,19 @@ class Protocol:
     def stated_usage(self, value: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the ``usage`` of an answer or of an event of a stream; empty without one."""
         for holder in (value, value.get("response"), value.get("message")):
-            usage = holder.get("usage") if isinstance(holder, dict) else None
-            if isinstance(usage, dict):
+            stated = holder.get("usage") if isinstance(holder, dict) else None
+            if isinstance(stated, dict):
                 # Anthropic's first event has the whole input, but only the output up to then.
                 is_final = holder is not value.get("message")
-                return usage if is_final else {**usage, self.usage_keys.output: None}
+                return stated if is_final else {**stated, self.usage_keys.output: None}
         return {}
 
     def usage_of(self, stated: Mapping[str, Any]) -> Usage | None:
         """Return the usage in these figures, if there is any."""
-        found = _usage(stated, self.usage_keys)
-        if self.output_keys or found is None or found.output_tokens is not None:
+        found = usage.usage_of(stated, self.usage_keys)
+        if found.input_tokens is None and found.output_tokens is None:
+            return None
+        if self.output_keys or found.output_tokens is not None:
             return found
         return replace(found, output_tokens=0)  # embeddings have no output tokens to report
 
@@ -120,7 +86,7 @@ CHAT = Protocol(
     ErrorStyle.OPENAI,
     input_key="messages",
     output_keys=_OPENAI_OUTPUT,
-    usage_keys=_CHAT_USAGE,
+    usage_keys=usage.CHAT,
     asks_for_usage=True,
     ends=_DONE,
 )
@@ -130,7 +96,7 @@ COMPLETIONS = Protocol(
     ErrorStyle.OPENAI,
     input_key="prompt",
     output_keys=("max_tokens", "max_completion_tokens", "n_predict"),
-    usage_keys=_CHAT_USAGE,
+    usage_keys=usage.CHAT,
     asks_for_usage=True,
     ends=_DONE,
     takes_prompts=True,
@@ -141,7 +107,7 @@ RESPONSES = Protocol(
     ErrorStyle.OPENAI,
     input_key="input",
     output_keys=("max_output_tokens", *_OPENAI_OUTPUT),
-    usage_keys=_RESPONSES_USAGE,
+    usage_keys=usage.RESPONSES,
     inner="response",
     needs_input=False,
     ends=(b"response.completed", b"response.incomplete", b"response.failed", b"[DONE]"),
@@ -152,7 +118,7 @@ MESSAGES = Protocol(
     ErrorStyle.ANTHROPIC,
     input_key="messages",
     output_keys=("max_tokens",),
-    usage_keys=_ANTHROPIC_USAGE,
+    usage_keys=usage.MESSAGES,
     inner="message",
     ends=(b"message_stop", b"[DONE]"),  # vLLM also sends OpenAI's end
     has_fallback_objects=True,
@@ -163,7 +129,7 @@ EMBEDDINGS = Protocol(
     ErrorStyle.OPENAI,
     input_key="input",
     output_keys=(),
-    usage_keys=_CHAT_USAGE,
+    usage_keys=usage.CHAT,
     takes_prompts=True,
 )
 
@@ -194,44 +160,3 @@ def _with_key_at(at: re.Match[bytes] | None, data: bytes, value: bytes) -> bytes
     empty = at.group(1) is not None
     place = data.index(b"{", at.start()) + 1
     return data[:place] + b'"tokenbox":' + value + (b"" if empty else b",") + data[place:]
-
-
-def _of_all_runs(usage: Mapping[str, Any], keys: UsageKeys) -> Mapping[str, Any]:
-    """Return the usage with the sum over all runs where it is larger: each of them is paid for."""
-    runs = None if keys.runs is None else usage.get(keys.runs)
-    if not isinstance(runs, list) or not {dict}.issuperset(map(type, runs)):
-        return usage
-    sums = {name: sum(_count(run.get(name)) or 0 for run in runs) for name in (*keys.input, keys.output)}
-    return {
-        **usage,
-        **{name: total for name, total in sums.items() if total > (_count(usage.get(name)) or 0)},
-    }
-
-
-def _usage(usage: Mapping[str, Any], keys: UsageKeys) -> Usage | None:
-    usage = _of_all_runs(usage, keys)
-    parts = [_count(usage.get(key)) for key in keys.input]
-    known = [part for part in parts if part is not None]
-    # The cached parts may be missing; without the first part the input is unknown.
-    inputs = sum(known) if parts[0] is not None else None
-    output = _count(usage.get(keys.output))
-    if inputs is None and output is None:
-        return None
-    return Usage.reported(
-        inputs,
-        output,
-        _detail(usage, keys.cached),
-        _detail(usage, keys.reasoning),
-        _detail(usage, keys.written),
-    )
-
-
-def _detail(usage: Mapping[str, Any], path: tuple[str, ...]) -> int | None:
-    value: object = usage if path else None
-    for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
-    return _count(value)
-
-
-def _count(value: object) -> int | None:
-    return value if type(value) is int and value >= 0 else None

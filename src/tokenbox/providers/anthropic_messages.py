@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tokenbox.content.request import Api
-from tokenbox.ledger.usage import Usage
 from tokenbox.providers.errors import BadAnswer, InvalidRequest
 from tokenbox.providers.events import (
     Event,
@@ -35,6 +34,7 @@ from tokenbox.providers.request import (
     text_of,
 )
 from tokenbox.providers.shapes import at, count_at, items_at, text_at
+from tokenbox.providers.usage import MESSAGES, usage_of
 
 # The output limit, which the API requires, if the request has none.
 DEFAULT_MAX_TOKENS: Final = 4096
@@ -216,7 +216,11 @@ def events(answer: object) -> list[Event]:
                 given = json.dumps(at(block, "input"), ensure_ascii=False)
                 found.append(ToolCallDelta(calls, text_at(block, "id"), text_at(block, "name"), given))
                 calls += 1
-    return [*found, *_finished(text_at(answer, "stop_reason")), UsageReport(_usage(at(answer, "usage")))]
+    return [
+        *found,
+        *_finished(text_at(answer, "stop_reason")),
+        UsageReport(usage_of(at(answer, "usage"), MESSAGES)),
+    ]
 
 
 class AnthropicReader:
@@ -284,24 +288,11 @@ class AnthropicReader:
         if not isinstance(stated, dict):
             return []
         self._usage |= {name: value for name, value in stated.items() if value is not None}
-        return [UsageReport(_usage(self._usage))]
+        return [UsageReport(usage_of(self._usage, MESSAGES))]
 
 
 def _finished(reason: str) -> list[Event]:
     return [Finished(_FINISHES.get(reason, FinishReason.OTHER), reason)] if reason else []
-
-
-def _usage(stated: object) -> Usage:
-    """Return the usage with all input tokens: Anthropic's ``input_tokens`` exclude cached ones."""
-    read, wrote = count_at(stated, "cache_read_input_tokens"), count_at(stated, "cache_creation_input_tokens")
-    uncached = count_at(stated, "input_tokens")
-    return Usage.reported(
-        input_tokens=None if uncached is None else uncached + (read or 0) + (wrote or 0),
-        output_tokens=count_at(stated, "output_tokens"),
-        cached_input_tokens=read,
-        cache_write_tokens=wrote,
-        reasoning_tokens=count_at(stated, "output_tokens_details.reasoning_tokens"),
-    )
 
 
 DIALECT: Final = Dialect(Api.MESSAGES, body, events, AnthropicReader, ServerSentEvents)

@@ -33,6 +33,7 @@ from tokenbox.providers.request import (
     text_of,
 )
 from tokenbox.providers.shapes import at, count_at, items_at, text_at, written
+from tokenbox.providers.usage import CHAT, usage_of
 
 FINISHES: Final = {
     "stop": FinishReason.STOP,
@@ -128,25 +129,17 @@ def _call_delta(index: int, call_id: str, function: object) -> ToolCallDelta:
 
 def _report(answer: object) -> list[Event]:
     """Return the usage, if the answer has it."""
-    stated = at(answer, "usage")
-    timings = at(answer, "timings")
+    stated, timings = at(answer, "usage"), at(answer, "timings")
     if not isinstance(stated, dict) and not isinstance(timings, dict):
         return []
-    cache = count_at(timings, "cache_n")
-    cached = count_at(stated, "prompt_tokens_details.cached_tokens")
-    if cached is None:
-        cached = count_at(stated, "prompt_cache_hit_tokens")  # DeepSeek
-    usage = Usage.reported(
-        input_tokens=count_at(stated, "prompt_tokens"),
-        output_tokens=count_at(stated, "completion_tokens"),
-        cached_input_tokens=cache if cached is None else cached,
-        reasoning_tokens=count_at(stated, "completion_tokens_details.reasoning_tokens"),
-        cache_write_tokens=count_at(stated, "prompt_tokens_details.cache_write_tokens"),
-    )
+    usage = usage_of(stated, CHAT)
     if not isinstance(timings, dict):
         return [UsageReport(usage)]
+    cached = count_at(timings, "cache_n")  # llama.cpp's, in both places
+    if usage.cached_input_tokens is None and cached is not None:
+        usage = Usage.reported(**{**usage.to_dict(), "cached_input_tokens": cached})
     return [
-        UsageReport(usage, Timings(count_at(timings, "prompt_n"), cache, count_at(timings, "predicted_n")))
+        UsageReport(usage, Timings(count_at(timings, "prompt_n"), cached, count_at(timings, "predicted_n")))
     ]
 
 

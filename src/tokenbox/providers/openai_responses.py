@@ -10,7 +10,6 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.content.request import Api
-from tokenbox.ledger.usage import Usage
 from tokenbox.providers.errors import BadAnswer, ServerFailed
 from tokenbox.providers.events import (
     Event,
@@ -26,6 +25,7 @@ from tokenbox.providers.framing import ServerSentEvents
 from tokenbox.providers.kinds.kind import Dialect
 from tokenbox.providers.openai_chat import is_responses_item, responses_input
 from tokenbox.providers.shapes import at, count_at, items_at, text_at
+from tokenbox.providers.usage import RESPONSES, usage_of
 
 if TYPE_CHECKING:
     from tokenbox.providers.request import ChatRequest
@@ -92,8 +92,8 @@ def _end_events(answer: object, found: list[Event]) -> list[Event]:
     if status == "failed":
         code = text_at(answer, "error.code") or "no code"
         raise ServerFailed(f"the server gave up on the answer ({code}).")
-    usage = at(answer, "usage")
-    report = [UsageReport(_usage(usage))] if isinstance(usage, dict) else []
+    stated = at(answer, "usage")
+    report = [UsageReport(usage_of(stated, RESPONSES))] if isinstance(stated, dict) else []
     if status == "incomplete":
         reason = text_at(answer, "incomplete_details.reason")
         return [Finished(_INCOMPLETE.get(reason, FinishReason.OTHER), reason), *report]
@@ -131,16 +131,6 @@ class ResponsesReader:
                 self.done = True
                 found = _end_events(at(event, "response"), self._calls)
         return found
-
-
-def _usage(stated: object) -> Usage:
-    return Usage.reported(
-        input_tokens=count_at(stated, "input_tokens"),
-        output_tokens=count_at(stated, "output_tokens"),
-        cached_input_tokens=count_at(stated, "input_tokens_details.cached_tokens"),
-        cache_write_tokens=count_at(stated, "input_tokens_details.cache_write_tokens"),
-        reasoning_tokens=count_at(stated, "output_tokens_details.reasoning_tokens"),
-    )
 
 
 DIALECT: Final = Dialect(Api.RESPONSES, body, events, ResponsesReader, ServerSentEvents)
