@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -235,6 +236,47 @@ def test_only_what_is_new_is_rendered(
         session.count()
         assert len(taken) <= 15
         assert len(put) <= 100
+
+
+@pytest.mark.parametrize("name", ["tools", "no_system"])
+def test_a_turn_copies_no_list_of_messages(name: str, model: models.Model) -> None:
+    """A copy has 8 bytes for each message; a turn that makes one takes longer in a longer conversation."""
+    session = ChatFormat.open(model.gguf, template=OWN[name]).session()
+    session.frame(read_items([{"role": "system", "content": "You are terse."}]))
+    said = [{"role": role, "content": role} for role in ("user", "assistant")]
+    items = read_items(said * 2_000)
+    for number, item in enumerate(items):
+        session.add(number, item)
+    session.count()
+
+    def turn(number: int) -> None:
+        for place, item in enumerate(items[:2]):
+            session.add(number + place, item)
+            session.count()
+
+    turn(len(items))
+    tracemalloc.start()
+    try:
+        turn(len(items) + 2)
+        assert tracemalloc.get_traced_memory()[1] < 8 * len(items)
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_item_that_becomes_several_messages_is_counted(model: models.Model) -> None:
+    chat = ChatFormat.open(model.gguf, template=OWN["keeps places"])
+    session = chat.session()
+    items = read_items([{"role": "user", "content": f"question {n}"} for n in range(40)])
+    for number, item in enumerate(items):
+        session.add(number, item)
+    results = [{"type": "tool_result", "tool_use_id": f"call{n}", "content": f"sunny {n}"} for n in range(3)]
+    longer = read_items([{"role": "user", "content": results}])[0]
+    assert len(longer.messages) == 3
+    changed = [*items[:12], longer, *items[13:]]
+    whole = chat.count_request(Request.of_items(changed))
+    assert session.total_with({12: longer}) == whole.total
+    session.replace(12, longer)
+    assert session.count() == whole
 
 
 def test_an_error_leaves_a_session_as_it_was(model: models.Model) -> None:

@@ -40,6 +40,8 @@ class Fold:
     def run(self, given: Scope, out: list[Any], items: list[Any]) -> bool:
         scope = TrackedScope(given, self._track)
         self._track.items = items
+        # The messages of the request, or a part of them, in their order.
+        self._is_request = any(history.plain is items for history in self._track.histories.values())
         at, ended = 0, False
         done: list[TurnRun] = []
         try:
@@ -60,17 +62,28 @@ class Fold:
     def _known(self, scope: TrackedScope, at: int, items: list[Any]) -> TurnRun | None:
         """Return the longest recorded run of turns that has the same effect from here on."""
         for turns in reversed(self._memory.runs.get(id(items[at]), ())):
-            if (
-                self._track.matches(turns, scope, at, items)
-                and turns.items == items[at : at + len(turns.items)]
-            ):
+            if self._track.matches(turns, scope, at, items) and self._holds(turns, at, items):
                 return turns
         return None
+
+    def _holds(self, turns: TurnRun, at: int, items: list[Any]) -> bool:
+        """Return True if these are the messages of the recorded turns.
+
+        A run holds all messages from its first to its last, and none is ever inserted between them. So if
+        none was replaced since the last comparison, the two and the length are enough.
+        """
+        end, replaced = at + len(turns.items), self._track.replaced
+        if self._is_request and turns.compared_at == replaced:
+            return turns.items[-1] is items[end - 1]
+        if turns.items != items[at:end]:
+            return False
+        turns.compared_at = replaced
+        return True
 
     def take(self, scope: TrackedScope, at: int, items: list[Any], out: list[Any]) -> TurnRun:
         """Execute one turn and record it."""
         track, run = self._track, self._run
-        record = TurnRun([items[at]], track.segments.empty)
+        record = TurnRun([items[at]], track.segments.empty, track.replaced)
         uncertain, run.uncertain = run.uncertain, False
         scope.own, scope.pending = set(), {}
         others, track.its_own = track.its_own, []
@@ -126,9 +139,7 @@ class Fold:
         level = size.bit_length()
         if len(runs) > level and runs[level].halves == (left, right):
             return runs[level]
-        both = left.then(right, size, self._track.segments)
-        both.items = left.items + right.items
-        both.halves = left, right
+        both = left.then(right, self._track.segments)
         runs[level:] = [both]
         self._track.has_recorded = True
         return both

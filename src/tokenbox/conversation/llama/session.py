@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -132,6 +133,7 @@ class LlamaSession:
         self._frames: dict[tuple[Any, ...], Prepared] = {}
         self._pairs: dict[tuple[int, int], tuple[_MessageVersions, _MessageVersions, dict[str, Any]]] = {}
         self._numbers: dict[int, int] = {}
+        self._replaced = 0
         self._overheads: dict[Role, int] = {}
         self._head: list[_SessionItem] = []
         self._entries: dict[int, _SessionItem] = {}
@@ -191,11 +193,12 @@ class LlamaSession:
 
     def replace(self, number: int, item: Item) -> None:
         before = self._entries[number]
-        entry = self._entries[number] = self._entry(item, before.at)
+        entry = self._entries[number] = self._in_place_of(before, item)
         self._without_bound.append(entry)
         self._message_list.change({number: (before, entry)})
         self._discard(before)
         self._number(entry)
+        self._replaced += 1
         self._changed()
 
     def remove(self, numbers: Collection[int]) -> None:
@@ -231,11 +234,12 @@ class LlamaSession:
         if not changes:
             return self.count().total
         present = self._entries
-        others = {n: self._entry(item, present[n].at) for n, item in changes.items() if item is not None}
+        others = {n: self._in_place_of(present[n], item) for n, item in changes.items() if item is not None}
         message_list = self._message_list
         message_list.change({number: (present[number], others.get(number)) for number in changes})
         for entry in others.values():
             self._number(entry)
+        self._replaced += len(others)
         try:
             if self.is_incremental:
                 now = self._format.now() or SOME_DAY
@@ -248,6 +252,7 @@ class LlamaSession:
             message_list.change({number: (others.get(number), present[number]) for number in changes})
             for entry in others.values():
                 self._discard(entry)
+            self._replaced += len(others)
         return self._format.count_request(self._request(changes)).total
 
     def size(self, number: int) -> int:
@@ -291,6 +296,13 @@ class LlamaSession:
         messages = without_media(item.messages)[0] if media else item.messages
         versions = [self._versions_of(message) for message in messages] if self.is_incremental else []
         return _SessionItem(item, versions, media, at)
+
+    def _in_place_of(self, before: _SessionItem, item: Item) -> _SessionItem:
+        """Return the other form of an item, with the numbers of its messages."""
+        entry = self._entry(item, before.at)
+        if len(entry.versions) > len(before.versions):  # two messages would have one number
+            self.is_incremental = False
+        return entry
 
     def _versions_of(self, message: Message) -> _MessageVersions:
         given = message.to_dict(declared=False)
@@ -347,25 +359,25 @@ class LlamaSession:
         continued, opened = continuation([last.read] if last else [], asked)
         prefill = None if continued is None or last is None else prefill_of(last.read, continued)
         continues = continued is not None and last is not None
-        shown = self._messages(message_list, len(message_list.versions) - continues)
-        pieces, run = self._pieces(prepared, shown, now, memories, opened=opened)
-        segment = self._finished(self._without_start(pieces), opened=opened)
-        if prefill is not None:
+        with self._shown(message_list, continues=continues) as shown:
+            pieces, run = self._pieces(prepared, shown, now, memories, opened=opened)
+            segment = self._finished(self._without_start(pieces), opened=opened)
+            if prefill is not None:
 
-            def opening() -> str:
-                """Render both by the same records, so the first again if it has made any."""
-                without = pieces
-                if run.track is None or run.track.has_recorded:
-                    without = self._pieces(prepared, shown, now, memories, opened=False)[0]
-                opened = self._pieces(prepared, shown, now, memories, opened=True)[0]
-                found = _difference(without, opened)
-                if found is not None:
-                    return found
-                whole = replace(prepared, variables={**prepared.variables, "messages": shown})
-                return self._template.opening(whole, Run(now))
+                def opening() -> str:
+                    """Render both by the same records, so the first again if it has made any."""
+                    without = pieces
+                    if run.track is None or run.track.has_recorded:
+                        without = self._pieces(prepared, shown, now, memories, opened=False)[0]
+                    opened = self._pieces(prepared, shown, now, memories, opened=True)[0]
+                    found = _difference(without, opened)
+                    if found is not None:
+                        return found
+                    whole = replace(prepared, variables={**prepared.variables, "messages": shown})
+                    return self._template.opening(whole, Run(now))
 
-            text = self._template.begin(prepared, prefill, segment.end, opening)
-            segment = self._segments.join(segment, self._segments.of(text))
+                text = self._template.begin(prepared, prefill, segment.end, opening)
+                segment = self._segments.join(segment, self._segments.of(text))
         track = run.track
         certain = not run.uncertain and track is not None and track.certain and only_days(run.dated)
         return self._segments.total(segment) + self._format.added, certain
@@ -380,27 +392,43 @@ class LlamaSession:
         opened: bool,
     ) -> tuple[list[str | Segment], Run]:
         run = Run(now)
-        run.track = Track(memories, self._segments, self._numbers)
+        run.track = Track(memories, self._segments, self._numbers, self._replaced)
         variables = {**prepared.variables, "messages": TrackedMessages(messages, run.track)}
         if opened:
             variables["add_generation_prompt"] = True
         return self._program.pieces(variables, run), run
 
-    def _messages(self, message_list: _MessageList, size: int) -> list[dict[str, Any]]:
-        """Return the messages as the template sees them; an unsupported system message is merged."""
-        versions = message_list.versions[:2]
-        if size and not self._template.capabilities.system_role and versions[0].sent["role"] == "system":
-            if size == 1:
-                return []
-            key = id(versions[0]), id(versions[1])
-            if key not in self._pairs:
-                both = self._template.sent([versions[0].read, versions[1].read])
-                self._pairs[key] = versions[0], versions[1], self._final(both[0])
-            merged = self._pairs[key][2]
-            self._numbers[id(merged)] = -1
-            return [merged, *message_list.messages[2:size]]
-        messages = message_list.messages
-        return messages if size == len(messages) else messages[:size]
+    @contextmanager
+    def _shown(self, message_list: _MessageList, *, continues: bool) -> Iterator[list[dict[str, Any]]]:
+        """Give the messages as the template sees them; an unsupported system message is merged.
+
+        ``continues``: without the last one. They are changed in place meanwhile: a copy of a long list costs.
+        """
+        messages, versions = message_list.messages, message_list.versions
+        size = len(versions) - continues
+        merges = size and not self._template.capabilities.system_role and versions[0].sent["role"] == "system"
+        first = versions[: min(2, size)] if merges else []
+        merged = self._merged(first)
+        last = messages[size:]
+        del messages[size:]
+        messages[: len(first)] = merged
+        try:
+            yield messages
+        finally:
+            messages[: len(merged)] = [one.final for one in first]
+            messages += last
+
+    def _merged(self, first: Sequence[_MessageVersions]) -> list[dict[str, Any]]:
+        """Return the message that a leading system message and the next one are merged to."""
+        if len(first) < 2:
+            return []
+        key = id(first[0]), id(first[1])
+        if key not in self._pairs:
+            both = self._template.sent([one.read for one in first])
+            self._pairs[key] = first[0], first[1], self._final(both[0])
+        merged = self._pairs[key][2]
+        self._numbers[id(merged)] = -1
+        return [merged]
 
     def _without_start(self, pieces: Sequence[str | Segment]) -> list[str | Segment]:
         """Remove the start token that the tokenizer adds itself."""

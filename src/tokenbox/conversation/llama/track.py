@@ -104,30 +104,33 @@ class TrackedNamespace(dict[Any, Any]):
 
 
 class TrackedMessages(list[Any]):
-    """A list of messages whose reads are tracked. ``plain``: the untracked list."""
+    """A view of a list of messages, ``plain``, that tracks what is read.
+
+    It is a list for templates, and holds nothing itself: every render would copy a long list.
+    """
 
     def __init__(self, given: list[Any], track: Track) -> None:
-        super().__init__(given)
+        super().__init__()
         self.plain = given
         self.track = track
         self.key = track.add_history(self)
 
     def __len__(self) -> int:
-        size = list.__len__(self)
+        size = len(self.plain)
         self.track.note(("len", self.key), size)
         return size
 
     def __bool__(self) -> bool:
-        full = list.__len__(self) > 0
+        full = len(self.plain) > 0
         self.track.note(("any", self.key), full)
         return full
 
     def __iter__(self) -> Iterator[Any]:
         self.track.forget()
-        return list.__iter__(self)
+        return iter(self.plain)
 
     def __getitem__(self, place: Any) -> Any:
-        found = list.__getitem__(self, place)
+        found = self.plain[place]
         if isinstance(place, slice):
             self.track.forget()
             return TrackedMessages(found, self.track)
@@ -138,8 +141,8 @@ class TrackedMessages(list[Any]):
         """Return the message at a place; None if no message stands there."""
         if place < 0:
             place += len(self)
-        there = 0 <= place < list.__len__(self)
-        found = list.__getitem__(self, place) if there else None
+        there = 0 <= place < len(self.plain)
+        found = self.plain[place] if there else None
         self.track.note(("at", self.key, place), found if there else MISSING)
         return found
 
@@ -162,15 +165,21 @@ class Track:
     """The tracking of one render. ``memories`` are kept between renders.
 
     ``messages``: the number of each message, by its identity. Adjacent messages have consecutive numbers.
-    ``has_recorded``: it has added records of turns, so the next render may apply others.
+    ``replaced``: how many messages have been replaced by others so far. ``has_recorded``: it has added
+    records of turns, so the next render may apply others.
     """
 
     def __init__(
-        self, memories: dict[tuple[int, int], LoopMemory], segments: Segments, messages: Mapping[int, int]
+        self,
+        memories: dict[tuple[int, int], LoopMemory],
+        segments: Segments,
+        messages: Mapping[int, int],
+        replaced: int,
     ) -> None:
         self.memories = memories
         self.segments = segments
         self.messages = messages
+        self.replaced = replaced
         self.record: TurnRun | None = None
         self.caught = 0
         self.certain = True
@@ -278,14 +287,14 @@ class Track:
         history = self.histories.get(key[1])
         if history is None or key[1] < 0:
             return MISSING
-        size = list.__len__(history)
+        size = len(history.plain)
         if kind == "len":
             return size
         if kind == "any":
             return size > 0
         if kind == "loop":
             return history.plain is self.items
-        return list.__getitem__(history, key[2]) if -size <= key[2] < size else MISSING
+        return history.plain[key[2]] if -size <= key[2] < size else MISSING
 
     def apply(self, turns: TurnRun, scope: TrackedScope, start: int, out: list[Any]) -> None:
         for key, value in turns.writes.items():

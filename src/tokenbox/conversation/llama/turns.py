@@ -105,13 +105,19 @@ class LoopPlace:
 
 
 class TurnRun:
-    """The record of a run of turns: its reads, its writes and its text."""
+    """The record of a run of turns: its reads, its writes and its text.
 
-    __slots__ = ("certain", "ended", "halves", "items", "place", "reads", "segment", "usable", "writes")
+    ``compared_at``: how many messages had been replaced when ``items`` were last compared.
+    """
 
-    def __init__(self, items: list[Any], segment: Segment) -> None:
+    __slots__ = (
+        "certain", "compared_at", "ended", "halves", "items", "place", "reads", "segment", "usable", "writes",
+    )  # fmt: skip
+
+    def __init__(self, items: list[Any], segment: Segment, compared_at: int) -> None:
         self.items = items
         self.segment = segment
+        self.compared_at = compared_at
         self.place = LoopPlace()
         self.reads: dict[tuple[Any, ...], Any] = {}
         self.writes: dict[tuple[Any, ...], Any] = {}
@@ -119,10 +125,13 @@ class TurnRun:
         self.ended = False
         self.halves: tuple[TurnRun, TurnRun] | None = None
 
-    def then(self, other: TurnRun, size: int, segments: Segments) -> TurnRun:
-        """Join this run of ``size`` turns and the one right after it; the caller sets ``items``."""
-        made = TurnRun([], segments.join(self.segment, other.segment))
-        made._join(self, other, size)
+    def then(self, other: TurnRun, segments: Segments) -> TurnRun:
+        """Join this run and the one right after it."""
+        segment = segments.join(self.segment, other.segment)
+        compared_at = min(self.compared_at, other.compared_at)
+        made = TurnRun(self.items + other.items, segment, compared_at)
+        made.halves = self, other
+        made._join(self, other, len(self.items))
         return made
 
     def _join(self, first: TurnRun, second: TurnRun, size: int) -> None:
