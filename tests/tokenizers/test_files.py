@@ -1,4 +1,4 @@
-# ruff: noqa: ANN401, SLF001, TC003  # fixtures of many kinds; pytest reads no annotation
+# ruff: noqa: ANN401, TC003  # fixtures of many kinds; pytest reads no annotation
 from __future__ import annotations
 
 import base64
@@ -156,16 +156,11 @@ def test_damaged_json_is_refused(data: bytes, says: str, tmp_path: Path) -> None
 
 def ranks_of(engine: Tokenizer) -> dict[bytes, int]:
     """The ranks of a trained BPE: tiktoken's file format has the tokens in order of their merges."""
-    letters = {letter: byte for byte, letter in sorted(zip(_bytes(), gguf._byte_letters(), strict=True))}
+    letters = {letter: byte for byte, letter in gguf.byte_letters().items()}
     vocabulary = [
         t for t, _ in sorted(engine.get_vocab().items(), key=lambda item: item[1]) if t not in SPECIALS
     ]
     return {bytes(letters[letter] for letter in token): rank for rank, token in enumerate(vocabulary)}
-
-
-def _bytes() -> list[int]:
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    return printable + [byte for byte in range(256) if byte not in printable]
 
 
 def rank_file(ranks: dict[bytes, int]) -> bytes:
@@ -413,6 +408,25 @@ def test_digits_are_split_off_for_starcoder_and_its_like(trained: Any, tmp_path:
     tokenizer = open_vocabulary(tmp_path / "model.gguf")
     for text in TEXTS:
         assert tokenizer.encode(text) == expected(engine, text)
+
+
+@pytest.mark.parametrize("pre", ["starcoder", "gpt-2", "llama-bpe", "qwen2"])
+def test_digits_and_letters_of_unicode_16_are_symbols_to_llama_cpp(
+    pre: str, trained: Any, tmp_path: Path
+) -> None:
+    """``tests/llama`` asks a server. Only a symbol is one piece with a sign after it."""
+    values = of_model(trained[None], pre)
+    letters = gguf.byte_letters()
+    joined = [f"{letters[byte]}!" for byte in range(0x80, 0xC0)]
+    values["tokenizer.ggml.tokens"] += joined
+    values["tokenizer.ggml.token_type"] += [1] * len(joined)
+    values["tokenizer.ggml.merges"] = [" ".join(pair) for pair in joined] + values["tokenizer.ggml.merges"]
+    (tmp_path / "model.gguf").write_bytes(header(values))
+    tokenizer = open_vocabulary(tmp_path / "model.gguf")
+    for newer in "\U00010d40\U00016130\U0001e5f1\u1c89\U000105c0":
+        assert tokenizer.count(f"{newer}!") < tokenizer.count(newer) + tokenizer.count("!")
+    for older in "\u0660\u0966\u0431":
+        assert tokenizer.count(f"{older}!") == tokenizer.count(older) + tokenizer.count("!")
 
 
 def test_user_defined_tokens_of_a_gguf_are_found_the_longest_first(trained: Any, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ file is checked against the remaining size of the file.
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -90,6 +91,21 @@ _DIGITS: Final = _Splitting((r"\p{N}", GPT2))
 _LLAMA3: Final = _Splitting((LLAMA3.replace(_FOLDED, _CONTRACTIONS),), whole_first=True)
 _LLAMA3_MERGED: Final = _Splitting(_LLAMA3.patterns)
 _QWEN2: Final = _Splitting((QWEN2.replace(_FOLDED, _CONTRACTIONS),))
+
+# The letters and digits of Unicode 16, as a class: symbols to llama.cpp, whose tables are older
+# (unicode-data.cpp; tests/llama asks a server).
+NEWER: Final = "".join(
+    rf"\x{{{first}}}-\x{{{last or first}}}"
+    for first, _, last in (
+        run.partition("-")
+        for run in """
+        1C89-1C8A A7CB-A7CD A7DA-A7DC 105C0-105F3 10D40-10D65 10D6F-10D85 10EC2-10EC4 11380-11389 1138B 1138E
+        11390-113B5 113B7 113D1 113D3 116D0-116E3 11BC0-11BE0 11BF0-11BF9 13460-143FA 16100-1611D 16130-16139
+        16D40-16D6C 16D70-16D79 18CFF 1CCF0-1CCF9 1E5D0-1E5ED 1E5F0-1E5FA
+        """.split()
+    )
+)
+_CLASS: Final = re.compile(r"\[\^[^]]*\]|\\p\{[LN]\}")
 
 SPLITTING: Final[Mapping[str, _Splitting]] = {
     **dict.fromkeys(("gpt-2", "phi-2", "jina-es", "jina-de", "jina-v2-es", "jina-v2-de", "gigachat"), _GPT2),
@@ -241,12 +257,12 @@ def _document(
     vocabulary = {token: place for place, token in enumerate(tokens) if token}
     if len(vocabulary) != sum(map(bool, tokens)):
         raise VocabularyError(f"{shown} has a token twice. Fetch the file again.")
-    lost = [letter for letter in _byte_letters() if letter not in vocabulary]
+    lost = [letter for letter in byte_letters().values() if letter not in vocabulary]
     if lost:
         raise VocabularyError(f"{shown}: {len(lost)} of the 256 bytes have no token. Fetch the file again.")
     splits: list[dict[str, Any]] = [
         {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
-        for pattern in splitting.patterns
+        for pattern in map(_of_llama_cpp, splitting.patterns)
     ]
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     return {
@@ -271,10 +287,18 @@ def _document(
     }
 
 
-def _byte_letters() -> list[str]:
-    """Return the 256 letters for bytes in a byte-level vocabulary: printable Latin-1, then U+0100 on."""
+def _of_llama_cpp(pattern: str) -> str:
+    """Return the pattern with newer letters and digits in none of the classes of letters and digits."""
+    return _CLASS.sub(
+        lambda found: f"[{found[0]}{NEWER}]" if found[0][0] == "[" else f"[{found[0]}&&[^{NEWER}]]", pattern
+    )
+
+
+def byte_letters() -> dict[int, str]:
+    """Return the letters for bytes in a byte-level vocabulary: printable Latin-1, then U+0100 on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    return [chr(byte) for byte in printable] + [chr(0x100 + n) for n in range(256 - len(printable))]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {byte: chr(byte) for byte in printable} | {byte: chr(0x100 + n) for n, byte in enumerate(others)}
 
 
 def _merges(written: list[str]) -> list[tuple[str, str]]:
