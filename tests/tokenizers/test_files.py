@@ -15,7 +15,7 @@ import sentencepiece
 import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from tests.tokenizers import corpora
 from tokenbox.errors import InvalidText, MissingExtra, TokenizerError, VocabularyError
@@ -24,7 +24,7 @@ from tokenbox.tokenizers.bpe import CHUNK, baseline
 from tokenbox.tokenizers.files import llama3, open_vocabulary
 from tokenbox.tokenizers.patterns import LLAMA3, NAMED, TEKKEN
 from tokenbox.tokenizers.published import LLAMA3_SPEC
-from tokenbox.tokenizers.special import PromptTokenizer
+from tokenbox.tokenizers.special import PromptTokenizer, open_chat_vocabulary
 
 pytestmark = pytest.mark.slow
 
@@ -580,3 +580,27 @@ def test_overlapping_special_tokens_go_by_the_rule_of_their_library() -> None:
     assert PromptTokenizer(utf8.Utf8Bytes(), spellings, leftmost=True).count(text) == len("x ") + 1 + len(
         "]cdef y"
     )
+
+
+@pytest.mark.parametrize(
+    ("added", "text"),
+    [
+        # Content, special, normalized: those in normalized text are searched for last.
+        ([("B", False, False), ("aB", True, True)], "AcbaBAbAbB "),
+        ([("a", True, True), ("b", False, False), ("bb", True, True), ("cbbB", False, True)], "bbc  cba cbbB"),
+        ([("[ab", True, True), ("b]cd", True, False)], "x [ab]cd [ab"),
+        ([("ab", True, False), ("abc", False, False), ("bcd", True, False)], "abcd abbcd"),
+    ],
+)
+def test_prompts_are_split_at_added_tokens_in_the_order_of_their_library(
+    added: list[tuple[str, bool, bool]], text: str, trained: Any, tmp_path: Path
+) -> None:
+    engine = Tokenizer.from_str(trained[None].to_str())
+    for content, special, normalized in added:
+        add = engine.add_special_tokens if special else engine.add_tokens
+        add([AddedToken(content, special=special, normalized=normalized)])
+    engine.save(str(tmp_path / "tokenizer.json"))
+    engine.encode_special_tokens = False
+    prompts = open_chat_vocabulary(tmp_path).prompts
+    for cut in range(len(text) + 1):
+        assert prompts.count(text[:cut]) == len(engine.encode(text[:cut], add_special_tokens=False).ids)

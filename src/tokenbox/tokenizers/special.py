@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,8 +28,9 @@ _MAX_CONFIG = 16 * 1024 * 1024
 class ChatVocabulary:
     """The vocabulary and chat template in a model's files. ``tokenizer`` treats special spellings as text.
 
-    ``special``: the spellings that are tokens in a prompt. ``add_bos``: llama.cpp puts ``bos`` first.
-    ``kind``: a name for how it splits texts, under which its safe cuts are known to be proven or not.
+    ``special``: the spellings that are tokens in a prompt; ``later``: those of them that ``tokenizers``
+    searches for where no other was found. ``add_bos``: llama.cpp puts ``bos`` first. ``kind``: a name for how
+    it splits texts, under which its safe cuts are known to be proven or not.
     """
 
     tokenizer: BaseTokenizer
@@ -40,11 +41,13 @@ class ChatVocabulary:
     add_bos: bool = False
     add_eos: bool = False
     kind: str = ""
+    later: tuple[str, ...] = ()
 
     @cached_property
     def prompts(self) -> PromptTokenizer:
         """The tokenizer of prompts."""
-        return PromptTokenizer(self.tokenizer, self.special, leftmost=not self.kind.startswith("gguf"))
+        leftmost = not self.kind.startswith("gguf")
+        return PromptTokenizer(self.tokenizer, self.special, leftmost=leftmost, later=self.later)
 
 
 _MAX_SPELLING = 1_000  # of characters; those of models have some dozens
@@ -54,13 +57,20 @@ class PromptTokenizer(BaseTokenizer):
     """A tokenizer of prompts: one token per special spelling, and the texts between them.
 
     Where spellings overlap, llama.cpp takes the longest first, wherever it is; ``tokenizers`` goes from the
-    left (``leftmost``).
+    left (``leftmost``), first for the others, then for those in ``later``.
 
     Every text between special tokens is counted separately and cached, so a growing prompt costs little, and
     the sum is exact.
     """
 
-    def __init__(self, inner: BaseTokenizer, spellings: Iterable[str], *, leftmost: bool = False) -> None:
+    def __init__(
+        self,
+        inner: BaseTokenizer,
+        spellings: Iterable[str],
+        *,
+        leftmost: bool = False,
+        later: Collection[str] = (),
+    ) -> None:
         special = set(spellings)
         if (longest := max(map(len, special), default=0)) > _MAX_SPELLING:
             raise VocabularyError(
@@ -72,9 +82,16 @@ class PromptTokenizer(BaseTokenizer):
         known = getattr(inner, "user_defined", None)
         plain: BaseTokenizer = inner.between if known and known.issubset(special) else inner  # type: ignore[attr-defined]
         self._plain = plain
-        self._pattern = re.compile("|".join(map(re.escape, self._special))) if self._special else None
+        self._pattern = _any_of(self._special) if self._special else None
         self._overlapping = _overlap(self._special)
-        self._leftmost = leftmost
+        first = [token for token in self._special if token not in later]
+        if not self._overlapping and not later:
+            passes = [self._special]
+        elif leftmost:
+            passes = [first, [token for token in self._special if token in later]]
+        else:
+            passes = [[token] for token in self._special]
+        self._passes = [_any_of(tokens) for tokens in passes if tokens]
         self.longest = longest
         self.cuts = getattr(plain, "cuts", None) if getattr(plain, "cuts_proven", False) else None
         self._counts = CountCache(PIECES)
@@ -108,15 +125,15 @@ class PromptTokenizer(BaseTokenizer):
 
     def _pieces(self, text: str) -> list[str]:
         """Return the texts between special tokens, one more than there are such tokens."""
-        if self._pattern is None:
-            return [text]
-        if self._leftmost or not self._overlapping:
-            return self._pattern.split(text)
         pieces = [text]
-        for token in self._special:
-            if token in text:
-                pieces = [part for piece in pieces for part in piece.split(token)]
+        for tokens in self._passes:
+            if tokens.search(text):
+                pieces = [part for piece in pieces for part in tokens.split(piece)]
         return pieces
+
+
+def _any_of(tokens: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, tokens)))
 
 
 def _overlap(special: list[str]) -> bool:
@@ -159,15 +176,17 @@ def open_chat_vocabulary(path: str | os.PathLike[str]) -> ChatVocabulary:
     file = place / "tokenizer.json"
     tokenizer = open_vocabulary(file)
     document, config = _json(file), _json(place / "tokenizer_config.json")
+    added = _added_tokens(document, str(file))
     return ChatVocabulary(
         tokenizer=tokenizer,
-        special=_added_tokens(document, str(file)),
+        special=tuple(added),
         template=_template(place, config),
         bos=_token(config.get("bos_token")),
         eos=_token(config.get("eos_token")),
         add_bos=bool(config.get("add_bos_token", False)),
         add_eos=bool(config.get("add_eos_token", False)),
         kind=_kind(document),
+        later=tuple(token for token, is_normalized in added.items() if is_normalized),
     )
 
 
@@ -183,8 +202,11 @@ def _kind(document: dict[str, Any]) -> str:
     return "json " + hashlib.sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _added_tokens(document: dict[str, Any], shown: str) -> tuple[str, ...]:
-    """Return the spellings that the package ``tokenizers`` searches for before it splits a text."""
+def _added_tokens(document: dict[str, Any], shown: str) -> dict[str, bool]:
+    """Return the spellings that the package ``tokenizers`` searches for before it splits a text.
+
+    True for those that it searches for in normalized text, after the others.
+    """
     added = [token for token in document.get("added_tokens") or () if isinstance(token, dict)]
     trimming = [
         token for token in added if any(token.get(key) for key in ("lstrip", "rstrip", "single_word"))
@@ -205,7 +227,7 @@ def _added_tokens(document: dict[str, Any], shown: str) -> tuple[str, ...]:
                 f"{shown} cannot count rendered prompts piece by piece: {why}. "
                 "Let the server count, or give the model's GGUF."
             )
-    return tuple(str(token["content"]) for token in added if token.get("content"))
+    return {str(token["content"]): bool(token.get("normalized")) for token in added if token.get("content")}
 
 
 def _template(folder: Path, config: dict[str, Any]) -> str | None:
