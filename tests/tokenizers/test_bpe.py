@@ -133,6 +133,20 @@ def test_splitting_ourselves_is_what_tiktoken_does(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", sorted(NAMED))
+def test_splitting_ourselves_goes_by_the_unicode_tables_of_tiktoken(pattern: str) -> None:
+    """The package ``regex`` has newer ones. The last byte of a character is joined to a sign in its piece."""
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    for byte, sign in itertools.product(range(0x80, 0xC0), b"1aA!\n"):
+        ranks[bytes([byte, sign])] = len(ranks)
+    engine = Tiktoken(ranks, BpeSpec("test", "1", NAMED[pattern]))
+    # Without ideographs and Hangul syllables, which are all of one class.
+    blocks = (range(0x3400), range(0xA000, 0xAC00), range(0xF900, 0x17000), range(0x18CD0, 0x20000))
+    characters = [chr(c) for block in blocks for c in block]
+    text = "".join(f"{c}A{c}1{c}!{c}\n{c}a" for c in characters)
+    assert engine.by_pieces(text) == engine.ordinary(text)
+
+
+@pytest.mark.parametrize("pattern", sorted(NAMED))
 def test_a_very_long_piece_is_encoded_as_others_are(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is encoded without the GIL: eight million blanks took five seconds, in which no other thread ran."""
     reads = []

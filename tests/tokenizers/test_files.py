@@ -587,7 +587,10 @@ def test_overlapping_special_tokens_go_by_the_rule_of_their_library() -> None:
     [
         # Content, special, normalized: those in normalized text are searched for last.
         ([("B", False, False), ("aB", True, True)], "AcbaBAbAbB "),
-        ([("a", True, True), ("b", False, False), ("bb", True, True), ("cbbB", False, True)], "bbc  cba cbbB"),
+        (
+            [("a", True, True), ("b", False, False), ("bb", True, True), ("cbbB", False, True)],
+            "bbc  cba cbbB",
+        ),
         ([("[ab", True, True), ("b]cd", True, False)], "x [ab]cd [ab"),
         ([("ab", True, False), ("abc", False, False), ("bcd", True, False)], "abcd abbcd"),
     ],

@@ -37,6 +37,15 @@ _MAX_THREADS = 4
 # The characters of a piece from which on a core of its own, which takes a third of a second, is made for it.
 _LONG_PIECE = 1_000_000
 _ANYTHING = r"[\s\S]+"
+_BYTES = {bytes((byte,)): byte for byte in range(256)}
+# Unicode's general categories, each with a character that is in it in every version.
+_CATEGORIES = dict(
+    zip(
+        "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co Cn".split(),
+        "Ààǅʰª\u0300\u0903\u0488٠Ⅷ²‿֊༺༻«»¡¬¢¨¦\u00a0\u2028\u2029\x85\u00ad\ue000\u0378",
+        strict=True,
+    )
+)
 
 
 class Tiktoken:
@@ -119,12 +128,12 @@ class Tiktoken:
         return [ends[0], *(end - start - 1 for start, end in pairwise(ends))]
 
     def by_pieces(self, text: str) -> list[int]:
-        """As ``ordinary``, but split by our own regex: slower, without a limit on the text's length."""
+        """As ``ordinary``, but split by ``regex``: slower, without a limit on the text's length."""
         import regex
 
         tokens: list[int] = []
-        for match in regex.compile(self._pattern).finditer(text):
-            piece = match.group()
+        for match in regex.compile(self._pattern).finditer(_as_read_by_tiktoken(text)):
+            piece = text[match.start() : match.end()]
             is_long = self._read_ranks is not None and len(piece) > _LONG_PIECE
             tokens += self._without_lock(piece) if is_long else self._piece(piece.encode())
         return tokens
@@ -236,6 +245,34 @@ def _pool() -> ThreadPoolExecutor:
 if hasattr(os, "register_at_fork"):
     # A forked process inherits the pool's lock but none of its threads.
     os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+def _as_read_by_tiktoken(text: str) -> str:
+    """Replace each character that ``regex`` would put into another category by one of tiktoken's category.
+
+    Each package has the tables of its own version of Unicode.
+    """
+    import regex
+
+    if text.isascii():
+        return text
+    characters = "".join(set(text))
+    replaced: dict[int, str] = {}
+    for category, example in _CATEGORIES.items():
+        found = set(bytes(_of_category(category).encode_ordinary(characters)).decode())
+        others = found.difference(regex.findall(rf"\p{{{category}}}", characters))
+        replaced |= dict.fromkeys(map(ord, others), example)
+    return text.translate(replaced) if replaced else text
+
+
+@cache
+def _of_category(category: str) -> tiktoken.Encoding:
+    """Return an encoding whose tokens are the bytes of the characters in a category, without any others."""
+    import tiktoken
+
+    return tiktoken.Encoding(
+        category, pat_str=rf"\p{{{category}}}", mergeable_ranks=_BYTES, special_tokens={}
+    )
 
 
 def _encode_checked(encoding: tiktoken.Encoding, text: str) -> Sequence[int]:
