@@ -17,6 +17,7 @@ from tests import reference_box, reference_degrade
 from tests.compose.independent import COUNTERS, SEPARATORS
 from tests.compose.test_layout_properties import boxes, budget_near, joined, separators
 from tests.effort import examples
+from tests.growth import growth
 from tokenbox import ContextCriticalOverflow, Decision, Layout, Section, layout
 from tokenbox.content.group import Group
 from tokenbox.content.request import read_request
@@ -371,3 +372,25 @@ def test_a_drop_for_a_maximum_does_not_speak_of_the_budget(bound: dict[str, Any]
     ]
     result = layout(pair, 99, "utf8-bytes", policy="degrade", groups={"g": Group("g", max=4)})
     assert "budget" not in "".join(step.why for part in result.sections for step in part.steps)
+
+
+@pytest.mark.parametrize("bound", [{"max": 1_500}, {"min": 1_000}, {"max": 1_500, "min": 1_000}])
+@pytest.mark.parametrize("together", [False, True])
+def test_bounds_of_a_large_group_take_linear_time(bound: dict[str, int], *, together: bool) -> None:
+    """Each question for the size of a group added up all its sections: a minute for 8,000 of them."""
+
+    def run_with(n: int) -> Layout:
+        sections = [
+            Section(
+                f"s{i}",
+                f"{i:010}",
+                shrink=1,
+                group="g",
+                with_=f"s{i - 1}" if together and i % 2 else None,
+            )
+            for i in range(n)
+        ]
+        scaled = {name: value * n // 200 for name, value in bound.items()}
+        return layout(sections, 6 * n, "utf8-bytes", "", policy="degrade", groups={"g": Group("g", **scaled)})
+
+    assert growth(run_with, 200) < 2.5

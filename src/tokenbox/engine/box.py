@@ -129,7 +129,7 @@ def lay_out(
     """
     fixed_load = check_fixed_load(ranked.critical, budget, whole)
     if whole.total <= budget:
-        return fixed_load, StepLog(Drops(), expand(boxes.grows, budget, whole))
+        return fixed_load, StepLog(Drops(), expand(boxes.grows, budget, whole, whole.extend))
     drops, steps = compress(boxes, ranked.flexible, budget, whole)
     if reclaim:
         steps += reclaim_lost(boxes, budget, whole, StepLog(drops, steps))
@@ -148,9 +148,12 @@ def expand(
     grows: Sequence[int | Fraction],
     budget: int,
     whole: LayoutWhole,
-    ceiling: Callable[[int], int | None] = lambda _: None,
+    extend: Callable[[int, int], int],
 ) -> list[Step]:
-    """Step 3: offer the free tokens in proportion to ``grow``, until a round changes nothing."""
+    """Step 3: offer the free tokens in proportion to ``grow``, until a round changes nothing.
+
+    ``extend`` adds extra items to a section within its share, as :meth:`LayoutWhole.extend` does.
+    """
     steps: list[Step] = []
     candidates = [i for i, grow in enumerate(grows) if grow > 0]
     taken = True
@@ -163,7 +166,7 @@ def expand(
         shares = largest_remainder(left_over, [grows[i] for i in candidates])
         for i, share in zip(candidates, shares, strict=True):
             before, over = whole.size(i), whole.total - budget
-            items = whole.extend(i, share, ceiling(i))
+            items = extend(i, share)
             if items:
                 taken = True
                 steps.append(Step(i, Action.EXPAND, Reason.SHARE, before, whole.size(i), over, share, items))

@@ -7,15 +7,18 @@ section under its own maximum, and the sections of a group under the maximum of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tokenbox.engine import box
 from tokenbox.engine.result import Action, Drops, Reason, Step, StepLog
 
 if TYPE_CHECKING:
     from fractions import Fraction
+
+T = TypeVar("T")
 
 
 class DegradeBox(NamedTuple):
@@ -98,9 +101,19 @@ class Passes:
         order.sort(key=lambda i: place[boxes[i].unit])
         self.everything = Scope(order, lambda: whole.total - budget, Reason.OVER, Reason.AT_LEAST)
         self.members: list[list[int]] = [[] for _ in groups]
+        self.group_sizes = [0] * len(groups)
         for i, one in enumerate(boxes):
             for g in one.groups:
                 self.members[g].append(i)
+                self.group_sizes[g] += whole.size(i)
+
+    def change(self, i: int, change: Callable[..., T], *args: object) -> T:
+        """Change a section of the whole, and keep the sizes of its groups up to date."""
+        before = self.whole.size(i)
+        result = change(i, *args)
+        for g in self.boxes[i].groups:
+            self.group_sizes[g] += self.whole.size(i) - before
+        return result
 
     # Bounds.
 
@@ -108,25 +121,20 @@ class Passes:
         """Yield each section that has a maximum, then each group that has one, inner groups first."""
         for i in sorted(self.everything.order):
             if (maximum := self.boxes[i].max) is not None:
-                yield Scope([i], self._over_maximum([i], maximum), Reason.OWN_MAX, Reason.OWN_MAX)
+                yield Scope([i], _over(self.whole.size, i, maximum), Reason.OWN_MAX, Reason.OWN_MAX)
+        place = {i: n for n, i in enumerate(self.everything.order)}
         for g, group in enumerate(self.groups):
             if group.max is not None:
-                order = [i for i in self.everything.order if g in self.boxes[i].groups]
-                over = self._over_maximum(self.members[g], group.max)
+                order = sorted((i for i in self.members[g] if i in place), key=place.__getitem__)
+                over = _over(self.group_sizes.__getitem__, g, group.max)
                 yield Scope(order, over, Reason.GROUP_MAX, Reason.GROUP_MAX)
-
-    def _over_maximum(self, members: Sequence[int], maximum: int) -> Callable[[], int]:
-        return lambda: sum(map(self.whole.size, members)) - maximum
-
-    def group_size(self, g: int) -> int:
-        return sum(map(self.whole.size, self.members[g]))
 
     def floor(self, i: int) -> int:
         """Return a kept section's smallest size, by its minimum and those of its groups."""
         floor = self.boxes[i].min
         for g in self.boxes[i].groups:
             if self.groups[g].min:
-                spare = max(0, self.group_size(g) - self.groups[g].min)
+                spare = max(0, self.group_sizes[g] - self.groups[g].min)
                 floor = max(floor, self.whole.size(i) - spare)
         return floor
 
@@ -135,7 +143,7 @@ class Passes:
         ceiling = self.boxes[i].max
         for g in self.boxes[i].groups:
             if (maximum := self.groups[g].max) is not None:
-                in_group = self.whole.size(i) + maximum - self.group_size(g)
+                in_group = self.whole.size(i) + maximum - self.group_sizes[g]
                 ceiling = in_group if ceiling is None else min(ceiling, in_group)
         return ceiling
 
@@ -155,7 +163,7 @@ class Passes:
                 over, before = scope.over(), self.whole.size(i)
                 if over <= 0:
                     return
-                if self.whole.compress(i, self.floor(i)):
+                if self.change(i, self.whole.compress, self.floor(i)):
                     changed = True
                     self.lose(Step(i, Action.COMPRESS, scope.why, before, self.whole.size(i), over))
 
@@ -179,9 +187,18 @@ class Passes:
     def has_minimum(self, unit: int) -> bool:
         """Return True if a section of the unit has a minimum, or a group would be too small without them."""
         together = self.units[unit]
-        return any(map(self.floor, together)) or (
-            len(together) > 1 and len(self.leaving(together[0], Reason.TOGETHER)) > len(together)
+        if any(map(self.floor, together)):
+            return True
+        lost: Counter[int] = Counter()
+        for i in together:
+            lost.update(dict.fromkeys(self.boxes[i].groups, self.whole.size(i)))
+        return len(together) > 1 and any(
+            self.is_too_small(g, tokens) and self.has_others(g, together) for g, tokens in lost.items()
         )
+
+    def is_too_small(self, g: int, lost: int) -> bool:
+        """Return True if the group would be below its minimum without ``lost`` tokens."""
+        return self.group_sizes[g] - lost < self.groups[g].min
 
     def cut(self, i: int, floor: int, scope: Scope) -> None:
         """Take the longest cut of at most ``max(floor, size - deficit)`` tokens, repeatedly if not enough.
@@ -192,12 +209,12 @@ class Passes:
         over = deficit = scope.over()
         while deficit > 0 and max(floor, size - deficit) < size:
             limit = max(floor, size - deficit)
-            self.whole.truncate(i, limit, floor)
+            self.change(i, self.whole.truncate, limit, floor)
             if self.whole.size(i) >= size:
                 break
             size, deficit = self.whole.size(i), scope.over()
         if size == 0 < before:
-            self.whole.drop(i)
+            self.change(i, self.whole.drop)
             self.lose(Step(i, Action.DROP, scope.because(Reason.NOTHING_LEFT), before, 0, over, limit))
         elif size < before:
             self.lose(Step(i, Action.TRUNCATE, scope.why, before, size, over, limit))
@@ -208,7 +225,7 @@ class Passes:
         states = [self.whole.state(i) for i in together]
         sizes = [self.whole.size(i) for i in together]
         for i in together:
-            self.whole.drop(i)
+            self.change(i, self.whole.drop)
         if scope.over() > 0:
             why = scope.because(Reason.STILL_OVER_WITHOUT)
             self.lose(
@@ -216,7 +233,7 @@ class Passes:
             )
             return True
         for i, state in zip(together, states, strict=True):
-            self.whole.revert(i, state)
+            self.change(i, self.whole.revert, state)
         return False
 
     def drop_while_over(self, scope: Scope) -> None:
@@ -235,23 +252,41 @@ class Passes:
             *(Step(k, Action.DROP, reason, self.whole.size(k), 0, over) for k, reason in leaving.items())
         )
         for k in leaving:
-            self.whole.drop(k)
+            self.change(k, self.whole.drop)
 
     def leaving(self, i: int, why: Reason) -> dict[int, Reason]:
         """Return the sections that leave with ``i`` and why: its unit, and groups below their minimum."""
-        leaving = {i: why} | dict.fromkeys(
-            (k for k in self.units[self.boxes[i].unit] if k != i), Reason.TOGETHER
-        )
-        grown = True
-        while grown:
-            grown = False
-            for g in sorted({g for k in leaving for g in self.boxes[k].groups}):
-                stay = [k for k in self.members[g] if k not in leaving and self.whole.size(k)]
-                if sum(map(self.whole.size, stay)) < self.groups[g].min:
-                    out = [m for k in stay if self.boxes[k].shrink for m in self.units[self.boxes[k].unit]]
-                    leaving |= dict.fromkeys((k for k in out if k not in leaving), Reason.GROUP_MIN)
-                    grown = grown or bool(out)
+        leaving: dict[int, Reason] = {}
+        lost: Counter[int] = Counter()  # the tokens that leave each group
+        touched: set[int] = set()
+
+        def leave(k: int, why: Reason) -> None:
+            if k not in leaving:
+                leaving[k] = why
+                lost.update(dict.fromkeys(self.boxes[k].groups, self.whole.size(k)))
+                touched.update(self.boxes[k].groups)
+
+        leave(i, why)
+        for k in self.units[self.boxes[i].unit]:
+            leave(k, Reason.TOGETHER)
+        while touched:
+            groups = sorted(touched)
+            touched.clear()
+            for g in groups:
+                if self.is_too_small(g, lost[g]):
+                    for k in self.others(g, leaving):
+                        for m in self.units[self.boxes[k].unit]:
+                            leave(m, Reason.GROUP_MIN)
         return leaving
+
+    def others(self, g: int, leaving: Collection[int]) -> Iterator[int]:
+        """Yield the flexible sections of a group that would stay."""
+        for k in self.members[g]:
+            if self.boxes[k].shrink and self.whole.size(k) and k not in leaving:
+                yield k
+
+    def has_others(self, g: int, leaving: Collection[int] = ()) -> bool:
+        return next(self.others(g, leaving), None) is not None
 
     def lose(self, *steps: Step) -> None:
         self.steps += steps
@@ -274,7 +309,7 @@ class Passes:
             incomplete = len(back) > 1 and not all(steps)
             if incomplete or not self.minima_hold(back):
                 for i, state in states:
-                    self.whole.revert(i, state)
+                    self.change(i, self.whole.revert, state)
             else:
                 self.steps += chain.from_iterable(steps)
 
@@ -288,34 +323,39 @@ class Passes:
             over_ceiling = 0 if ceiling is None else whole.size(i) - ceiling
             return max(whole.total - self.budget, over_ceiling)
 
-        whole.restore(i)
+        self.change(i, whole.restore)
         steps = [Step(i, Action.RECLAIM, Reason.ROOM, before, whole.size(i), -room, room)]
         if over() <= 0 and whole.size(i) > before:
             return steps
         while (deficit := over()) > 0:
             size = whole.size(i)
-            if whole.compress(i, at_least):
+            if self.change(i, whole.compress, at_least):
                 steps.append(Step(i, Action.COMPRESS, Reason.OVER, size, whole.size(i), deficit))
             elif lost_by is not Action.COMPRESS and (limit := size - deficit) >= at_least:
-                whole.truncate(i, limit)
+                self.change(i, whole.truncate, limit)
                 steps.append(Step(i, Action.TRUNCATE, Reason.OVER, size, whole.size(i), deficit, limit))
             else:
                 break
         if over() <= 0 and whole.size(i) >= at_least:
             return steps
-        whole.revert(i, now)
+        self.change(i, whole.revert, now)
         return []
 
     def minima_hold(self, sections: Iterable[int]) -> bool:
         """Return True if each group of these sections is at its minimum or has no flexible section left."""
-        for g in {g for i in sections for g in self.boxes[i].groups}:
-            present = any(self.boxes[i].shrink and self.whole.size(i) for i in self.members[g])
-            if present and self.group_size(g) < self.groups[g].min:
-                return False
-        return True
+        groups = {g for i in sections for g in self.boxes[i].groups}
+        return not any(self.is_too_small(g, 0) and self.has_others(g) for g in groups)
 
     def expand(self) -> None:
         """Step 3 (expand) for the sections that are unchanged."""
         touched = {step.section for step in self.steps}
         grows = [0 if i in touched else one.grow for i, one in enumerate(self.boxes)]
-        self.steps += box.expand(grows, self.budget, self.whole, self.ceiling)
+        self.steps += box.expand(grows, self.budget, self.whole, self.extend)
+
+    def extend(self, i: int, share: int) -> int:
+        return self.change(i, self.whole.extend, share, self.ceiling(i))
+
+
+def _over(size_of: Callable[[int], int], which: int, maximum: int) -> Callable[[], int]:
+    """Return a function that returns the tokens of a section or a group over its maximum."""
+    return lambda: size_of(which) - maximum
