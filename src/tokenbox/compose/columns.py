@@ -161,6 +161,7 @@ def _is_plain(name: str, column: list[Any]) -> bool:
 
 def _check_unique(ids: Sequence[str]) -> bool:
     if len(set(ids)) < len(ids):
-        duplicate = next(name for position, name in enumerate(ids) if name in ids[:position])
+        seen: set[str] = set()
+        duplicate = next(name for name in ids if name in seen or seen.add(name))  # type: ignore[func-returns-value]  # `add` returns None
         raise InvalidSection(f"two sections have the id {duplicate!r}. Ids are unique.", id=duplicate)
     return True
