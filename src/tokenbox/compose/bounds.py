@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.columns import needing_degrade
 from tokenbox.content.group import Group
@@ -16,6 +16,9 @@ from tokenbox.records import AsRecord
 
 if TYPE_CHECKING:
     from tokenbox.content.section import Section
+
+MAX_NESTED: Final = 64
+"""The levels of groups. Each change of a section updates all groups that it is in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,12 @@ def checked_groups(groups: object) -> tuple[Group, ...]:
             if parent in chain:
                 raise InvalidSection(
                     f"group {name!r} is inside itself: {' in '.join([*chain, parent])}.", id=name
+                )
+            if len(chain) == MAX_NESTED:
+                raise InvalidSection(
+                    f"group {name!r} is inside more than {MAX_NESTED - 1} others. "
+                    f"Nest groups at most {MAX_NESTED} deep.",
+                    id=name,
                 )
             chain.append(parent)
         depth[name] = len(chain)
