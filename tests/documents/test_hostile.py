@@ -131,3 +131,24 @@ anything = st.recursive(
 def test_any_data(data: object) -> None:
     error = refusal(lambda: parse_document(data, base=CASES))
     assert error is None or error.code in list(DocumentCode)
+
+
+NESTED = {
+    ".json": '{"sections": [{"id": "a", "content": ' + "[" * 600 + "1" + "]" * 600 + "}]}",
+    ".toml": '[[sections]]\nid = "a"\ncontent = ' + "[" * 250 + "1" + "]" * 250,
+    # Each section's list is inside the next one's, by an alias.
+    ".yaml": "sections:\n"
+    + "".join(
+        f"- {{id: a{i}, content: &a{i} {'[' * 10}{f'*a{i - 1}' if i else 'x'}{']' * 10}}}\n"
+        for i in range(100)
+    ),
+}
+
+
+@pytest.mark.parametrize("suffix", NESTED)
+def test_a_content_nested_deeper_than_python_recurses(suffix: str) -> None:
+    error = refusal(lambda: parse_text(NESTED[suffix], suffix, base=CASES, name="x"))
+    assert error is not None
+    assert error.code == DocumentCode.BAD_VALUE
+    assert "more than 100 levels deep" in error.message
+    assert error.line is not None

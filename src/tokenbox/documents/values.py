@@ -20,6 +20,8 @@ from tokenbox.integers import MAX_INTEGER, meant_figure
 Word = TypeVar("Word", bound=StrEnum)
 # Keys that a document does not have, because the call has them.
 _GIVEN_BESIDE = {"model": "Name the model with --model, in Python with model=."}
+# The levels of lists and mappings in a content. Python ends a recursion at a few hundred.
+MAX_NESTED = 100
 # The limits of numbers, because converting longer ones is slow.
 _MAX_DIGITS = 1000
 _MAX_BITS = 3320
@@ -153,15 +155,14 @@ def maximum(source: DocumentSource, path: KeyPath, value: object) -> int | Fract
 
 def content(source: DocumentSource, path: KeyPath, value: object) -> object:
     """Return a text, or a list or mapping of any plain data."""
-    if isinstance(value, Mapping):
-        return {str(key): item(source, (*path, key), inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [item(source, (*path, place), inner) for place, inner in enumerate(value)]
-    return text(source, path, value)
+    return (item if isinstance(value, Mapping | list | tuple) else text)(source, path, value)
 
 
 def item(source: DocumentSource, path: KeyPath, value: object) -> object:
     """Return plain data, as in JSON."""
+    if len(path) > MAX_NESTED:
+        message = f"a content here is nested more than {MAX_NESTED} levels deep. Give it as text."
+        raise source.error(DocumentCode.BAD_VALUE, path[:3], message)
     if isinstance(value, Mapping):
         return {str(key): item(source, (*path, key), inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
