@@ -39,7 +39,7 @@ from tokenbox.content.blocks import (
     UnknownBlock,
 )
 from tokenbox.lcp import decode
-from tokenbox.render import minimal, xml
+from tokenbox.render import markdown, minimal, xml
 from tokenbox.render.registry import BUILTIN, find_renderer, renderer_names
 from tokenbox.render.templates import block_body, one_line, tree_lines
 
@@ -314,6 +314,13 @@ def test_the_markup_of_ordinary_documents_is_left_alone() -> None:
     assert text_of([DocumentBlock("t", readme, FormatHint.MARKDOWN)], "markdown").startswith(
         "### Document: t [markdown]\n\n# Title"
     )
+
+
+def test_headings_after_other_line_breaks_take_linear_time() -> None:
+    """Each was read to the line feed: minutes for these. ``\v`` and ``\f`` break lines for some models."""
+    content = "\v## a" * 100_000 + "\nend"
+    assert markdown.guard(content, None)[1]["open"] == ""
+    assert markdown.guard(content.replace("\nend", " (summary)\nend"), None)[1]["open"] != ""
 
 
 @pytest.mark.parametrize(("content", "fence"), [("a", 3), ("`a` ``", 3), ("```", 4), ("x `````` y", 7)])

@@ -28,13 +28,16 @@ _OURS = (
     r"|### (?:File Tree: |Tool: |Document: |Diff: |Image \(|Extension: |Data \[)"
     r"|\*\[Embedding ref: |_\[Omitted: |<!-- unknown block type 0x"
 )
+_BREAK = f"[{LINE_BREAKS}]"
 # ``## name`` is a common heading, so it counts as ours only before a code fence or with a summary mark.
 _CODE = r"## [^\n]*(?:\n\n```|\(summary\)|\n*\Z)"
 _DATA = rf"```+(?:{_FORMATS})(?:\n|\Z)"
-_BREAK = f"[{LINE_BREAKS}]"
 _SUSPECT = re.compile(
-    rf"(?:\A|{_BREAK})[ \t]*(?:{_OURS}|{_CODE})|(?:\A|\n\n){_DATA}|\A`{{3,}}(?:\n|\Z)", re.IGNORECASE
+    rf"(?:\A|{_BREAK})[ \t]*(?:{_OURS})|(?:\A|\n\n){_DATA}|\A`{{3,}}(?:\n|\Z)", re.IGNORECASE
 )
+# A heading, up to a line feed. A match takes in the headings after other line breaks, so each is read once.
+_HEADING = re.compile(rf"(?:\A|{_BREAK})[ \t]*## ([^\n]*)")
+_SUMMARY = re.compile(r"\(summary\)", re.IGNORECASE)
 # Every line of our markup contains one of these.
 _MARKS = ("**", "##", "*[", "_[", "<!--", _FENCE)
 
@@ -67,9 +70,20 @@ def guard(body: str, kind: BlockType | None) -> tuple[str, Mapping[str, str]]:  
     longest = max(map(len, _BACKTICKS.findall(body)), default=0) if "`" in body else 0
     fence = "`" * max(len(_FENCE), longest + 1)
     bare = {"fence": fence, "open": "", "inline": " ", "close": ""}
-    if (any(mark in body for mark in _MARKS) and _SUSPECT.search(body)) or _stays_open(body):
+    if (any(mark in body for mark in _MARKS) and _looks_like_ours(body)) or _stays_open(body):
         return body, {**bare, "open": f"{fence}\n", "inline": f"\n\n{fence}\n", "close": f"\n{fence}"}
     return body, bare
+
+
+def _looks_like_ours(body: str) -> bool:
+    """Return whether a line of the body looks like the beginning of a block; for headings, as ``_CODE``."""
+    if _SUSPECT.search(body):
+        return True
+    end = len(body.rstrip("\n"))
+    return any(
+        heading.end() >= end or body.startswith("\n\n```", heading.end()) or _SUMMARY.search(heading[1])
+        for heading in _HEADING.finditer(body)
+    )
 
 
 def _stays_open(body: str) -> bool:
