@@ -64,6 +64,34 @@ def test_copies_are_shown_once() -> None:
     assert len(select([text, text.upper()], 500, "utf8-bytes", copies=True).shown) == 2
 
 
+@given(
+    st.lists(st.lists(st.sampled_from("abc"), max_size=30), max_size=8),
+    st.lists(st.integers(0, 3), min_size=8, max_size=8),
+)
+def test_copies_by_their_definition(words: list[list[str]], scores: list[int]) -> None:
+    chunks = [Chunk(" ".join(w), score=score) for w, score in zip(words, scores, strict=False)]
+    result = select(chunks, 10_000, "utf8-bytes")
+    copies = {chunk.index: chunk.copy_of for chunk in result.chunks if chunk.copy_of is not None}
+    shingles = [{tuple(w[at : at + 5]) for at in range(max(1, len(w) - 4))} if w else set() for w in words]
+    expected: dict[int, int] = {}
+    best = sorted(range(len(chunks)), key=lambda i: -scores[i])
+    for place, i in enumerate(best):
+        for other in best[:place]:
+            common = len(shingles[i] & shingles[other])
+            if other not in expected and common and common * 100 >= 85 * len(shingles[i]):
+                expected[i] = other
+                break
+    assert copies == expected
+
+
+def test_many_chunks_with_the_same_beginning() -> None:
+    """Each was compared with all others that share a sequence of words: minutes for these."""
+    header = " ".join(f"w{n}" for n in range(12))
+    chunks = [f"{header} {' '.join(f'x{i}y{n}' for n in range(7))}" for i in range(8_000)]
+    result = select([*chunks, chunks[0]], 100_000, "utf8-bytes")
+    assert [chunk.copy_of for chunk in result.chunks if chunk.copy_of is not None] == [0]
+
+
 def test_critical_chunks_are_shown_or_refused() -> None:
     chunks = [Chunk("a" * 30), Chunk("b" * 30, id="rules", priority=Priority.CRITICAL)]
     assert select(chunks, 40, "utf8-bytes").shown == (1,)

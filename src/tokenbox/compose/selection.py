@@ -6,11 +6,13 @@ its relevance to a query (``tokenbox.worth``). Without either, earlier chunks ar
 
 from __future__ import annotations
 
+import collections
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.compose.counting import Counter
@@ -355,26 +357,30 @@ def _worths(chunks: Sequence[Chunk], query: str | None) -> list[int]:
 
 def _copies(chunks: Sequence[Chunk], worths: Sequence[int]) -> dict[int, int]:
     """Return the near-duplicate chunks, each with the better chunk that it duplicates."""
+    shingles = [_shingles(chunk.text) for chunk in chunks]
+    frequency = collections.Counter(chain.from_iterable(shingles))
     copied: dict[int, int] = {}
     holders: dict[tuple[str, ...], list[int]] = {}
-    sizes: dict[int, int] = {}
     urgent = sorted(range(len(chunks)), key=lambda i: (chunks[i].priority, -worths[i], i))
+    place = {i: n for n, i in enumerate(urgent)}
     for i in urgent:
-        words = split(chunks[i].text)
-        parts = (
-            {tuple(words[at : at + _SHINGLE]) for at in range(max(1, len(words) - _SHINGLE + 1))}
-            if words
-            else set()
-        )
-        shared: dict[int, int] = {}
-        for part in parts:
-            for other in holders.get(part, ()):
-                shared[other] = shared.get(other, 0) + 1
-        same = [other for other, count in shared.items() if count * 100 >= COPIED * max(len(parts), 1)]
+        own = shingles[i]
+        shared = -(-COPIED * len(own) // 100)
+        # A chunk that shares that many has one of any others that are left out. The rarest lead to the
+        # fewest chunks: a sentence that all chunks begin with leads to all of them.
+        rarest = sorted(own, key=lambda shingle: (frequency[shingle], shingle))[: len(own) - shared + 1]
+        near = {other for shingle in rarest for other in holders.get(shingle, ())}
+        same = [other for other in near if len(own & shingles[other]) >= shared]
         if same:
-            copied[i] = min(same, key=urgent.index)
+            copied[i] = min(same, key=place.__getitem__)
             continue
-        sizes[i] = len(parts)
-        for part in parts:
-            holders.setdefault(part, []).append(i)
+        for shingle in own:
+            holders.setdefault(shingle, []).append(i)
     return copied
+
+
+def _shingles(text: str) -> set[tuple[str, ...]]:
+    """Return the sequences of words of a text; a short text is one."""
+    words = split(text)
+    starts = range(max(1, len(words) - _SHINGLE + 1)) if words else ()
+    return {tuple(words[at : at + _SHINGLE]) for at in starts}
