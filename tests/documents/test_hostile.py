@@ -152,3 +152,11 @@ def test_a_content_nested_deeper_than_python_recurses(suffix: str) -> None:
     assert error.code == DocumentCode.BAD_VALUE
     assert "more than 100 levels deep" in error.message
     assert error.line is not None
+
+
+@pytest.mark.parametrize("text", ['a = "' + '\\"' * 200_000, 'a = """' + '\n\\"""' * 50_000])
+def test_a_string_of_quotes_that_is_not_closed(text: str) -> None:
+    """Each quote in it was taken for the beginning of a string: more than an hour for the first."""
+    error = refusal(lambda: parse_text(text, ".toml", base=CASES, name="x"))
+    assert error is not None
+    assert error.code == DocumentCode.SYNTAX

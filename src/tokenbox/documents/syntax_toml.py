@@ -81,14 +81,16 @@ def _syntax_error(said: str, text: str, name: str | None, first_line: int) -> Do
     )
 
 
-# (?!) as a last branch: Python before 3.11.5 keeps what a round of a possessive group read that then failed.
+# A string that is not closed ends with its line or with the text: if it were no token, each quote in it would
+# be tried again. (?!) as a last branch: Python before 3.11.5 keeps what a round of a possessive group read
+# that then failed.
 _TOKEN = re.compile(
     r"""
     (?P<text>
-        \"{3} (?: [^"\\]++ | \\. | "{1,2}(?!") | (?!) )*+ "{3,5}
-      | '{3} (?: [^']++ | '{1,2}(?!') | (?!) )*+ '{3,5}
-      | " (?: [^"\\\n]++ | \\. | (?!) )*+ "
-      | ' [^'\n]*+ '
+        \"{3} (?: [^"\\]++ | \\. | "{1,2}(?!") | (?!) )*+ (?: "{3,5} | \\?\Z )
+      | '{3} (?: [^']++ | '{1,2}(?!') | (?!) )*+ (?: '{3,5} | \Z )
+      | " (?: [^"\\\n]++ | \\. | (?!) )*+ "?
+      | ' [^'\n]*+ '?
     )
   | (?P<comment> \# [^\n]*+ )
   | (?P<newline> \n )
