@@ -77,3 +77,11 @@ def test_wrapping_loses_no_word(text: str, width: int) -> None:
     lines = wrap(text, width)
     assert "".join("".join(lines).split()) == "".join(text.split())
     assert all(cells(line) <= width for line in lines)
+
+
+@pytest.mark.parametrize("word", ["a" * 3_000_000, "\u6f22" * 200_000])
+def test_a_very_long_word_is_wrapped_in_linear_time(word: str) -> None:
+    """Each line cut a copy of the rest, and measured it: an hour for the second."""
+    lines = wrap(f"one {word}", 40)
+    assert "".join(lines) == f"one{word}"
+    assert {cells(line) for line in lines[1:-1]} == {40}

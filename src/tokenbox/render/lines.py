@@ -178,20 +178,32 @@ def wrap(text: str, width: int) -> list[str]:
     """Wrap ``text`` at blanks to lines of at most ``width`` cells. A longer word is split."""
     lines: list[str] = []
     line = ""
-    for given in text.split(" "):
-        word = given
+    for word in text.split(" "):
         longer = f"{line} {word}" if line else word
         if cells(longer) <= width:
             line = longer
             continue
         if line:
             lines.append(line)
-        while cells(word) > width:
-            head = cut_cells(word, width) or word[:1]
-            lines.append(head)
-            word = word[len(head) :]
-        line = word
+        *full, line = _pieces(word, width)
+        lines += full
     return [*lines, line] if line else lines
+
+
+def _pieces(word: str, width: int) -> list[str]:
+    """Split a word into pieces of at most ``width`` cells. A character that is wider is a piece."""
+    if word.isascii():
+        size = max(width, 1)
+        return [word[at : at + size] for at in range(0, len(word), size)] or [""]
+    from rich.cells import split_graphemes  # only for text beyond ASCII
+
+    pieces, start, used = [], 0, 0
+    for begin, _, size in split_graphemes(word, _WIDTHS)[0]:
+        if used + size > width and begin > start:
+            pieces.append(word[start:begin])
+            start, used = begin, 0
+        used += size
+    return [*pieces, word[start:]]
 
 
 # A column of a table is never made narrower.
