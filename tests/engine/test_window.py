@@ -15,6 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
+from tests.growth import growth
 from tests.reference_window import Item, Solver, Wanted
 from tokenbox.engine import reduction
 from tokenbox.engine.low_water import Epoch, halvings
@@ -409,3 +410,20 @@ def test_vector(vector: dict[str, Any]) -> None:
         "why": [step.reason.name.lower() for step in steps],
         **({"sizes": [window.size(number) for number in window]} if "sizes" in vector else {}),
     } == {key: vector[key] for key in vector if key in RESULT_KEYS}
+
+
+def test_rounds_without_a_question_are_left_out_in_linear_time() -> None:
+    """Each round was looked for in all that leave: four times as long for twice as many."""
+
+    def run_with(rounds: int) -> None:
+        window = Window()
+        window.append(ItemKind.USER, 600)
+        for _ in range(rounds):
+            call = window.append(ItemKind.CALL, 20, calls=1)
+            window.append(ItemKind.RESULT, 100, call=call)
+        window.append(ItemKind.ANSWER, 5)
+        window.append(ItemKind.USER, 5)
+        enforce(window, WindowLimits(None, 400, 400))
+        assert window.total == 5
+
+    assert growth(run_with, 200) < 2.5

@@ -251,10 +251,13 @@ class _Planning:
         cuts: list[dict[int, int]] = []
         if self._in_steps or Reduce.CUT not in self._limits.steps:
             return cuts
-        for part in reversed(list(lost)):
+        # A round stays only with its exchange: without that, it would have no question.
+        without_question = {u.exchange for part in lost for u in part if u.kind is not ItemKind.CALL}
+        for at in reversed(range(len(lost))):
+            part = lost[at]
             if free < max(LEAST_CUT, budget // _HOLE):
                 break
-            if part[0].kind is ItemKind.CALL and self._is_lost(part[0].exchange, lost):
+            if part[0].kind is ItemKind.CALL and part[0].exchange in without_question:
                 continue
             sizes = {number: self._size_of(number) for unit in part for number in unit.members}
             cut: dict[int, int] = {}
@@ -263,13 +266,10 @@ class _Planning:
                 if not cut:
                     continue
                 cuts.append(cut)
-            lost.remove(part)
+            del lost[at]
+            without_question.discard(part[0].exchange)
             free -= sum((sizes | cut).values())
         return cuts
-
-    def _is_lost(self, exchange: int, lost: Sequence[Sequence[Unit]]) -> bool:
-        """Return True if the rest of an exchange leaves, so that a round of it would have no question."""
-        return any(unit.exchange == exchange and unit.kind is not ItemKind.CALL for p in lost for unit in p)
 
     def _cut_texts(self, part: Sequence[Unit], sizes: Mapping[int, int], room: int) -> dict[int, int]:
         """Return sizes that bring a part within ``room``, its longest texts cut most; {} if impossible."""
