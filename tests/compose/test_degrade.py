@@ -390,7 +390,7 @@ def test_bounds_of_a_large_group_take_linear_time(bound: dict[str, int], *, toge
             )
             for i in range(n)
         ]
-        scaled = {name: value * n // 200 for name, value in bound.items()}
+        scaled: dict[str, Any] = {name: value * n // 200 for name, value in bound.items()}
         return layout(sections, 6 * n, "utf8-bytes", "", policy="degrade", groups={"g": Group("g", **scaled)})
 
     assert growth(run_with, 200) < 2.5

@@ -342,6 +342,13 @@ class Watched(Markup):
         return Markup.placeholder(self, block, tokens)
 
 
+@pytest.mark.parametrize("wrong", [5, b"a summary"])
+def test_a_summary_that_is_no_text_is_named(wrong: object) -> None:
+    blocks = [CodeBlock(Lang.GO, "a.go", b"word " * 100)]
+    with pytest.raises(RenderError, match=r"summarize returned .* for block 0"):
+        render_blocks(blocks, "o200k_base", 50, summarize=lambda _index, _room: wrong)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("budget", [400, 3_000, 9_000, 100_000])
 def test_each_form_is_rendered_at_most_once_and_only_if_it_can_matter(
     budget: int, monkeypatch: pytest.MonkeyPatch

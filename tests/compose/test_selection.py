@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -158,3 +159,10 @@ def test_one_call_packs_a_folder(tmp_path: object) -> None:
 def test_what_is_no_chunk_is_named(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidContent, match="chunk 1"):
         select(["a", {"text": "b", **wrong}], 5, "utf8-bytes")
+
+
+@pytest.mark.parametrize("wrong", [{"text": None}, {"text": 5}, {"priority": "highest"}, {"forms": 5}])
+def test_a_wrong_chunk_object_is_named(wrong: dict[str, Any]) -> None:
+    fields: dict[str, Any] = {"text": "b", **wrong}
+    with pytest.raises(InvalidContent, match="chunk 1"):
+        select(["a", Chunk(**fields)], 5, "utf8-bytes")

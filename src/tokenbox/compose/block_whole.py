@@ -16,7 +16,7 @@ from tokenbox.content.block_kinds import Priority
 from tokenbox.content.blocks import EmbeddingRefBlock, ImageBlock, PayloadBlock
 from tokenbox.content.section import Section
 from tokenbox.engine.ladder import SET_ASIDE, SLACK, Form
-from tokenbox.errors import ContextCriticalOverflow
+from tokenbox.errors import ContextCriticalOverflow, RenderError, shown
 from tokenbox.render.markup import Framed, block_description, block_label, merged_placeholder
 from tokenbox.render.templates import block_body, is_text
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
@@ -97,6 +97,12 @@ class BlockForms:
             return False
         self._asked.add(i)
         summary = self._summarize(self._indices[i], room - self._summary_markup(i) + SLACK)
+        if not isinstance(summary, str | None):
+            raise RenderError(
+                f"summarize returned {shown(summary)} for block {self._indices[i]}. "
+                "Return the summary as text, or None.",
+                index=self._indices[i],
+            )
         if summary is not None:
             self.summarized.append(self._indices[i])
             self.blocks[i] = replace(self.blocks[i], summary=summary)

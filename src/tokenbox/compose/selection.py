@@ -80,8 +80,6 @@ class Chunk:
         A mapping has the fields' names as keys. ``content`` is an alias of ``text``, ``summary`` of one form;
         ``path``, ``source`` and the names of a file in its ``metadata`` are aliases of ``title``.
         """
-        if isinstance(value, Chunk):
-            return replace(value, score=_score(value.score, number))
         if isinstance(value, str):
             return cls(value)
         fields: Mapping[str, Any] = value if isinstance(value, Mapping) else _attributes(value)
