@@ -198,6 +198,45 @@ def test_a_forged_bundle(function: Any, name: str, odd: object) -> None:
             forged(lambda p, _i, _d, part=part: p["budget"][part].__setitem__("value", odd))
 
 
+@pytest.mark.parametrize(
+    ("asked_for", "window", "argument", "forged"),
+    [
+        (20, 300, "max_tokens_request", 21),
+        (20, 300, "max_tokens_request", None),
+        (20, 300, "max_tokens_request", "20"),
+        (None, 128_000, "max_tokens_request", 20),
+        (None, 128_000, "max_output", 16_383),  # the reserve is the model's longest answer
+        (None, 128_000, "max_output", None),
+        (None, 300, "max_output", 74),  # the reserve is a quarter of the window
+        (None, 300, "output_mode", "json"),
+    ],
+)
+def test_the_recorded_reserve_follows_from_the_recorded_arguments(
+    asked_for: int | None, window: int, argument: str, forged: object
+) -> None:
+    """For a request that passes, nothing else depends on them."""
+    evidence = asked(
+        ctx.enforce,
+        chunks=["one two"],
+        model="gpt-4o",
+        max_ctx=window,
+        max_tokens_request=asked_for,
+        tokenizer="utf8-bytes",
+    )
+    contents, texts = contents_of(evidence)
+    assert replay(contents, texts).same
+    record = json.loads(json.dumps(contents.manifest.record))
+    record["predicate"]["arguments"][argument] = forged
+    manifest = type(contents.manifest)("0" * 64, record)
+    changed = Contents(manifest, contents.inputs, contents.decisions, ())
+    if forged in (None, "20") and argument == "max_tokens_request":  # no reserve follows from it
+        with pytest.raises(TokenboxError, match=argument):
+            replay(changed, texts)
+    else:
+        found = replay(changed, texts)
+        assert "budget.output_reserve.value" in [one.field for one in found.differences]
+
+
 def test_a_failure_leaves_evidence_and_replays() -> None:
     def broken(_chunks: object, _budget: int, _count: object) -> list[int]:
         raise ZeroDivisionError("QUAGGA")

@@ -41,6 +41,7 @@ from tokenbox.models import (
     counters_for,
     resolve_figures,
 )
+from tokenbox.models.resolve import REQUESTED_RESERVE
 from tokenbox.named_code import allow
 from tokenbox.policy import (
     Candidate,
@@ -233,7 +234,7 @@ def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
     mode = checked_mode(output_mode)
     if max_tokens_request is not None:
         max_tokens_request = tokens(max_tokens_request, "max_tokens_request")
-    call = _stated_by_call(max_ctx, max_tokens_request, headroom, "max_tokens of the request")
+    call = _stated_by_call(max_ctx, max_tokens_request, headroom, REQUESTED_RESERVE)
     request = read_chunks(chunks, separator, tools)
     figures = _figures(model_name(model), settings, call, mode)
     counter, limits = _counter_and_limits(request, model, tokenizer, settings, figures)

@@ -223,14 +223,30 @@ def _reserve(
     headroom: Fraction,
     mode: OutputMode,
 ) -> Figure | None:
-    """Return the output reserve: as stated, else by the default rule."""
+    """Return the output reserve as it was stated, else by the default rule."""
     stated = call.output_reserve or settings.output_reserve
     if stated is not None or window is None:
         return stated
+    return default_reserve(longest, window, headroom, mode)
+
+
+def default_reserve(longest: Figure | None, window: int, headroom: Fraction, mode: OutputMode) -> Figure:
+    """Return the output reserve that nobody stated: the longest answer, but at most a share of the window."""
     share = usable_of(window, headroom) // DEFAULT_SHARES[mode]
     if longest is not None and longest.value is not None and longest.value <= share:
-        return Figure(longest.value, f"the model's longest answer, {source_text(longest)}")
-    return Figure(share, f"default: 1 in {DEFAULT_SHARES[mode]} of the usable window")
+        return Figure(longest.value, f"{_LONGEST_ANSWER}, {source_text(longest)}")
+    return Figure(share, f"{_DEFAULT_SHARE} {DEFAULT_SHARES[mode]} of the usable window")
+
+
+def is_default_reserve(source: str | None) -> bool:
+    """Return whether the source of a reserve is that of :func:`default_reserve`."""
+    return source is not None and source.startswith((f"{_LONGEST_ANSWER}, ", f"{_DEFAULT_SHARE} "))
+
+
+# The sources of an output reserve: the request, and for a reserve that nobody stated the default rule.
+REQUESTED_RESERVE: Final = "max_tokens of the request"
+_LONGEST_ANSWER: Final = "the model's longest answer"
+_DEFAULT_SHARE: Final = "default: 1 in"
 
 
 def _value(figure: Figure | None) -> int | None:

@@ -116,7 +116,11 @@ class Recorded:
 
     def figure(self, name: str) -> Any:  # noqa: ANN401  # a number, a ratio as text, or None
         """Return a figure of the budget; None if unknown."""
-        return cast("dict[str, Record]", self.predicate["budget"])[name]["value"]
+        return self.budget(name)["value"]
+
+    def budget(self, name: str) -> Record:
+        """Return a figure of the budget, ``value``, with its ``source``."""
+        return cast("dict[str, Record]", self.predicate["budget"])[name]
 
     def texts_of(self, wanted: Sequence[tuple[str, object]], what: str) -> list[str]:
         """Return the texts by names and digests. Raises :class:`ReplayImpossible` if some are missing."""

@@ -6,12 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from tokenbox.catalog import Figure
 from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
 from tokenbox.content.message import freeze_object, thaw
 from tokenbox.content.request import Api
 from tokenbox.content.weight import weight_text
+from tokenbox.models.resolve import REQUESTED_RESERVE, default_reserve, is_default_reserve
 from tokenbox.policy import GuardLimits, enforce, estimate, pack, read_chunks
 from tokenbox.policy.chunks import ChunkKind
+from tokenbox.policy.enforcement import checked_mode
+from tokenbox.policy.guard import tokens
 from tokenbox.policy.override import allow_over_context
 from tokenbox.proof.bundle import INPUTS
 from tokenbox.proof.calls import RecordedFunction, broken, plain, ratio
@@ -163,6 +167,7 @@ def _read_enforcement(recorded: Recorded) -> dict[str, Any]:
     strategy = {} if remedies or isinstance(recorded.arguments.get("strategy"), str) else {"strategy": None}
     return {
         **_read_plan(recorded),
+        "limits": _enforced_limits(recorded),
         **strategy,
         "override": _override(recorded),
         "notes": _texts_in(recorded.arguments.get("notes")),
@@ -175,6 +180,30 @@ def recorded_limits(recorded: Recorded) -> GuardLimits:
     names = ("context_window", "output_reserve", "headroom", "max_input")
     window, reserve, headroom, max_input = map(recorded.figure, names)
     return GuardLimits.of(window, reserve, ratio(headroom), max_input)
+
+
+def _enforced_limits(recorded: Recorded) -> GuardLimits:
+    """Return the limits in the bundle, with the output reserve that follows from the arguments.
+
+    A reserve of the settings follows from no argument.
+    """
+    limits = recorded_limits(recorded)
+    source = cast("str | None", recorded.budget("output_reserve")["source"])
+    requested, longest = (
+        None if value is None else tokens(value, name)
+        for name in ("max_tokens_request", "max_output")
+        for value in (recorded.arguments.get(name),)
+    )
+    if requested is not None:
+        return replace(limits, reserve_out=requested)
+    if source == REQUESTED_RESERVE:
+        raise broken("arguments.max_tokens_request", "is null, but the reserve is that of the request.")
+    if not is_default_reserve(source):
+        return limits
+    figure = None if longest is None else Figure(longest, "")
+    mode = checked_mode(recorded.arguments.get("output_mode"))
+    reserve = default_reserve(figure, limits.max_ctx, limits.headroom, mode).value
+    return limits if reserve is None else replace(limits, reserve_out=reserve)
 
 
 def _request(recorded: Recorded) -> Chunks:
