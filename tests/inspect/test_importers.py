@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tokenbox
+from tests.conversation.test_low_water import steps_run
 from tokenbox.inspect import PageEntry, page
 from tokenbox.inspect.importers import IMPORTERS, imported
 from tokenbox.inspect.importers.lhar import written
 from tokenbox.inspect.importers.transcript import usage_in
 from tokenbox.inspect.of_transcript import transcript_entry
 from tokenbox.inspect.reading import InspectOptions, entries_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SAMPLES = Path(__file__).with_name("samples")
 
@@ -113,6 +117,35 @@ def test_a_log_of_requests_shares_what_is_the_same_in_both() -> None:
         "tools", "system", "user", "assistant", "user", "tool call", "tool"
     ]  # fmt: skip
     assert entry.notes == ("Lines left out because they are not requests: 1.",)
+
+
+def claude_code_log(turns: int) -> list[dict[str, Any]]:
+    return [
+        {"type": kind, "sessionId": "s", "uuid": f"{kind} {turn}", "message": {"content": f"{kind} {turn}"}}
+        for turn in range(turns)
+        for kind in ("user", "assistant")
+    ]
+
+
+def codex_log(turns: int) -> list[dict[str, Any]]:
+    found = []
+    for turn in range(1, turns + 1):
+        message = {"type": "message", "role": "user", "content": f"question {turn}"}
+        count = {"type": "token_count", "info": {"last_token_usage": {"input_tokens": turn}}}
+        found.append({"type": "response_item", "payload": message})
+        found.append({"type": "event_msg", "payload": count})
+    return found
+
+
+@pytest.mark.parametrize("log", [claude_code_log, codex_log])
+def test_a_session_costs_as_much_as_it_is_long(log: Callable[[int], list[dict[str, Any]]]) -> None:
+    def entry(turns: int) -> PageEntry:
+        (transcript,) = imported(log(turns)) or []
+        return transcript_entry(transcript, "log")
+
+    assert len(entry(400).frames) == 400  # and the texts are counted
+    short, long = (steps_run(lambda turns=turns: entry(turns)) for turns in (100, 400))
+    assert long < 5 * short
 
 
 def test_anthropics_usage_counts_the_cache_into_the_input() -> None:

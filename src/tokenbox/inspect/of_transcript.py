@@ -62,16 +62,18 @@ def transcript_entry(
     items += [
         _item(number, item, size) for number, (item, size) in enumerate(zip(logged, sizes, strict=True))
     ]
-    frames, window, placed = list[PageFrame](), list[int](), 0
+    windows = {name: _window(name) for name in models} if budget is None else {}
+    frames, window, placed, in_parts = list[PageFrame](), list[int](), 0, 0
     for number, request in enumerate(requests):
         gone = window[request.keep :]
         added = list(range(placed + 1, placed + 1 + len(request.added)))
         placed += len(request.added)
-        window = [*window[: request.keep], *added]
-        in_parts = sum(items[i].base or 0 for i in window)
+        window[request.keep :] = added
+        in_parts += sum(items[i].base or 0 for i in added) - sum(items[i].base or 0 for i in gone)
         shown = [(i, items[i]) for i in added]
         whole = _count(request, model, tokenizer)
-        frames.append(_frame(request, number, in_parts, gone, shown, budget, whole))
+        limit = budget if budget is not None else request.window or windows.get(request.model or "")
+        frames.append(_frame(request, number, in_parts, gone, shown, limit, whole))
     return PageEntry(
         title,
         "transcript",
@@ -135,10 +137,9 @@ def _frame(
     states = [PageState(0, "beside" if total > in_parts else "absent", max(0, total - in_parts), None)]
     states += [PageState(i, "evicted", 0, "") for i in gone]
     states += [PageState(i, "sent", item.base, item.text) for i, item in added]
-    window = budget if budget is not None else request.window or _window(request.model)
     return PageFrame(
         f"{number + 1}",
-        window,
+        budget,
         total,
         reported is not None or (counted is not None and counted.exact),
         tuple(states),
@@ -159,9 +160,7 @@ def _count(request: LoggedRequest, model: str | None, tokenizer: str | None) -> 
         return None
 
 
-def _window(model: str | None) -> int | None:
-    if model is None:
-        return None
+def _window(model: str) -> int | None:
     try:
         return resolve_figures(model).context_window
     except TokenboxError:

@@ -45,7 +45,7 @@ def read(records: list[Record]) -> list[Transcript]:
         for record in records
         if record.get("type") == "assistant" and (message := mapping(record.get("message"))).get("usage")
     }
-    turns, window, answered = TranscriptTurns(), list[LoggedItem](), object()
+    turns, answered = TranscriptTurns(), object()
     note, aside, session = None, 0, None
     for record in records:
         if record.get("isSidechain") is True:
@@ -54,7 +54,7 @@ def read(records: list[Record]) -> list[Transcript]:
         session = session or text_or_none(record.get("sessionId"))
         if record.get("subtype") == "compact_boundary" or record.get("isCompactSummary") is True:
             if note is None:
-                window = []
+                turns.window = []
             note = "compacted before this turn"
         if str(record.get("type")) not in _ROLES:
             continue
@@ -64,7 +64,6 @@ def read(records: list[Record]) -> list[Transcript]:
             if identity is None or identity != answered:
                 stated = usages.get(text_or_none(message.get("id"))) or message.get("usage")
                 turns.request(
-                    window,
                     usage=usage_in(stated),
                     hour_writes=hour_writes_in(stated),
                     model=text_or_none(message.get("model")),
@@ -72,7 +71,7 @@ def read(records: list[Record]) -> list[Transcript]:
                     note=note,
                 )
                 answered, note = identity, None
-        window = [*window, *_items(str(record["type"]), message.get("content"))]
+        turns.window += _items(str(record["type"]), message.get("content"))
     notes = [f"Lines left out because they belong to other agents: {aside:,}."] if aside else []
     return [Transcript("Claude Code", tuple(turns.requests), session, missing=True, notes=tuple(notes))]
 

@@ -51,7 +51,6 @@ class _Reader:
     def __init__(self) -> None:
         self.turns = TranscriptTurns()
         self.session: str | None = None
-        self._window: list[LoggedItem] = []
         self._asked: int | None = None  # the number of items before the model's first output
         self._model: str | None = None
         self._note: str | None = None
@@ -61,8 +60,8 @@ class _Reader:
         self.session = self.session or text_or_none(payload.get("id"))
         self._model = text_or_none(payload.get("model")) or self._model
         instructions = payload.get("instructions") or mapping(payload.get("base_instructions")).get("text")
-        if isinstance(instructions, str) and instructions and not self._window:
-            self._window.append(LoggedItem("system", instructions))
+        if isinstance(instructions, str) and instructions and not self.turns.window:
+            self.turns.window.append(LoggedItem("system", instructions))
 
     def turn_context(self, payload: Record, _: str | None) -> None:
         self._model = text_or_none(payload.get("model")) or self._model
@@ -70,32 +69,32 @@ class _Reader:
     def compacted(self, payload: Record, _: str | None) -> None:
         self._note, self._asked = "compacted before this turn", None
         history = payload.get("replacement_history")
-        self._window = [item for item in self._window if item.role == "system"]
+        self.turns.window = [item for item in self.turns.window if item.role == "system"]
         if isinstance(history, list):
             for item in history:
                 self.response_item(mapping(item), None)
         elif isinstance(payload.get("message"), str):
-            self._window.append(LoggedItem("summary", payload["message"]))
+            self.turns.window.append(LoggedItem("summary", payload["message"]))
         self._asked = None
 
     def response_item(self, payload: Record, _: str | None) -> None:
         item, by_model = _item(payload)
         if by_model and self._asked is None:
-            self._asked = len(self._window)
+            self._asked = len(self.turns.window)
         if item is not None:
-            self._window.append(item)
+            self.turns.window.append(item)
 
     def event_msg(self, payload: Record, time: str | None) -> None:
         info = mapping(payload.get("info"))
         if payload.get("type") != "token_count" or not info:
             return
         stated = info.get("last_token_usage") or info.get("total_token_usage")
-        if self._asked is None and (stated == self._last or not self._window):
+        if self._asked is None and (stated == self._last or not self.turns.window):
             return  # a repeated event
         self._last = stated
         window = info.get("model_context_window")
         self.turns.request(
-            self._window[: len(self._window) if self._asked is None else self._asked],
+            self._asked,
             usage=usage_in(stated),
             model=self._model,
             time=time,

@@ -75,10 +75,11 @@ def _session(trace: str, entries: list[Record]) -> Transcript:
         tools.add(text_or_none(mapping(entry.get("source")).get("tool")))
         body = mapping(mapping(entry.get("raw")).get("request_body"))
         parts = lens.get("composition")
-        items = list(items_of(body)) or [_part(part) for part in (parts if isinstance(parts, list) else ())]
+        turns.window = list(items_of(body))
+        if not turns.window and isinstance(parts, list):
+            turns.window = list(map(_part, parts))
         window = lens.get("window_size")
         turns.request(
-            items,
             body=body or None,
             usage=_usage(mapping(gen_ai.get("usage")), mapping(entry.get("usage_ext"))),
             model=text_or_none(mapping(gen_ai.get("response")).get("model"))

@@ -46,8 +46,8 @@ def read(records: list[Record]) -> list[Transcript]:
             continue
         response = next((mapping(record[key]) for key in _RESPONSES if key in record), {})
         response = mapping(response.get("body")) or response
+        turns.window = list(items_of(body))
         turns.request(
-            list(items_of(body)),
             body=body,
             usage=usage_in(response.get("usage") or record.get("usage")),
             hour_writes=hour_writes_in(response.get("usage") or record.get("usage")),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 from tokenbox.ledger.usage import Usage
@@ -54,22 +55,26 @@ class Transcript:
 
 
 class TranscriptTurns:
-    """Builds requests from a list of items that grows or is replaced."""
+    """Builds the requests of a session from ``window``, a list of items that grows or is replaced.
+
+    A list that only grew since the last request begins with what was sent then, so nothing is compared and a
+    session takes time in proportion to its items.
+    """
 
     def __init__(self) -> None:
-        self.items: list[LoggedItem] = []
+        self.window: list[LoggedItem] = []
         self.requests: list[LoggedRequest] = []
-        self._sent: list[LoggedItem] = []
+        self._sent, self._length = self.window, 0
 
-    def request(self, items: Sequence[LoggedItem], **known: Any) -> None:  # fields
-        """Add a request with these items."""
-        keep = 0
-        for one, other in zip(self._sent, items, strict=False):
-            if one is not other and one != other:
-                break
-            keep += 1
-        self._sent = list(items)
-        self.requests.append(LoggedRequest(keep, tuple(items[keep:]), **known))
+    def request(self, length: int | None = None, **known: Any) -> None:  # fields of LoggedRequest
+        """Add a request with the first ``length`` items of the window; by default, with all."""
+        length = len(self.window) if length is None else length
+        keep = min(self._length, length)
+        if self._sent is not self.window:
+            pairs = zip(islice(self._sent, keep), self.window, strict=False)
+            keep = next((place for place, (one, other) in enumerate(pairs) if one != other), keep)
+        self.requests.append(LoggedRequest(keep, tuple(self.window[keep:length]), **known))
+        self._sent, self._length = self.window, length
 
 
 def texts_of(content: object) -> Iterator[tuple[str, str, str | None]]:
