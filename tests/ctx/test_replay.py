@@ -186,6 +186,8 @@ def test_a_forged_bundle(function: Any, name: str, odd: object) -> None:
         forged(lambda _p, i, _d, field=field: i[0]["fields"].__setitem__(field, odd))
     for field in evidence.figures:
         forged(lambda p, _i, _d, field=field: p["figures"].__setitem__(field, odd))
+    whole = {"fields": {}, "head": 0}
+    forged(lambda p, _i, _d: p["arguments"].update(whole, api=odd))
     forged(lambda p, _i, _d: p.__setitem__("arguments", {}))
     forged(lambda p, _i, _d: p.__setitem__("override", {"reason": odd}))
     forged(lambda _p, i, _d: i.append(dict(i[0])))

@@ -12,6 +12,7 @@ import hashlib
 import json
 import re
 import shutil
+import sys
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,10 @@ import pytest
 
 from tests.proof.examples import MADE, layout_evidence
 from tests.proof.kinds import KINDS, replayed_files
+from tokenbox.cli.replaying import texts_of
 from tokenbox.errors import TokenboxError
+from tokenbox.inspect import page
+from tokenbox.inspect.of_proof import proof_entry
 from tokenbox.proof.bundle import (
     DECISIONS,
     ENVELOPE,
@@ -34,7 +38,9 @@ from tokenbox.proof.bundle import (
     file_record,
     tree_record,
 )
+from tokenbox.proof.calls import Texts
 from tokenbox.proof.canonical import canonical
+from tokenbox.proof.contents import read_contents
 from tokenbox.proof.errors import SignatureInvalid
 from tokenbox.proof.signing import STATEMENT_TYPE, new_key, public_key, signed, signer_of
 from tokenbox.proof.verify import MemoryFiles, verify
@@ -272,6 +278,52 @@ def test_a_text_that_belongs_to_nothing(kind: str) -> None:
     files[VOLATILE] = Bundle(bundle_id, manifest, files).volatile(MADE)
     (found,) = replayed_files(MemoryFiles(files), bundle_id).differences
     assert found.field == "texts"
+
+
+OPENED: list[str] = []
+sys.addaudithook(lambda event, details: OPENED.append(str(details[0])) if event == "open" else None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_file_is_opened_because_a_bundle_names_it(kind: str, tmp_path: Path) -> None:
+    vocabulary = tmp_path / "tokenizer.json"
+    vocabulary.write_text("{}")
+    given = tmp_path / "given"
+    given.mkdir()
+    (given / "a.py").write_text("x = 1\n")
+    files = original(kind)[1]
+    records = opened(files)
+    records["predicate"]["tokenizer"]["name"] = f"file:{vocabulary}"
+    bundle_id, forged = rehashed(files, records)
+    manifest = verify(MemoryFiles(forged), bundle_id)
+    OPENED.clear()
+    texts = texts_of(MemoryFiles(forged), manifest, [str(given)])
+    proof_entry(read_contents(MemoryFiles(forged), manifest), texts, "bundle")
+    with suppress(TokenboxError):
+        replayed_files(MemoryFiles(forged), bundle_id)
+    assert str(vocabulary) not in OPENED
+
+
+@pytest.mark.parametrize(
+    "kind", ["layout", "window of other shapes", "plan of messages", "gateway, made to fit"]
+)
+def test_a_page_of_any_bundle_is_made_or_refused(kind: str) -> None:
+    _, files = original(kind)
+    for path in leaves(opened(files)):
+        if path[0] not in ("decisions", "inputs") and path[:2] != ("predicate", "figures"):
+            continue
+        for odd in (None, [[]], {"messages": [[1]], "steps": [3], "action": "several"}):
+            records = opened(files)
+            *parents, last = path
+            place: Any = records
+            for key in parents:
+                place = place[key]
+            place[last] = odd
+            bundle_id, forged = rehashed(files, records)
+            with suppress(TokenboxError):
+                manifest = verify(MemoryFiles(forged), bundle_id)
+                contents = read_contents(MemoryFiles(forged), manifest)
+                page([proof_entry(contents, Texts(), "bundle")])
 
 
 def test_bundles_that_were_swapped_deleted_or_signed_by_another(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tokenbox.proof.calls import Texts
 from tokenbox.proof.errors import ReplayImpossible
 from tokenbox.proof.evidence import EvidenceKind
 from tokenbox.proof.of_messages import message_texts
-from tokenbox.proof.replay import replay
+from tokenbox.proof.replay import recorded_tokenizer, replay
 from tokenbox.tokenizers import registry
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _repacked(source: Source, manifest: Manifest) -> Sequence[Block]:
     budget: Any = manifest.predicate["budget"]
     tokenizer: Any = manifest.predicate["tokenizer"]
     try:
-        counter = registry.get(tokenizer["name"])
+        counter = recorded_tokenizer(str(tokenizer["name"]))
         return tokenbox.folder.pack_source(
             source, counter, budget["tokens"]["value"], options["mode"]
         ).rendering.inputs

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,6 +20,7 @@ from tokenbox.conversation.pieces import open_session
 from tokenbox.errors import TokenboxError
 from tokenbox.inspect.of_messages import FRAME, opening, text_of
 from tokenbox.inspect.record import PageItem, PageState, check_items
+from tokenbox.tokenizers.registry import FILE_PREFIX
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import RequestCounter
@@ -120,10 +122,11 @@ def _page_item(record: Record, item: _BodyItem) -> PageItem:
 def _counter(recorded: Recorded) -> RequestCounter:
     """Return the counter of the bundle's tokenizer; without it, the larger count of two vocabularies."""
     identity: Any = recorded.predicate["tokenizer"]
-    try:
-        return counters.request_counter(None, str(identity["name"]))
-    except TokenboxError:
-        return counters.request_counter(None)
+    name = str(identity["name"])
+    with suppress(TokenboxError):
+        if not name.startswith(FILE_PREFIX):  # no file is opened because a bundle names it
+            return counters.request_counter(None, name)
+    return counters.request_counter(None)
 
 
 def _body_items(text: str | None, key: str, counter: RequestCounter) -> list[_BodyItem]:

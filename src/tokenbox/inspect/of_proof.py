@@ -8,15 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from tokenbox import api
 from tokenbox.content.items import Item
 from tokenbox.content.message import Message
 from tokenbox.errors import TokenboxError
-from tokenbox.inspect.of_blocks import blocks_entry
+from tokenbox.inspect.entries import entry_of
 from tokenbox.inspect.of_gateway import BODY, gateway_items
-from tokenbox.inspect.of_layout import layout_entry
 from tokenbox.inspect.of_messages import opening, text_of
 from tokenbox.inspect.record import (
     PageEntry,
@@ -28,11 +26,13 @@ from tokenbox.inspect.record import (
     check_items,
 )
 from tokenbox.proof.calls import Recorded, Texts
-from tokenbox.proof.evidence import EvidenceKind, EvidenceStatus
-from tokenbox.proof.of_blocks import recorded_blocks
+from tokenbox.proof.evidence import EvidenceStatus
+from tokenbox.proof.of_blocks import RENDER_BLOCKS
 from tokenbox.proof.of_sections import LAYOUT
+from tokenbox.proof.replay import recorded_arguments
 
 if TYPE_CHECKING:
+    from tokenbox.proof.calls import RecordedFunction
     from tokenbox.proof.contents import Contents
     from tokenbox.proof.evidence import Record
 
@@ -61,35 +61,24 @@ def proof_entry(contents: Contents, texts: Texts, title: str) -> PageEntry:
 
 def _repeated(recorded: Recorded, title: str) -> PageEntry | None:
     """Repeat the call and return its entry, or None if that fails or gives another digest."""
-    predicate = recorded.predicate
-    if predicate["digest"] is None:
+    function = _REPEATED.get(str(recorded.predicate["function"]))
+    if function is None or recorded.predicate["digest"] is None:
         return None
-    tokenizer = str(cast("Record", predicate["tokenizer"])["name"])
-    arguments = cast("dict[str, Any]", dict(recorded.arguments))
     try:
-        if recorded.contents.manifest.kind is EvidenceKind.LAYOUT:
-            read = LAYOUT.read(recorded)
-            options = {name: arguments[name] for name in ("separator", "reclaim") if name in arguments}
-            made = api.layout(tokenizer=tokenizer, **(options | read))
-            entry = layout_entry(made, title) if made.digest == predicate["digest"] else None
-        elif recorded.contents.manifest.kind is EvidenceKind.BLOCKS:
-            names = ("mode", "verbosity", "soft")
-            blocks = api.render_blocks(
-                recorded_blocks(recorded),
-                tokenizer,
-                recorded.figure("tokens"),
-                **{name: arguments[name] for name in names if name in arguments},
-            )
-            entry = blocks_entry(blocks, title) if blocks.digest == predicate["digest"] else None
-        else:
-            entry = None
-    except (TokenboxError, KeyError, TypeError, ValueError):
+        made = function.call(**recorded_arguments(function, recorded))
+    except (TokenboxError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         return None
-    if entry is None:
+    if made.digest != recorded.predicate["digest"]:
         return None
+    entry = entry_of(made, title)
     return replace(
         entry, notes=("Laid out again from the bundle; the digest equals the recorded one.", *entry.notes)
     )
+
+
+_REPEATED: Final[Mapping[str, RecordedFunction[..., Any]]] = {
+    function.name: function for function in (LAYOUT, RENDER_BLOCKS)
+}
 
 
 def _records(recorded: Recorded, title: str) -> PageEntry:
@@ -191,9 +180,9 @@ def _done(decisions: Sequence[Record]) -> list[Mapping[str, Any]]:
     return [change for one in done for change in _changes(cast("Mapping[str, Any]", one))]
 
 
-def _numbers(done: Sequence[Mapping[str, Any]], *names: str) -> set[int]:
-    """Return the numbers of messages under these names in the changes."""
-    lists = [change.get(name) for change in done for name in names]
+def _numbers(records: Sequence[Mapping[str, Any]], *names: str) -> set[int]:
+    """Return the numbers of messages under these names in the records."""
+    lists = [record.get(name) for record in records for name in names]
     return {number for one in lists if isinstance(one, list) for number in one if type(number) is int}
 
 
@@ -231,22 +220,18 @@ def _states(
     items: Sequence[PageItem], decided: Sequence[Record], known: Mapping[str, int], *, refused: bool
 ) -> Iterator[PageState]:
     found = {known[str(one["id"])]: one for one in decided if str(one.get("id")) in known}
-    places = {
-        number: exchange
-        for exchange in decided
-        if isinstance(exchange.get("messages"), list)
-        for number in cast("list[int]", exchange["messages"])
-    }
     done = _done(decided)
-    places |= {number: {"shortened": [number]} for number in _numbers(done, "messages", "shortened")}
-    places |= {number: {"evicted": [number]} for number in _numbers(done, "evicted")}
+    evicted = _numbers([*decided, *done], "evicted")
+    shortened = _numbers([*decided, *done], "shortened") | _numbers(done, "messages")
+    placed = _numbers(decided, "messages")
     for i, item in enumerate(items):
         one = found.get(i)
-        if one is None and i in places:
-            gone = i in cast("list[int]", places[i].get("evicted", []))
-            short = i in cast("list[int]", places[i].get("shortened", []))
-            decision = "evicted" if gone else "cut" if short else "kept"
-            yield PageState(i, decision, 0 if gone else None if short else item.base, "" if gone else None)
+        if one is None and i in evicted:
+            yield PageState(i, "evicted", 0, "")
+        elif one is None and i in shortened:
+            yield PageState(i, "cut", None, None)
+        elif one is None and i in placed:
+            yield PageState(i, "kept", item.base, None)
         elif one is None:
             yield PageState(i, "given" if refused else "kept", item.base, item.text)
         else:

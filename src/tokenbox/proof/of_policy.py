@@ -231,9 +231,9 @@ def _with_fields(request: Chunks, arguments: Mapping[str, Any]) -> Chunks:
         raise broken("arguments.fields", "is not a mapping.")
     if type(head) is not int or not 0 <= head <= len(request.items):
         raise broken("arguments.head", "is not a number of messages.")
-    if api not in set(Api):
+    if not isinstance(api, str) or api not in set(Api):
         raise broken("arguments.api", "is not the name of an API.")
-    return replace(request, fields=freeze_object(fields, "fields"), head=head, api=Api(str(api)))
+    return replace(request, fields=freeze_object(fields, "fields"), head=head, api=Api(api))
 
 
 def _override(recorded: Recorded) -> Override | None:

@@ -85,14 +85,12 @@ def replay(
     function = functions.get(name)
     if function is None:
         raise ReplayImpossible(f"the function {name[:100]!r} cannot be replayed here.", function=name[:100])
-    arguments = _arguments(function, recorded)
-    taken = frozenset(function.taken(recorded))
-    if function.counter is not None:
-        counting = counter or _recorded_counter(recorded)
-        arguments[function.counter] = _as_exact_as_recorded(recorded, counting)
-        if arguments[function.counter] is not counting:
-            taken |= {"tokenizer.exact"}
-    return compared(contents, _called(function, arguments), taken)
+    taken = set(function.taken(recorded))
+    arguments = recorded_arguments(function, recorded)
+    if function.counter is not None and _is_estimate_here(recorded, arguments[function.counter]):
+        arguments[function.counter] = as_estimate(arguments[function.counter])
+        taken.add("tokenizer.exact")
+    return compared(contents, _called(function, arguments), frozenset(taken))
 
 
 def compared(contents: Contents, evidence: Evidence, taken: frozenset[str] = frozenset()) -> Replay:
@@ -150,8 +148,11 @@ def _underived(contents: Contents, again: Contents, taken: frozenset[str]) -> Ca
     return is_underived
 
 
-def _arguments(function: RecordedFunction[..., Any], recorded: Recorded) -> dict[str, Any]:
-    """Return the recorded arguments, including those in other parts of the bundle."""
+def recorded_arguments(function: RecordedFunction[..., Any], recorded: Recorded) -> dict[str, Any]:
+    """Return the recorded arguments, including those in other parts of the bundle and the counter.
+
+    Raises :class:`ReplayImpossible` and ``BundleInvalid``.
+    """
     names = function.parameters()
     found = {name: value for name, value in recorded.arguments.items() if name in names}
     wrong = recorded.arguments.keys() - names - function.also_names
@@ -165,6 +166,8 @@ def _arguments(function: RecordedFunction[..., Any], recorded: Recorded) -> dict
                 "replay does not run.",
                 argument=name,
             )
+    if function.counter is not None:
+        found[function.counter] = recorded.counter or _recorded_counter(recorded)
     return found
 
 
@@ -189,7 +192,14 @@ def _recorded_counter(recorded: Recorded) -> Tokenizer | OpenAIFormat:
     for chat_format in map(ChatFormat.openai, _OPENAI):
         if chat_format.identity.to_dict() == identity:
             return chat_format
-    name = str(identity["name"])
+    return recorded_tokenizer(str(identity["name"]))
+
+
+def recorded_tokenizer(name: str) -> Tokenizer:
+    """Return the tokenizer that a bundle names: no bundle can make this open a file or import code.
+
+    Raises :class:`ReplayImpossible` if it is unknown here.
+    """
     with suppress(UnknownTokenizer, InvalidTokenizer, CodeNotAllowed):
         if not name.startswith(FILE_PREFIX):
             return get(name)
@@ -199,9 +209,8 @@ def _recorded_counter(recorded: Recorded) -> Tokenizer | OpenAIFormat:
     )
 
 
-def _as_exact_as_recorded(recorded: Recorded, counter: Any) -> Any:  # noqa: ANN401  # as given
-    """Return the tokenizer, marked as an estimate if the bundle used it as an estimate for another model."""
+def _is_estimate_here(recorded: Recorded, counter: Any) -> bool:  # noqa: ANN401  # as given
+    """Return whether the bundle used this exact tokenizer as an estimate for another model."""
     identity = cast("Record", recorded.predicate["tokenizer"])
     same = counter.identity.fingerprint == identity["fingerprint"]
-    estimate = same and identity["exact"] is False and counter.identity.exact
-    return as_estimate(counter) if estimate else counter
+    return same and identity["exact"] is False and bool(counter.identity.exact)

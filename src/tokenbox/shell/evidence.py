@@ -24,6 +24,7 @@ from tokenbox.proof.of_messages import as_given, message_input, recorded_message
 from tokenbox.proof.of_policy import budget_of, recorded_limits
 from tokenbox.shell.models import bounded, count_of
 from tokenbox.tokenizers.protocol import TokenizerIdentity
+from tokenbox.tokenizers.registry import FILE_PREFIX
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import RequestCounter
@@ -153,6 +154,8 @@ def _counter(recorded: Recorded, identity: TokenizerIdentity) -> RequestCounter:
     """Return the recorded counter, if it is known here. A bundle cannot make a replay open a file."""
     model = recorded.predicate["model"]
     for named in (None, identity.name):
+        if named is not None and named.startswith(FILE_PREFIX):
+            continue
         try:
             found = counters_for(str(model), Counting(named=named)).counter
         except TokenboxError:
