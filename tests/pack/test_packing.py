@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tests.pack.conftest import Make, Packed
     from tokenbox.engine.choice import Choice, ChoiceWhole, Upgrade
     from tokenbox.folder import PackedFolder, Source
+    from tokenbox.tokenizers.protocol import Tokenizer
 
 
 ROOT = Path(__file__).parents[2]
@@ -354,6 +355,34 @@ def test_counting_ahead_leaves_no_content_to_count(folder: Make, monkeypatch: py
     pack = pack_source(source, counter, cache=cache)
     assert cache.counted == 10  # the tree
     assert pack.total == counter.count(pack.text)
+
+
+class Asked(CountCache):
+    """Knows each text that it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def count_batch(
+        self, tokenizer: Tokenizer, texts: Sequence[str], digests: Sequence[bytes] | None = None
+    ) -> list[int]:
+        self.texts += texts
+        return super().count_batch(tokenizer, texts, digests)
+
+
+def test_what_was_counted_ahead_is_not_looked_up_again(folder: Make) -> None:
+    root = folder({f"f{n}.py": f"x = {n}\n" for n in range(90)})
+    cache, counter = Asked(), registry.get("o200k_base")
+    with CountAhead(counter, cache) as ahead:
+        source = read(survey([root]), seen=ahead.add)
+        pack = pack_source(source, counter, 400, cache=cache, ahead=ahead)
+        shown = {file.path: file.shown for file in pack.files}
+        listed = [file.data.decode() for file in source.files if shown[file.path] is FileShown.LISTED]
+        assert min(map(cache.texts.count, listed)) == 1
+        other = pack_source(source, "chars4", 400, cache=cache, ahead=ahead)
+    assert pack.text == pack_source(source, counter, 400).text
+    assert other.text == pack_source(source, "chars4", 400).text  # its counts are its own
 
 
 class InPairs(BaseTokenizer):

@@ -247,6 +247,20 @@ def test_huge_files_are_only_named(folder: Make, packed: Packed, monkeypatch: py
     assert [file.path for file in result.files if file.text is None] == ["big.txt"]
 
 
+def test_what_says_that_it_is_huge_is_not_even_read(
+    folder: Make, packed: Packed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = folder({"a.txt": "a"})
+    with (root / "disk.img").open("wb") as image:
+        image.truncate(1 << 40)
+    read, sizes = os.read, list[int]()
+    monkeypatch.setattr(
+        "tokenbox.folder.reading.os.read", lambda handle, size: (sizes.append(size), read(handle, size))[1]
+    )
+    assert kinds(packed(root)) == {"disk.img": NoteKind.LARGE}
+    assert sizes == [2]
+
+
 def test_empty_folder(folder: Make, packed: Packed) -> None:
     with pytest.raises(NothingToPack):
         packed(folder({}))

@@ -451,6 +451,16 @@ def test_the_license_at_the_top_of_a_file_mentions_nothing() -> None:
     assert cart > 4 * apache
 
 
+def test_what_is_no_code_is_not_read_for_mentions(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+    monkeypatch.setattr(
+        "tokenbox.worth.standing.identifiers", lambda data: (read.append(data), identifiers(data))[1]
+    )
+    page, code = b"# pages " * 9, b"def pages(): pass\n"
+    Standing([Document("a.md", page, role=DocumentRole.OTHER), Document("b.py", code)])
+    assert read == [code]
+
+
 def test_what_comes_with_a_language_is_not_in_a_folder_of_its_name() -> None:
     definition = Document("src/main/kotlin/a.kt", b"fun jvm() {}\nfun own() {}\n")
     users = [Document(f"u{n}.kt", b"import kotlin.jvm.JvmName\nimport main.own\n") for n in range(9)]

@@ -1,4 +1,4 @@
-"""Count texts in another thread while files are read, so that the layout finds the counts in the cache."""
+"""Count texts in another thread while files are read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CountAhead:
         """``cache``: None for that of all layouts. ``expected``: the size of all texts in bytes."""
         if isinstance(tokenizer, BaseTokenizer):
             tokenizer.expect(expected)
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         self._cache = DEFAULT_CACHE if cache is None else cache
         self._worthwhile = is_worth_remembering(tokenizer)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tokenbox-ahead")
@@ -38,6 +38,8 @@ class CountAhead:
         self._jobs: deque[list[bytes]] = deque()
         self._texts: list[bytes] = []
         self._size = 0
+        self.counts: dict[bytes, int] = {}
+        """The counts of the added texts, as far as they are known."""
 
     def __enter__(self) -> Self:
         return self
@@ -76,4 +78,5 @@ class CountAhead:
             texts = self._jobs.popleft()
         except IndexError:  # another thread took the last job
             return
-        self._cache.count_batch(self._tokenizer, [text.decode() for text in texts])
+        counts = self._cache.count_batch(self.tokenizer, [text.decode() for text in texts])
+        self.counts.update(zip(texts, counts, strict=True))

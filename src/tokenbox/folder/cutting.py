@@ -36,6 +36,8 @@ _CUT_RULES = (definition, definitions, headed, heads, languages, notices, outlin
 _QUALIFIER = re.compile(r".*[.:](?=.)")
 # The minimum size in bytes of a file whose names are cached.
 _MIN_CACHED = 2_000
+# A smaller cut is stored as it is, after this mark, as zlib takes longer for its tables than to cut the file.
+_MIN_COMPRESSED, _PLAIN = 2_000, b"\0"
 
 
 class CutFile(NamedTuple):
@@ -147,20 +149,19 @@ def _names(data: bytes, language: str | None) -> list[bytes]:
 
 
 def _encode_names(names: list[bytes]) -> bytes:
-    data = b"\n".join(names)
-    return zlib.crc32(data).to_bytes(4) + data
+    return _checked(b"\n".join(names))
 
 
 def _decode_names(stored: bytes | None) -> list[bytes] | None:
     """Return the stored names; None if nothing is stored or the checksum is wrong."""
-    if stored is None or len(stored) < 4 or zlib.crc32(stored[4:]).to_bytes(4) != stored[:4]:
-        return None
-    return stored[4:].split(b"\n") if stored[4:] else []
+    data = None if stored is None else _believed(stored)
+    return data.split(b"\n") if data else None if data is None else []
 
 
 def _encode_cut(cut: CutFile) -> bytes:
     spans = [[p.first, p.last, p.start, p.end, p.names, p.within, p.is_notice] for p in cut.pieces]
-    return zlib.compress(json.dumps([spans, cut.signatures], separators=(",", ":")).encode(), 1)
+    data = json.dumps([spans, cut.signatures], separators=(",", ":")).encode()
+    return _PLAIN + _checked(data) if len(data) < _MIN_COMPRESSED else zlib.compress(data, 1)
 
 
 def _decode_cut(stored: bytes | None) -> CutFile | None:
@@ -168,7 +169,9 @@ def _decode_cut(stored: bytes | None) -> CutFile | None:
     if stored is None:
         return None
     with suppress(zlib.error, ValueError, TypeError):
-        found, signatures = json.loads(zlib.decompress(stored))
+        is_plain = stored.startswith(_PLAIN)
+        data = _believed(stored[len(_PLAIN) :]) if is_plain else zlib.decompress(stored)
+        found, signatures = json.loads(data or b"")
         return CutFile.of(
             (
                 Piece(first, last, start, end, tuple(names), tuple(within), is_notice)
@@ -177,3 +180,12 @@ def _decode_cut(stored: bytes | None) -> CutFile | None:
             (starmap(Signature, some) for some in signatures),
         )
     return None
+
+
+def _checked(data: bytes) -> bytes:
+    return zlib.crc32(data).to_bytes(4) + data
+
+
+def _believed(stored: bytes) -> bytes | None:
+    """Return stored data; None if its checksum is wrong."""
+    return stored[4:] if _checked(stored[4:]) == stored else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import NamedTuple
 
@@ -57,7 +57,8 @@ class IgnoreRules:
         self._folder = len(os.fsencode(folder))
         self._way = os.fsencode(way)
         self._outer = outer
-        self._patterns = _Patterns(lines)
+        globs = [glob for line in lines if (glob := Glob.of(line)) is not None]
+        self._patterns = _Patterns(globs) if globs else None
 
     def ignores(self, path: str, *, is_folder: bool) -> bool:
         """Return whether ``path``, in this folder, is ignored."""
@@ -76,11 +77,13 @@ class IgnoreRules:
         kept = copy(self)
         kept._outer = outer  # noqa: SLF001  # of the same class
         if self._decide(os.fsencode(folder), is_folder=True):
-            kept._patterns = _Patterns(())  # noqa: SLF001  # of the same class
+            kept._patterns = None  # noqa: SLF001  # of the same class
         return kept
 
     def _decide(self, path: bytes, *, is_folder: bool) -> bool | None:
         """Return the decision of these rules alone; None if no pattern matches."""
+        if self._patterns is None:
+            return None
         inside = (self._way + path[self._folder :]).removesuffix(b"/")
         return self._patterns.decide(inside, is_folder=is_folder) if inside else None
 
@@ -139,9 +142,8 @@ class _Patterns:
 
     __slots__ = ("_for_files", "_for_folders", "_ignores")
 
-    def __init__(self, lines: Iterable[str]) -> None:
-        # The last line first: it decides.
-        globs = dict(enumerate(reversed([glob for line in lines if (glob := Glob.of(line)) is not None])))
+    def __init__(self, of_lines: Sequence[Glob]) -> None:
+        globs = dict(enumerate(reversed(of_lines)))  # the last line first: it decides
         self._ignores = [not glob.negative for glob in globs.values()]
         self._for_files = _by_subject({n: glob for n, glob in globs.items() if not glob.folders_only})
         self._for_folders = _by_subject(globs)
@@ -149,8 +151,10 @@ class _Patterns:
     def decide(self, path: bytes, *, is_folder: bool) -> bool | None:
         """Return whether ``path`` itself is ignored, not only a folder above it; None if no line matches."""
         of_names, of_paths = self._for_folders if is_folder else self._for_files
-        found = [of_names.first(path.rpartition(b"/")[2]), of_paths.first(path)]
-        line = min((line for line in found if line is not None), default=None)
+        line = of_names.first(path.rpartition(b"/")[2])
+        of_path = of_paths.first(path)
+        if line is None or (of_path is not None and of_path < line):
+            line = of_path
         return None if line is None else self._ignores[line]
 
 

@@ -127,14 +127,19 @@ class _Packer:
     def count(self, ahead: CountAhead | None) -> None:
         """Count the texts. Files that cannot all fit are weighed while ``ahead`` counts."""
         files, budget = self._source.files, self._budget
+        missing = self._texts
         if ahead is not None:
             ahead.submit()
             if budget is not None and self._source.size > _MAX_BYTES_PER_TOKEN * budget:
                 self._weighed()
             ahead.wait()
+            if ahead.tokenizer.identity == self._counter.tokenizer.identity:
+                known = ahead.counts
+                self._tokens = {i: known[files[i].data] for i in self._texts if files[i].data in known}
+                missing = [i for i in self._texts if i not in self._tokens]
         # In groups, as all texts at once would take as much memory again.
-        for start in range(0, len(self._texts), _AT_ONCE):
-            group = self._texts[start : start + _AT_ONCE]
+        for start in range(0, len(missing), _AT_ONCE):
+            group = missing[start : start + _AT_ONCE]
             sizes = self._counter.count_all([files[i].data.decode() for i in group])
             self._tokens.update(zip(group, sizes, strict=True))
 
@@ -224,6 +229,8 @@ class _Packer:
     def _allowed_forms(self) -> list[PieceForm]:
         """Return the best form that the level rules allow for each file."""
         rules = [(matcher([rule.glob]), rule.level) for rule in reversed(self._options.levels)]
+        if not rules:
+            return [PieceForm.FULL] * len(self._source.files)
         found = []
         for file in self._source.files:
             name = os.fsencode(file.path)

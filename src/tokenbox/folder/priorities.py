@@ -58,6 +58,8 @@ class PriorityRules:
 
     def asked(self, path: str) -> Priority | None:
         """Return the priority of ``path``; None if no rule matches."""
+        if not self._rules:
+            return None
         name = os.fsencode(path)
         return next((priority for priority, spec in self._rules if spec.fullmatch(name)), None)
 

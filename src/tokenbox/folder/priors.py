@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tokenbox.worth.query import Query
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # a row of the table below: the same one is equal
 class Prior:
     """A kind of file: its weight in percent with a query (``percent``) and without one (``alone``).
 
@@ -234,13 +234,15 @@ class Priors:
 
     def of(self, path: str, content: bytes) -> Prior:
         """Return the prior of a file, by its path, or by a mark at its top such as ``@generated``."""
-        whole = _PACKAGE_FOLDERS.sub(rb"\1", os.fsencode(path.lower()))
+        whole = os.fsencode(path.lower())
+        if b"main/" in whole:
+            whole = _PACKAGE_FOLDERS.sub(rb"\1", whole)
         name = whole.rpartition(b"/")[2]
         # ``*.json`` does not match the files in ``x.json/``.
-        matches = {*(self._names.Match(name) or ()), *(self._paths.Match(whole) or ())}
-        if min(matches, default=len(PRIORS)) > _GENERATED and is_generated(path, content):
+        matches = sorted([*(self._names.Match(name) or ()), *(self._paths.Match(whole) or ())])
+        if (not matches or matches[0] > _GENERATED) and is_generated(path, content):
             return GENERATED
-        for n in sorted(matches):
+        for n in matches:
             if PRIORS[n].name not in _ONLY_PAGES or _PAGE.fullmatch(os.fsencode(path).rpartition(b"/")[2]):
                 return PRIORS[n]
         is_known = b"." in name or content.startswith(b"#!") or kind_of(path, b"") is not CODE

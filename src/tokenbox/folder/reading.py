@@ -11,55 +11,54 @@ from tokenbox.folder.walk import MAX_BYTES, kind_of_special
 
 # The number of reads of a file that keeps changing; the last one is used.
 _ATTEMPTS = 3
-# The minimum number of bytes to read at once: files of the kernel say that they are empty.
-_AT_ONCE = 1 << 15
+# The number of bytes to read at once if the size is unknown: files of the kernel say that they are empty.
+_OF_UNKNOWN_SIZE = 1 << 15
 
 
 def read_file(root: str, path: str) -> tuple[bytes | None, Note | None]:
     """Return the bytes of the file, or None and a note with the reason. A changing file has both."""
-    name = shown(path)
     try:
         handle = os.open(os.path.join(root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            return _settled(handle, name)
+            return _settled(handle, path)
         finally:
             os.close(handle)
     except FileNotFoundError:
-        return None, Note(name, NoteKind.VANISHED)
+        return None, Note(shown(path), NoteKind.VANISHED)
     except OSError as error:
-        return None, Note(name, NoteKind.UNREADABLE, str(error.strerror))
+        return None, Note(shown(path), NoteKind.UNREADABLE, str(error.strerror))
 
 
-def _settled(handle: int, name: str) -> tuple[bytes | None, Note | None]:
+def _settled(handle: int, path: str) -> tuple[bytes | None, Note | None]:
     """Return the content, read again if the file changed during the read."""
     before = os.fstat(handle)
     if not stat.S_ISREG(before.st_mode):
-        return None, Note(name, NoteKind.SPECIAL, kind_of_special(before.st_mode))
+        return None, Note(shown(path), NoteKind.SPECIAL, kind_of_special(before.st_mode))
     data = b""
     for _ in range(_ATTEMPTS):
-        data = _read_bounded(handle, before.st_size)
-        if len(data) > MAX_BYTES:
-            return None, Note(name, NoteKind.LARGE, f"more than {MAX_BYTES >> 20} MiB")
+        # What says that it is too large is not read: a folder may have thousands of such files.
+        data = b"" if before.st_size > MAX_BYTES else _read_bounded(handle, before.st_size)
+        if max(before.st_size, len(data)) > MAX_BYTES:
+            return None, Note(shown(path), NoteKind.LARGE, f"more than {MAX_BYTES >> 20} MiB")
         after = os.fstat(handle)
-        if _version(after) == _version(before) and len(data) == after.st_size:
+        if len(data) == after.st_size and _version(after) == _version(before):
             return data, None
         before = after
         os.lseek(handle, 0, os.SEEK_SET)
-    return data, Note(name, NoteKind.CHANGED)
+    return data, Note(shown(path), NoteKind.CHANGED)
 
 
 def _read_bounded(handle: int, size: int) -> bytes:
-    """Return the rest of the file, at most one byte over the limit. ``size``: the size that it says it has.
-
-    Each read allocates one byte more, or 32 KiB if that is more.
-    """
-    pieces = []
-    room = MAX_BYTES + 1
-    while room and (piece := os.read(handle, min(room, max(size + 1, _AT_ONCE)))):
+    """Return the rest of the file, at most one byte over the limit. ``size``: what it says that it has."""
+    # One byte more than it says, so that one read tells that this is all.
+    piece = os.read(handle, min(MAX_BYTES, size or _OF_UNKNOWN_SIZE) + 1)
+    if len(piece) == size:
+        return piece
+    pieces = [piece]
+    room = MAX_BYTES + 1 - len(piece)
+    while room and (piece := os.read(handle, min(room, max(size + 1, _OF_UNKNOWN_SIZE)))):
         pieces.append(piece)
         room -= len(piece)
-        if len(piece) == size:  # the file says that this is all
-            break
     return b"".join(pieces)
 
 

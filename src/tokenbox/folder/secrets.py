@@ -147,10 +147,13 @@ def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
     notes: list[Note] = []
     if b"PRIVATE KEY" in content:
         content = _without_private_keys(content, path, notes)
+    by_file = _by_file(path)
+    lines = _suspicious_lines(content) if by_file is None else _lines(content)
+    if not (lines or notes):
+        return content, notes
     pieces: list[bytes] = []
     done, numbers = 0, _LineNumbers(content)
-    by_file = _by_file(path)
-    for start, end in _suspicious_lines(content) if by_file is None else _lines(content):
+    for start, end in lines:
         is_long = end - start > _MAX_LINE and len(content[start:end].decode()) > _MAX_LINE
         for first, last in _possible(content, start, end) if is_long else ((start, end),):
             line = content[first:last].decode("utf-8", "surrogateescape")
@@ -223,9 +226,9 @@ def _suspicious_lines(content: bytes) -> list[tuple[int, int]]:
     return sorted(found.items())
 
 
-def _lines(content: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each line."""
-    yield from ((match.start(), match.end()) for match in re.finditer(rb"[^\n]+", content))
+def _lines(content: bytes) -> list[tuple[int, int]]:
+    """Return the start and end of each line."""
+    return [match.span() for match in re.finditer(rb"[^\n]+", content)]
 
 
 @cache

@@ -17,9 +17,12 @@ from tokenbox.worth.standing import Standing
 
 if TYPE_CHECKING:
     from tokenbox.folder.options import PackOptions
-    from tokenbox.folder.source import File, Source
+    from tokenbox.folder.source import Source
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.worth.scorers import Worth
+
+
+_ROLES = {"source": DocumentRole.SOURCE, "test": DocumentRole.TEST}
 
 
 def weigh(source: Source, options: PackOptions, memory: CountCache | None = None) -> Worth:
@@ -28,7 +31,7 @@ def weigh(source: Source, options: PackOptions, memory: CountCache | None = None
     Raises ``FocusProblem`` and ``ScorerProblem``.
     """
     has_goal = options.asks(source)
-    roles = [_role(file) for file in source.files]
+    roles = [_ROLES.get(file.prior.name, DocumentRole.OTHER) for file in source.files]
     code = [
         i
         for i, file in enumerate(source.files)
@@ -71,7 +74,3 @@ def _near(source: Source, focus: tuple[str, ...]) -> tuple[list[bytes], list[Nam
             touched += list(range(hunk.new_start, hunk.new_start + hunk.lines.count(b"\n")))
         places.append(NamedPath(change.path, tuple(touched), is_whole=change.path in names))
     return texts, places
-
-
-def _role(file: File) -> DocumentRole:
-    return {"source": DocumentRole.SOURCE, "test": DocumentRole.TEST}.get(file.prior.name, DocumentRole.OTHER)

@@ -131,8 +131,12 @@ def defined_in(data: bytes, language: str | None = None) -> list[bytes]:
 
     ``language``: a name of ``content.lenses.languages``, if it is known.
     """
-    matches = _pattern(language or "").finditer(data)
-    return list(dict.fromkeys(match[match.lastindex] for match in matches if match.lastindex is not None))
+    found: dict[bytes, None] = {}
+    for match in _pattern(language or "").finditer(data):
+        if (group := match.lastindex) is not None:
+            start, end = match.span(group)
+            found[data[start:end]] = None
+    return list(found)
 
 
 def enclosing_in(data: bytes, language: str) -> dict[bytes, set[bytes]]:

@@ -89,6 +89,9 @@ class Imports(NamedTuple):
     renamed: Mapping[bytes, bytes]
 
 
+_NO_IMPORTS = Imports(frozenset(), frozenset(), {})
+
+
 def imports_of(path: str, data: bytes, family: str) -> Imports | None:
     """Return what a text imports; ``None`` if a name of another file needs no import.
 
@@ -101,10 +104,12 @@ def imports_of(path: str, data: bytes, family: str) -> Imports | None:
         return None  # a script, which shares its names with all others
     if family == "lua" and b"require" not in data:
         return None
+    if family == "py" and b"import" not in data:
+        return _NO_IMPORTS
     names: set[tuple[bytes, bytes]] = set()
     wholes: set[bytes] = set()
     renamed: dict[bytes, bytes] = {}
-    for place, name, other in read(_parts(path), data):
+    for place, name, other in read(path, data):
         if name != b"*":
             names.add((place.lower(), name))
         elif not other:
@@ -166,10 +171,11 @@ def _inner(path: str, data: bytes, types: Iterable[bytes]) -> dict[bytes, frozen
     return found
 
 
-def _of_python(parts: list[bytes], data: bytes) -> Iterator[_Import]:
+def _of_python(path: str, data: bytes) -> Iterator[_Import]:
     """Read the lines with the word import, which is faster than to match the whole text."""
     end = read = 0
     modules = []
+    parts = _parts(path)
     while (at := data.find(b"import", end)) >= 0:
         start = data.rfind(b"\n", end, at) + 1
         end = data.find(b"\n", at)
@@ -192,7 +198,8 @@ def _python_module(parts: list[bytes], named: bytes) -> bytes:
     return b"/".join([*(parts[:-up] if up else []), *(below.split(b".") if below else [])]) or _TOP
 
 
-def _of_javascript(parts: list[bytes], data: bytes) -> Iterator[_Import]:
+def _of_javascript(path: str, data: bytes) -> Iterator[_Import]:
+    parts = _parts(path)
     is_called = b"import(" in data
     found = [*_ES_IMPORT.finditer(data)] if b"from" in data else []
     if is_called or b"require" in data:
@@ -226,8 +233,8 @@ def _es_module(parts: list[bytes], named: bytes) -> bytes:
     return b"/".join(found) or _TOP if names[0] in {b".", b".."} else b"".join(found[-1:]).lstrip(b"#@~$")
 
 
-def _of_jvm(parts: list[bytes], data: bytes) -> Iterator[_Import]:
-    yield _package(parts[:-1], data, "java"), b"*", b""
+def _of_jvm(path: str, data: bytes) -> Iterator[_Import]:
+    yield _package(_parts(path)[:-1], data, "java"), b"*", b""
     for match in _JVM_IMPORT.finditer(data):
         names = match[1].split(b".")
         first_type = next((n for n, name in enumerate(names) if name[:1].isupper()), len(names) - 1)
@@ -236,8 +243,8 @@ def _of_jvm(parts: list[bytes], data: bytes) -> Iterator[_Import]:
         yield from _dotted([b".".join(names[:first_type]), *names[first_type:]], match[2], match[3])
 
 
-def _of_php(parts: list[bytes], data: bytes) -> Iterator[_Import]:
-    yield _package(parts[:-1], data, "php"), b"*", b""
+def _of_php(path: str, data: bytes) -> Iterator[_Import]:
+    yield _package(_parts(path)[:-1], data, "php"), b"*", b""
     for match in _PHP_USE.finditer(data):
         space, _, name = match[1].rpartition(b"\\")
         yield from _dotted([match[1]] if match[2] else [space, name], match[2], match[3])
@@ -253,7 +260,7 @@ def _dotted(names: list[bytes], group: bytes | None, other: bytes | None) -> Ite
             yield names[-1], b"*" if name == b"_" else name, b""
 
 
-def _of_rust(_: list[bytes], data: bytes) -> Iterator[_Import]:
+def _of_rust(_: str, data: bytes) -> Iterator[_Import]:
     for match in _RUST_USE.finditer(data):
         yield from _rust_tree(_RUST_PART.findall(match[1]))
     for match in _RUST_MACRO.finditer(data):
@@ -278,27 +285,27 @@ def _rust_tree(parts: list[bytes]) -> Iterator[_Import]:
                 around[1:] = around[1:-1]
 
 
-def _of_lua(_: list[bytes], data: bytes) -> Iterator[_Import]:
+def _of_lua(_: str, data: bytes) -> Iterator[_Import]:
     for match in _LUA_REQUIRE.finditer(data):
         place = match[2].replace(b".", b"/")
         yield (place, match[3], match[1]) if match[3] else (place, b"*", match[1])
 
 
-def _of_ruby(_: list[bytes], data: bytes) -> Iterator[_Import]:
+def _of_ruby(_: str, data: bytes) -> Iterator[_Import]:
     yield _TOP, b"*", b""
     for match in _RUBY_MODULE.finditer(data):
         for place in match[1].split(b"::"):
             yield place, b"*", b""
 
 
-def _of_csharp(_: list[bytes], data: bytes) -> Iterator[_Import]:
+def _of_csharp(_: str, data: bytes) -> Iterator[_Import]:
     yield _TOP, b"*", b""
     for match in _CSHARP_SPACE.finditer(data):
         yield match[1], b"*", b""
 
 
-def _of_go(parts: list[bytes], data: bytes) -> Iterator[_Import]:
-    yield _package(parts[:-1], data, "go"), b"*", b""
+def _of_go(path: str, data: bytes) -> Iterator[_Import]:
+    yield _package(_parts(path)[:-1], data, "go"), b"*", b""
 
 
 def _package(folder: list[bytes], data: bytes, family: str) -> bytes:
@@ -329,7 +336,7 @@ _WITH_INNER_TYPES = {
 }
 # Where a type may be indented although it is in no other: in a namespace, in a condition.
 _INDENTED_ANYWAY = frozenset({"csharp", "ruby"})
-_READERS: Mapping[str, Callable[[list[bytes], bytes], Iterator[_Import]]] = {
+_READERS: Mapping[str, Callable[[str, bytes], Iterator[_Import]]] = {
     "cs": _of_csharp,
     "go": _of_go,
     "java": _of_jvm,

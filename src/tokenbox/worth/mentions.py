@@ -53,7 +53,8 @@ class Mentions:
         texts = self._anywhere.setdefault(weight, Counter())
         # To take a few back is faster than to copy all others.
         texts.update(found.keys())
-        texts.subtract(but)
+        for name in but:
+            texts[name] -= 1
 
     def add_placed(
         self, document: Document, found: Mapping[bytes, int], own: Collection[bytes], weight: int
@@ -63,9 +64,14 @@ class Mentions:
         ``found``: with how often each stands in the text.
         """
         defined = self._defined.intersection(found).difference(own)
+        imports = imports_of(document.path, document.data, self._family)
+        if not defined:  # as in most small texts
+            self.add(found, own, weight)
+            if imports is not None:
+                self._add_wholes((), imports.wholes, weight)
+            return
         pairs = list(_qualified(document.data, self._family, defined))
         qualified = Counter(name for _, name in pairs)
-        imports = imports_of(document.path, document.data, self._family)
         if imports is None:
             only = {name for name, times in qualified.items() if times >= found[name]}
             pairs = [pair for pair in pairs if pair[1] in only]
@@ -91,7 +97,7 @@ class Mentions:
 
     def anywhere(self, name: bytes) -> int:
         """Return the weight of the mentions that may mean any definition of the name."""
-        return sum(weight * texts[name] for weight, texts in self._anywhere.items())
+        return sum(weight * texts.get(name, 0) for weight, texts in self._anywhere.items())
 
     def has_places(self, name: bytes) -> bool:
         """Return whether any mention of the name tells where it may be from."""

@@ -90,17 +90,18 @@ class Standing:
 
     def _count(self, found: Iterable[Mapping[bytes, int]] | None, merged: Collection[int]) -> None:
         """Count the mentions of each name by documents that neither define it nor are ``merged``."""
-        if found is None:
-            found = (identifiers(after_copyright(document.data)) for document in self._documents)
-        for i, (document, known) in enumerate(zip(self._documents, found, strict=True)):
+        reading = None if found is None else iter(found)
+        for i, document in enumerate(self._documents):
+            known = None if reading is None else next(reading)
             if document.role is DocumentRole.OTHER or i in merged:
                 continue
-            own = [name for name in self._own[i] if name in known]
             mentions, weight = self._mentions[self._family[i]], _MENTION[document.role]
-            if self._has_places:
+            if known is None:
+                known = identifiers(after_copyright(document.data))
+                own = [name for name in self._own[i] if name in known]
                 mentions.add_placed(document, known, own, weight)
             else:
-                mentions.add(known, own, weight)
+                mentions.add(known, [name for name in self._own[i] if name in known], weight)
 
     @property
     def is_led(self) -> bool:
@@ -238,11 +239,10 @@ def _definers(own: Mapping[int, Sequence[bytes]]) -> dict[bytes, list[int]]:
 
 def _merged(own: Mapping[int, Sequence[bytes]]) -> frozenset[int]:
     """Return the documents that merge several others: nearly all of their names are defined there as well."""
-    definers = _definers(own)
+    many = {i: names for i, names in own.items() if len(names) >= _MANY_NAMES}
+    definers = _definers(own) if many else {}
     merged = []
-    for i, names in own.items():
-        if len(names) < _MANY_NAMES:
-            continue
+    for i, names in many.items():
         shared = [name for name in names if len(definers[name]) > 1]
         if len(shared) * 10 < len(names) * 9:
             continue
