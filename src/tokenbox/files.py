@@ -1,22 +1,50 @@
-"""Atomic file replacement and file locks.
+"""Atomic file replacement, file locks, and files of a folder that another person may have filled.
 
 tokenbox rewrites files only with :func:`replace`. A bundle is a folder, and is renamed into place as a whole.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final, cast
 
 OWN: Final = 0o600
 """The mode of a file that only its owner can read."""
 SHARED: Final = 0o666
 """The mode of a file that everybody can read, as far as the umask allows."""
+_NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
+_NO_LINKS: Final = getattr(os, "O_NOFOLLOW", 0)
+
+
+def is_inside(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> bool:
+    """Return whether ``path`` is ``folder`` or lies below it, after all links are followed."""
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+
+
+def open_regular(
+    path: str | os.PathLike[str], mode: str = "rb", *, new: int = SHARED, links: bool = True
+) -> BinaryIO:
+    """Open a regular file in a binary mode. A pipe could block forever, and a device has no end.
+
+    ``new``: the mode of a file that does not exist yet, less the umask. ``links``: follow a symbolic link.
+    Raises ``OSError``, also for what is not a regular file.
+    """
+
+    def opener(name: str, flags: int) -> int:
+        descriptor = os.open(name, flags | _NO_WAIT | (0 if links else _NO_LINKS), new)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return descriptor
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file", name)
+
+    return cast("BinaryIO", open(path, mode, opener=opener))
 
 
 def replace(
@@ -52,7 +80,7 @@ def replace(
 @contextmanager
 def turn(lock: Path) -> Iterator[None]:
     """Hold an exclusive lock on the file. The operating system releases it if the process dies."""
-    with lock.open("ab") as file:
+    with open_regular(lock, "ab", links=False) as file:
         if sys.platform == "win32":
             import msvcrt  # each system has only one of the two modules
 

@@ -111,3 +111,15 @@ def test_the_reserve_of_enforce(project: CommandLine) -> None:
     assert answer["why"]["reserve_out"] == 7
     assert answer["why"]["sources"]["reserve_out"] == "the flag --reserve-out"
     assert project(*command, "--reserve-out", "7", "--max-tokens", "7").status == 2
+
+
+def test_a_project_cannot_lead_proof_out_of_it(
+    project: CommandLine, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Its author would choose where files of the user are written; the user may name any folder."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (project.folder / ".tokenbox" / "proof").symlink_to(elsewhere)
+    answer = project("layout", "p.toml")
+    assert (answer.status, "leads out of the project" in answer.err) == (2, True)
+    assert list(elsewhere.iterdir()) == []
+    assert project("layout", "p.toml", "--proof-dir", ".tokenbox/proof").status == 0

@@ -206,6 +206,26 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path: Path, name: str) 
             load(tmp_path, ALONE)
 
 
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_a_lock_that_is_no_file_is_not_waited_for_or_followed(tmp_path: Path, kind: str) -> None:
+    (tmp_path / ".tokenbox").mkdir()
+    lock = tmp_path / ".tokenbox" / "state.lock"
+    if kind == "pipe":
+        os.mkfifo(lock)
+    else:
+        lock.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigError, match="cannot be remembered"):
+        remember(tmp_path, "model", "m")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_the_home_of_nobody_is_the_name_of_a_folder(tmp_path: Path) -> None:
+    own = load(tmp_path, ALONE | {"TOKENBOX_CODE_ALLOWED": "~nobody-of-this-name/x"})
+    assert own.problems == ()
+    own = load(tmp_path, ALONE | {"TOKENBOX_PROOF_TRUSTED": "~nobody-of-this-name/key"})
+    assert own_paths(own.setting("proof.trusted")) == [Path("~nobody-of-this-name/key")]
+
+
 def test_links_in_a_circle(tmp_path: Path) -> None:
     (tmp_path / ".tokenbox").mkdir()
     (tmp_path / ".tokenbox" / "config.toml").symlink_to("config.toml")
@@ -257,6 +277,8 @@ endpoint = "https://mine.example/v1"
         ("store.database = 'postgresql://evil.example/x'", "store.database", None),
         ("store.database = '/somewhere/else.db'", "store.database", None),
         ("store.database = '../else.db'", "store.database", None),
+        ("store.database = '~/else.db'", "store.database", None),
+        ("store.database = '~nobody-of-this-name/own.db'", "store.database", "~nobody-of-this-name/own.db"),
         ("store.database = 'own.db'", "store.database", "own.db"),
         ("tokenize.use_endpoint = true", "tokenize.use_endpoint", True),
         (

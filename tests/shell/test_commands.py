@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -438,3 +439,30 @@ def test_the_options_of_the_command_line_win_over_the_resumed_session(start: Beg
         assert start(server.url, name="mine", resume=True)[0].context.budget == 2000
         flags = {"shell.token_budget": 700}
         assert start(server.url, name="mine", resume=True, flags=flags)[0].context.budget == 700
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (":project pipe.json", "no_such_item"),
+        (":project a\0b", "no_such_item"),
+        (":load pipe.json", "session_failed"),
+        (":load a\0b.json", "session_failed"),
+        (":file pipe.json", "path_unusable"),
+        (":file a\0b", "no_such_item"),
+    ],
+)
+def test_what_is_no_file_is_not_waited_for(start: Begin, tmp_path: Path, line: str, code: str) -> None:
+    os.mkfifo(tmp_path / "folder" / "pipe.json")
+    session, heard = start()
+    take(session, line)
+    assert [error.code for error in heard.problems] == [code]
+
+
+def test_notes_and_instructions_that_are_pipes_are_not_waited_for(start: Begin, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "folder" / "AGENTS.md")
+    (tmp_path / "data").mkdir()
+    os.mkfifo(tmp_path / "data" / "memory.txt")
+    session, heard = start(flags={"shell.project": True})
+    assert session.context.messages() == []
+    assert heard.problems == []

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenbox.shell.editor import FOLDED_CHARACTERS, FOLDED_LINES, Pastes
+from tokenbox.shell.editor import FOLDED_CHARACTERS, FOLDED_LINES, Pastes, open_history
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_a_short_paste_stands_as_it_is() -> None:
@@ -30,3 +36,10 @@ def test_whatever_was_pasted_comes_out(texts: list[str]) -> None:
     whole = [text.replace("\r\n", "\n").replace("\r", "\n") for text in texts]
     for mark, text in zip(marks, whole, strict=True):
         assert pastes.unfolded(mark) == text or mark == text
+
+
+def test_a_history_is_readable_by_its_owner_only_and_never_waited_for(tmp_path: Path) -> None:
+    assert open_history(tmp_path / "made" / "history", str) is not None
+    assert (tmp_path / "made" / "history").stat().st_mode & 0o777 == 0o600
+    os.mkfifo(tmp_path / "pipe")
+    assert open_history(tmp_path / "pipe", str) is None

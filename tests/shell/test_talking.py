@@ -475,6 +475,18 @@ def test_the_last_call_is_proven(start: Begin, llama: LlamaServer) -> None:
     assert b"inputs.jsonl" in heard.output
 
 
+def test_proof_is_not_written_through_a_link_of_the_project(
+    start: Begin, llama: LlamaServer, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "folder" / ".tokenbox").symlink_to(tmp_path / "elsewhere")
+    session, heard = start(llama.url)
+    take(session, "hello")
+    take(session, ":proof write")
+    assert heard.problems[-1].code == "proof_not_written"
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 @pytest.mark.parametrize("counted", ["by its server", "here", "by a file"])
 def test_what_was_sent_is_decided_again(start: Begin, llama: LlamaServer, counted: str) -> None:
     flags: dict[str, object] = {

@@ -360,3 +360,27 @@ def test_the_environment_has_versions_and_nothing_else() -> None:
     found = environment()
     assert found["python"] == f"{sys.implementation.name} {sys.version.split()[0]}"
     assert all(str(Path.cwd()) not in value for value in found.values())
+
+
+@pytest.mark.parametrize("name", [DRAFTS, LOG, f"{LOG}/pending", f"{LOG}/entries", f"{LOG}/hashes"])
+def test_no_link_in_a_store_leads_a_writer_elsewhere(tmp_path: Path, name: str) -> None:
+    """The store of a project may be of another person, who must not choose what is removed or overwritten."""
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "old").mkdir(parents=True)
+    (elsewhere / "old" / "text").write_text("mine")
+    os.utime(elsewhere / "old", (0, 0))
+    link = tmp_path / "store" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(elsewhere if "/" not in name else elsewhere / "old" / "text")
+    with pytest.raises(ProofNotWritten, match="cannot be written"):
+        Bundles(tmp_path / "store").write(layout_evidence())
+    assert (elsewhere / "old" / "text").read_text() == "mine"
+    assert [path.name for path in elsewhere.rglob("*")] == ["old", "text"]
+
+
+@pytest.mark.parametrize("name", ["lock", "pending", "entries", "hashes"])
+def test_a_pipe_in_a_log_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    (tmp_path / LOG).mkdir()
+    os.mkfifo(tmp_path / LOG / name)
+    with pytest.raises(ProofNotWritten, match="cannot be written"):
+        Bundles(tmp_path).write(layout_evidence())

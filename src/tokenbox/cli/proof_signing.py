@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +41,7 @@ def keygen(
 
     Example: tokenbox proof keygen ~/.config/tokenbox/proof.key
     """
-    key = write_key(Path(file).expanduser())
+    key = write_key(Path(os.path.expanduser(file)))
     if as_json:
         write_record("proof.key", {"key": file, "public": f"{file}{PUBLIC}", "id": key.keyid})
     else:

@@ -68,13 +68,14 @@ def bundles_folder(named: str | None) -> Path:
     """Return the folder of bundles: the one that is named, else that of the project or the current folder.
 
     It is the project's, because a second ``.tokenbox`` inside a project would hide the project's settings.
+    Raises ``ProofNotWritten`` for a link that leads out of the project.
     """
-    from tokenbox.store.bundles import FOLDER
+    from tokenbox.store.bundles import bundles_of
 
     if named is not None:
         return Path(named)
     project = tokenbox.config.find_project(Path())
-    return Path(FOLDER if project is None else os.path.relpath(project.root / FOLDER))
+    return bundles_of(Path("." if project is None else os.path.relpath(project.root)))
 
 
 def asks_for_proof(*, proof: bool | None, texts: bool | None, folder: str | None) -> bool:

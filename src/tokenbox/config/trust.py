@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 
 from tokenbox.config.errors import ConfigCode, ConfigError
 from tokenbox.config.setting import Level
+from tokenbox.files import is_inside
 from tokenbox.named_code import allow, allow_entries, is_code
 
 if TYPE_CHECKING:
@@ -79,7 +81,7 @@ def _risk(setting: Setting, others: Sequence[Layer], own: Sequence[Layer], root:
         case ("shell", "allow"):
             what, is_risk = "may not allow commands", bool(value)
         case ("store", "database"):
-            what, is_risk = "may only name a database in its own folder", not _is_inside(str(value), root)
+            what, is_risk = "may only name a database in its own folder", not _is_own_file(str(value), root)
         case ("cost", "cap_at_dollars" | "cap_per_day"):
             is_risk = isinstance(value, Decimal) and isinstance(stated, Decimal) and value > stated
             what = "may not raise what you spend"
@@ -94,10 +96,8 @@ def _risk(setting: Setting, others: Sequence[Layer], own: Sequence[Layer], root:
     return what if is_risk else None
 
 
-def _is_inside(path: str, root: Path | None) -> bool:
-    if "://" in path or root is None:
-        return False
-    return (root / path).resolve().is_relative_to(root.resolve())
+def _is_own_file(name: str, root: Path | None) -> bool:
+    return root is not None and "://" not in name and is_inside(root / os.path.expanduser(name), root)
 
 
 def _names_servers(layer: Layer) -> bool:
@@ -117,7 +117,7 @@ def own_paths(setting: Setting) -> list[Path]:
         raise ConfigError(message, code=ConfigCode.BAD_VALUE, key=setting.name)
     value = setting.value
     given = value if isinstance(value, tuple) else () if value is None else (value,)
-    return [Path(str(path)).expanduser() for path in given]
+    return [Path(os.path.expanduser(str(path))) for path in given]  # never raises
 
 
 def allow_code(layers: Sequence[Mapping[KeyName, Setting]], root: Path | None) -> list[str]:
@@ -131,8 +131,8 @@ def allow_code(layers: Sequence[Mapping[KeyName, Setting]], root: Path | None) -
     own = next((setting for setting in found if setting.origin.level not in _BY_OTHERS), None)
     entries = [] if own is None else [str(entry) for entry in cast("tuple[object, ...]", own.value)]
     allow_entries(entries)
-    folders = {Path(entry).expanduser().resolve() for entry in entries if not is_code(entry)}
-    trusted = root is not None and root.resolve() in folders
+    folders = {os.path.realpath(os.path.expanduser(entry)) for entry in entries if not is_code(entry)}
+    trusted = root is not None and os.path.realpath(root) in folders
     for layer in layers:
         for name, setting in layer.items():
             if name[-1] not in _NAMES_CODE and name[0] != "tokenizers":

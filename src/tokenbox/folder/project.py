@@ -22,6 +22,7 @@ import tomllib
 from dataclasses import dataclass
 
 from tokenbox.errors import TokenboxError
+from tokenbox.files import is_inside
 from tokenbox.folder.generated import as_text
 from tokenbox.folder.names import shown
 from tokenbox.folder.priorities import PriorityRule
@@ -130,7 +131,7 @@ def _text(name: str, folder: str, top: str) -> str:
     """Return the text of a file of the project: a repository may not show other files of the machine."""
     problem = "is not a text file. Correct the path"
     path = os.path.realpath(os.path.join(folder, name.replace("\0", "\ufffd")))
-    if os.path.commonpath([path, top]) != top:
+    if not is_inside(path, top):
         problem = "is outside of the project. Move it there, or give it as an option"
     elif path != top and is_left_out(path, top):
         problem = "is never packed, or ignored. Name another file, or give it as an option"

@@ -7,11 +7,12 @@ else the parts relevant to the question. An image is sent as an image.
 from __future__ import annotations
 
 import base64
+import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenbox.files import open_regular
 from tokenbox.shell.errors import NoSuchItem
 from tokenbox.shell.offers import OutputOffer
 
@@ -44,7 +45,7 @@ def mentioned(text: str, session: Session) -> list[str]:
     found = []
     for quoted, bare in _MENTION.findall(text):
         names = [quoted] if quoted else [bare, bare.rstrip(_PUNCTUATION)]
-        path = next((name for name in names if name and _exists(session.place.path(name))), None)
+        path = next((name for name in names if name and os.path.exists(session.place.path(name))), None)
         if path is not None and path not in found:
             found.append(path)
     return found
@@ -55,7 +56,7 @@ def attach(session: Session, names: list[str], query: str | None) -> Attached:
     images, texts = [], []
     for name in names:
         path = session.place.path(name)
-        if not _exists(path):
+        if not os.path.exists(path):
             raise NoSuchItem(f"{name} does not exist, or cannot be read.", file=name)
         image = _image(path)
         if image is None:
@@ -79,11 +80,10 @@ def _packed(session: Session, texts: list[tuple[str, str]], query: str | None) -
 
 def _image(path: str) -> dict[str, Any] | None:
     """Return an image as a part of a message, or None for another file. Raises :class:`NoSuchItem`."""
-    file = Path(path)
-    if not file.is_file():
+    if not os.path.isfile(path):
         return None
     try:
-        with file.open("rb") as opened:
+        with open_regular(path) as opened:
             head = opened.read(_WEBP[2])
             kind = next((kind for magic, kind in _IMAGES if head.startswith(magic)), None)
             if head[:4] == _WEBP[0] and head[8:] == _WEBP[1]:
@@ -99,10 +99,3 @@ def _image(path: str) -> dict[str, Any] | None:
         )
     encoded = base64.b64encode(data).decode()
     return {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{encoded}"}}
-
-
-def _exists(path: str) -> bool:
-    try:
-        return Path(path).exists()
-    except (OSError, ValueError):
-        return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +12,8 @@ from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.keys import Keys
+
+from tokenbox.files import OWN, open_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +42,7 @@ class Editor:
     ) -> None:
         self._pastes = Pastes()
         self._session: PromptSession[str] = PromptSession(
-            history=None if history is None else _opened(history, hide),
+            history=None if history is None else open_history(history, hide),
             completer=_Completer(complete, folder),
             complete_while_typing=False,
             key_bindings=_keys(self._pastes),
@@ -142,11 +143,11 @@ class _History(FileHistory):
             super().append_string(self._hide(string))
 
 
-def _opened(path: Path, hide: Callable[[str], str]) -> History | None:
+def open_history(path: Path, hide: Callable[[str], str]) -> History | None:
     """Open the history file, which only its owner can read. None if it cannot be created."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(path, os.O_CREAT | os.O_APPEND, 0o600))
+        open_regular(path, "ab", new=OWN).close()  # a pipe would block the editor
     except OSError:
         return None
     return _History(path, hide)

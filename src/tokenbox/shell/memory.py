@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tokenbox.files import OWN, replace
+from tokenbox.files import OWN, is_inside, open_regular, replace
 from tokenbox.shell.errors import NoSuchItem, SessionFailed
 
 
@@ -20,7 +21,8 @@ class Memory:
     @property
     def notes(self) -> tuple[str, ...]:
         try:
-            text = self.path.read_text(encoding="utf-8", errors="replace")
+            with open_regular(self.path) as file:
+                text = file.read().decode("utf-8", "replace")
         except OSError:
             return ()
         return tuple(line.strip() for line in text.splitlines() if line.strip())
@@ -65,13 +67,13 @@ def find_instructions(folder: str) -> Instructions | None:
     """
     here = Path(folder)
     places = [here, *here.parents]
-    root = next((place for place in places if (place / ".git").exists()), None)
+    root = next((place for place in places if os.path.exists(place / ".git")), None)
     for place in places if root is None else places[: places.index(root) + 1]:
         for name in NAMES:
             path = place / name
-            if not path.is_file():
+            if not os.path.isfile(path):  # False, not an error, if it is not accessible
                 continue
-            if not path.resolve().is_relative_to((root or place).resolve()):
+            if not is_inside(path, root or place):
                 raise NoSuchItem(f"{path} is a link that leads out of the project.", file=str(path))
             return read_instructions(str(path))
     return None
@@ -80,10 +82,11 @@ def find_instructions(folder: str) -> Instructions | None:
 def read_instructions(path: str) -> Instructions:
     """Read the instructions in a file. Raises :class:`NoSuchItem`."""
     try:
-        with Path(path).open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise NoSuchItem(f"{path} cannot be read: {error.strerror or error}.", file=path) from None
+    except (OSError, ValueError) as error:  # a name with a NUL
+        reason = getattr(error, "strerror", None) or error
+        raise NoSuchItem(f"{path} cannot be read: {reason}.", file=path) from None
     if len(data) > MAX_BYTES or b"\0" in data:
         raise NoSuchItem(f"{path} is not a text file of at most {MAX_BYTES:,} bytes.", file=path)
     return Instructions(path, data.decode("utf-8", "replace").strip())

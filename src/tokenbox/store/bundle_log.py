@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from tokenbox.files import sync_folder, turn
+from tokenbox.files import open_regular, sync_folder, turn
 from tokenbox.proof import merkle
 from tokenbox.proof.bundle import VOLATILE, volatile_start
 from tokenbox.proof.canonical import NotCanonical, canonical, parse_canonical
@@ -40,8 +40,6 @@ LOG: Final = "log"
 ENTRIES, HASHES, CHECKPOINTS, PENDING, LOCK = "entries", "hashes", "checkpoints", "pending", "lock"
 _LINE: Final = 65
 _DIGITS: Final = 64
-# A pipe in place of a file is not waited for, and a link is not followed.
-_READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
 
@@ -145,8 +143,8 @@ class BundleLog:
         self.folder.mkdir(parents=True, exist_ok=True)
         with turn(self.folder / LOCK):
             entries = self._recover()
-            pending = self.folder / PENDING
-            pending.write_bytes(bundle_id.encode())
+            with self._open(PENDING, "wb") as pending:
+                pending.write(bundle_id.encode())
             if sync:
                 sync_folder(self.folder)
             new = publish()
@@ -154,7 +152,7 @@ class BundleLog:
                 self._enter(bundle_id, entries, sync=sync)
                 if signers:
                     self._sign(bundle_id, entries + 1, time, signers, sync=sync)
-            pending.unlink()
+            (self.folder / PENDING).unlink()
         return new
 
     def size(self) -> int:
@@ -167,7 +165,7 @@ class BundleLog:
     def ids(self) -> Iterator[str]:
         """Yield the ids, in order. Raises :class:`LogInvalid` for an invalid line."""
         try:
-            file = (self.folder / ENTRIES).open("rb")
+            file = self._open(ENTRIES, "rb")
         except FileNotFoundError:
             return
         with file:
@@ -182,7 +180,8 @@ class BundleLog:
     def pending(self) -> str | None:
         """Return the bundle that is being published, or was when a writer was killed; else None."""
         try:
-            return (self.folder / PENDING).read_text("ascii", "replace")
+            with self._open(PENDING, "rb") as file:
+                return file.read(_LINE).decode("ascii", "replace")
         except FileNotFoundError:
             return None
 
@@ -196,13 +195,13 @@ class BundleLog:
     def volatile_digest(self, bundle_id: str) -> str:
         """Return the digest in ``volatile.json`` of a bundle. Raises ``OSError``."""
         start = len(volatile_start(bundle_id))
-        with os.fdopen(os.open(self._store / bundle_id / VOLATILE, _READ), "rb") as file:
+        with open_regular(self._store / bundle_id / VOLATILE, links=False) as file:
             return file.read(start + _DIGITS)[start:].decode("ascii", "replace")
 
     def checkpoints(self) -> Iterator[tuple[Checkpoint, bytes]]:
         """Yield each checkpoint and its envelope, in order. Raises :class:`LogInvalid`."""
         try:
-            file = (self.folder / CHECKPOINTS).open("rb")
+            file = self._open(CHECKPOINTS, "rb")
         except FileNotFoundError:
             return
         with file:
@@ -220,13 +219,17 @@ class BundleLog:
             message = f"does not cover {bundle_id[:12]} yet. Set proof.sign_with, and write a bundle."
             raise LogInvalid(message, file=f"{LOG}/{CHECKPOINTS}")
         checkpoint, envelope = latest
-        with (self.folder / HASHES).open("rb") as hashes:
+        with self._open(HASHES, "rb") as hashes:
             path = merkle.inclusion(number, checkpoint.size, _reader(hashes))
         return Inclusion(number, tuple(node.hex() for node in path), checkpoint, envelope)
 
+    def _open(self, name: str, mode: str) -> BinaryIO:
+        """Open a file of the log. A link in a project would let its author choose what is overwritten."""
+        return open_regular(self.folder / name, mode, links=False)
+
     def _recover(self) -> int:
         """Repair what a killed writer left, and return the number of entries."""
-        with (self.folder / ENTRIES).open("ab") as file:
+        with self._open(ENTRIES, "ab") as file:
             torn = file.tell() % _LINE
             if torn:
                 file.truncate(file.tell() - torn)
@@ -240,10 +243,9 @@ class BundleLog:
         return entries + 1
 
     def _cut_checkpoints(self) -> None:
-        path = self.folder / CHECKPOINTS
-        if not path.exists():
+        if not (self.folder / CHECKPOINTS).exists():
             return
-        with path.open("r+b") as file:
+        with self._open(CHECKPOINTS, "r+b") as file:
             end = file.seek(0, os.SEEK_END)
             if end and (file.seek(end - 1), file.read(1))[1] != b"\n":
                 file.seek(0)
@@ -251,7 +253,7 @@ class BundleLog:
 
     def _fit_hashes(self, entries: int) -> None:
         """Rebuild the stored hashes if their number does not match the entries."""
-        with (self.folder / HASHES).open("a+b") as hashes:
+        with self._open(HASHES, "a+b") as hashes:
             if hashes.tell() == merkle.HASH_SIZE * merkle.stored(entries):
                 return
             hashes.truncate(0)
@@ -260,22 +262,22 @@ class BundleLog:
                 hashes.flush()
 
     def _enter(self, bundle_id: str, entries: int, *, sync: bool) -> None:
-        with (self.folder / ENTRIES).open("ab") as file:
+        with self._open(ENTRIES, "ab") as file:
             file.write(f"{bundle_id}\n".encode())
             if sync:
                 file.flush()
                 os.fsync(file.fileno())
-        with (self.folder / HASHES).open("a+b") as hashes:
+        with self._open(HASHES, "a+b") as hashes:
             leaf = merkle.leaf_hash(bundle_id.encode())
             hashes.write(b"".join(merkle.new_hashes(entries, leaf, _reader(hashes))))
 
     def _sign(
         self, bundle_id: str, entries: int, time: str, signers: Sequence[SigningKey], *, sync: bool
     ) -> None:
-        with (self.folder / HASHES).open("rb") as hashes:
+        with self._open(HASHES, "rb") as hashes:
             root = merkle.root(entries, _reader(hashes)).hex()
         checkpoint = Checkpoint(entries, root, time, self.volatile_digest(bundle_id))
-        with (self.folder / CHECKPOINTS).open("ab") as file:
+        with self._open(CHECKPOINTS, "ab") as file:
             file.write(signed(checkpoint.payload(), CHECKPOINT_TYPE, signers))
             if sync:
                 file.flush()

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokenbox.files import replace, sync_folder
+from tokenbox.files import is_inside, replace, sync_folder
 from tokenbox.proof.archive import ArchiveFiles
 from tokenbox.proof.bundle import (
     DECISIONS,
@@ -85,6 +85,20 @@ class Listed:
     time: str | None
     manifest: Manifest | None
     problem: BundleInvalid | None = None
+
+
+def bundles_of(project: Path) -> Path:
+    """Return the folder of a project's bundles.
+
+    Raises :class:`ProofNotWritten` for a link out of the project: its author would choose where files are
+    written and removed.
+    """
+    folder = project / FOLDER
+    if not is_inside(folder, project):
+        raise ProofNotWritten(
+            f"{folder} is a link that leads out of the project. Replace it by a folder.", folder=str(folder)
+        )
+    return folder
 
 
 class Bundles:
@@ -188,7 +202,10 @@ class Bundles:
         if path.is_dir():
             return self._existing(bundle, path)
         drafts = self.folder / DRAFTS
-        drafts.mkdir(parents=True, exist_ok=True)
+        for folder in (drafts, self.log.folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            if folder.is_symlink():  # old drafts are removed, and must not be those of another folder
+                raise OSError(errno.ELOOP, f"{folder} is a link", str(folder))
         _sweep(drafts)
         draft = drafts / f"{bundle.id[:16]}-{os.getpid()}-{secrets.token_hex(4)}"
         draft.mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -35,11 +36,9 @@ def file_of(where: str | Path | None) -> Path | None:
         return default_path()
     if isinstance(where, Path):
         return where
-    if where.startswith(SQLITE):
-        return Path(where.removeprefix(SQLITE)).expanduser()
     scheme = SCHEME.match(where)
-    if scheme is None:
-        return Path(where).expanduser()
+    if scheme is None or where.startswith(SQLITE):
+        return Path(os.path.expanduser(where.removeprefix(SQLITE)))  # never raises
     if scheme[1] not in POSTGRESQL:
         raise StoreUnavailable(
             f"{scheme[1]}:// is not a database that tokenbox can use. Name a file, sqlite:///FILE, or "

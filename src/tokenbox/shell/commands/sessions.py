@@ -11,9 +11,10 @@ from tokenbox.config.setting import Level
 from tokenbox.config.trust import own_paths
 from tokenbox.content.message import Message
 from tokenbox.errors import TokenboxError
+from tokenbox.files import open_regular
 from tokenbox.shell.errors import BadArguments, NoSuchItem, SessionFailed
 from tokenbox.shell.screen import figure, plural
-from tokenbox.store.bundles import FOLDER, Bundles
+from tokenbox.store.bundles import Bundles, bundles_of
 from tokenbox.store.calls import CallSpan
 from tokenbox.store.key_files import read_signer
 from tokenbox.store.sessions import SAVED
@@ -157,10 +158,10 @@ def proof(session: Session, arguments: str) -> None:
     if evidence is None:
         raise NoSuchItem("no call was sent yet, so there is nothing to prove.")
     if arguments:
-        root = session.place.folder if session.config.root is None else str(session.config.root)
+        root = Path(session.place.folder) if session.config.root is None else session.config.root
         signers = [read_signer(path) for path in own_paths(session.config.setting("proof.sign_with"))]
         texts = session.config.value("proof.texts") is True
-        written = Bundles(Path(root) / FOLDER, texts=texts, signers=signers)(evidence)
+        written = Bundles(bundles_of(root), texts=texts, signers=signers)(evidence)
         session.screen.notice(f"[{written.path}; tokenbox proof verify {written.id[:12]}]")
         return
     about = "" if evidence.tokenizer.exact else "~"
@@ -196,9 +197,8 @@ def _is_saved(path: str) -> bool:
 
 def _read(path: str) -> object:
     try:
-        with Path(path).open("rb") as file:
-            data = file.read(MAX_BYTES)
-        return json.loads(data)
+        with open_regular(path) as file:
+            return json.loads(file.read(MAX_BYTES))
     except OSError as error:
         raise SessionFailed(f"{path} cannot be read: {error.strerror or error}.") from None
     except (ValueError, RecursionError):
