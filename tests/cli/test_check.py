@@ -25,6 +25,7 @@ growth = "0.5"
 tokenizer = "utf8-bytes"
 [check.chats]
 files = ["*.json"]
+budget = 100
 model = "gpt-4o"
 """
 CHAT = [{"role": "system", "content": "You are brief."}, {"role": "user", "content": "Hello"}]
@@ -75,6 +76,35 @@ def test_what_is_over_and_what_grew(tokenbox: CommandLine, project: Path) -> Non
     assert tokenbox("check", "prompts", "--json").out.count(b'"over budget"') == 1
 
 
+def test_a_renamed_file_is_compared_with_its_old_name(tokenbox: CommandLine, project: Path) -> None:
+    (project / "prompts" / "a.md").write_text("one two\n" * 5)
+    (project / ".tokenbox" / "config.toml").write_text(CONFIG.replace("budget = 10\n", ""))
+    commit = "-c user.name=a -c user.email=a@b.example commit -qam longer"
+    subprocess.run(["git", *commit.split()], cwd=project, check=True)
+    subprocess.run(["git", "mv", "prompts/a.md", "prompts/an ümlaut.md"], cwd=project, check=True)
+    (project / "prompts" / "an ümlaut.md").write_text("one two\n" * 8)
+    result = tokenbox("check", "prompts", "--base", "HEAD", "--json")
+    found = {one["file"]: (one["outcome"], one["before"]) for one in json.loads(result.out)["files"]}
+    assert found == {"prompts/an ümlaut.md": ("grew too much", 40), "prompts/b|c.md": ("ok", 10)}
+    assert result.status == 3
+
+
+def test_a_check_without_a_limit_is_refused(tokenbox: CommandLine, project: Path) -> None:
+    """It would pass whatever the files have."""
+    config = project / ".tokenbox" / "config.toml"
+    config.write_text("[check.'my own']\nfiles = ['chat.json']\n")
+    result = tokenbox("check")
+    assert result.status == 2
+    assert "so it checks nothing" in result.err
+    assert "tokenbox config set 'check.\"my own\".budget' 2000" in result.err
+    assert tokenbox("config", "set", 'check."my own".budget', "3").status == 0
+    assert "config set 'check.\"my own\".budget' 29" in tokenbox("check").err
+    config.write_text("[check.own]\nfiles = ['chat.json']\ngrowth = '0.1'\n")
+    result = tokenbox("check")
+    assert (result.status, result.err) == (0, "note: check.own.growth is checked only with --base REV.\n")
+    assert tokenbox("check", "--base", "HEAD").err == ""
+
+
 def test_a_table_for_a_pull_request(tokenbox: CommandLine, project: Path) -> None:
     (project / "prompts" / "a.md").write_text("sevens!")
     lines = tokenbox("check", "--base", "HEAD", "--markdown").out.decode().splitlines()
@@ -108,7 +138,7 @@ def test_what_cannot_be_checked(
 def test_no_checks_and_no_files(tokenbox: CommandLine) -> None:
     assert "No check is declared" in tokenbox("check").err
     (tokenbox.folder / ".tokenbox").mkdir()
-    (tokenbox.folder / ".tokenbox" / "config.toml").write_text("[check.x]\nfiles = ['*.md']\n")
+    (tokenbox.folder / ".tokenbox" / "config.toml").write_text("[check.x]\nfiles = ['*.md']\nbudget = 9\n")
     result = tokenbox("check")
     assert (result.status, "matches no file" in result.err) == (2, True)
 
@@ -116,7 +146,9 @@ def test_no_checks_and_no_files(tokenbox: CommandLine) -> None:
 @pytest.mark.parametrize("pattern", ["/etc/*.conf", "**.md", "a\\nb/**.md"])
 def test_what_is_no_pattern(tokenbox: CommandLine, pattern: str) -> None:
     (tokenbox.folder / ".tokenbox").mkdir()
-    (tokenbox.folder / ".tokenbox" / "config.toml").write_text(f'[check.x]\nfiles = ["{pattern}"]\n')
+    (tokenbox.folder / ".tokenbox" / "config.toml").write_text(
+        f'[check.x]\nfiles = ["{pattern}"]\nbudget = 9\n'
+    )
     result = tokenbox("check")
     assert result.status == 2
     assert result.err.startswith("error: check.x.files ")  # Python 3.13 takes ** in a word as *

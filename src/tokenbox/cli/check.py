@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from enum import StrEnum
@@ -19,6 +18,7 @@ from tokenbox.cli.count import DEFAULT_TOKENIZER, by_settings, chat_in
 from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.streams import read_text, write_error, write_record, write_text
+from tokenbox.config.keys import key_text
 from tokenbox.content.message import InvalidMessage, UndeclaredCost
 from tokenbox.errors import TokenboxError, shown
 from tokenbox.folder.difference import GitProblem
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tokenbox.config import Config
 
 _GIT_SECONDS = 60
-_BACKTICKS = re.compile("`+")
 # In a hook of a linked worktree git sets these, and would take the project's folder for the worktree's top.
 _OF_A_HOOK = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX"})
 # The errors of a chat that no server would take, or whose count nobody knows.
@@ -39,7 +38,7 @@ _UNCOUNTABLE = (InvalidMessage, UndeclaredCost)
 
 
 class NoBudgets(TokenboxError, code="no_budgets"):
-    """No check is declared, or its pattern matches no file."""
+    """No check is declared, or one has no limit, or its pattern matches no file."""
 
 
 class CheckOutcome(StrEnum):
@@ -61,10 +60,17 @@ class CheckGroup:
     model: str | None
     tokenizer: str | None
 
+    def key(self, part: str) -> str:
+        """Return the name of a setting of this check."""
+        return key_text(("check", self.name, part))
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A checked file. ``before``: its tokens at the base revision; None without a base, or for a new file."""
+    """A checked file. ``before``: its tokens at the base revision; None without a base, or for a new file.
+
+    A file that git finds renamed is compared with the one of its old name.
+    """
 
     group: CheckGroup
     file: str
@@ -129,7 +135,9 @@ def check(
 
     settings = tokenbox.config.load()
     root = Path() if settings.root is None else settings.root
-    checked = [file for group in _groups(settings, names) for file in _checked(group, root, base)]
+    groups = _groups(settings, names)
+    renamed = {} if base is None else _renamed(root, base)
+    checked = [file for group in groups for file in _checked(group, root, base, renamed)]
     wrong = [file for file in checked if file.outcome is not CheckOutcome.OK]
     if as_json:
         write_record("check", {"files": [file.to_dict() for file in checked], "wrong": len(wrong)})
@@ -153,20 +161,31 @@ def _groups(settings: Config, names: Sequence[str] | None) -> list[CheckGroup]:
             f"{problem}{known} Declare one: tokenbox config set check.prompts.files 'prompts/*.md'",
             checks=declared,
         )
-    return [_group(settings, name) for name in names or declared]
+    return [_group(settings, name) for name in dict.fromkeys(names or declared)]
 
 
 def _group(settings: Config, name: str) -> CheckGroup:
     values: Any = {part.name: settings.value(("check", name, part.name)) for part in fields(CheckGroup)[1:]}
-    return CheckGroup(name, **values)
+    group = CheckGroup(name, **values)
+    if group.budget is None and group.growth is None:
+        raise NoBudgets(
+            f"{key_text(('check', name))} has no budget and no growth, so it checks nothing. "
+            f"Set one: tokenbox config set {shlex.quote(group.key('budget'))} 2000",
+            check=name,
+        )
+    return group
 
 
-def _checked(group: CheckGroup, root: Path, base: str | None) -> Iterator[Checked]:
+def _checked(
+    group: CheckGroup, root: Path, base: str | None, renamed: Mapping[str, str]
+) -> Iterator[Checked]:
     if not group.files:
-        raise NoBudgets(f"check.{group.name}.files is nothing, which matches no file.", check=group.name)
+        raise NoBudgets(f"{group.key('files')} is nothing, which matches no file.", check=group.name)
+    if group.budget is None and base is None:
+        write_error(f"note: {printable(group.key('growth'))} is checked only with --base REV.\n")
     for path in sorted({path for pattern in group.files for path in _matching(group, root, pattern)}):
         name = path.relative_to(root).as_posix()
-        base_text = None if base is None else _text_at(root, base, name)
+        base_text = None if base is None else _text_at(root, base, renamed.get(name, name))
         before = None if base_text is None else _count_before(base_text, group)
         try:
             count = _count(read_text(str(path)), group)
@@ -180,13 +199,13 @@ def _matching(group: CheckGroup, root: Path, pattern: str) -> list[Path]:
         found = [path for path in root.glob(pattern) if path.is_file()]
     except (ValueError, NotImplementedError, OSError) as error:
         raise NoBudgets(
-            f"check.{group.name}.files has {shown(pattern)}, which is not a pattern of files below the "
+            f"{group.key('files')} has {shown(pattern)}, which is not a pattern of files below the "
             f"project's folder: {error}. Write one such as prompts/**/*.md",
             check=group.name,
         ) from None
     if not found:  # a prompt that was moved is checked no more
         raise NoBudgets(
-            f"check.{group.name}.files has {printable(pattern)}, which matches no file.", check=group.name
+            f"{group.key('files')} has {printable(pattern)}, which matches no file.", check=group.name
         )
     return found
 
@@ -225,6 +244,16 @@ def _text_at(root: Path, base: str, name: str) -> str | None:
     )
 
 
+def _renamed(root: Path, base: str) -> dict[str, str]:
+    """Return the old name of each file that was renamed since a revision, below the project's folder."""
+    found = _git(
+        root, "diff", "--relative", "--find-renames", "--diff-filter=R", "--name-status", "-z",
+        "--end-of-options", base, "--",
+    )  # fmt: skip
+    names = os.fsdecode(found.stdout).split("\0")[:-1] if found.returncode == 0 else []
+    return {new: old for _, old, new in zip(names[::3], names[1::3], names[2::3], strict=True)}
+
+
 def _knows(root: Path, base: str) -> bool:
     found = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}")
     return found.returncode == 0
@@ -249,11 +278,11 @@ def _remedy(file: Checked) -> str:
     if file.over:
         return (
             f"{about}{file.count.total:,} tokens, {about}{file.over:,} over its budget. Shorten it, or: "
-            f"tokenbox config set check.{file.group.name}.budget {needed(file.count)[0]}"
+            f"tokenbox config set {shlex.quote(file.group.key('budget'))} {needed(file.count)[0]}"
         )
     return (
         f"{about}{file.count.total:,} tokens, {file.change:+,} since the base, and at most "
-        f"{Decimal(100) * (file.group.growth or 0):f} % are allowed (check.{file.group.name}.growth)."
+        f"{Decimal(100) * (file.group.growth or 0):f} % are allowed ({file.group.key('growth')})."
     )
 
 
@@ -271,5 +300,7 @@ def _markdown(checked: Sequence[Checked]) -> Iterator[str]:
 
 def _code(text: str) -> str:
     """Return the text as a code span of Markdown: a file's name mentions nobody and links to nothing."""
-    fence = "`" * (max(map(len, _BACKTICKS.findall(text)), default=0) + 1)
+    from tokenbox.render.markdown import fence_for  # only with --markdown
+
+    fence = fence_for(text, 1)
     return f"{fence}{text}{fence}" if fence == "`" else f"{fence} {text} {fence}"

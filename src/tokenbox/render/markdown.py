@@ -65,10 +65,15 @@ _HTML = tuple(
 )
 
 
+def fence_for(text: str, least: int) -> str:
+    """Return ``least`` backticks, or more: one more than any run of them in the text."""
+    longest = max(map(len, _BACKTICKS.findall(text)), default=0) if "`" in text else 0
+    return "`" * max(least, longest + 1)
+
+
 def guard(body: str, kind: BlockType | None) -> tuple[str, Mapping[str, str]]:  # noqa: ARG001  # as in all modes
     """Return ``body`` unchanged, and the fence around it, if it needs one."""
-    longest = max(map(len, _BACKTICKS.findall(body)), default=0) if "`" in body else 0
-    fence = "`" * max(len(_FENCE), longest + 1)
+    fence = fence_for(body, len(_FENCE))
     bare = {"fence": fence, "open": "", "inline": " ", "close": ""}
     if (any(mark in body for mark in _MARKS) and _looks_like_ours(body)) or _stays_open(body):
         return body, {**bare, "open": f"{fence}\n", "inline": f"\n\n{fence}\n", "close": f"\n{fence}"}

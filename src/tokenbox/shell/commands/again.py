@@ -133,6 +133,8 @@ def _as_request(session: Session) -> str:
 
 
 def _as_markdown(session: Session) -> str:
+    from tokenbox.render.markdown import fence_for  # only for an export
+
     parts = []
     # The stored history includes what left the context to make room.
     history = [message for message, _ in session.record.history()]
@@ -140,7 +142,7 @@ def _as_markdown(session: Session) -> str:
         calls = [f"`{call.name}({call.arguments})`" for call in message.tool_calls]
         body = "\n\n".join([*([message.text] if message.text else []), *calls])
         if message.role in message.RESULT_ROLES:
-            fence = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", body)), 3)
+            fence = fence_for(body, 3)
             body = f"{fence}\n{body}\n{fence}"
         parts.append(f"## {message.role.value}\n\n{body}\n")
     return "\n".join(parts)
