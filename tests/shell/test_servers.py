@@ -289,6 +289,19 @@ def test_keys_that_no_setting_names_are_hidden_too(start: Begin) -> None:
     assert "it is ***." in "".join(heard.pieces)
 
 
+def test_any_variable_may_hold_a_key(start: Begin) -> None:
+    """A key for another program may have blanks and lines, or begin with a slash; one may be set later."""
+    phrase, pem, slash = "correct horse battery", "-----BEGIN KEY-----\nMIIE\n", "/wJalrXUtnFEMI+K7MDENG"
+    variables = {"MY_PASSWORD": phrase, "SSH_PRIVATE_KEY": pem, "AWS_SECRET_ACCESS_KEY": slash}
+    session, heard = start(variables=variables)
+    assert session.models.keys.hidden_in(f"{phrase} {pem} {slash}") == "*** ***\n ***"
+    take(session, "!export LATER_TOKEN=later-than-the-start")
+    take(session, "!printenv LATER_TOKEN")
+    assert session.context.offers[-1].text == "$ printenv LATER_TOKEN\n***"
+    assert session.models.keys.without(session.place.variables).keys().isdisjoint({*variables, "LATER_TOKEN"})
+    assert heard.problems == []
+
+
 def test_halves_of_characters_cost_no_answer(start: Begin) -> None:
     with serving(
         {"/v1/chat/completions": script(says("a\ud83d", "\ude00 b\ud800c"), says("more"))}

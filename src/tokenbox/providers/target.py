@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from tokenbox.providers.errors import InvalidTarget
 
 _KEY: Final = re.compile(r"[\x21-\x7e]+")
-_MIN_HIDDEN: Final = 4  # replacing a shorter key would make texts unreadable
+MIN_HIDDEN: Final = 4  # replacing a shorter key would make texts unreadable
 
 
 class ApiKey:
@@ -36,7 +36,7 @@ class ApiKey:
 
     def hidden_in(self, text: str) -> str:
         """Return ``text`` without the key, which servers may repeat in messages."""
-        return text.replace(self.__value, "***") if len(self.__value) >= _MIN_HIDDEN else text
+        return text.replace(self.__value, "***") if len(self.__value) >= MIN_HIDDEN else text
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ApiKey) and self.__value == other.reveal()

@@ -136,6 +136,7 @@ def run_command(session: Session, command: str, *, asked: bool = False) -> None:
     """Run a command of the user, and offer its output if it has any or if a question is about it."""
     ran = run(command, session.place, session.screen.command_output, session.screen.keyboard)
     session.place = ran.place
+    session.models.keys.learn(ran.place.variables)
     session.typed += ran.typed.decode("utf-8", "replace")
     notices = [f"exit status {ran.status}"] if ran.status else []
     if session.settings.output_tokens and (asked or has_output(ran)):

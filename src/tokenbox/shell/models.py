@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -26,7 +27,7 @@ from tokenbox.policy import GuardLimits, Uncertain, guard
 from tokenbox.policy.guard import checked_uncertain
 from tokenbox.providers.counting import CHARS4, NOTHING, TokenCount, is_unicode, local_count
 from tokenbox.providers.memory import SESSION
-from tokenbox.providers.target import ApiKey, Bounds, Target
+from tokenbox.providers.target import MIN_HIDDEN, ApiKey, Bounds, Target
 from tokenbox.shell.errors import KeyNotSent, ModelNotConfigured
 from tokenbox.tokenizers.ownership import BASELINES, key_of_model
 from tokenbox.tokenizers.protocol import TokenizerIdentity
@@ -370,15 +371,17 @@ class ModelKeys:
     def __init__(self, config: Config, variables: Mapping[str, str]) -> None:
         self._config, self._variables = config, variables
         self._found: dict[tuple[str, str], ApiKey | None] = {}
-        for name in config.names("models"):
-            variable = config.value(("models", name, "key_env"))
-            if variable is not None:
-                self._look_up("key_env", str(variable))
+        self._named = {config.value(("models", name, "key_env")) for name in config.names("models")}
+        self._hidden: list[str] = []
+        """The texts to hide, the longest first: one may begin with another."""
+        self.learn(variables)
+
+    def learn(self, variables: Mapping[str, str]) -> None:
+        """Hide the keys in these variables from now on. The path of a file with a key is not hidden."""
         for name, value in variables.items():
-            is_path = value.startswith(("/", "~", "."))  # of a file with a key, which commands may need
-            is_key = _KEY_NAME.search(name) is not None and len(value) >= _SHORTEST_KEY and not is_path
-            if is_key or looks_secret(value):
-                self._look_up("key_env", name)
+            is_key = _KEY_NAME.search(name) is not None and len(value) >= _SHORTEST_KEY
+            if (is_key and not _is_path(value)) or name in self._named or looks_secret(value):
+                self._hide(value)
 
     def of(self, connection: Connection) -> ApiKey | None:
         """Return the key of a model, or None if it needs none. Raises :class:`KeyNotSent`, ``InvalidTarget``.
@@ -404,17 +407,15 @@ class ModelKeys:
 
     def hidden_in(self, text: str) -> str:
         """Return ``text`` with every known key hidden."""
-        known = [key for key in self._found.values() if key is not None]
-        for key in sorted(known, key=lambda key: -len(key.reveal())):  # one may begin with another
-            text = key.hidden_in(text)
+        for key in self._hidden:
+            text = text.replace(key, "***")
         return text
 
     def unfinished(self, text: str) -> int:
         """Return the number of characters at the end of ``text`` that may be the beginning of a key."""
-        keys = [key.reveal() for key in self._found.values() if key is not None]
-        longest = min(len(text), max((len(key) for key in keys), default=0))
-        sizes = (size for size in range(longest, 0, -1) if any(key.startswith(text[-size:]) for key in keys))
-        return next(sizes, 0)
+        longest = min(len(text), len(self._hidden[0])) if self._hidden else 0
+        ends = (text[-size:] for size in range(longest, 0, -1))
+        return next((len(end) for end in ends if any(key.startswith(end) for key in self._hidden)), 0)
 
     def without(self, variables: Mapping[str, str]) -> dict[str, str]:
         """Return the variables without those that contain a key."""
@@ -424,7 +425,19 @@ class ModelKeys:
         if (kind, name) not in self._found:
             value = self._variables.get(name) if kind == "key_env" else _from_keyring(name)
             self._found[kind, name] = ApiKey(value) if value and value.strip() else None
+            self._hide(value or "")
         return self._found[kind, name]
+
+    def _hide(self, key: str) -> None:
+        key = key.strip()
+        if len(key) >= MIN_HIDDEN and key not in self._hidden:
+            self._hidden.append(key)
+            self._hidden.sort(key=len, reverse=True)
+
+
+def _is_path(text: str) -> bool:
+    """Return whether a text is a path: of an existing first folder, as a key may begin with a slash."""
+    return text.startswith(("~", ".")) or (text[:1] == "/" and os.path.exists(f"/{text.split('/')[1]}"))
 
 
 def _from_keyring(entry: str) -> str | None:
