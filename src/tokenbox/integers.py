@@ -38,6 +38,11 @@ def plain(value: object) -> Any:  # noqa: ANN401  # the caller's
         return value
 
 
+def digits(text: str) -> int | None:
+    """Return the number in a text of at most 16 digits, or None for any other text."""
+    return int(text) if len(text) < 17 and text.isascii() and text.isdigit() else None
+
+
 _FIGURE = re.compile(r"(?P<whole>\d[\d,_ ]*(?:\.\d+)?)(?P<unit>[km]?) ?(?:tokens?)?")
 _ZEROS = {"": 0, "k": 3, "m": 6}
 

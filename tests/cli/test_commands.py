@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 
+from tests.providers.fake import raw
 from tokenbox.cli import layout, streams, terminal
 from tokenbox.tokenizers import registry
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 if TYPE_CHECKING:
+    import asyncio
+
     from tests.cli.transcript import CommandLine
 
 ROOT = Path(__file__).parents[2]
@@ -590,3 +593,42 @@ def test_ctrl_c_ends_the_mcp_server_while_its_client_is_silent(tmp_path: Path) -
         assert b"serverInfo" in server.stdout.readline()
         server.send_signal(signal.SIGINT)
         assert server.wait(30) == 130
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"SSH-2.0-OpenSSH_9\r\n",
+        b"HTTP/1.1 503 No\r\nContent-Length: 6\r\n\r\n<html>",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
+        b'HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{"checks":[]}',
+        b'HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{"checks":{"a":true}}',
+    ],
+)
+def test_another_server_is_not_taken_for_a_gateway(tokenbox: CommandLine, answer: bytes) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    with raw(talk) as server:
+        result = tokenbox("gateway", "status", server.url)
+    assert result.status == 2
+    assert "Start one: tokenbox serve" in result.err
+
+
+def test_a_shell_without_standard_input_says_so(tmp_path: Path) -> None:
+    closed = ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND, "shell", "--no-save"]
+    result = subprocess.run(closed, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, check=False)
+    assert (result.returncode, result.stderr) == (2, b"error: standard input is closed. (input_unreadable)\n")
+
+
+def test_a_setting_that_a_variable_overrides_is_noted(
+    tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKENBOX_MODEL", "theirs")
+    result = tokenbox("config", "set", "model", "mine")
+    assert result.err == (
+        "set in .tokenbox/config.toml\nnote: the environment, TOKENBOX_MODEL overrides it.\n"
+    )
+    assert result.status == 0

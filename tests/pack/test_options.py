@@ -13,6 +13,7 @@ from tests.pack.test_packing import git
 from tokenbox.cli import main
 from tokenbox.cli.clipboard import copy
 from tokenbox.cli.outcome import UsageProblem
+from tokenbox.cli.pack import PackCommand, _Run
 from tokenbox.cli.watching import watch
 from tokenbox.content.blocks import DocumentBlock
 from tokenbox.errors import EmptyInput
@@ -301,6 +302,25 @@ def test_watching_runs_again_after_a_change_and_ends_when_interrupted() -> None:
 
     watch(lambda: runs.append(1), lambda: next(states), wait)
     assert len(runs) == 2
+
+
+def test_a_pack_does_not_contain_itself(folder: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise each run of --watch would be a change for the next, and packs of packs would grow."""
+    root = folder({"a.py": "x = 1\n", "a.py.txt": "text\n"})
+    monkeypatch.chdir(root)
+    command = ["pack", ".", "--no-cache", "-t", "utf8-bytes", "-o"]
+    for arguments, written in ((["a"], "a"), (["b.xml", "--split", "250"], "b.1.xml")):
+        assert main([*command, *arguments]) == 0
+        first = (root / written).read_bytes()
+        assert main([*command, *arguments]) == 0
+        assert (root / written).read_bytes() == first
+        (root / written).unlink()
+    (root / "b.1.xml").write_text("written before")
+    choices = PackCommand(["."], output="b.xml", split=90)
+    state = _Run(choices, PackSettings(), (".",), None, (), None).state()
+    assert set(state) == {"a.py", "a.py.txt"}
+    assert main(["pack", "a.py", "--no-cache", "-o", "a.py"]) == 2  # and does not replace its only source
+    assert (root / "a.py").read_text() == "x = 1\n"
 
 
 def test_the_clipboard_is_reached_by_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

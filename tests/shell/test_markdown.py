@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenbox.cli.markdown import Markdown
+from tokenbox.cli.screens import TerminalScreen
 from tokenbox.render.lines import cells
 
 if TYPE_CHECKING:
@@ -127,3 +130,16 @@ def test_a_table_that_is_too_wide_for_any_terminal_ends() -> None:
     line = "|" + " word |" * 40
     out = shown([f"{line}\n{'|---' * 40}|\n{line}\n"], 20)
     assert out.count("word") == 80
+
+
+def test_a_terminal_gets_no_control_characters_of_a_text(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Such as that of a tool, which ``:expand`` shows: it could write to the clipboard."""
+    with open(os.devnull, "rb") as nowhere:
+        monkeypatch.setattr("sys.stdin", nowhere)
+        screen = TerminalScreen()
+    for text in ("one \x1b]52;c;eA==\x07", "two\nlines \x9b2J"):
+        screen.text(text)
+    sys.stdout.flush()
+    assert capfdbinary.readouterr().out == b"one \\x1b]52;c;eA==\\x07\ntwo\nlines \\x9b2J\n"

@@ -23,6 +23,7 @@ from tokenbox.cli.outcome import Exit, UsageProblem, report
 from tokenbox.cli.proving import PROOF, PROOF_DIR, proving
 from tokenbox.cli.streams import json_bytes, write_bytes, write_error, write_record
 from tokenbox.engine.result import Policy
+from tokenbox.integers import digits
 from tokenbox.ledger.cost import dollars
 from tokenbox.render.lines import Span, Style, printable
 
@@ -92,7 +93,7 @@ def batch(
 
         plan = tokenbox.batch.BatchPlan.of(
             task=task,
-            budget=None if budget is None else int(budget) if _is_number(budget) else budget,
+            budget=int(budget) if budget and digits(budget.removeprefix("-")) is not None else budget,
             model=model,
             tokenizer=tokenizer,
             content=content,
@@ -156,11 +157,6 @@ def _ended_as_by_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _is_number(text: str) -> bool:
-    digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and len(digits) < 17  # RFC 8785
 
 
 def _report_failures(found: BatchSummary) -> None:

@@ -11,7 +11,7 @@ import tokenbox
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, argument, flag
 from tokenbox.cli.outcome import UsageProblem
-from tokenbox.cli.streams import write_error, write_record, write_text, write_warnings
+from tokenbox.cli.streams import same_file, write_error, write_record, write_text, write_warnings
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _set(words: list[str], *, user: bool, remembered: bool, as_json: bool) -> No
         write_record("setting", setting.to_dict())
         return
     write_error(f"set in {printable(os.path.relpath(file, here))}\n")
-    if setting.origin.name is None or not file.samefile(here / setting.origin.name):
+    if setting.origin.name is None or not same_file(file, here / setting.origin.name):
         write_error(f"note: {printable(setting.source)} overrides it.\n")
 
 

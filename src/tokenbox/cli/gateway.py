@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
 
 import typer
@@ -84,6 +85,7 @@ def serve(
 
 
 _NOT_FOUND = 404
+_MAX_ANSWER = 1 << 20
 
 DATABASE = option("--database URL", "The database of keys: a file, or postgresql://...")
 QUOTAS = option("--quota -q AMOUNT/WINDOW", "Such as 9000tokens/day or $5/month; may be repeated.")
@@ -275,7 +277,7 @@ def status(
         raise UsageProblem(f"{url[:60]!r} is not an address such as http://127.0.0.1:8640.")
     try:
         with urlopen(f"{url.rstrip('/')}/readyz", timeout=10) as answer:  # noqa: S310  # checked above
-            found = json.load(answer)
+            data = answer.read(_MAX_ANSWER)
     except HTTPError as error:
         with error:
             if error.code == _NOT_FOUND:
@@ -283,17 +285,17 @@ def status(
                     f"{url} does not report its state. If the gateway has an operator's listener, name that: "
                     "tokenbox gateway status http://127.0.0.1:ADMIN_PORT"
                 ) from None
-            found = json.loads(error.read() or b"{}")
-    except (URLError, OSError, ValueError) as error:
+            data = error.read(_MAX_ANSWER)
+    except (URLError, HTTPException, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise UsageProblem(
             f"no gateway answers at {url}: {getattr(reason, 'strerror', None) or reason}. "
             "Start one: tokenbox serve --upstream http://127.0.0.1:8080"
         ) from None
+    found, checks = _readiness(data, url)
     if as_json:
         write_record("gateway.status", found)
     else:
-        checks = found.get("checks", {})
         rows = [
             [name, "ok" if check.get("ok") else "NOT OK", _details(check)] for name, check in checks.items()
         ]
@@ -337,6 +339,21 @@ def check(as_json: bool = AS_JSON) -> None:
     write_text(f"The configuration is valid: {shown['listens']}, mode {settings.mode}.\n")
 
 
+def _readiness(data: bytes, url: str) -> tuple[dict[str, Any], dict[str, dict[str, object]]]:
+    """Return the answer of a gateway, and its checks. Raises :class:`UsageProblem` for another server's."""
+    try:
+        found = json.loads(data or b"{}")
+    except (ValueError, RecursionError):
+        found = None
+    checks = found.get("checks", {}) if isinstance(found, dict) else None
+    if not isinstance(checks, dict) or not all(isinstance(check, dict) for check in checks.values()):
+        raise UsageProblem(
+            f"{url} is not a gateway: its /readyz is not the record of one. "
+            "Start one: tokenbox serve --upstream http://127.0.0.1:8080"
+        )
+    return found, checks
+
+
 def _details(found: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in found.items() if name != "ok" and value is not None)
 
@@ -352,8 +369,9 @@ def _day(text: str | None, now: datetime) -> datetime | None:
     if text is None:
         return None
     try:
-        day = datetime.fromisoformat(text).replace(tzinfo=UTC)
-    except ValueError:
+        day = datetime.fromisoformat(text)
+        day = day.replace(tzinfo=UTC) if day.tzinfo is None else day.astimezone(UTC)
+    except (ValueError, OverflowError):
         raise UsageProblem(f"--expires is a day such as 2027-01-31, not {text[:40]!r}.") from None
     if day <= now:
         raise UsageProblem(f"--expires {text} is not in the future.")

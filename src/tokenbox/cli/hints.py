@@ -6,11 +6,11 @@ The tables map the words of other tools to our commands and options.
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from tokenbox.cli.listing import COMMANDS
@@ -242,8 +242,8 @@ _EXAMPLES: Final[Mapping[str, str]] = {
 
 _MISTAKEN_FOR_COMMANDS: Final[Sequence[tuple[Callable[[str], bool], str, Sequence[str]]]] = (
     (lambda word: word.startswith(_SCHEMES), "an address", ("serve", "--upstream")),
-    (lambda word: Path(word).is_dir(), "a folder", ("pack",)),
-    (lambda word: Path(word).exists(), "a file", ("count",)),
+    (os.path.isdir, "a folder", ("pack",)),
+    (os.path.exists, "a file", ("count",)),
 )
 
 
@@ -259,7 +259,7 @@ _VALUE_WITHOUT_OPTION: Final[Sequence[tuple[str, Callable[[str], str | None]]]] 
     ("--budget", lambda word: None if (figure := written_figure(word)) is None else str(figure)),
     ("--upstream", _address),
     ("--endpoint", _address),
-    ("--root", lambda word: word if Path(word).is_dir() else None),
+    ("--root", lambda word: word if os.path.isdir(word) else None),
     ("--since", _time),
 )
 """Options, and what a value of each looks like when it is given without the option."""
@@ -291,7 +291,9 @@ def improved(message: str, arguments: Sequence[str], known: Known) -> Hint:
     """Return a usage error in plain words, and ``arguments`` corrected, if a correction is likely."""
     for pattern, explain in _RULES:
         if (found := pattern.search(message)) is not None:
-            return explain(Wrong(message, found["word"], arguments, known))
+            # typer shows a word as Python writes it, such as 'a\\\\b'.
+            word = next((each for each in arguments if repr(each)[1:-1] == found["word"]), found["word"])
+            return explain(Wrong(message, word, arguments, known))
     return message, None
 
 

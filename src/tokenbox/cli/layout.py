@@ -28,6 +28,7 @@ from tokenbox.cli.streams import (
 )
 from tokenbox.engine.result import Policy
 from tokenbox.errors import ContextCriticalOverflow, DocumentError, TokenboxError
+from tokenbox.integers import digits
 from tokenbox.render.explain import picture
 from tokenbox.render.lines import plain
 from tokenbox.render.whatif import Column, whatif_lines
@@ -158,13 +159,14 @@ _EXCLUDES = {
 
 def budgets_in(text: str, option: str = "--whatif") -> list[int]:
     """Parse the budgets in ``1000,2000,4000``. Raises :class:`UsageProblem`."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
+    budgets = [digits(part.strip()) for part in text.split(",")]
+    found = [budget for budget in budgets if budget is not None]
+    if len(found) < len(budgets):
         also = ", or a range as in 1000..4000" if option == "--whatif" else ""
         raise UsageProblem(
             f"{option} takes whole numbers of tokens as in 1000,2000,4000{also}; not {text[:60]!r}."
         )
-    return [int(part) for part in parts]
+    return found
 
 
 def range_in(text: str) -> tuple[int, int]:
@@ -224,7 +226,8 @@ def _compare(choices: LayoutCommand, budgets: list[int]) -> None:
 def _show_breakpoints(choices: LayoutCommand, low: int, high: int) -> None:
     """Show a line for each budget at which a section changes."""
     with terminal.progress("laying out"):
-        found = _read(choices).breakpoints(low, high, tokenizer=choices.tokenizer)
+        document = _read(choices)
+        found = document.breakpoints(low, high, tokenizer=_counter(choices, document))
     if choices.as_json:
         record = {"breakpoints": [point.to_dict() for point in found]}
         deliver(record_bytes("breakpoints", record), choices.output)

@@ -299,8 +299,14 @@ def _rendered(pack: Pack, tokenizer: str, **options: object) -> BlockLayout:
 
 
 def _types(text: str) -> list[str | int]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    return [int(name, 0) if name[0].isdigit() and name.isalnum() else name for name in names]
+    return [_type(name.strip()) for name in text.split(",") if name.strip()]
+
+
+def _type(name: str) -> str | int:
+    try:
+        return int(name, 0)
+    except ValueError:
+        return name
 
 
 def _description(block: object) -> str:

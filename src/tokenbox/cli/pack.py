@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tokenbox
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         PackSettings,
         PriorityRule,
         Source,
+        Survey,
     )
     from tokenbox.tokenizers import protocol
 
@@ -219,7 +220,7 @@ def with_revision(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with the default value of ``--diff``, which typer does not support."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     for given, after in pairwise(arguments[:end]):
-        if given == "--diff" and not after.startswith("-") and not Path(after).exists():
+        if given == "--diff" and not after.startswith("-") and not os.path.exists(after):
             raise UsageProblem(f"no file is called {after}. For a revision, write --diff={after}")
     options = [f"--diff={HEAD}" if argument == "--diff" else argument for argument in arguments[:end]]
     return [*options, *arguments[end:]]
@@ -245,22 +246,31 @@ class _Run:
     rules: tuple[PriorityRule, ...]
     prover: Prover | None
 
-    def state(self) -> object:
-        """Return the time and size of each file, except those that the command writes."""
-        found = packing.survey(self.paths).found
-        written = os.path.realpath(self.choices.output or os.devnull)
-        state = {}
+    def surveyed(self) -> Survey:
+        """Find the files, without those that the command writes: a pack does not contain itself."""
+        surveyed = packing.survey(self.paths)
+        stem, suffix = os.path.splitext(os.path.realpath(self.choices.output or os.devnull))
+        number = "" if self.choices.split is None else r"\.\d+"
+        written = re.compile(re.escape(stem) + number + re.escape(suffix))
+        root, files = surveyed.found.root, surveyed.found.files
+        for path in [path for path in files if written.fullmatch(os.path.join(root, path))]:
+            del files[path]
+        return surveyed
+
+    def state(self) -> Mapping[str, tuple[int, int]]:
+        """Return the time and size of each file."""
+        found = self.surveyed().found
+        state: dict[str, tuple[int, int]] = {}
         for path in found.files:
-            full = os.path.join(found.root, path)
             with suppress(OSError):
-                if not os.path.realpath(full).startswith(written):
-                    state[path] = os.stat(full).st_mtime_ns, os.stat(full).st_size
+                status = os.stat(os.path.join(found.root, path))
+                state[path] = status.st_mtime_ns, status.st_size
         return state
 
     def once(self) -> int:
         """Read the files, choose what fits, write the pack, and return the exit status."""
         choices = self.choices
-        surveyed = packing.survey(self.paths)
+        surveyed = self.surveyed()
         settled = packing.settled(self.given, self.choices.purpose, surveyed.settings)
         options = packing.PackOptions(
             self.query,

@@ -13,7 +13,7 @@ from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.streams import STDIN, read_bytes, read_text, shown_name, write_warnings
 from tokenbox.content.request import INPUT_KEYS
 from tokenbox.errors import DocumentError
-from tokenbox.integers import meant_figure
+from tokenbox.integers import digits, meant_figure
 
 if TYPE_CHECKING:
     from tokenbox.config import Config
@@ -114,9 +114,10 @@ def tokens_in(text: str | None, option: str, default: object) -> Any:  # noqa: A
     """Return the number of tokens in the value of an option, or ``default`` without the option."""
     if text is None:
         return default
-    if not (text.isascii() and text.isdigit() and len(text) < 17):  # RFC 8785
+    tokens = digits(text)
+    if tokens is None:
         raise UsageProblem(f"{option} is a whole number of tokens, not {text[:60]!r}.{meant_figure(text)}")
-    return int(text)
+    return tokens
 
 
 def _read_messages(name: str) -> Read:

@@ -144,7 +144,11 @@ class TerminalScreen(PipeScreen):
         super().table([heads[at] for at in shown], [[row[at] for at in shown] for row in rows])
 
     def text(self, text: str) -> None:
-        """Show a text; a sentence wraps at words, and a text of several lines is shown as it is."""
+        """Show a text; a sentence wraps at words, and a text of several lines does not.
+
+        A model or a tool may have written it, as what ``:expand`` shows.
+        """
+        text = safe(text)
         line = text.removesuffix("\n")
         super().text(text if "\n" in line else "\n".join(wrap(line, terminal.width())))
 

@@ -16,7 +16,7 @@ from tokenbox.__about__ import __version__
 from tokenbox.cli import clock
 from tokenbox.cli.options import argument, flag, option
 from tokenbox.cli.outcome import Exit
-from tokenbox.cli.streams import same_file
+from tokenbox.cli.streams import same_file, standard_input
 from tokenbox.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def shell(
     from tokenbox.cli import screens
     from tokenbox.shell.build import ShellOptions, begin
 
-    on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    on_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     screen = screens.TerminalScreen() if on_terminal else screens.PipeScreen()
     config = configured(model, budget, system)
     around = environment(config, keep=not no_save)
@@ -151,7 +151,7 @@ def _read(session: Session) -> None:
 
 def _lines() -> Iterator[str]:
     whole: list[str] = []
-    for data in sys.stdin.buffer:
+    for data in standard_input():
         line = data.decode("utf-8", "replace").rstrip("\r\n")
         whole.append(line.removesuffix("\\"))
         if not line.endswith("\\"):

@@ -105,7 +105,7 @@ def shown_name(name: str) -> str:
     return "standard input" if name == STDIN else name
 
 
-def same_file(one: str, other: str) -> bool:
+def same_file(one: str | Path, other: str | Path) -> bool:
     """Return True if both paths exist and are the same file."""
     try:
         return Path(one).samefile(other)

@@ -44,7 +44,7 @@ def from_text(key: SettingKey, text: str) -> object:
     if key.kind is ValueKind.BOOLEAN:
         value = _WORDS.get(text.strip().lower())
     elif key.kind in (ValueKind.TOKENS, ValueKind.WINDOW, ValueKind.COUNT, ValueKind.PORT):
-        value = int(text) if re.fullmatch(r"\s*[0-9][0-9_]{0,30}\s*", text) else None
+        value = int(text) if re.fullmatch(r"\s*[0-9](_?[0-9]){0,30}\s*", text) else None
     elif key.kind in (ValueKind.TEXTS, ValueKind.CHOICES):
         value = [part.strip() for part in text.split(",") if part.strip()]
     return from_toml(key, value)

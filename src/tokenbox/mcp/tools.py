@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenbox import api, counters, folder
 from tokenbox.compose.selection import Chunk
 from tokenbox.conversation.record import UnknownHandle
+from tokenbox.integers import digits
 from tokenbox.mcp.answers import AT, DEFAULT_TOKENS, NOTE_ROOM, Kept, Shelf, answered, as_json
 from tokenbox.mcp.arguments import CHUNKS, MESSAGES, TEXT, TEXTS, WHOLE, Argument, InvalidArguments
 from tokenbox.mcp.job import JobCounts
@@ -191,12 +192,13 @@ def _room(limit: int) -> int:
 
 def _kept(call: ToolRun) -> tuple[Kept, int]:
     """Return the text behind the handle of the call, and the character at which it starts."""
-    handle, _, start = call.arguments["handle"].partition(AT)
+    handle, _, after = call.arguments["handle"].partition(AT)
     kept = call.desk.shelf.get(handle)
     call.allow(kept)
-    if start and not (start.isascii() and start.isdigit() and int(start[:12]) <= len(kept.text)):
+    start = digits(after or "0")
+    if start is None or start > len(kept.text):
         raise UnknownHandle(f"{call.arguments['handle']!r:.80} does not end in a position of the text.")
-    return kept, int(start[:12]) if start else 0
+    return kept, start
 
 
 def _whole(call: ToolRun, kept: Kept, start: int = 0) -> list[str]:
