@@ -14,12 +14,18 @@ import pytest
 from tests.providers.fake import head_of, raw, serving
 from tests.shell.test_servers import HEAD, delta, says, script
 from tests.waiting import SECONDS
+from tokenbox.providers.counting import TokenCount
+from tokenbox.shell.asking import ask as ask_once
+from tokenbox.shell.room import refusal
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+    from typing import Any
 
     from tests.llama.server import LlamaServer
+    from tests.shell.conftest import Begin
 
 
 class Ask:
@@ -148,3 +154,27 @@ def test_ctrl_c_prints_what_came(ask: Ask) -> None:
         rest, said = process.communicate(timeout=SECONDS)
     assert (came + rest, process.returncode) == (b"half an ans\n", 130)
     assert said == b"[stopped; the partial answer is kept]\n"
+
+
+@pytest.mark.parametrize(("per_byte", "window"), [(1, None), (3, None), (None, 4_000)])
+def test_what_is_sent_is_within_the_budget_whatever_the_model_counts(
+    start: Begin, monkeypatch: pytest.MonkeyPatch, per_byte: int | None, window: int | None
+) -> None:
+    """The local tokenizer that cuts has one token a byte; the model has more, or is only estimated."""
+    settings = '[models.m]\nendpoint = "{}"\ntokenizer = "utf8-bytes"\n'
+    settings += "" if window is None else f"max_ctx = {window}\n[policy]\nuncertain = 'bound'\n"
+    with serving({"/v1/chat/completions": script(says("fine"))}) as server:
+        session, _ = start(settings=settings.format(server.url), flags={"shell.token_budget": window or 400})
+        if per_byte is not None:
+
+            def count(messages: Sequence[Mapping[str, Any]], _: object) -> TokenCount:
+                size = sum(len(message["content"]) for message in messages)
+                return TokenCount(size * per_byte, exact=True, source="server")
+
+            monkeypatch.setattr(session.models, "count_request", count)
+        result = ask_once(session, "why?", b"one two three\n" * 4000)
+        verdict = refusal(session)
+    assert verdict is None
+    assert result.kept is not None
+    assert result.given == 14 * 4000 - 1
+    assert (window or 400) // 3 < result.sent.value <= (window or 400)

@@ -16,6 +16,7 @@ from tests.shell.test_servers import COUNTING, delta, done, says, script
 from tokenbox.catalog import Price, PriceTier
 from tokenbox.providers.counting import TokenCount
 from tokenbox.render.lines import cells, plain
+from tokenbox.shell.commands.again import code_blocks
 from tokenbox.shell.context import ContextKind, ContextRow
 from tokenbox.shell.loop import take
 from tokenbox.shell.picture import picture, warning
@@ -450,9 +451,17 @@ def test_the_options_of_the_command_line_win_over_the_resumed_session(start: Beg
         (":load a\0b.json", "session_failed"),
         (":file pipe.json", "path_unusable"),
         (":file a\0b", "no_such_item"),
+        (f":save {'x/' * 3000}a.json", "session_failed"),
+        (f":memory drop {'9' * 5000}", "bad_arguments"),
+        (f":copy code {'9' * 5000}", "bad_arguments"),
+        (":copy code ²", "bad_arguments"),
+        (":pin ²", "bad_arguments"),
+        (":budget 1_000_000_000_001", "bad_arguments"),
+        (":set max_turns 1__0", "bad_arguments"),
+        (":model \ud800", "model_not_configured"),
     ],
 )
-def test_what_is_no_file_is_not_waited_for(start: Begin, tmp_path: Path, line: str, code: str) -> None:
+def test_what_is_no_file_number_or_name(start: Begin, tmp_path: Path, line: str, code: str) -> None:
     os.mkfifo(tmp_path / "folder" / "pipe.json")
     session, heard = start()
     take(session, line)
@@ -466,3 +475,34 @@ def test_notes_and_instructions_that_are_pipes_are_not_waited_for(start: Begin, 
     session, heard = start(flags={"shell.project": True})
     assert session.context.messages() == []
     assert heard.problems == []
+
+
+def test_code_is_found_in_one_pass() -> None:
+    assert code_blocks("```py\na\n```\n~~~~\n```\n~~~\n~~~~~\n```x``` b\n``` \nc\n```\nd") == [
+        "a\n",
+        "```\n~~~\n",
+        "c\n",
+    ]
+    assert (
+        code_blocks("```a\nx\n" * 50_000) == []
+    )  # none is closed: for a search from each this takes minutes
+
+
+def test_a_note_may_have_half_a_character(start: Begin) -> None:
+    session, heard = start()
+    take(session, ":memory add a\udc80b")
+    assert (session.memory.notes, heard.problems) == (("a?b",), [])
+
+
+def test_what_the_guard_refuses_is_told_with_the_limit_of_the_model(start: Begin) -> None:
+    """Not with the smaller budget into which older messages were evicted."""
+    settings = '[models.m]\nendpoint = "{}"\nmax_ctx = 4000\n[policy]\nuncertain = "bound"\n'
+    with serving(routes(says("yes"))) as server:
+        session, heard = start(settings=settings.format(server.url), flags={"model": "m"})
+        take(session, "hello")
+        take(session, "word " * 600)
+    (problem,) = heard.problems
+    assert "the budget is 3,988" in problem.message
+    assert "more than the budget of 3,988." in heard.asked[0]
+    assert "raise the budget of this session" not in heard.asked[0]
+    assert session.context.budget == 3988

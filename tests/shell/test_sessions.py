@@ -183,3 +183,20 @@ def test_nothing_is_kept_where_nothing_is_to_be(start: Begin, llama: LlamaServer
     assert not (tmp_path / "data" / "tokenbox.db").exists()
     take(session, ":sessions")
     assert len(heard.problems) == 1
+
+
+@pytest.mark.parametrize("line", [":save mine.json", ":export mine.json --force"])
+def test_a_file_that_cannot_be_written_again_stays_as_it_was(
+    start: Begin, llama: LlamaServer, tmp_path: Path, line: str
+) -> None:
+    session, heard = start(llama.url)
+    take(session, "hello")
+    take(session, line)
+    saved = tmp_path / "folder" / "mine.json"
+    before = saved.read_bytes()
+    take(session, "and more?")
+    with patch("tokenbox.files.os.fsync", side_effect=OSError(28, "No space left on device")):
+        take(session, line)
+    assert [error.code for error in heard.problems] == ["session_failed"]
+    assert saved.read_bytes() == before
+    assert saved.stat().st_mode & 0o777 == 0o600

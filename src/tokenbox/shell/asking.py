@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tokenbox.content.lenses.lines import ends_tokens
 from tokenbox.ledger import Category, Outcome
 from tokenbox.shell import calls
 from tokenbox.shell.cleaning import clean
 from tokenbox.shell.errors import BadArguments, NoModel
-from tokenbox.shell.room import fit_window
+from tokenbox.shell.room import fit_window, refusal
 
 if TYPE_CHECKING:
     from tokenbox.ledger import Call
     from tokenbox.providers.counting import TokenCount
     from tokenbox.providers.events import ChatAnswer
     from tokenbox.shell.session import Session
-
-# Attempts to cut the text smaller if the request counts more than the sum of its parts.
-_ATTEMPTS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +76,26 @@ def ask(session: Session, question: str, given: bytes = b"") -> ShellAnswer:
 
 def _add_question(session: Session, text: str, question: str) -> tuple[int | None, int | None]:
     """Add the message, and return the tokens of the text before and after cutting; None without a text."""
-    conversation, tokenizer = session.context.conversation, session.tokenizer
-    number = conversation.user(question)
-    alone = session.context.evict().enforced
-    if alone.overflow is not None:
-        raise alone.overflow
+    context, tokenizer = session.context, session.tokenizer
+    number = context.conversation.user(question)
+    if (alone := refusal(session)) is not None:
+        raise alone.error
     if not text:
         return None, None
-    size = tokenizer.count(text)
-    room, kept = min(size, session.context.budget - alone.total), text
-    for _ in range(_ATTEMPTS):
-        kept = ends_tokens(text, max(0, room), tokenizer)
-        conversation.drop(number)
-        number = conversation.user(f"{kept}\n\n{question}" if kept else question)
-        over = session.context.total().value - session.context.budget
-        if over <= 0 or not kept:
+    frame, size = context.total().value, tokenizer.count(text)
+    room = min(size, context.budget - frame)
+    while kept := ends_tokens(text, max(0, room), tokenizer):
+        context.conversation.drop(number)
+        number = context.conversation.user(f"{kept}\n\n{question}")
+        refused = refusal(session)
+        if refused is None:
             break
-        room -= over
+        # The model may count other tokens than the local tokenizer that cuts: scale by what it counted.
+        allowed = refused.needed - refused.over - frame
+        room = min(room - 1, room * allowed // max(1, refused.needed - frame))
+    else:
+        context.conversation.drop(number)
+        context.conversation.user(question)
     if kept == text:
         return size, size
     left, about = tokenizer.count(kept), "" if tokenizer.identity.exact else "~"

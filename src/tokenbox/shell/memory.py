@@ -44,7 +44,7 @@ class Memory:
     def _write(self, notes: Sequence[str]) -> None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            replace(self.path, "".join(f"{note}\n" for note in notes).encode(), new=OWN)
+            replace(self.path, "".join(f"{note}\n" for note in notes).encode(errors="replace"), new=OWN)
         except OSError as error:
             raise SessionFailed(f"{self.path} cannot be written: {error.strerror or error}.") from None
 

@@ -91,6 +91,8 @@ class Models:
 
         Raises :class:`ModelNotConfigured`.
         """
+        if not is_unicode(name):
+            raise self._unknown(name)
         try:
             target = self._target(name)
         except ModelNotConfigured:

@@ -126,24 +126,25 @@ class Refused:
 def refusal(session: Session) -> Refused | None:
     """Evict what may leave. Return why the request still cannot be sent; None if it can."""
     enforced = evict(session)
-    conversation, budget = session.context.conversation, session.context.budget
+    error = enforced.overflow
+    if error is not None:
+        limits, raised = session.models.limits(), in_round_figures(error.fixed_load)
+        if limits is not None:
+            raised = min(raised, limits.input_limit)
+        return Refused(error.fixed_load, error.deficit, raised if raised >= error.fixed_load else None, error)
     # The guard may need more than the total, such as the margin of an estimate: that must fit too.
+    conversation, budget = session.context.conversation, session.context.budget
     verdict = session.models.verdict(enforced.count, budget)
-    if not verdict.ok and enforced.overflow is None:
+    if not verdict.ok:
         conversation.token_budget = max(0, enforced.total - verdict.over)
         enforced = evict(session)
-        verdict = session.models.verdict(enforced.count, budget)
         conversation.token_budget = budget
-    error, raised = enforced.overflow, None
-    if error is not None:
-        raised = in_round_figures(error.fixed_load)
-        limits = session.models.limits()
-        if limits is not None:
-            raised = min(raised, limits.input_limit) if error.fixed_load <= limits.input_limit else None
-    elif not verdict.ok:
-        kept = [(item.name, item.tokens) for item in conversation.items()]
-        error = overflow(verdict.limits.input_limit, verdict.tokens, kept, estimate=not enforced.exact)
-    return None if error is None else Refused(error.fixed_load, error.deficit, raised, error)
+        verdict = session.models.verdict(enforced.count, budget)
+    if verdict.ok:
+        return None
+    kept = [(item.name, item.tokens) for item in conversation.items()]
+    error = overflow(verdict.limits.input_limit, verdict.tokens, kept, estimate=not enforced.exact)
+    return Refused(error.fixed_load, error.deficit, None, error)
 
 
 def in_round_figures(tokens: int) -> int:

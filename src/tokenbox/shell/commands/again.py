@@ -8,7 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from tokenbox.integers import digits
 from tokenbox.shell import turn
+from tokenbox.shell.commands.sessions import write
 from tokenbox.shell.errors import BadArguments, NoSuchItem, SessionFailed
 from tokenbox.shell.screen import figure, plural
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from tokenbox.shell.offers import OutputOffer
     from tokenbox.shell.session import Session
 
-_FENCE: Final = re.compile(r"^(`{3,}|~{3,})[^\n]*\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
+_FENCE: Final = re.compile(r"(`{3,}(?=[^`]*$)|~{3,})(.*)")
 _SHOWN: Final = 60
 
 
@@ -50,20 +52,36 @@ def edit(session: Session, arguments: str) -> None:
 def copy(session: Session, arguments: str) -> None:
     """Copy the last answer, or a block of code in it, to the clipboard."""
     words = arguments.split()
-    if words and (words[0] != "code" or len(words) > 2 or not all(w.isdecimal() for w in words[1:])):
+    number = digits(words[1]) if len(words) == 2 else 0
+    if (words and words[0] != "code") or len(words) > 2 or number is None:
         raise BadArguments(":copy takes no arguments, code, or code NUMBER.")
     answer = _last_answer(session)
     if words:
-        blocks = [found[1] for found in _FENCE.findall(answer)]
-        number = int(words[1]) if len(words) > 1 else len(blocks)
+        blocks = code_blocks(answer)
         if not blocks:
             raise NoSuchItem("the last answer has no block of code. :copy copies all of it.")
-        if not 1 <= number <= len(blocks):
+        if len(words) == 2 and not 1 <= number <= len(blocks):
             raise NoSuchItem(f"the last answer has only {plural(len(blocks), 'block')} of code.")
         answer = blocks[number - 1]
     if session.screen.copy(answer):
         lines = plural(answer.count("\n") + 1, "line")
         session.screen.notice(f"[copied {lines}, {figure(session.models.count_text(answer))} tokens]")
+
+
+def code_blocks(text: str) -> list[str]:
+    """Return the contents of fenced blocks of code. One that is not closed is not a block."""
+    blocks, opening, begun = [], "", 0
+    lines = text.splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        fence = _FENCE.fullmatch(line.rstrip())
+        if fence is None:
+            continue
+        if not opening:
+            opening, begun = fence[1], number + 1
+        elif fence[1].startswith(opening) and not fence[2]:
+            blocks.append("".join(lines[begun:number]))
+            opening = ""
+    return blocks
 
 
 def export(session: Session, arguments: str) -> None:
@@ -74,17 +92,9 @@ def export(session: Session, arguments: str) -> None:
     if len(names) != 1 or not names[0].endswith((".md", ".json")):
         raise BadArguments(":export takes FILE.md or FILE.json, and --force to overwrite a file.")
     path = session.place.path(names[0])
-    text = _as_request(session) if path.endswith(".json") else _as_markdown(session)
-    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
-    try:
-        with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8", errors="replace") as file:
-            file.write(text)
-    except FileExistsError:
-        raise SessionFailed(
-            f"{names[0]} exists already. To overwrite it: :export {names[0]} --force"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise SessionFailed(f"{names[0]} cannot be written: {error}.") from None
+    if os.path.lexists(path) and not force:
+        raise SessionFailed(f"{names[0]} exists already. To overwrite it: :export {names[0]} --force")
+    write(path, _as_request(session) if path.endswith(".json") else _as_markdown(session))
     session.screen.notice(f"[written to {names[0]}]")
 
 

@@ -6,9 +6,11 @@ import json
 import shlex
 from typing import TYPE_CHECKING
 
+from tokenbox.config.values import MAX_TOKENS
 from tokenbox.conversation import Evicted
 from tokenbox.conversation.counted_window import HANDLE
 from tokenbox.conversation.record import expanded
+from tokenbox.integers import digits
 from tokenbox.render.lines import GAP, clip, column_widths, printable
 from tokenbox.shell.attaching import attach
 from tokenbox.shell.errors import BadArguments, NoSuchItem
@@ -97,10 +99,10 @@ def budget(session: Session, arguments: str) -> None:
     """Show the budget, or set it for this session."""
     conversation = session.context.conversation
     if arguments:
-        digits = arguments.replace(",", "").replace("_", "")
-        if not digits.isascii() or not digits.isdigit() or len(digits) > 12:  # as MAX_TOKENS of settings
+        tokens = digits(arguments.replace(",", "").replace("_", ""))
+        if tokens is None or tokens > MAX_TOKENS:
             raise BadArguments(":budget takes a whole number of tokens, as in :budget 8000")
-        session.set_budget(int(digits))
+        session.set_budget(tokens)
         session.record.settings_changed()
     total = session.context.total(offered=True)
     session.screen.text(
@@ -197,9 +199,10 @@ def compact(session: Session, arguments: str) -> None:
 
 
 def _number(arguments: str, command: str) -> int:
-    if not arguments.isascii() or not arguments.isdigit() or len(arguments) > 9:
+    number = digits(arguments)
+    if number is None:
         raise BadArguments(f"{command} takes the number of an item; :context shows them.")
-    return int(arguments)
+    return number
 
 
 def cost(session: Session, arguments: str) -> None:

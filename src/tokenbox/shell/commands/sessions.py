@@ -11,7 +11,7 @@ from tokenbox.config.setting import Level
 from tokenbox.config.trust import own_paths
 from tokenbox.content.message import Message
 from tokenbox.errors import TokenboxError
-from tokenbox.files import open_regular
+from tokenbox.files import OWN, open_regular, replace
 from tokenbox.shell.errors import BadArguments, NoSuchItem, SessionFailed
 from tokenbox.shell.screen import figure, plural
 from tokenbox.store.bundles import Bundles, bundles_of
@@ -36,9 +36,9 @@ def save(session: Session, arguments: str) -> None:
         raise SessionFailed("there are no messages yet, so there is nothing to save.")
     if arguments.endswith(FILE_ENDING):
         path = session.place.path(arguments)
-        if Path(path).exists() and not _is_saved(path):
+        if os.path.exists(path) and not _is_saved(path):
             raise SessionFailed(f"{path} exists, and is no saved session. Name another file.", file=path)
-        _write(path, json.dumps(stored.saved(), ensure_ascii=False, indent=1))
+        write(path, json.dumps(stored.saved(), ensure_ascii=False, indent=1) + "\n")
         session.screen.notice(f"[saved to {path}]")
         return
     if arguments:
@@ -177,12 +177,10 @@ def proof(session: Session, arguments: str) -> None:
     session.screen.table(("the last call", ""), rows)
 
 
-def _write(path: str, text: str) -> None:
-    """Write a file that only its owner can read."""
+def write(path: str, text: str) -> None:
+    """Write a file that only its owner can read; a failure leaves one that exists as it was."""
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
+        replace(Path(os.path.realpath(path)), text.encode(errors="replace"), new=OWN)
     except (OSError, ValueError) as error:
         raise SessionFailed(f"{path} cannot be written: {error}.") from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tokenbox.integers import digits
 from tokenbox.shell import memory as texts
 from tokenbox.shell.errors import BadArguments, NoSuchItem
 from tokenbox.shell.screen import figure, plural
@@ -42,8 +43,8 @@ def memory(session: Session, arguments: str) -> None:
         note = session.models.keys.hidden_in(rest.strip())
         session.memory.add(note)
         session.screen.notice(f"[noted for every session: {figure(session.models.count_text(note))} tokens]")
-    elif action == "drop" and rest.strip().isdecimal():
-        session.screen.notice(f"[forgotten: {session.memory.drop(int(rest))}]")
+    elif action == "drop" and (number := digits(rest.strip())) is not None:
+        session.screen.notice(f"[forgotten: {session.memory.drop(number)}]")
     elif arguments:
         raise BadArguments(":memory takes no arguments, add TEXT, or drop NUMBER.")
     elif not session.memory.notes:
