@@ -210,3 +210,12 @@ def test_a_file_that_was_moved_is_missed(tokenbox: CommandLine, project: Path) -
     result = tokenbox("check")
     assert result.status == 2
     assert "prompts/gone.md, which matches no file" in result.err
+
+
+def test_no_program_of_the_repository_is_run(tokenbox: CommandLine, project: Path) -> None:
+    (project / ".gitattributes").write_text("* filter=own\n")
+    for key in ("core.fsmonitor", "filter.own.clean", "filter.own.smudge", "diff.external"):
+        subprocess.run(["git", "config", key, "touch ran; cat"], cwd=project, check=True)
+    (project / "prompts" / "a.md").write_text("five!")
+    assert tokenbox("check", "--base", "HEAD").status == 0
+    assert not (project / "ran").exists()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from enum import StrEnum
@@ -21,7 +20,7 @@ from tokenbox.cli.streams import read_text, write_error, write_record, write_tex
 from tokenbox.config.keys import key_text
 from tokenbox.content.message import InvalidMessage, UndeclaredCost
 from tokenbox.errors import TokenboxError, shown
-from tokenbox.folder.difference import GitProblem
+from tokenbox.folder.difference import GitProblem, git_renames, run_git
 from tokenbox.policy.guard import needed
 from tokenbox.records import to_record
 from tokenbox.render.lines import printable
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     from tokenbox.compose.requests import Count
     from tokenbox.config import Config
 
-_GIT_SECONDS = 60
-# In a hook of a linked worktree git sets these, and would take the project's folder for the worktree's top.
-_OF_A_HOOK = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX"})
 # The errors of a chat that no server would take, or whose count nobody knows.
 _UNCOUNTABLE = (InvalidMessage, UndeclaredCost)
 
@@ -228,15 +224,14 @@ def _count(text: str, group: CheckGroup) -> Count:
 
 def _text_at(root: Path, base: str, name: str) -> str | None:
     """Return a file as it was at a revision, or None if it did not exist. Raises ``GitProblem``."""
-    shown = _git(root, "show", "--end-of-options", f"{base}:./{name}")
-    if shown.returncode == 0:
-        return shown.stdout.decode(errors="replace")
-
-    if _knows(root, base):
+    found = _git(root, "show", "--end-of-options", f"{base}:./{name}")
+    if found is not None:
+        return found.decode(errors="replace")
+    if _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}") is not None:
         return None
-    if _git(root, "rev-parse", "--git-dir").returncode:
+    if _git(root, "rev-parse", "--git-dir") is None:
         raise GitProblem(f"this is not a git repository, so it has no {base!r}. Leave out --base.", base=base)
-    if base == "HEAD" and not _git(root, "rev-list", "--all", "--max-count=1").stdout:
+    if base == "HEAD" and not _git(root, "rev-list", "--all", "--max-count=1"):
         return None  # before the first commit
     raise GitProblem(
         f"git does not know the revision {base!r} here. Fetch it: git fetch origin {shlex.quote(base)}",
@@ -245,32 +240,20 @@ def _text_at(root: Path, base: str, name: str) -> str | None:
 
 
 def _renamed(root: Path, base: str) -> dict[str, str]:
-    """Return the old name of each file that was renamed since a revision, below the project's folder."""
-    found = _git(
-        root, "diff", "--relative", "--find-renames", "--diff-filter=R", "--name-status", "-z",
-        "--end-of-options", base, "--",
-    )  # fmt: skip
-    names = os.fsdecode(found.stdout).split("\0")[:-1] if found.returncode == 0 else []
-    return {new: old for _, old, new in zip(names[::3], names[1::3], names[2::3], strict=True)}
+    """Return the old name of each renamed file; none of a revision that git does not know."""
+    with suppress(GitProblem):
+        return git_renames(str(root), base)
+    return {}
 
 
-def _knows(root: Path, base: str) -> bool:
-    found = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}")
-    return found.returncode == 0
-
-
-def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+def _git(root: Path, *arguments: str) -> bytes | None:
+    """Return the output of git, or None if it failed. Raises ``GitProblem`` if it cannot be run."""
     try:
-        return subprocess.run(  # noqa: S603  # no shell, and --end-of-options comes before the revision
-            ["git", *arguments],  # noqa: S607  # the user's git
-            cwd=root,
-            env={name: value for name, value in os.environ.items() if name not in _OF_A_HOOK},
-            capture_output=True,
-            check=False,
-            timeout=_GIT_SECONDS,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise GitProblem(f"git cannot be run: {error}.") from None
+        return run_git(arguments, str(root))
+    except GitProblem as error:
+        if "git" in error.details:  # what it said
+            return None
+        raise
 
 
 def _remedy(file: Checked) -> str:

@@ -83,6 +83,17 @@ def git_diff(root: str, revision: str, paths: Sequence[str]) -> list[DiffBlock]:
     return _blocks(output)
 
 
+def git_renames(root: str, revision: str) -> dict[str, str]:
+    """Return the old path of each file below ``root`` that was renamed since ``revision``.
+
+    Raises :class:`GitProblem`.
+    """
+    settings = run_git(["config", "--null", "--name-only", "--list"], root)
+    command = [*_DIFF, "--diff-filter=R", "--name-status", "-z", "--end-of-options", revision, "--"]
+    names = os.fsdecode(run_git(command, root, _no_filters(settings))).split("\0")[:-1]
+    return dict(zip(names[2::3], names[1::3], strict=True))  # a status, the old path, the new one
+
+
 def git_log(number: int, format_: str, root: str, *options: str) -> list[bytes]:
     """Return the latest commits in and below ``root``, each formatted and followed by the paths it changed.
 
@@ -147,7 +158,7 @@ def run_git(arguments: Sequence[str], folder: str, settings: Mapping[str, str] |
         )
     except FileNotFoundError:
         raise GitProblem(
-            "git is not installed, and --diff and --history need it. Install it, or leave them out."
+            "git is not installed, and --base, --diff and --history need it. Install it, or leave them out."
         ) from None
     except OSError as error:
         raise GitProblem(f"git cannot be run: {error.strerror}.") from None
