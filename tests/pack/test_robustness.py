@@ -254,9 +254,12 @@ def test_what_says_that_it_is_huge_is_not_even_read(
     with (root / "disk.img").open("wb") as image:
         image.truncate(1 << 40)
     read, sizes = os.read, list[int]()
-    monkeypatch.setattr(
-        "tokenbox.folder.reading.os.read", lambda handle, size: (sizes.append(size), read(handle, size))[1]
-    )
+
+    def noted(handle: int, size: int) -> bytes:
+        sizes.append(size)
+        return read(handle, size)
+
+    monkeypatch.setattr("tokenbox.folder.reading.os.read", noted)
     assert kinds(packed(root)) == {"disk.img": NoteKind.LARGE}
     assert sizes == [2]
 

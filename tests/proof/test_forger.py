@@ -312,7 +312,8 @@ def test_a_page_of_any_bundle_is_made_or_refused(kind: str) -> None:
     for path in leaves(opened(files)):
         if path[0] not in ("decisions", "inputs") and path[:2] != ("predicate", "figures"):
             continue
-        for odd in (None, [[]], {"messages": [[1]], "steps": [3], "action": "several"}):
+        odds: tuple[Any, ...] = (None, [[]], {"messages": [[1]], "steps": [3], "action": "several"})
+        for odd in odds:
             records = opened(files)
             *parents, last = path
             place: Any = records

@@ -453,9 +453,12 @@ def test_the_license_at_the_top_of_a_file_mentions_nothing() -> None:
 
 def test_what_is_no_code_is_not_read_for_mentions(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[bytes] = []
-    monkeypatch.setattr(
-        "tokenbox.worth.standing.identifiers", lambda data: (read.append(data), identifiers(data))[1]
-    )
+
+    def noted(data: bytes) -> Counter[bytes]:
+        read.append(data)
+        return identifiers(data)
+
+    monkeypatch.setattr("tokenbox.worth.standing.identifiers", noted)
     page, code = b"# pages " * 9, b"def pages(): pass\n"
     Standing([Document("a.md", page, role=DocumentRole.OTHER), Document("b.py", code)])
     assert read == [code]
