@@ -23,8 +23,7 @@ from genai_prices import types
 from genai_prices.data import providers
 
 from tokenbox.catalog.names import FIRST_PARTIES, first_party, provider_of
-from tokenbox.catalog.offers import GENAI_NAMES
-from tokenbox.catalog.prices import RATES
+from tokenbox.catalog.prices import GENAI_NAMES, RATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -136,8 +136,7 @@ def test_the_lookup_is_that_of_genai_prices() -> None:
     from genai_prices import types  # half a second
     from genai_prices.data import providers
 
-    from tokenbox.catalog.offers import offered
-    from tokenbox.catalog.prices import _effective, _tiers
+    from tokenbox.catalog.prices import _effective, _tiers, offered
 
     def rate(value: object, tokens: int) -> Decimal | None:
         if isinstance(value, types.TieredPrices):

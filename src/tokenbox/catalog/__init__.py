@@ -8,8 +8,16 @@ Limits from the user's config or from a live server are passed as :class:`ModelL
 ones.
 """
 
-from tokenbox.catalog.families import TokenizerFamily, tokenizer_family
-from tokenbox.catalog.figures import Disagreement, Figure, FigureRule, Limit, ModelInfo, ModelLimits
+from tokenbox.catalog.families import tokenizer_family
+from tokenbox.catalog.figures import (
+    Disagreement,
+    Figure,
+    FigureRule,
+    Limit,
+    ModelInfo,
+    ModelLimits,
+    TokenizerFamily,
+)
 from tokenbox.catalog.lookup import find, model, nearest
 from tokenbox.catalog.prices import Price, PriceTier, price
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from tokenbox.records import AsRecord, to_record
-
-if TYPE_CHECKING:
-    from tokenbox.catalog.families import TokenizerFamily
 
 
 class Limit(StrEnum):
@@ -57,6 +53,17 @@ class ModelLimits(AsRecord):
     def figure(self, limit: Limit) -> Figure | None:
         found: Figure | None = getattr(self, limit.value)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerFamily:
+    """A tokenizer shared by models. ``name`` is None if the maker publishes no tokenizer."""
+
+    name: str | None
+    source: str
+
+    def to_dict(self) -> dict[str, object]:
+        return {"family": self.name, "source": self.source}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 
-from tokenbox.catalog.families import tokenizer_family
+from tokenbox.catalog.families import card_of, tokenizer_family
 from tokenbox.catalog.figures import Figure, Limit, ModelInfo, ModelLimits, settle, with_input
 from tokenbox.catalog.names import (
     MAX_NAME,
@@ -17,8 +17,7 @@ from tokenbox.catalog.names import (
     undated,
     with_slash,
 )
-from tokenbox.catalog.offers import offered_window
-from tokenbox.catalog.open_weights import card_of
+from tokenbox.catalog.prices import offered_window
 from tokenbox.catalog.published import is_first_party, published
 
 # Windows of models for which the sources have that of their family, which is larger.
