@@ -19,7 +19,7 @@ from typer.main import get_command
 
 from tokenbox.cli.app import build_app
 from tokenbox.config.keys import KEYS
-from tokenbox.gateway.app import Application
+from tokenbox.gateway.application import Application
 from tokenbox.gateway.routes import Routes
 from tokenbox.gateway.settings import GatewaySettings
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.gateway.running import Gateways, RunningGateway, Stub
-    from tokenbox.gateway.app import Gateway
+    from tokenbox.gateway.application import Gateway
     from tokenbox.gateway.asgi import Message
     from tokenbox.gateway.services import GatewayServices
 

@@ -17,7 +17,7 @@ from tokenbox.engine.low_water import freed, halvings
 from tokenbox.engine.reduction import enforce
 from tokenbox.engine.steps import WindowLimits
 from tokenbox.engine.window import ItemKind, Window
-from tokenbox.gateway.low_water import mark
+from tokenbox.gateway.fitting import mark
 
 if TYPE_CHECKING:
     from tests.gateway.running import Gateways, RunningGateway, Stub

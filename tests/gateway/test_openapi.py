@@ -67,7 +67,7 @@ def test_the_document_has_every_route_and_no_other(gateway: RunningGateway) -> N
         assert other.status == 405, path
         assert other.headers["allow"].lower().split(", ")[0] == next(iter(operations))
     assert gateway.get("/v1/nothing").status == 404
-    from tokenbox.gateway.app import Gateway as App
+    from tokenbox.gateway.application import Gateway as App
     from tokenbox.gateway.protocols import PROTOCOLS
     from tokenbox.gateway.routes import Routes
     from tokenbox.gateway.settings import GatewaySettings

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tokenbox.gateway.metrics import Metrics
-from tokenbox.gateway.peers import Peers
+from tokenbox.gateway.workers import Peers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ def folder() -> Iterator[Path]:
 def worker(mistakes: int, running: int) -> Metrics:
     metrics = Metrics("1")
     for _ in range(mistakes):
-        metrics.internal_error()
+        metrics.count("mistakes", 1)
     metrics.gauge("upstream_running", lambda: running, "one")
     return metrics
 

@@ -1,5 +1,5 @@
 """An OpenAI- and Anthropic-compatible server in front of any LLM server, which enforces token budgets.
 
-``tokenbox serve --upstream URL``. ``app`` is the way of one request, step by step; ``protocols`` is what the
-APIs differ in, as data.
+``tokenbox serve --upstream URL``. ``request`` is the way of one request, step by step; ``protocols`` is what
+the APIs differ in, as data.
 """

@@ -23,7 +23,7 @@ from tokenbox.store.errors import StoreUnavailable
 from tokenbox.store.owners import Owner, OwnerKind
 
 if TYPE_CHECKING:
-    from tokenbox.gateway.app import Application, Handler
+    from tokenbox.gateway.application import Application, Handler
     from tokenbox.gateway.asgi import Incoming
     from tokenbox.gateway.services import GatewayServices
     from tokenbox.store.keys import GatewayKey

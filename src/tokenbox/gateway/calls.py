@@ -14,9 +14,8 @@ from urllib.parse import parse_qsl
 
 from tokenbox.content.unseen import FILE_MARKS, unseen_input
 from tokenbox.content.unseen_fields import FETCHED, STORED
-from tokenbox.gateway.known_keys import BY_FOLDED_NAME, check_keys, misspelt
 from tokenbox.gateway.refusals import Refusal, invalid_request
-from tokenbox.gateway.strict_json import json_text, read_object
+from tokenbox.gateway.strict_json import BY_FOLDED_NAME, check_keys, json_text, misspelt, read_object
 from tokenbox.providers.shapes import at
 
 if TYPE_CHECKING:

@@ -3,6 +3,11 @@
 ``evict`` drops whole exchanges, oldest first. ``truncate`` cuts the middle out of long texts of the past,
 tool results above all. ``compact`` puts a model's summary of the evicted exchanges into the system prompt. No
 step touches system and developer messages or the last user message.
+
+A client sends its whole conversation each time, and the gateway remembers none of it. Following it from its
+beginning, as :func:`tokenbox.fit` does, would take a count of the upstream for every earlier request. So
+tokens are evicted in whole steps, and the cut stays where it is until the conversation has grown by a step:
+the next, longer request keeps the same beginning.
 """
 
 from __future__ import annotations
@@ -12,16 +17,18 @@ import hashlib
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tokenbox.compose.requests import Count as TokenCount
 from tokenbox.content.items import read_item, read_items
 from tokenbox.conversation.counted_window import CountedWindow
+from tokenbox.conversation.low_water import eagerness_of
+from tokenbox.engine.low_water import freed, halvings, halvings_to_free, to_free
 from tokenbox.engine.steps import WindowLimits
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admission import judge, refusal_of
 from tokenbox.gateway.counting import text_tokenizer
-from tokenbox.gateway.low_water import mark
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import Fit
 from tokenbox.gateway.texts import cuttable, transcript, with_cuts, with_summary
@@ -32,6 +39,7 @@ if TYPE_CHECKING:
     from tokenbox.content.message import Object
     from tokenbox.conversation.low_water import LowWater
     from tokenbox.engine.steps import WindowStep
+    from tokenbox.engine.window import Window
     from tokenbox.gateway.admission import Admission, Counted
     from tokenbox.gateway.authentication import Grant
     from tokenbox.gateway.calls import ApiCall
@@ -169,7 +177,7 @@ class PolicyFitting:
     """Takes the steps of ``policy`` in turn until the request fits.
 
     Each candidate is counted as a whole, as the upstream will count it, about log2(n) times. ``low_water`` is
-    how far to evict, so that the start of the prompt stays the same (:mod:`tokenbox.gateway.low_water`).
+    how far to evict (:func:`mark`).
     """
 
     def __init__(
@@ -366,3 +374,21 @@ def _size(admission: Admission) -> int:
     """Return the figure that the guard decides on."""
     assert admission.verdict is not None  # noqa: S101  # there is a budget
     return admission.verdict.tokens
+
+
+def mark(low_water: LowWater, window: Window, whole: int, budget: int, least: Callable[[], int]) -> int:
+    """Return the total to evict down to: the largest within the budget that is whole steps below ``whole``.
+
+    ``least`` counts what stays if everything leaves that may. It is called for ``auto`` only.
+    """
+    eagerness = eagerness_of(low_water)
+    if eagerness is None:
+        wanted = int(budget * (1 - Fraction(low_water)))  # type: ignore[arg-type]  # no eagerness: a number
+        if not wanted:
+            return budget
+        times = halvings(wanted, budget)
+    else:
+        kept = least()
+        wanted = to_free(max(0, budget - kept), max(0, whole - kept), window.answers + 1, eagerness)
+        times = halvings_to_free(wanted, budget)
+    return whole - freed(whole, budget, times)

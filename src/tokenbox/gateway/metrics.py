@@ -114,9 +114,35 @@ class GaugeMetric:
         yield family
 
 
+# The metrics: what each tells, and its labels.
+_Metrics = Mapping[str, tuple[str, tuple[str, ...]]]
+_COUNTERS: _Metrics = {
+    "requests": ("Requests, by their outcome.", ("route", "upstream", "status", "mode")),
+    "refusals": ("Requests refused by the gateway, by code.", ("route", "code")),
+    "tokens": ("Tokens that upstreams reported.", ("upstream", "kind")),
+    "prediction_difference_tokens": ("Sum of |reported - predicted| input tokens.", ("upstream", "exact")),
+    "prediction_mismatches": (
+        "Answers whose reported input differs from the prediction.",
+        ("upstream", "exact"),
+    ),
+    "predictions_reconciled": ("Answers that reported their input.", ("upstream", "exact")),
+    "admitted_on_estimate": (
+        "Requests sent on an estimated count, by who counted and the basis of the decision.",
+        ("upstream", "by", "basis"),
+    ),
+    "exact_counts_that_differed": (
+        "Models whose exact count was not what the upstream reported: they are estimates from then on.",
+        ("upstream",),
+    ),
+    "mistakes": ("Requests that failed by a defect in tokenbox.", ()),
+}
 _ROUTE = ("route", "upstream")
-# Gauges: what each tells, and its labels.
-GAUGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+_HISTOGRAMS: _Metrics = {
+    "request_seconds": ("From the head of a request to the end of its answer.", _ROUTE),
+    "time_to_first_token_seconds": ("From the head of a request to the first byte sent.", _ROUTE),
+    "overhead_seconds": ("The gateway's own time: from the head of a request until it is sent on.", _ROUTE),
+}
+GAUGES: _Metrics = {
     "upstream_running": ("Requests at an upstream.", ("upstream",)),
     "upstream_waiting": ("Requests that wait for a slot.", ("upstream",)),
     "spool_files_waiting": ("Files not drained into the store.", ()),
@@ -132,56 +158,29 @@ class Metrics:
 
     def __init__(self, version: str) -> None:
         self._version = version
-        self._all: dict[str, CounterMetric | HistogramMetric | GaugeMetric] = {}
-        self._requests = self._counters(
-            "requests", "Requests, by their outcome.", "route", "upstream", "status", "mode"
-        )
-        self._refusals = self._counters(
-            "refusals", "Requests refused by the gateway, by code.", "route", "code"
-        )
-        self._tokens = self._counters("tokens", "Tokens that upstreams reported.", "upstream", "kind")
-        self._difference = self._counters(
-            "prediction_difference_tokens", "Sum of |reported - predicted| input tokens.", "upstream", "exact"
-        )
-        self._mismatches = self._counters(
-            "prediction_mismatches",
-            "Answers whose reported input differs from the prediction.",
-            "upstream",
-            "exact",
-        )
-        self._reconciled = self._counters(
-            "predictions_reconciled", "Answers that reported their input.", "upstream", "exact"
-        )
-        self._estimated = self._counters(
-            "admitted_on_estimate",
-            "Requests sent on an estimated count, by who counted and the basis of the decision.",
-            "upstream",
-            "by",
-            "basis",
-        )
-        self._miscounted = self._counters(
-            "exact_counts_that_differed",
-            "Models whose exact count was not what the upstream reported: they are estimates from then on.",
-            "upstream",
-        )
-        self._internal_errors = self._counters("mistakes", "Requests that failed by a defect in tokenbox.")
-        self._seconds = self._histograms(
-            "request_seconds", "From the head of a request to the end of its answer.", SECONDS
-        )
-        self._first = self._histograms(
-            "time_to_first_token_seconds", "From the head of a request to the first byte sent.", SECONDS
-        )
-        self._overhead = self._histograms(
-            "overhead_seconds",
-            "The gateway's own time: from the head of a request until it is sent on.",
-            OVERHEAD,
-        )
+        self._counters = {
+            name: CounterMetric(name, about, *labels) for name, (about, labels) in _COUNTERS.items()
+        }
+        self._histograms = {
+            name: HistogramMetric(
+                name, about, *labels, bounds=OVERHEAD if name == "overhead_seconds" else SECONDS
+            )
+            for name, (about, labels) in _HISTOGRAMS.items()
+        }
         self._gauges = {
             name: GaugeMetric(name, about, *labels, shared=name in _SHARED)
             for name, (about, labels) in GAUGES.items()
         }
-        self._all |= self._gauges
+        self._all: dict[str, CounterMetric | HistogramMetric | GaugeMetric] = {
+            **self._counters,
+            **self._histograms,
+            **self._gauges,
+        }
         self.gauge("build_info", lambda: 1, version)
+
+    def count(self, name: str, amount: float, *labels: str) -> None:
+        """Add to one of the counters."""
+        self._counters[name].add(amount, *labels)
 
     def gauge(self, name: str, value: Callable[[], float], *labels: str) -> None:
         """Set the function that reads one of ``GAUGES``."""
@@ -191,14 +190,16 @@ class Metrics:
         route, outcome, admission = request.category, request.outcome, request.admission
         upstream = "" if request.upstream is None else request.upstream.name
         mode = "" if admission is None else admission.mode
-        self._requests.add(1, route, upstream, str(outcome.status), mode)
-        self._seconds.add(seconds, route, upstream)
-        if outcome.first_byte is not None:
-            self._first.add(outcome.first_byte - request.started_at, route, upstream)
-        if outcome.sent is not None:
-            self._overhead.add(outcome.sent - request.started_at, route, upstream)
+        self.count("requests", 1, route, upstream, str(outcome.status), mode)
+        self._histograms["request_seconds"].add(seconds, route, upstream)
+        for name, moment in (
+            ("time_to_first_token_seconds", outcome.first_byte),
+            ("overhead_seconds", outcome.sent),
+        ):
+            if moment is not None:
+                self._histograms[name].add(moment - request.started_at, route, upstream)
         if refusal is not None:
-            self._refusals.add(1, route, refusal.code)
+            self.count("refusals", 1, route, refusal.code)
         usage = outcome.usage
         if usage is None:
             return
@@ -208,23 +209,14 @@ class Metrics:
             ("cached_input", usage.cached_input_tokens),
         ):
             if tokens is not None:
-                self._tokens.add(tokens, upstream, kind)
+                self.count("tokens", tokens, upstream, kind)
         if usage.input_tokens is not None and admission is not None:
             exact = "true" if admission.counted.exact else "false"
             difference = abs(usage.input_tokens - admission.counted.tokens)
-            self._reconciled.add(1, upstream, exact)
+            self.count("predictions_reconciled", 1, upstream, exact)
             if difference:
-                self._mismatches.add(1, upstream, exact)
-                self._difference.add(difference, upstream, exact)
-
-    def estimated(self, upstream: str, by: str, basis: str) -> None:
-        self._estimated.add(1, upstream, by, basis)
-
-    def miscounted(self, upstream: str) -> None:
-        self._miscounted.add(1, upstream)
-
-    def internal_error(self) -> None:
-        self._internal_errors.add(1)
+                self.count("prediction_mismatches", 1, upstream, exact)
+                self.count("prediction_difference_tokens", difference, upstream, exact)
 
     def snapshot(self) -> Snapshot:
         """Return all figures of this process, as JSON data."""
@@ -241,11 +233,3 @@ class Metrics:
         for metric in total._all.values():
             registry.register(metric)
         return generate_latest(registry)
-
-    def _counters(self, name: str, about: str, *labels: str) -> CounterMetric:
-        counters = self._all[name] = CounterMetric(name, about, *labels)
-        return counters
-
-    def _histograms(self, name: str, about: str, bounds: Sequence[float]) -> HistogramMetric:
-        histograms = self._all[name] = HistogramMetric(name, about, *_ROUTE, bounds=bounds)
-        return histograms

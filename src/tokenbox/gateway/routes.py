@@ -31,7 +31,7 @@ from tokenbox.tokenizers.registry import get
 if TYPE_CHECKING:
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.gateway.admission import Counted
-    from tokenbox.gateway.app import Application, Gateway, Handler
+    from tokenbox.gateway.application import Application, Gateway, Handler
     from tokenbox.gateway.asgi import Incoming
     from tokenbox.gateway.authentication import Grant
     from tokenbox.gateway.calls import ApiCall, Headers

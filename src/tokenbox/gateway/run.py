@@ -30,7 +30,7 @@ from tokenbox.store.stores import open_store
 if TYPE_CHECKING:
     import socket
 
-    from tokenbox.gateway.app import Gateway
+    from tokenbox.gateway.application import Gateway
     from tokenbox.gateway.services import GatewayServices
     from tokenbox.gateway.settings import GatewaySettings
 

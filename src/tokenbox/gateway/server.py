@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-    from tokenbox.gateway.app import Application
+    from tokenbox.gateway.application import Application
     from tokenbox.gateway.settings import RequestLimits
 
 _TOO_LARGE = (

@@ -25,13 +25,13 @@ from tokenbox.gateway.counting import RequestCounting
 from tokenbox.gateway.fitting import PolicyFitting
 from tokenbox.gateway.metrics import Metrics
 from tokenbox.gateway.models import UpstreamModels
-from tokenbox.gateway.peers import Peers
 from tokenbox.gateway.recorder import CallRecorder
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.spool import Spool, SpoolError
 from tokenbox.gateway.summaries import ModelSummaries
 from tokenbox.gateway.traces import traces_from
 from tokenbox.gateway.upstream import Upstream
+from tokenbox.gateway.workers import Peers
 from tokenbox.ledger.call import time_text
 from tokenbox.providers.kinds import UNKNOWN
 from tokenbox.providers.shapes import items_at
@@ -218,7 +218,7 @@ class GatewayServices:
 
     def internal_error(self, error: Exception) -> Refusal:
         """Log where a defect showed, and return the answer (500). The error's text may quote a client."""
-        self.metrics.internal_error()
+        self.metrics.count("mistakes", 1)
         self.log.write("mistake", error=type(error).__name__, where=_places(error))
         return Refusal(500, "internal_error", "The gateway failed. Its log tells where.")
 
@@ -243,7 +243,7 @@ class GatewayServices:
         count, verdict = admission.counted.count, admission.verdict
         if not count.exact:
             basis = "unknown" if verdict is None else verdict.basis.value
-            self.metrics.estimated(upstream.name, count.by.value, basis)
+            self.metrics.count("admitted_on_estimate", 1, upstream.name, count.by.value, basis)
             self.log.write(
                 "admitted_on_estimate",
                 id=request.request_id,
@@ -258,7 +258,7 @@ class GatewayServices:
         if usage is not None and usage.input_tokens is not None:
             difference = self.counting.reported(upstream, call, admission.counted, usage.input_tokens)
             if difference is not None:
-                self.metrics.miscounted(upstream.name)
+                self.metrics.count("exact_counts_that_differed", 1, upstream.name)
                 self.log.write("count_differs", id=request.request_id, message=difference)
 
     # For the gateway's own routes.

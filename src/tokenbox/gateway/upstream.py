@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -27,67 +28,30 @@ if TYPE_CHECKING:
 
 # Request headers that are not forwarded: those of one connection (RFC 9110, 7.6.1), those the gateway sets
 # itself, and those between client and gateway. The answer has to come uncompressed to be read.
-NOT_FORWARDED = frozenset(
-    {
-        b"accept-encoding",
-        b"api-key",
-        b"authorization",
-        b"connection",
-        b"content-length",
-        b"cookie",
-        b"expect",
-        b"forwarded",
-        b"host",
-        b"http2-settings",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authorization",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-        b"via",
-        b"x-api-key",
-        b"x-request-id",
-        # Headers by which frameworks read another method or path.
-        b"x-http-method",
-        b"x-http-method-override",
-        b"x-method-override",
-        b"x-original-url",
-        b"x-rewrite-url",
-        # Headers by which servers behind a router are told whom else to ask (vLLM, the Gateway API).
-        b"x-prefiller-host-port",
-        b"x-encoder-hosts-ports",
-        b"x-data-parallel-host-port",
-        b"x-gateway-destination-endpoint",
-    }
-)
+_OF_CONNECTION = b"""
+    accept-encoding api-key authorization connection content-length cookie expect forwarded host
+    http2-settings keep-alive proxy-authenticate proxy-authorization te trailer transfer-encoding upgrade via
+    x-api-key x-request-id
+"""
+# Headers by which frameworks read another method or path.
+_OTHER_TARGET = b"x-http-method x-http-method-override x-method-override x-original-url x-rewrite-url"
+# Headers by which servers behind a router are told whom else to ask (vLLM, the Gateway API).
+_OTHER_SERVER = b"""
+    x-prefiller-host-port x-encoder-hosts-ports x-data-parallel-host-port x-gateway-destination-endpoint
+"""
+NOT_FORWARDED = frozenset(b" ".join((_OF_CONNECTION, _OTHER_TARGET, _OTHER_SERVER)).split())
 NOT_RETURNED = frozenset(
-    {
-        b"connection",
-        b"content-encoding",
-        b"content-length",
-        b"date",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"server",
-        b"set-cookie",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-    }
+    b"""
+    connection content-encoding content-length date keep-alive proxy-authenticate server set-cookie te trailer
+    transfer-encoding upgrade
+    """.split()
 )
 # Headers that select the account to bill. With the operator's key, clients may not set them.
 ACCOUNT_HEADERS = frozenset(
-    {
-        b"openai-organization",
-        b"openai-project",
-        b"anthropic-organization-id",
-        b"anthropic-workspace-id",
-        b"anthropic-user-profile-id",
-        b"azureml-model-deployment",
-    }
+    b"""
+    openai-organization openai-project anthropic-organization-id anthropic-workspace-id
+    anthropic-user-profile-id azureml-model-deployment
+    """.split()
 )
 # Headers by which proxies choose the server, the model or the account: with the operator's key, the
 # operator's to set (Portkey, Helicone, Cloudflare, LiteLLM, Bifrost).
@@ -173,12 +137,9 @@ class Upstream:
         own = call.protocol.output_keys[:1]
         return (*own, "n_predict") if own and kind.tokenizes else own
 
-    def slot(self) -> Slot:
-        """Return a context that holds a slot."""
-        return Slot(self)
-
-    async def acquire_slot(self) -> None:
-        """Raise :class:`Refusal` (503) if the queue is full or the wait is too long."""
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Hold a slot. Raises :class:`Refusal` (503) if the queue is full or the wait is too long."""
         settings = self.settings
         if not self._slots.locked():
             await self._slots.acquire()
@@ -187,10 +148,11 @@ class Upstream:
         else:
             raise self._busy(f"{self.waiting:,} requests wait already")
         self.running += 1
-
-    def release_slot(self) -> None:
-        self.running -= 1
-        self._slots.release()
+        try:
+            yield
+        finally:
+            self.running -= 1
+            self._slots.release()
 
     async def _wait_for_slot(self, seconds: float) -> None:
         self.waiting += 1
@@ -381,21 +343,6 @@ class Upstream:
     def _busy(self, why: str) -> Refusal:
         message = f"The upstream {self.name!r} is busy: {why}. Try again shortly."
         return unavailable("upstream_busy", message, 2)
-
-
-class Slot:
-    """A context that holds a slot of an upstream."""
-
-    __slots__ = ("_upstream",)
-
-    def __init__(self, upstream: Upstream) -> None:
-        self._upstream = upstream
-
-    async def __aenter__(self) -> None:
-        await self._upstream.acquire_slot()
-
-    async def __aexit__(self, *_: object) -> None:
-        self._upstream.release_slot()
 
 
 _FAILURES = {
