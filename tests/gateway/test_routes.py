@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import tokenbox
+from tests import loops
 from tests.conversation.requests import request
 from tokenbox import layout
+from tokenbox.gateway.authentication import Grant
+from tokenbox.gateway.models import not_served
+from tokenbox.gateway.refusals import Refusal
+from tokenbox.gateway.routes import Routes
+from tokenbox.gateway.settings import GatewaySettings
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
@@ -104,6 +111,36 @@ def test_one_number_on_every_route(gateway: RunningGateway) -> None:
         counted = gateway.post("/v1/chat/completions/input_tokens", body).json["input_tokens"]
         verdict = gateway.post("/v1/enforce", {"model": model, "chunks": messages}).json
         assert verdict["why"]["tokens_in"] == counted
+
+
+def test_a_plan_asks_the_upstream_with_the_clients_own_key() -> None:
+    """Without it, an upstream for which the gateway has no key does not tell the window of its model."""
+    auth = ((b"authorization", b"Bearer the-client's"),)
+    asked: list[object] = []
+
+    async def admit(_: object) -> Grant:
+        return Grant(client_auth=auth)
+
+    async def body(*_: object) -> bytes:
+        return b'{"model": "m", "chunks": ["a"]}'
+
+    async def upstream_of(model: str, client_auth: object) -> None:
+        asked.append(client_auth)
+        raise not_served(model)
+
+    services: Any = SimpleNamespace(
+        authenticator=SimpleNamespace(admit=admit),
+        models=SimpleNamespace(upstream_of=upstream_of),
+        settings=GatewaySettings(()),
+    )
+    incoming: Any = SimpleNamespace(body=body, memory=SimpleNamespace(add_values=lambda _: None))
+    added: dict[str, Any] = {}
+    gateway: Any = SimpleNamespace(add=lambda _, path, handler: added.update({path: handler}))
+    Routes(services).add_to(gateway)
+    for path in ("/v1/plan", "/v1/enforce"):
+        with pytest.raises(Refusal, match="model_not_found"):
+            loops.run(added[path](incoming, "r"))
+    assert asked == [auth, auth]
 
 
 def test_tokens_of_a_text_and_back(gateway: RunningGateway) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -41,51 +41,42 @@ _MAX_CHOICES = 128
 _CHOICES = ("n", "best_of", "n_cmpl", "candidate_count", "num_generations", "num_return_sequences")
 # The same inside of objects, as Ollama, Gemini, Transformers and SGLang have their settings.
 _INNER_CHOICES = (
-    ("options", "n"),
-    ("parameters", "n"),
-    ("parameters", "num_return_sequences"),
-    ("sampling_params", "n"),
-    ("generation_config", "candidate_count"),
-    ("generation_config", "num_return_sequences"),
-    ("generationConfig", "candidateCount"),
+    "options.n",
+    "parameters.n",
+    "parameters.num_return_sequences",
+    "sampling_params.n",
+    "generation_config.candidate_count",
+    "generation_config.num_return_sequences",
+    "generationConfig.candidateCount",
 )
-_CHOICES_FIELDS = frozenset((*_CHOICES, *(path[0] for path in _INNER_CHOICES)))
 # Output limits of other APIs (Ollama, TGI, SGLang, Gemini, Anthropic's old one), as paths. Whether the server
 # heeds them is unknown, so they are reserved.
-_OTHER_LIMITS = (
-    ("max_tokens",),
-    ("max_completion_tokens",),
-    ("max_output_tokens",),
-    ("n_predict",),
-    ("num_predict",),
-    ("max_new_tokens",),
-    ("max_tokens_to_sample",),
-    ("options", "num_predict"),
-    ("options", "n_predict"),
-    ("sampling_params", "max_new_tokens"),
-    ("parameters", "max_new_tokens"),
-    ("generation_config", "max_output_tokens"),
-    ("generationConfig", "maxOutputTokens"),
-    ("generation_config", "max_new_tokens"),
-    ("parameters", "max_tokens"),
-    ("options", "max_tokens"),
-    ("maxTokens",),
-    ("maxOutputTokens",),
-    ("maxCompletionTokens",),
-    ("maxNewTokens",),
-    ("max_gen_len",),
-    ("max_length",),
+_OTHER_LIMITS = tuple(
+    """
+    max_tokens max_completion_tokens max_output_tokens n_predict num_predict max_new_tokens
+    max_tokens_to_sample options.num_predict options.n_predict sampling_params.max_new_tokens
+    parameters.max_new_tokens generation_config.max_output_tokens generationConfig.maxOutputTokens
+    generation_config.max_new_tokens parameters.max_tokens options.max_tokens maxTokens maxOutputTokens
+    maxCompletionTokens maxNewTokens max_gen_len max_length
+    """.split()
 )
 # Budgets for reasoning within the answer. They only raise a limit. DashScope's is beside the answer.
-_REASONING_BUDGETS = (("thinking", "budget_tokens"), ("reasoning", "max_tokens"))
+_REASONING_BUDGETS = ("thinking.budget_tokens", "reasoning.max_tokens")
 REASONING_BESIDE = "thinking_budget"
 # Reasoning without a limit, unless the field before sets one (DashScope).
 _REASONING_WITHOUT_LIMIT = "enable_thinking"
 # Fields that name models which may answer in place of ``model`` (OpenRouter, LiteLLM).
 _FALLBACKS = ("models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks")
 # The same for Vercel's gateway, as paths.
-_INNER_FALLBACKS = (("providerOptions", "gateway.models"), ("provider_options", "gateway.models"))
+_INNER_FALLBACKS = ("providerOptions.gateway.models", "provider_options.gateway.models")
 _MOST_FALLBACKS = 8
+
+
+def _outer(paths: Iterable[str]) -> frozenset[str]:
+    """Return the field of a body that each path begins with."""
+    return frozenset(path.partition(".")[0] for path in paths)
+
+
 # A fallback of Anthropic's API may be an object: a model, and what is different for it.
 _FALLBACK_KEYS = frozenset(("model", "max_tokens", "output_config", "speed", "thinking"))
 # Fields by which proxies (LiteLLM, TensorZero) replace the request, the server or its key, and which name
@@ -110,7 +101,8 @@ _INNER_NAME = re.compile(r"[\[.]")
 _SECRETS = frozenset(
     ("key", "api_key", "apikey", "access_token", "auth_token", "token", "subscription_key", "x_api_key")
 )
-_FALLBACKS_FIELDS = frozenset((*_FALLBACKS, *(field for field, _ in _INNER_FALLBACKS)))
+_CHOICES_FIELDS = _outer((*_CHOICES, *_INNER_CHOICES))
+_FALLBACKS_FIELDS = _outer((*_FALLBACKS, *_INNER_FALLBACKS))
 _ROUTING_FIELDS = _OPERATOR_FIELDS | _FALLBACKS_FIELDS
 # Values that cost no more than the listed price: flex and batch cost half of it at OpenAI and Anthropic.
 PRICED = {
@@ -122,7 +114,7 @@ _PRICED_FIELDS = frozenset(PRICED)
 # The fields of a body that a server might also read in the query, by their names in lower case.
 _IN_BODY = BY_FOLDED_NAME | {
     name.casefold(): name
-    for names in (_ROUTING_FIELDS, PRICED, _CHOICES, STORED, FETCHED, [path[0] for path in _OTHER_LIMITS])
+    for names in (_ROUTING_FIELDS, PRICED, _CHOICES, STORED, FETCHED, _outer(_OTHER_LIMITS))
     for name in names
 }
 _NAMES = frozenset(_IN_BODY.values())
@@ -281,9 +273,8 @@ def _fallbacks(body: Mapping[str, Any], *, takes_objects: bool) -> tuple[str, ..
                 f"{key} says who answers or what is sent. Leave it out: the operator sets that.", key
             )
     found: list[str] = []
-    given = {key: body.get(key) for key in _FALLBACKS}
-    given |= {f"{field}.{path}": at(body.get(field), path) for field, path in _INNER_FALLBACKS}
-    for key, value in given.items():
+    for key in (*_FALLBACKS, *_INNER_FALLBACKS):
+        value = at(body, key)
         if value is None:
             continue
         names: list[Any] = value if isinstance(value, list) else [None]
@@ -312,8 +303,8 @@ def _fallback_limits(body: Mapping[str, Any]) -> Iterator[int | None]:
     if _FALLBACKS_FIELDS.isdisjoint(body):
         return
     for item in (item for key in _FALLBACKS for item in body.get(key) or () if isinstance(item, dict)):
-        yield _limit(item, ("max_tokens",))
-        yield _limit(item, ("thinking", "budget_tokens"))
+        yield _limit(item, "max_tokens")
+        yield _limit(item, "thinking.budget_tokens")
 
 
 def is_name(value: object) -> bool:
@@ -378,25 +369,18 @@ def _choices(body: dict[str, Any]) -> int:
     most = 1
     if _CHOICES_FIELDS.isdisjoint(body):
         return most
-    for path in (*((key,) for key in _CHOICES), *_INNER_CHOICES):
-        stated = _inside(body, path)
+    for path in (*_CHOICES, *_INNER_CHOICES):
+        stated = at(body, path)
         if stated is None:
             continue
         value = _whole(stated)
         if value is None or not 1 <= value <= _MAX_CHOICES:
             raise invalid_request(
-                f"{'.'.join(path)} is a whole number from 1 to {_MAX_CHOICES}, not {json_text(stated)}.",
-                path[0],
+                f"{path} is a whole number from 1 to {_MAX_CHOICES}, not {json_text(stated)}.",
+                path.partition(".")[0],
             )
         most = max(most, value)
     return most
-
-
-def _inside(body: Mapping[str, Any], path: Sequence[str]) -> Any:  # noqa: ANN401  # JSON
-    inner: Any = body
-    for key in path:
-        inner = inner.get(key) if isinstance(inner, dict) else None
-    return inner
 
 
 def _max_output(protocol: Protocol, body: dict[str, Any]) -> int | None:
@@ -404,17 +388,13 @@ def _max_output(protocol: Protocol, body: dict[str, Any]) -> int | None:
     if not protocol.output_keys:
         return None
     own = protocol.output_keys
-    stated = [_limit(body, (key,), _UNLIMITED) for key in own if key in body]
+    stated = [_limit(body, key, _UNLIMITED) for key in own if key in body]
     budgets: Iterable[int | None] = ()
     beside = 0
     if not _limits_beside(own).isdisjoint(body):
-        stated += [
-            _limit(body, path)
-            for path in _OTHER_LIMITS
-            if path[0] in body and (path[1:] or path[0] not in own)
-        ]
+        stated += [_limit(body, path) for path in _OTHER_LIMITS if path not in own]
         budgets = (_limit(body, path, _UNLIMITED) for path in _REASONING_BUDGETS)
-        beside = max(0, _limit(body, (REASONING_BESIDE,), _UNLIMITED) or 0)
+        beside = max(0, _limit(body, REASONING_BESIDE, _UNLIMITED) or 0)
     found = [value for value in (*stated, *_fallback_limits(body)) if value not in {None, _UNLIMITED}]
     raised = [value for value in (*found, *budgets) if value is not None]
     return max(raised) + beside if found else None
@@ -423,20 +403,19 @@ def _max_output(protocol: Protocol, body: dict[str, Any]) -> int | None:
 @cache
 def _limits_beside(own: tuple[str, ...]) -> frozenset[str]:
     """Return the fields with limits and budgets, other than the API's own."""
-    names = (REASONING_BESIDE, *(path[0] for path in (*_OTHER_LIMITS, *_REASONING_BUDGETS)))
-    return frozenset(names).difference(own)
+    return _outer((REASONING_BESIDE, *_OTHER_LIMITS, *_REASONING_BUDGETS)).difference(own)
 
 
-def _limit(body: Mapping[str, Any], path: Sequence[str], least: int = 0) -> int | None:
+def _limit(body: dict[str, Any], path: str, least: int = 0) -> int | None:
     """Return the number of tokens at ``path``, or None. Raises :class:`Refusal` (400)."""
-    inner = _inside(body, path)
+    inner = at(body, path)
     if inner is None:
         return None
     value = _whole(inner)
     if value is None or not least <= value <= _MAX_INTEGER:
-        name, unlimited = ".".join(path), ", or -1 for no limit" if least == _UNLIMITED else ", of at least 0"
+        unlimited = ", or -1 for no limit" if least == _UNLIMITED else ", of at least 0"
         raise invalid_request(
-            f"{name} is a whole number of tokens{unlimited}, not {json_text(inner)}.", path[0]
+            f"{path} is a whole number of tokens{unlimited}, not {json_text(inner)}.", path.partition(".")[0]
         )
     return value
 

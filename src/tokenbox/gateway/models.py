@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tokenbox.catalog import Figure
 from tokenbox.errors import TokenboxError
@@ -23,9 +23,9 @@ from tokenbox.models import (
 )
 from tokenbox.providers import ApiKey, Provider, Target
 from tokenbox.providers.kinds import AUTO, UNKNOWN, find_kind
+from tokenbox.providers.kinds.kind import listed_names
 from tokenbox.providers.memory import EndpointMemory, ProbeOutcome
 from tokenbox.providers.server import Server, detect
-from tokenbox.providers.shapes import items_at, text_at
 from tokenbox.providers.transport import Transport
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class UpstreamModels:
             path = find_kind(UNKNOWN).models_path if upstream.kind is None else upstream.kind.models_path
             status, answer = await upstream.get_json(path, client_auth, _LIST_SECONDS)
             if status == _OK:
-                names = tuple(name for item in _items(answer) if (name := _name(item)))
+                names = listed_names(answer)
             elif status in _NO_LIST:
                 names = names or ()
             if names is not None or not client_auth:  # another client's key may be a better one
@@ -187,14 +187,6 @@ class UpstreamModels:
     def _provider(self, upstream: Upstream, model: str) -> Provider:
         # A new memory, because a shared one would never forget what a server said.
         return Provider(_target(upstream, model), memory=EndpointMemory(), transport=self._transport)
-
-
-def _items(listed: object) -> list[Any]:
-    return items_at(listed, "data") or items_at(listed, "models")
-
-
-def _name(item: object) -> str | None:
-    return text_at(item, "id") or text_at(item, "name")
 
 
 def _target(upstream: Upstream, model: str) -> Target:

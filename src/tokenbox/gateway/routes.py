@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.content.weight import weight_text
@@ -75,9 +75,9 @@ class Routes:
             ("POST", "/v1/tokenize", self.tokenize_v1),
             ("POST", "/tokenize", self.tokenize),
             ("POST", "/detokenize", self.detokenize),
-            ("POST", "/v1/layout", self._library_route(self._layout)),
-            ("POST", "/v1/plan", self._library_route(self._plan)),
-            ("POST", "/v1/enforce", self._library_route(self._enforce)),
+            ("POST", "/v1/layout", self.layout),
+            ("POST", "/v1/plan", self._policy_route(plan_of)),
+            ("POST", "/v1/enforce", self._policy_route(enforcement_of)),
         ):
             gateway.add(method, path, handler)
 
@@ -216,52 +216,41 @@ class Routes:
             value["tokens"] = await counting.tokens_of(call, upstream, use, counted)
         return Reply.of({**value, **_provenance(counted)})
 
-    def _library_route(self, work: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> Handler:
+    async def layout(self, incoming: Incoming, request_id: str) -> Reply:
+        await self.services.authenticator.admit(incoming)
+        body = await self._body(incoming)
+        return Reply.of(await self._in_thread(lambda: layout_of(body)))
+
+    def _policy_route(
+        self,
+        work: Callable[[dict[str, Any], ModelFigures | None, Tokenizer | RequestCounter], dict[str, Any]],
+    ) -> Handler:
         async def answer(incoming: Incoming, _: str) -> Reply:
+            """Call ``work`` with the model's limits and counter. Messages are counted as its requests are."""
             grant = await self.services.authenticator.admit(incoming)
             body = await self._body(incoming)
-            if isinstance(body.get("model"), str):
-                grant.check(body["model"])
-            return Reply.of(await work(body))
+            use, named = None, _named_model(body)
+            counter: Tokenizer | RequestCounter | None = await self._in_thread(lambda: named_tokenizer(body))
+            if named is not None:
+                grant.check(named)
+                named = self.services.settings.served_as(named)
+                upstream = await self.services.models.upstream_of(named, grant.client_auth)
+                use = await self.services.models.use(upstream, named, grant.client_auth)
+                if counter is None:
+                    counter = await self._counter(body, upstream, use, grant.client_auth)
+            counting = get("o200k_base") if counter is None else counter
+            return Reply.of(await self._in_thread(lambda: work(body, use, counting)))
 
         return answer
 
-    async def _layout(self, body: dict[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = await self._in_thread(lambda: layout_of(body))
-        return found
-
-    async def _plan(self, body: dict[str, Any]) -> dict[str, Any]:
-        return await self._with_model(plan_of, body)
-
-    async def _enforce(self, body: dict[str, Any]) -> dict[str, Any]:
-        return await self._with_model(enforcement_of, body)
-
-    async def _with_model(
-        self,
-        work: Callable[[dict[str, Any], ModelFigures | None, Tokenizer | RequestCounter], dict[str, Any]],
-        body: dict[str, Any],
-    ) -> dict[str, Any]:
-        """Call ``work`` with the model's limits and its counter. Messages are counted as its requests are."""
-        use, named = None, _named_model(body)
-        counter: Tokenizer | RequestCounter | None = await self._in_thread(lambda: named_tokenizer(body))
-        if named is not None:
-            named = self.services.settings.served_as(named)
-            upstream = await self.services.models.upstream_of(named)
-            use = await self.services.models.use(upstream, named)
-            if counter is None:
-                counter = await self._counter(body, upstream, use)
-        counting = get("o200k_base") if counter is None else counter
-        found: dict[str, Any] = await self._in_thread(lambda: work(body, use, counting))
-        return found
-
     async def _counter(
-        self, body: dict[str, Any], upstream: Upstream, use: ModelUse
+        self, body: dict[str, Any], upstream: Upstream, use: ModelUse, auth: Headers
     ) -> Tokenizer | RequestCounter:
         """Return the counter of a body's chunks; messages are counted as one request."""
         chunks = await self._in_thread(lambda: chunks_of(body))
         if chunks.kind is not ChunkKind.MESSAGES:
             return text_tokenizer(use)
-        call = await self._call(CHAT, {"model": use.model, "messages": body["chunks"]})
+        call = await self._call(CHAT, {"model": use.model, "messages": body["chunks"]}, auth)
         counted = await self.services.counting.count(call, upstream, use)
         return KnownCount(chunks.request(chunks.items), counted.count, use.counter)
 

@@ -24,10 +24,10 @@ from tokenbox.providers.counting import (
 from tokenbox.providers.errors import InvalidRequest
 from tokenbox.providers.events import gathered
 from tokenbox.providers.kinds import UNKNOWN, find_kind
+from tokenbox.providers.kinds.kind import listed_names
 from tokenbox.providers.memory import SESSION, EndpointMemory
 from tokenbox.providers.request import ChatRequest, chat_request, plain_messages
 from tokenbox.providers.server import Server, count_request
-from tokenbox.providers.shapes import items_at, text_at
 from tokenbox.providers.stream import ChatStream, error_inside, events_of
 from tokenbox.providers.target import root_of
 from tokenbox.providers.transport import FIRST_REFUSAL, Transport
@@ -102,8 +102,7 @@ class Provider:
             raise server.refusal(answer, path)
         if error_inside(answer.body):
             raise server.error(None, answer.body, path)
-        listed = items_at(answer.body, "data") or items_at(answer.body, "models")
-        return tuple(name for item in listed if (name := text_at(item, "id") or text_at(item, "name")))
+        return listed_names(answer.body)
 
     async def counted_text(self, text: str | None) -> TokenCount:
         """Count the tokens of ``text``, on the server if possible. Never raises."""

@@ -211,6 +211,12 @@ def of_model(items: list[Any], model: str, *names: str) -> object:
     return next(mine, items[0] if len(items) == 1 else None)
 
 
+def listed_names(body: object) -> tuple[str, ...]:
+    """Return the names in a list of models, as OpenAI's API or Ollama's has it."""
+    items = items_at(body, "data") or items_at(body, "models")
+    return tuple(name for item in items if (name := text_at(item, "id") or text_at(item, "name")))
+
+
 def listed_limits(body: object, model: str) -> Figures:
     """Read ``GET /v1/models``, including the fields that some servers add to OpenAI's."""
     item = of_model(items_at(body, "data"), model, "id", "root")
