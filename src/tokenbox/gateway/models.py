@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tokenbox.gateway.calls import Headers
     from tokenbox.gateway.settings import GatewaySettings, ModelSettings
     from tokenbox.gateway.upstream import Upstream
-    from tokenbox.providers.capabilities import Capabilities
+    from tokenbox.providers.server import Capabilities
 
 T = TypeVar("T")
 

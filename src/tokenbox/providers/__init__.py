@@ -8,7 +8,6 @@ Requests to a server need the extra ``shell``.
 """
 
 from tokenbox.providers.blocking import BlockingProvider, BlockingStream
-from tokenbox.providers.capabilities import Capabilities
 from tokenbox.providers.counting import TokenCount
 from tokenbox.providers.errors import (
     AnswerTooLarge,
@@ -43,6 +42,7 @@ from tokenbox.providers.events import (
 from tokenbox.providers.kinds import ServerKind, find_kind, kind_names, register_kind
 from tokenbox.providers.memory import EndpointMemory
 from tokenbox.providers.provider import Provider, tokenize_supported
+from tokenbox.providers.server import Capabilities
 from tokenbox.providers.stream import ChatStream
 from tokenbox.providers.target import ApiKey, Bounds, Target
 

@@ -22,9 +22,9 @@ from tokenbox.providers.transport import Transport
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import RequestCounter
-    from tokenbox.providers.capabilities import Capabilities
     from tokenbox.providers.events import ChatAnswer, Event
     from tokenbox.providers.request import ChatOptions
+    from tokenbox.providers.server import Capabilities
     from tokenbox.providers.stream import ChatStream
     from tokenbox.providers.target import Target
 

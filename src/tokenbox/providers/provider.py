@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 from tokenbox.caching import with_breakpoints
 from tokenbox.content.request import Api
 from tokenbox.errors import TokenboxError
-from tokenbox.providers.capabilities import Capabilities, discover, settled
 from tokenbox.providers.counting import (
     NOTHING,
     TokenCount,
@@ -27,7 +26,7 @@ from tokenbox.providers.kinds import UNKNOWN, find_kind
 from tokenbox.providers.kinds.kind import listed_names
 from tokenbox.providers.memory import SESSION, EndpointMemory
 from tokenbox.providers.request import ChatRequest, chat_request, plain_messages
-from tokenbox.providers.server import Server, count_request
+from tokenbox.providers.server import Capabilities, Server, count_request, discover, settled
 from tokenbox.providers.stream import ChatStream, error_inside, events_of
 from tokenbox.providers.target import root_of
 from tokenbox.providers.transport import FIRST_REFUSAL, Transport

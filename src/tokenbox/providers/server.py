@@ -1,12 +1,14 @@
-"""Ask one server for its kind, counts and figures of a model, and cache what it supports."""
+"""Ask one server for its kind, counts and limits of a model, and cache what it supports."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from urllib.parse import urlsplit
 
+from tokenbox.catalog import Figure, ModelLimits
+from tokenbox.catalog import model as catalog_model
 from tokenbox.providers.errors import (
     AnswerTooLarge,
     ModelNotFound,
@@ -18,6 +20,7 @@ from tokenbox.providers.kinds import AUTO, UNKNOWN, ServerKind, all_kinds, find_
 from tokenbox.providers.memory import EndpointMemory, ProbeOutcome, ProbeReply
 from tokenbox.providers.shapes import text_at
 from tokenbox.providers.transport import FIRST_REFUSAL, Answered, HttpCall
+from tokenbox.records import to_record
 
 if TYPE_CHECKING:
     from tokenbox.content.request import Api
@@ -235,3 +238,83 @@ async def _detect_by_answers(get: Callable[[str], Awaitable[Answered]]) -> Serve
 
 def _by_sign(matches: Callable[[Sign], bool]) -> ServerKind | None:
     return next((kind for kind in all_kinds() if any(map(matches, kind.signs))), None)
+
+
+# The limits of a model.
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """The limits of a model on a server. An unknown figure is None, never 0.
+
+    ``kind``: the name of the kind of server. ``context_window``: the limit of one request, per slot, as the
+    model is loaded. ``trained_window``: the limit of the model itself. ``discovered``: the server's own
+    figures, without the catalog's. ``complete``: False if a question failed for now and will be repeated.
+    """
+
+    kind: str
+    model: str
+    context_window: Figure | None = None
+    max_input_tokens: Figure | None = None
+    max_output_tokens: Figure | None = None
+    trained_window: Figure | None = None
+    slots: int | None = None
+    discovered: ModelLimits = field(default_factory=ModelLimits)
+    complete: bool = True
+
+    def to_dict(self) -> dict[str, object]:
+        limits = "context_window max_input_tokens max_output_tokens trained_window"
+        return to_record(self, f"kind model {limits} slots complete")
+
+
+async def discover(server: Server, kind: ServerKind) -> ProbeReply[Capabilities]:
+    """Ask the server for its figures. The outcome is NOT_NOW if a question failed for now."""
+    model = server.target.model
+    found: dict[str, Any] = {}
+    complete = True
+    for question in kind.questions:
+        path = question.path(model)
+        try:
+            answer = await server.probe(kind, path, None if question.body is None else question.body(model))
+        except ProviderError as error:
+            complete = complete and not error.transient
+            continue
+        if answer.status == _OK:
+            figures = question.read(answer.body, model)
+            found = {name: figure for name, figure in figures.items() if figure is not None} | found
+        else:
+            # A missing model may be installed later.
+            missing = isinstance(server.refusal(answer, path), ModelNotFound)
+            complete = complete and answer.status in _MISSING_ROUTE and not missing
+    trained, slots = found.pop("trained_window", None), found.pop("slots", None)
+    known = Capabilities(
+        kind.name,
+        model,
+        trained_window=trained,
+        slots=slots,
+        discovered=ModelLimits(**found),
+        complete=complete,
+    )
+    return ProbeReply(ProbeOutcome.ANSWERED if complete else ProbeOutcome.NOT_NOW, known)
+
+
+def settled(known: Capabilities, target: Target) -> Capabilities:
+    """Return the figures by precedence: the user's, else the server's, else the catalog's."""
+    model, discovered = target.model, known.discovered
+    stated = None if target.context_window is None else Figure(target.context_window, "configured")
+    if not find_kind(known.kind).in_catalog:
+        return replace(
+            known,
+            context_window=discovered.context_window if stated is None else stated,
+            max_input_tokens=discovered.max_input_tokens,
+            max_output_tokens=discovered.max_output_tokens,
+        )
+    info = catalog_model(model, configured={model: ModelLimits(stated)}, discovered={model: discovered})
+    if info is None:
+        return known
+    return replace(
+        known,
+        context_window=info.context_window,
+        max_input_tokens=info.max_input_tokens,
+        max_output_tokens=info.max_output_tokens,
+    )
