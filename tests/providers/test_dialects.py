@@ -373,8 +373,10 @@ def test_anthropic_counts() -> None:
         {"role": "user", "content": [{"type": "input_audio"}]},
         {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "oops"}}]},
         {"role": "assistant", "tool_calls": [{"id": "1"}]},
+        {"role": "assistant", "tool_calls": 1.5},
+        {"role": "user", "content": [{"type": ["text"], "text": "x"}]},
     ],
-    ids=["role", "audio", "arguments", "call"],
+    ids=["role", "audio", "arguments", "call", "calls", "type"],
 )
 def test_what_anthropic_has_no_form_for(message: dict[str, Any]) -> None:
     with serving({}) as server, provider(server, "anthropic") as made:

@@ -180,7 +180,7 @@ _OWN_BLOCKS: Final = frozenset(
 
 def _part(part: Mapping[str, Any]) -> dict[str, Any] | None:
     kind = part.get("type")
-    if kind in _OWN_BLOCKS:
+    if isinstance(kind, str) and kind in _OWN_BLOCKS:
         return dict(part)
     mark = {"cache_control": part["cache_control"]} if part.get("cache_control") else {}
     if kind == "image_url":

@@ -184,9 +184,10 @@ def _responses_content(role: str, content: object) -> object:
 
 
 def _responses_part(part: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    if part.get("type") == "image_url":
+    given = part.get("type")
+    if given == "image_url":
         return {"type": "input_image", "image_url": text_at(part, "image_url.url"), "detail": "auto"}
-    if part.get("type") in _RESPONSES_PARTS:
+    if isinstance(given, str) and given in _RESPONSES_PARTS:
         return dict(part)
     mark = {key: part[key] for key in ("prompt_cache_breakpoint",) if key in part}
     return {"type": kind, "text": text_at(part, "text"), **mark}

@@ -104,7 +104,9 @@ def is_parts(content: object) -> TypeGuard[Sequence[Mapping[str, Any]]]:
 def calls_of(message: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Return the tool calls of an assistant message: id, name, arguments as JSON text."""
     calls = []
-    for call in message.get("tool_calls") or ():
+    given = message.get("tool_calls") or ()
+    listed: Sequence[Any] = given if isinstance(given, list | tuple) else [None]
+    for call in listed:
         function = call.get("function") if isinstance(call, Mapping) else None
         if not isinstance(function, Mapping):
             raise InvalidRequest(
