@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import tracemalloc
 from contextlib import closing
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.waiting import until
+from tokenbox.content.items import read_item
 from tokenbox.gateway.authentication import Grant
 from tokenbox.gateway.calls import read_call
-from tokenbox.gateway.fitting import fit_actions
+from tokenbox.gateway.fitting import _CallSession, fit_actions
 from tokenbox.gateway.models import not_served
 from tokenbox.gateway.protocols import CHAT
 from tokenbox.gateway.settings import GatewaySettings, RequestLimits
@@ -214,6 +216,24 @@ def test_old_results_are_masked_before_anything_leaves(gateway: RunningGateway, 
     assert done["steps"][0]["messages"] == [3]  # the oldest result first
     sent = upstream.seen[-1]["messages"]
     assert (sent[0], sent[-1]) == (messages[0], messages[-1])
+
+
+def test_the_bodies_that_were_tried_are_not_kept() -> None:
+    """The search tries many, and each may be as large as the request."""
+    call = read_call(CHAT, json.dumps(chat(talk(40, words=5_000))).encode(), RequestLimits())
+    whole: Any = SimpleNamespace(verdict=SimpleNamespace(tokens=1))
+    tokenizer: Any = SimpleNamespace()
+    session = _CallSession(call, whole, tokenizer, lambda _: whole)
+    for number in range(len(call.input)):
+        session.add(number, read_item(call.input[number]))
+    tracemalloc.start()
+    try:
+        for number in range(40):
+            session.total_with({number: None})
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < len(call.data)
 
 
 def test_what_was_done_is_told_in_the_order_of_its_steps() -> None:

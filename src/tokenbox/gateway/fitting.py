@@ -13,11 +13,11 @@ the next, longer request keeps the same beginning.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from fractions import Fraction
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tokenbox.compose.requests import Count as TokenCount
@@ -86,7 +86,7 @@ class ModelSummary:
 
     def to_dict(self) -> dict[str, object]:
         """Return it for the record, with a digest in place of the text."""
-        digest = hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
+        digest = sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
         return {"model": self.model, "request_id": self.request_id, "sha256": digest}
 
 
@@ -130,7 +130,8 @@ class _CallSession:
         self._tokenizer, self._judge = tokenizer, judge
         self._original = call
         self._shown: dict[int, Any] = {}
-        self._judged: dict[bytes, Admission] = {call.data: whole}
+        # By digest: the bodies that were tried may be large, and the search tries many.
+        self._judged: dict[bytes, Admission] = {sha256(call.data).digest(): whole}
         self._is_stale = False
 
     def frame(self, head: Sequence[Item], tools: Sequence[Object] = (), fields: Object | None = None) -> None:
@@ -168,9 +169,10 @@ class _CallSession:
 
     def _judge_shown(self, shown: Mapping[int, Any]) -> tuple[ApiCall, Admission]:
         call = self._original.with_input([*shown.values()])
-        if call.data not in self._judged:
-            self._judged[call.data] = self._judge(call)
-        return call, self._judged[call.data]
+        digest = sha256(call.data).digest()
+        if digest not in self._judged:
+            self._judged[digest] = self._judge(call)
+        return call, self._judged[digest]
 
 
 class PolicyFitting:
@@ -222,7 +224,7 @@ class PolicyFitting:
             found = judge(smaller, counted, admission.model, admission.mode, verdict.uncertain)
             if found.is_missing_count:
                 raise refusal_of(smaller, found)
-            tried[hashlib.sha256(smaller.data).hexdigest()] = counted.count
+            tried[sha256(smaller.data).hexdigest()] = counted.count
             return found
 
         current, tokenizer = admission, text_tokenizer(use)
