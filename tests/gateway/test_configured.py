@@ -110,6 +110,18 @@ def test_a_folder_does_not_choose_where_keys_and_quotas_are_kept(
         assert settings_from(str(tmp_path), {}, env=env).database == "postgresql://mine/x"
 
 
+def test_a_folder_does_not_open_this_machine_to_a_page_of_its_author(tmp_path: Path) -> None:
+    """Without keys, a page that may ask spends the user's keys of upstreams."""
+    site = "https://evil.example"
+    write(tmp_path / ".tokenbox" / "config.toml", f'[gateway]\ncors_origins = ["{site}"]\n')
+    with pytest.raises(ConfigError, match=f"TOKENBOX_GATEWAY_CORS_ORIGINS={site}"):
+        settings_from(str(tmp_path), {}, env={})
+    assert settings_from(str(tmp_path), {"gateway.keys": "true"}, env={}).cors_origins == (site,)
+    mine = {"TOKENBOX_GATEWAY_CORS_ORIGINS": "https://mine.example,https://other.example"}
+    found = settings_from(str(tmp_path), {}, env=mine).cors_origins
+    assert found == ("https://mine.example", "https://other.example")
+
+
 def test_what_is_not_understood_is_said(tmp_path: Path) -> None:
     write(tmp_path / ".tokenbox" / "state.json", '{"values": {"no.such.key": 1}}')
     said: list[str] = []

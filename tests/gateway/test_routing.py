@@ -39,8 +39,6 @@ max_ctx = 400
 max_ctx = 4000
 [models.fast]
 alias_of = "small"
-[gateway]
-cors_origins = ["https://example.org"]
 """
 
 
@@ -62,7 +60,9 @@ def gateway(shared_gateways: Gateways, upstream: Stub, second: Stub) -> RunningG
     with socket.create_server(("127.0.0.1", 0)) as taken:  # and so it refuses connections
         nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
     config = CONFIG.format(url=upstream.url, replicas=json.dumps([nobody, second.url]))
-    return shared_gateways(config=config, options=["--database", str(shared_gateways.folder / "own.db")])
+    options = ["--database", str(shared_gateways.folder / "own.db")]
+    env = {"TOKENBOX_GATEWAY_CORS_ORIGINS": "https://example.org"}
+    return shared_gateways(config=config, options=options, env=env)
 
 
 def test_an_alias_is_another_name_of_a_model(gateway: RunningGateway, upstream: Stub, second: Stub) -> None:

@@ -62,6 +62,7 @@ def settings_from(
     ]
     host = _text(config, "gateway.host") or "127.0.0.1"
     keys = config.value("gateway.keys")
+    keys_required = keys is True or (keys is None and not is_loopback(host))
     admin_port = config.value("gateway.admin_port")
     seconds: dict[str, Any] = {name: float(str(config.value(f"gateway.{name}"))) for name in _SECONDS}
     return GatewaySettings(
@@ -92,9 +93,9 @@ def settings_from(
         database=database_of(config),
         redis=_own_store(config, "gateway.redis"),
         state=_text(config, "gateway.state") or str(_state_folder()),
-        keys_required=keys is True or (keys is None and not is_loopback(host)),
+        keys_required=keys_required,
         uncertain=Uncertain(str(config.value("policy.uncertain"))),
-        cors_origins=tuple(map(str, cast("Sequence[object]", config.value("gateway.cors_origins")))),
+        cors_origins=_origins(config, keys_required=keys_required),
         when_away=WhenAway(str(config.value("gateway.when_away"))),
         prices=config.catalog_prices(),
     )
@@ -121,6 +122,25 @@ def _own_store(config: Config, key: str) -> str | None:
             key=key,
         )
     return None if setting.value is None else str(setting.value)
+
+
+def _origins(config: Config, *, keys_required: bool) -> tuple[str, ...]:
+    """Return the sites whose pages may ask.
+
+    Raises ``ConfigError`` if a project's file names them for a gateway without keys: its author's page could
+    then spend this user's keys of upstreams.
+    """
+    setting = config.setting("gateway.cors_origins")
+    origins = tuple(map(str, cast("Sequence[object]", setting.value)))
+    if origins and not keys_required and setting.origin.level is Level.PROJECT:
+        raise ConfigError(
+            f"{setting.name} is set in {setting.source}, and without keys a project's file may not let pages "
+            f"of {origins[0][:100]} use this gateway. Start it with --keys, or name the sites yourself: "
+            f"TOKENBOX_GATEWAY_CORS_ORIGINS={','.join(origins)[:200]}",
+            code=ConfigCode.BAD_VALUE,
+            key=setting.name,
+        )
+    return origins
 
 
 def _admin_key(config: Config, env: Mapping[str, str]) -> str | None:
