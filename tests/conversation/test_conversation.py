@@ -207,6 +207,14 @@ def test_items_add_up() -> None:
     assert [item.pinned for item in items] == [False, True, False, False, False]
 
 
+def test_extend_takes_what_can_be_read_once() -> None:
+    conversation = Conversation("", "utf8-bytes")
+    assert conversation.extend({"role": "user", "content": text} for text in "ab") == [0, 1]
+    with pytest.raises(InvalidMessage):
+        conversation.extend(iter([{"role": "user", "content": "c"}, {"role": "nobody"}]))
+    assert len(conversation.messages) == 2
+
+
 def test_drop_takes_calls_and_results_together() -> None:
     conversation = Conversation("", len)
     conversation.user("hello")

@@ -159,3 +159,11 @@ def test_any_schema_is_taken_and_never_grows(schema: dict[str, Any], ways: set[S
     made = shorten_tools(tools, count="utf8-bytes", shortenings=ways)
     assert made.total <= tool_costs(tools, "utf8-bytes").total
     assert name_of(made.tools[0]) == "f"
+
+
+@pytest.mark.parametrize("required", [[["a"]], [{}], {"a": 1}, None, "a", 3])
+def test_a_schema_of_a_careless_server_is_shortened(required: object) -> None:
+    schema = {"type": "object", "properties": {"a": {}, "b": {}}, "required": required}
+    tool = {"name": "f", "input_schema": schema}
+    made = shorten_tools([tool], shortenings=["unused"])
+    assert made.tools[0]["input_schema"]["properties"].keys() <= {"a", "b"}

@@ -199,6 +199,19 @@ def test_by_worth_what_the_last_question_needs_stays() -> None:
     assert plan.count.total <= plan.budget
 
 
+@pytest.mark.parametrize("tokenizer", ["o200k_base", "gpt-4o"])
+def test_by_worth_leaves_room_for_tools_and_markers(tokenizer: str) -> None:
+    """It adds up messages; what is sent has more. That is no failure of the caller's."""
+    chat = [{"role": "user", "content": f"tide {n} at Brest"} for n in range(40)]
+    parameters = {"type": "object", "properties": {"a": {"type": "string", "description": "words " * 40}}}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
+    whole = ctx.estimate(None, chat, tokenizer=tokenizer, tools=tools).tokens_in
+    for max_ctx in range(whole - 250, whole, 25):
+        plan = ctx.pack(chat, max_ctx, 0, strategy="worth", tokenizer=tokenizer, tools=tools)
+        assert plan.total <= max_ctx
+        assert plan.packed[-1].id == "message[39]"
+
+
 @given(st.lists(st.tuples(st.text(max_size=60), st.booleans()), max_size=12), st.integers(0, 200))
 def test_by_worth_is_within_the_budget_where_the_critical_ones_are(
     chunks: list[tuple[str, bool]], budget: int

@@ -199,3 +199,22 @@ def test_39_999_short_messages_are_refused() -> None:
     assert not verdict.ok
     assert verdict.tokens_in == 39_999 * 5 + 3
     assert verdict.why.verdict.basis == "exact"
+
+
+def test_a_plan_tells_the_size_of_a_shortened_result() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    long: list[dict[str, Any]] = [
+        {"role": "user", "content": "first"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "a line of the result\n" * 200},
+        {"role": "assistant", "content": "answer"},
+        {"role": "user", "content": "last"},
+    ]
+    plan = ctx.pack(long, 500, 0, tokenizer=Format())
+    assert [chunk.decision.value for chunk in plan.packed] == ["kept", "kept", "reduced", "kept", "kept"]
+    assert plan.packed[2].why
+    assert plan.packed[2].size < plan.total < 500 < plan.packed[2].base_size
+    refused = ctx.enforce("any", long, max_tokens_request=0, max_ctx=500, tokenizer=Format())
+    (cut,) = (remedy for remedy in refused.plan if isinstance(remedy, CutChunks))
+    assert [chunk.id for chunk in cut.cuts] == ["message[2]"]
+    assert cut.say.startswith("cut message[2] from 4,207 to 42")

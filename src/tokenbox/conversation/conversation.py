@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
@@ -159,11 +159,12 @@ class Conversation:
             self.pin(number)
         return number
 
-    def extend(self, messages: Sequence[object]) -> list[int]:
+    def extend(self, messages: Iterable[object]) -> list[int]:
         """Add all messages and return their numbers; add none if one is invalid."""
-        for message in messages:
+        given = list(messages)  # they are read twice, and may be an iterator
+        for message in given:
             read_item(message)
-        return [self.add(message) for message in messages]
+        return [self.add(message) for message in given]
 
     def user(self, text: str) -> int:
         return self.add({"role": "user", "content": text})

@@ -245,6 +245,6 @@ def _without_unused(schema: Mapping[str, Any], used: Collection[str]) -> dict[st
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, Mapping):
         return dict(schema)
-    needed = set(required) if isinstance(required, Sequence) else set()
-    kept = {name: value for name, value in properties.items() if name in needed or name in used}
+    needed = required if isinstance(required, Sequence) else ()  # of any values: a server wrote them
+    kept = {name: value for name, value in properties.items() if name in used or name in needed}
     return {**schema, "properties": kept}

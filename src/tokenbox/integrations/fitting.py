@@ -19,6 +19,8 @@ from tokenbox.models.resolve import Stated
 from tokenbox.policy.guard import GuardLimits, Verdict, guard
 
 _MAX_ATTEMPTS = 4
+# The options of `tokenbox.fit` that `tokenbox.count` has, too.
+_COUNTING = ("tokenizer", "media_tokens", "markers")
 # The fields of OpenAI's and Anthropic's requests that limit the output.
 _RESERVES = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
@@ -127,7 +129,8 @@ class Guarding:
             self.on_call(Called(str(request.get("model")), count, used))
 
     def _count(self, request: Mapping[str, Any]) -> Count:
-        return api.count(request, self.fitting.model, tokenizer=self.fitting.options.get("count"))
+        options = {name: self.fitting.options[name] for name in _COUNTING if name in self.fitting.options}
+        return api.count(request, self.fitting.model, **options)
 
     def _limits(self, request: Mapping[str, Any]) -> GuardLimits:
         if self.fitting.budget is not None:

@@ -85,15 +85,20 @@ def candidates_of(request: Chunks, counter: Counts) -> list[Candidate]:
 
 
 def chunk_plans(request: Chunks, made: Fitted[Any]) -> list[ChunkPlan]:
-    """Return the decision about each message, with the reason if it was evicted."""
+    """Return the decision about each message, with the reason if it was evicted or shortened."""
     why = {number: step.why for step in made.steps for number in step.messages}
+    decisions = (
+        dict.fromkeys(range(len(made.sizes)), WindowDecision.KEPT)
+        | dict.fromkeys(made.shortened, WindowDecision.REDUCED)
+        | dict.fromkeys(made.gone, WindowDecision.EVICTED)
+    )
     return [
         ChunkPlan(
             i,
             name,
-            WindowDecision.EVICTED if i in made.gone else WindowDecision.KEPT,
+            decisions[i],
             size,
-            0 if i in made.gone else size,
+            0 if i in made.gone else made.sizes_now[i] if i in made.shortened else size,
             (why[i],) if i in why else (),
         )
         for i, (name, size) in enumerate(zip(request.ids, made.sizes, strict=True))

@@ -24,7 +24,15 @@ from tokenbox.policy.errors import InvalidPolicy, StrategyFailed, UnknownStrateg
 from tokenbox.policy.estimate import count_messages, count_text, text_counter
 from tokenbox.policy.guard import Uncertain, checked_uncertain, needed
 from tokenbox.policy.records import ChunkPlan, PackPlan, SummaryOp
-from tokenbox.policy.strategies import Candidate, ChosenLayout, check_budget, choose, name_of, oldest_first
+from tokenbox.policy.strategies import (
+    Candidate,
+    ChosenLayout,
+    by_worth,
+    check_budget,
+    choose,
+    name_of,
+    oldest_first,
+)
 
 if TYPE_CHECKING:
     from tokenbox.compose.blocks import BlockLayout
@@ -274,33 +282,37 @@ def _planner(name: str, kind: ChunkKind) -> Callable[[Chunks, int, Counts], Plan
 
 
 def _by_function(strategy: Strategy, request: Chunks, budget: int, counter: Counts) -> Planned:
-    """Plan by a user's strategy."""
+    """Plan by a user's strategy, or by worth."""
+    room = budget
     try:
-        return _choose(strategy, request, budget, counter)
+        planned = _choose(strategy, request, budget, room, counter)
+        while strategy is by_worth and room > 0 and planned.layout.total > budget:
+            # It adds up chunks, and what is sent has separators, markers and tools as well.
+            room = max(0, room - (planned.layout.total - budget))
+            planned = _choose(strategy, request, budget, room, counter)
+        check_budget(name_of(strategy), planned.layout.total, budget)
     except StrategyFailed:
         # If not even what must be kept fits, no strategy is to blame: this raises that, with the figures.
         _planner(DEFAULT_STRATEGY[request.kind], request.kind)(request, budget, counter)
         raise
+    return planned
 
 
-def _choose(strategy: Strategy, request: Chunks, budget: int, counter: Counts) -> Planned:
+def _choose(strategy: Strategy, request: Chunks, budget: int, room: int, counter: Counts) -> Planned:
+    """Return what the strategy chooses for ``room`` tokens of chunks."""
     name = name_of(strategy)
     if request.kind is ChunkKind.MESSAGES:
         candidates = messages.candidates_of(request, counter)
         count = _text_count(counter)
-        picked = choose(strategy, candidates, budget, count, may_change=False)
-        made = Planned(*messages.chosen(request, [index for index, _ in picked], name, counter))
-    else:
-        tokenizer = text_counter(counter)
-        candidates = _candidates(request, tokenizer)
-        may_change = request.kind is ChunkKind.SECTIONS
-        picked = choose(strategy, candidates, budget, tokenizer.count, may_change=may_change)
-        if request.kind is ChunkKind.BLOCKS:
-            made = _blocks_chosen(picked, candidates, request, tokenizer)
-        else:
-            made = _sections_chosen(picked, name, candidates, request, budget, tokenizer)
-    check_budget(name, made.layout.total, budget)
-    return made
+        picked = choose(strategy, candidates, room, count, may_change=False)
+        return Planned(*messages.chosen(request, [index for index, _ in picked], name, counter))
+    tokenizer = text_counter(counter)
+    candidates = _candidates(request, tokenizer)
+    may_change = request.kind is ChunkKind.SECTIONS
+    picked = choose(strategy, candidates, room, tokenizer.count, may_change=may_change)
+    if request.kind is ChunkKind.BLOCKS:
+        return _blocks_chosen(picked, candidates, request, tokenizer)
+    return _sections_chosen(picked, name, candidates, request, budget, tokenizer)
 
 
 def _text_count(counter: Counts) -> Callable[[str], int]:

@@ -259,8 +259,6 @@ def strategy_of(value: object) -> str | Strategy | None:
     and :class:`StrategyFailed` (with its cause) if it cannot be imported.
     """
     if value == WORTH:
-        from tokenbox.policy.strategies import by_worth  # imports re2, for this strategy only
-
         return by_worth
     if value is None or (isinstance(value, str) and value in STRATEGY_NAMES):
         return value
