@@ -217,6 +217,29 @@ def test_what_templates_use() -> None:
     assert ChatTemplate(written + "{{ 'a\nb' | indent(2) }}").render({}) == "a 2b33a\n  b"
 
 
+@pytest.mark.parametrize("depth", [10, 300, 600, 900, 60_000])
+def test_deeply_nested_arguments_are_counted_or_refused(depth: int, model: models.Model) -> None:
+    function = {"name": "f", "arguments": '{"a":' + "[" * depth + "]" * depth + "}"}
+    call = {"id": "c", "type": "function", "function": function}
+    messages: list[dict[str, Any]] = [*HI, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    try:
+        assert ChatFormat.open(model.gguf).count_messages(messages) > depth
+    except TemplateError as error:
+        assert depth > 300 and ("too deeply" in error.message or "not JSON" in error.message)  # noqa: PT017, PT018
+
+
+@pytest.mark.parametrize("given", [["content"], {}, 5])
+def test_an_odd_field_of_a_client_is_refused(given: object, model: models.Model) -> None:
+    request = read_request({"messages": HI, "continue_final_message": given})
+    with pytest.raises(TemplateError, match="continue_final_message"):
+        ChatFormat.open(model.gguf).count_request(request)
+
+
+def test_variables_of_a_template_are_json(model: models.Model) -> None:
+    with pytest.raises(TemplateError, match="has no set"):
+        ChatFormat.open(model.gguf, names={1, 2}).count_messages(HI)
+
+
 def test_arguments_that_are_no_json_are_refused(model: models.Model) -> None:
     function = {"name": "f", "arguments": "{"}
     call = {"id": "c", "type": "function", "function": function}

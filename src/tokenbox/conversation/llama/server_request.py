@@ -282,6 +282,6 @@ def _continued(value: Any) -> Continue | None:
         return None
     if value is True:
         return Continue.AUTO
-    if value in {"content", "reasoning_content"}:
+    if isinstance(value, str) and value in {"content", "reasoning_content"}:
         return Continue(value)
     raise TemplateError("llama.cpp takes continue_final_message as a truth value or the name of a field.")

@@ -68,14 +68,23 @@ UNDEFINED: Final = Undefined()
 
 
 def of_json(value: Any) -> Any:
-    """Return the value for parsed JSON, with 64-bit integers."""
+    """Return the value for parsed JSON, with 64-bit integers. Raises :class:`TemplateError`."""
+    try:
+        return _of_json(value)
+    except RecursionError:
+        raise TemplateError("a value of the request is nested too deeply for a chat template.") from None
+
+
+def _of_json(value: Any) -> Any:
     if isinstance(value, bool) or value is None or isinstance(value, str | float):
         return value
     if isinstance(value, int):
         return integer(value)
     if isinstance(value, list | tuple):
-        return [of_json(item) for item in value]
-    return {str(key): of_json(item) for key, item in value.items()}
+        return [_of_json(item) for item in value]
+    if isinstance(value, dict | Mapping):
+        return {str(key): _of_json(item) for key, item in value.items()}
+    raise TemplateError(f"a chat template takes JSON, which has no {type(value).__name__}.")
 
 
 def integer(value: int) -> int | float:
