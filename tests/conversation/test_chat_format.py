@@ -250,8 +250,10 @@ def test_arguments_that_are_no_json_are_refused(model: models.Model) -> None:
     function["arguments"] = "{}"
     # Not to be sent before the tool has answered, but counted on the way there.
     assert chat.count_messages(messages) > 10
-    assert not chat.exact_for(messages)
-    assert chat.exact_for([*messages, {"role": "tool", "tool_call_id": "c", "content": "x"}])
+    assert not tokenbox.count(messages, tokenizer=chat).exact
+    assert tokenbox.count(
+        [*messages, {"role": "tool", "tool_call_id": "c", "content": "x"}], tokenizer=chat
+    ).exact
 
 
 @pytest.mark.parametrize(
@@ -319,8 +321,8 @@ def test_openai_counts_by_the_published_rules() -> None:
     for name, tokens in (("gpt-4", 129), ("gpt-3.5-turbo", 129), ("gpt-4o", 124), ("gpt-4o-mini", 124)):
         chat = ChatFormat.openai(name)
         assert chat.count_messages(messages) == tokens
-        assert chat.exact_for(messages)
-    assert not ChatFormat.openai("gpt-5").exact_for(messages)
+        assert tokenbox.count(messages, tokenizer=chat).exact
+    assert not tokenbox.count(messages, tokenizer=ChatFormat.openai("gpt-5")).exact
 
 
 def test_openai_tools_are_an_estimate() -> None:
@@ -359,7 +361,7 @@ def test_openai_tools_are_an_estimate() -> None:
     for name, tokens in (("gpt-3.5-turbo", 105), ("gpt-4", 105), ("gpt-4o", 101), ("gpt-4o-mini", 101)):
         chat = ChatFormat.openai(name)
         assert chat.count_messages(messages, tools) == tokens
-        assert not chat.exact_for(messages, tools)
+        assert not tokenbox.count(messages, tools=tools, tokenizer=chat).exact
 
 
 def test_media_cost_what_they_declare(model: models.Model) -> None:

@@ -13,7 +13,7 @@ from tokenbox import tokenizers
 from tokenbox.catalog import Figure, FigureRule, ModelLimits
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.request import Request, read_request
-from tokenbox.conversation.counting import CountsMessages
+from tokenbox.conversation.pieces import CountsMessages
 from tokenbox.errors import NoTokenizer, TokenizerError
 from tokenbox.models import Counting, OutputMode, Stated, counters_for, resolve, resolve_figures
 from tokenbox.tokenizers import TokenizerIdentity

@@ -9,7 +9,7 @@ import pytest
 from tokenbox import ContextCriticalOverflow, Message, ctx, tokenizers
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.message import InvalidMessage
-from tokenbox.conversation.counting import CountsMessages
+from tokenbox.conversation.pieces import CountsMessages
 from tokenbox.ctx import CutChunks, InvalidChunks, LargerWindow, LowerMaxTokens, StrategyFailed
 from tokenbox.tokenizers import TokenizerIdentity
 

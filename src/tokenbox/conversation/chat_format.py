@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.catalog.names import checked_name
 from tokenbox.compose.bound import Bound
 from tokenbox.compose.requests import By, Count
-from tokenbox.content.items import Item
-from tokenbox.content.message import Message, thaw
-from tokenbox.conversation.counting import CountsMessages
+from tokenbox.content.message import thaw
+from tokenbox.conversation.pieces import CountsMessages
 from tokenbox.conversation.published import OpenAIFormat, openai_format
 from tokenbox.errors import TokenizerError, UnsupportedOperation
 from tokenbox.integers import whole
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     import datetime as dt
     import os
 
+    from tokenbox.content.items import Item
     from tokenbox.content.request import Request
     from tokenbox.conversation.template_format import TemplateFormat
 
@@ -75,9 +75,6 @@ class ServerFormat(CountsMessages):
     def item_size(self, item: Item) -> int:
         """Return an estimate of an item's tokens: the server counts only complete requests."""
         return sum(self._sizes.count_batch([message.counted_text for message in item.messages]))
-
-    def message_sizes(self, messages: Sequence[Message]) -> list[int]:
-        return [self.item_size(Item((Message.of(message),))) for message in messages]
 
     def _count(self, request: Request, total: int) -> Count:
         exact = self.identity.exact and request.verbatim

@@ -1,19 +1,18 @@
-"""Counters that add up the parts of a request, and the running count of a conversation."""
+"""Counters of requests, those that add up its parts, and the running count of a conversation."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from tokenbox.compose.bound import Bound
 from tokenbox.compose.lower_bound import lower_bound
 from tokenbox.compose.requests import By, Count, CountsSessions, PartCost
 from tokenbox.content.message import Message, Object, Part, Role, UndeclaredCost, media_in, thaw
-from tokenbox.content.request import Request
-from tokenbox.conversation.counting import CountsMessages
+from tokenbox.content.request import Request, read_request
 from tokenbox.errors import TokenboxError, TokenizerError
 from tokenbox.integers import whole
 from tokenbox.tokenizers.registry import UNKNOWN, get
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from tokenbox.compose.requests import RequestCounter, RunningCount
     from tokenbox.content.items import Item
     from tokenbox.content.message import Frozen
-    from tokenbox.tokenizers.protocol import Tokenizer
+    from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
 MEDIA = 1_000
 """The estimated tokens of an image, a file or a recording, if the caller gives no figure."""
@@ -31,6 +30,29 @@ MediaTokens = int | Callable[[Part], int] | Literal["declared"] | None
 """The tokens of an image, a file or a recording: a number, or a function of the part. ``"declared"`` uses the
 part's key ``tokens``; only for parts that you wrote yourself, since a client may write any number. None is an
 estimate of :data:`MEDIA` each."""
+
+
+class CountsMessages(ABC):
+    """A request counter that accepts messages and tools as they are."""
+
+    identity: TokenizerIdentity
+
+    @abstractmethod
+    def count_request(self, request: Request) -> Count:
+        """Return the count of a complete request."""
+
+    @property
+    def exact(self) -> bool:
+        return self.identity.exact
+
+    def count_messages(
+        self,
+        messages: Sequence[Any],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        add_generation_prompt: bool = True,  # a request always has it
+    ) -> int:
+        return self.count_request(read_request(list(messages), tools=tools)).total
 
 
 class PieceCounter(CountsMessages):
@@ -106,9 +128,6 @@ class PieceCounter(CountsMessages):
 
     def session(self) -> RunningCount:
         return PieceSession(self)
-
-    def message_sizes(self, messages: Sequence[Message]) -> list[int]:
-        return [self.piece(Message.of(message)).total for message in messages]
 
     def media(self, message: Message) -> int:
         """Return the cost of the images and files of a message. Raises :class:`UndeclaredCost`."""

@@ -18,14 +18,13 @@ from tokenbox.compose.bound import Bound
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.message import Message, Role, thaw
-from tokenbox.conversation.counting import CountsMessages
 from tokenbox.conversation.llama.prompt import LlamaTemplate
 from tokenbox.conversation.llama.run import Run
 from tokenbox.conversation.llama.server_request import COSTLESS, asked, can_be_sent
 from tokenbox.conversation.llama.session import LlamaSession
 from tokenbox.conversation.llama.syntax import TemplateError
 from tokenbox.conversation.llama.verified import is_verified
-from tokenbox.conversation.pieces import WholeSession
+from tokenbox.conversation.pieces import CountsMessages, WholeSession
 from tokenbox.conversation.sent import SOME_DAY, mapping, only_days, tool_mappings, without_media
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 
@@ -101,11 +100,8 @@ class TemplateFormat(CountsMessages):
         """Return the tokens of a text, through the cache that the bound of a request uses, too."""
         return COUNTS.each(self._vocabulary.tokenizer, [text])[0]
 
-    def message_sizes(self, messages: Sequence[MessageLike]) -> list[int]:
-        """Return the tokens of each message by itself, with its markers if it can be rendered alone."""
-        return [self._size(Message.of(message)) for message in messages]
-
-    def _size(self, message: Message) -> int:
+    def message_size(self, message: Message) -> int:
+        """Return the tokens of a message by itself, with its markers if it can be rendered alone."""
         try:
             return self.count_messages([message], add_generation_prompt=False)
         except TemplateError:  # a template may require a question before an answer
@@ -141,10 +137,6 @@ class LlamaFormat(TemplateFormat):
 
     def count_prompt(self, text: str) -> int:
         return super().count_prompt(text) + self.added
-
-    def exact_for(self, messages: Sequence[MessageLike], tools: Tools = None) -> bool:
-        """Return True if the count of this request is exact. Raises ``TemplateError``."""
-        return self.exact and self._is_certain(self.asked(messages, tools, {}))
 
     def count_request(self, request: Request) -> Count:
         """Return the count of the request. Raises ``TemplateError`` if the server would refuse it."""

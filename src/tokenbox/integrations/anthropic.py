@@ -10,8 +10,7 @@ from typing import Any, Final, TypeVar
 
 from anthropic import Anthropic, AsyncAnthropic
 
-from tokenbox.integrations.fitting import Called, Fitting, Guarding
-from tokenbox.integrations.sdk import Endpoint
+from tokenbox.integrations.fitting import Called, Endpoint, Fitting, Guarding
 
 Client = TypeVar("Client", Anthropic, AsyncAnthropic)
 

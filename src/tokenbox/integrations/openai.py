@@ -10,8 +10,7 @@ from typing import Any, Final, TypeVar
 
 from openai import AsyncOpenAI, OpenAI
 
-from tokenbox.integrations.fitting import Called, Fitting, Guarding
-from tokenbox.integrations.sdk import Endpoint
+from tokenbox.integrations.fitting import Called, Endpoint, Fitting, Guarding
 
 Client = TypeVar("Client", OpenAI, AsyncOpenAI)
 

@@ -20,8 +20,8 @@ from tokenbox.catalog import model as catalog_model
 from tokenbox.catalog import tokenizer_family
 from tokenbox.catalog.names import bare_name
 from tokenbox.conversation.chat_format import ChatFormat
-from tokenbox.conversation.counting import CountsMessages
 from tokenbox.conversation.markers import MarkersFormat
+from tokenbox.conversation.pieces import CountsMessages
 from tokenbox.conversation.published import OpenAIFormat, openai_format
 from tokenbox.errors import MissingExtra, NoTokenizer, TokenboxError
 from tokenbox.tokenizers.ownership import BASELINES, FAMILIES

@@ -105,43 +105,31 @@ class Segments:
         )
 
     def join(self, left: Segment, right: Segment) -> Segment:
-        """Join two adjacent segments."""
-        found = self._join(left, right)
-        is_marked = left.is_marked or right.is_marked
-        return replace(found, is_marked=True) if is_marked and not found.is_marked else found
-
-    def _join(self, left: Segment, right: Segment) -> Segment:
+        """Join two adjacent segments: the text between their cuts is cut and counted again."""
         if not left.is_cut and not left.head:
             return right
         if not right.is_cut and not right.head:
             return left
-        start = left.start if len(left.start) >= _KEPT else (left.start + right.start)[:_KEPT]
-        end = right.end if len(right.end) >= _KEPT else (left.end + right.end)[-_KEPT:]
         middle = self.of((left.tail if left.is_cut else left.head) + right.head)
-        if not left.is_cut and not right.is_cut:
-            return middle
-        if not middle.is_cut:
-            marked = middle.is_marked
-            if left.is_cut and right.is_cut:
-                count = left.count + self._count(middle.head) + right.count
-                return Segment(
-                    left.head, count, right.tail, is_cut=True, start=start, end=end, is_marked=marked
-                )
-            if left.is_cut:
-                return Segment(
-                    left.head, left.count, middle.head, is_cut=True, start=start, end=end, is_marked=marked
-                )
-            return Segment(
-                middle.head, right.count, right.tail, is_cut=True, start=start, end=end, is_marked=marked
-            )
         head, count, tail = middle.head, middle.count, middle.tail
         if left.is_cut:
-            count += left.count + self._count(head)
+            if middle.is_cut or right.is_cut:
+                count += left.count + self._count(head)
+            else:
+                count, tail = left.count, head
             head = left.head
         if right.is_cut:
             count += self._count(tail) + right.count
             tail = right.tail
-        return Segment(head, count, tail, is_cut=True, start=start, end=end, is_marked=middle.is_marked)
+        return Segment(
+            head,
+            count,
+            tail,
+            is_cut=left.is_cut or middle.is_cut or right.is_cut,
+            start=left.start if len(left.start) >= _KEPT else (left.start + right.start)[:_KEPT],
+            end=right.end if len(right.end) >= _KEPT else (left.end + right.end)[-_KEPT:],
+            is_marked=left.is_marked or middle.is_marked or right.is_marked,
+        )
 
     def joined(self, pieces: Iterable[str | Segment]) -> Segment:
         """Join segments and the texts between them."""

@@ -265,10 +265,10 @@ class LlamaSession:
         """Return the estimated size of a message; the overhead of a role is counted once."""
         content = message.content
         if not isinstance(content, str) or len(message.source) != 2:  # role and content
-            return self._format.message_sizes([message])[0]
+            return self._format.message_size(message)
         text = self._format.count_text(content)
         if message.role not in self._overheads:
-            self._overheads[message.role] = self._format.message_sizes([message])[0] - text
+            self._overheads[message.role] = self._format.message_size(message) - text
         return max(0, text + self._overheads[message.role])
 
     def _discard(self, entry: _SessionItem) -> None:
