@@ -468,3 +468,14 @@ def test_a_name_that_begins_alike_proves_nothing(model: str) -> None:
     assert not count.exact
     # gpt-3.5-turbo-0301 had one token more for each message, and one less for each name.
     assert count.at_most >= tokenbox.count(messages, "gpt-4").total + 400
+
+
+def test_prompts_of_completions_are_counted_alike_by_both_rules(model: models.Model) -> None:
+    """Each prompt has the window for itself; a text in a list of token ids has its own tokens."""
+    prompts = read_request({"prompt": [["five words of a text", 1, 2], "short"]})
+    llama = ChatFormat.open(model.gguf, server="llama.cpp").count_request(prompts)
+    other = ChatFormat.open(model.gguf, server="transformers").count_request(prompts)
+    assert (other.total, other.largest) == (llama.total, llama.largest)
+    assert not other.exact
+    assert other.largest is not None
+    assert 3 < other.largest < other.total

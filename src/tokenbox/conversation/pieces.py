@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from tokenbox.compose.bound import Bound
 from tokenbox.compose.lower_bound import lower_bound
@@ -154,7 +154,7 @@ class PieceCounter(CountsMessages):
 
     def _count_prompts(self, request: Request) -> Count:
         costs = [self.prompt(prompt) for prompt in request.prompts]
-        frame = PartCost(0, 0, exact=True)
+        frame = _NOTHING
         if request.fields:
             fields = self.frame(request)
             frame = PartCost(fields.total, fields.at_most, exact=False)
@@ -163,6 +163,9 @@ class PieceCounter(CountsMessages):
             return count
         largest = max(cost.total for cost in costs) + frame.total
         return Count(count.total, count.exact, count.at_most, count.by, largest)
+
+
+_NOTHING: Final = PartCost(0, 0, exact=True)
 
 
 def _is_prefill(last: Message | None) -> bool:
@@ -192,21 +195,15 @@ class PieceSession:
         self._count = None
 
     def add(self, number: int, item: Item) -> None:
-        cost, self._count = self._cost(item), None
-        self._costs[number] = cost
-        self._last[number] = item.messages[-1] if item.messages else None
-        self._total += cost.total
-        self._at_most += cost.at_most
-        self._inexact += not cost.exact
-
-    def replace(self, number: int, item: Item) -> None:
-        cost, before = self._cost(item), self._costs[number]
+        cost, before = self._cost(item), self._costs.get(number, _NOTHING)
         self._count = None
         self._costs[number] = cost
         self._last[number] = item.messages[-1] if item.messages else None
         self._total += cost.total - before.total
         self._at_most += cost.at_most - before.at_most
         self._inexact += before.exact - cost.exact
+
+    replace = add
 
     def remove(self, numbers: Collection[int]) -> None:
         self._count = None
@@ -271,9 +268,7 @@ class WholeSession:
         self._items[number] = item
         self._count = None
 
-    def replace(self, number: int, item: Item) -> None:
-        self._items[number] = item
-        self._count = None
+    replace = add
 
     def remove(self, numbers: Collection[int]) -> None:
         for number in numbers:

@@ -121,7 +121,6 @@ class Fitted(Generic[T]):
 
     @property
     def total(self) -> int:
-        """The tokens of the request."""
         return self.count.total
 
     @property
@@ -192,7 +191,6 @@ class Fitted(Generic[T]):
         return in_words("Fitted", self.total, self.budget, self.tokenizer.name, decisions, exact=self.exact)
 
     def _repr_html_(self) -> str:
-        """Return a small picture for notebooks."""
         return picture_of(self)
 
     def _result(self, exchange: Exchange) -> ExchangeResult:

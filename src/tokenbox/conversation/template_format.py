@@ -43,9 +43,13 @@ _ONE_DAY: Final = dt.timedelta(days=1)
 
 
 class TemplateFormat(CountsMessages):
-    """A counter with a chat template and a local tokenizer. Pieces between special tokens are cached."""
+    """A counter with a chat template and a local tokenizer. Pieces between special tokens are cached.
+
+    ``proves_prompts``: all servers of this kind tokenize the prompts of completions alike.
+    """
 
     server: ClassVar[str]
+    proves_prompts: ClassVar[bool]
 
     def __init__(
         self,
@@ -93,12 +97,25 @@ class TemplateFormat(CountsMessages):
         return WholeSession(self)
 
     def count_prompt(self, text: str) -> int:
-        """Return the tokens of a rendered prompt."""
         return self._vocabulary.prompts.count(text)
 
     def count_text(self, text: str) -> int:
         """Return the tokens of a text, through the cache that the bound of a request uses, too."""
         return COUNTS.each(self._vocabulary.tokenizer, [text])[0]
+
+    def _count_prompts(self, request: Request) -> Count:
+        """Count prompts of completions, whose texts are tokenized like a rendered prompt."""
+        totals = [
+            self.count_prompt(prompt)
+            if isinstance(prompt, str)
+            else sum(self.count_prompt(part) if isinstance(part, str) else 1 for part in prompt)
+            for prompt in request.prompts
+        ]
+        proven = self.proves_prompts and self._vocabulary.tokenizer.identity.exact and not request.fields
+        exact = proven and all(isinstance(prompt, str) for prompt in request.prompts)
+        total = sum(totals)
+        at_most = total if exact else max(total, self.bound.request(request))
+        return Count(total, exact, at_most, By.TEXT, max(totals) if len(totals) > 1 else None)
 
     def message_size(self, message: Message) -> int:
         """Return the tokens of a message by itself, with its markers if it can be rendered alone."""
@@ -112,6 +129,7 @@ class LlamaFormat(TemplateFormat):
     """A counter for a template as a llama.cpp server renders it."""
 
     server = "llama.cpp"
+    proves_prompts = True
 
     def _open(self) -> None:
         vocabulary = self._vocabulary
@@ -126,7 +144,6 @@ class LlamaFormat(TemplateFormat):
 
     @property
     def prompts(self) -> PromptTokenizer:
-        """The tokenizer of prompts."""
         return self._vocabulary.prompts
 
     def render(
@@ -149,20 +166,6 @@ class LlamaFormat(TemplateFormat):
         proven = self.exact and request.verbatim and messages is request.messages
         exact = proven and COSTLESS.issuperset(fields) and self._is_certain(this)
         return Count(total, exact, total if exact else max(total, self.bound.request(request)), By.TEMPLATE)
-
-    def _count_prompts(self, request: Request) -> Count:
-        """Count prompts of completions, whose texts are tokenized like a rendered prompt."""
-        totals = [
-            self.count_prompt(prompt)
-            if isinstance(prompt, str)
-            else sum(self.count_prompt(part) if isinstance(part, str) else 1 for part in prompt)
-            for prompt in request.prompts
-        ]
-        proven = self._vocabulary.tokenizer.identity.exact and not request.fields
-        exact = proven and all(isinstance(prompt, str) for prompt in request.prompts)
-        total = sum(totals)
-        at_most = total if exact else max(total, self.bound.request(request))
-        return Count(total, exact, at_most, By.TEXT, max(totals) if len(totals) > 1 else None)
 
     def asked(
         self, messages: Sequence[MessageLike], tools: Tools, fields: Mapping[str, Any]
@@ -210,6 +213,7 @@ class TransformersFormat(TemplateFormat):
     """
 
     server = "transformers"
+    proves_prompts = False
 
     def _open(self) -> None:
         from tokenbox.conversation.template import ChatTemplate  # Jinja2 is slow to import
@@ -230,11 +234,7 @@ class TransformersFormat(TemplateFormat):
 
     def count_request(self, request: Request) -> Count:
         if request.prompts:
-            texts = [prompt for prompt in request.prompts if isinstance(prompt, str)]
-            total = sum(map(self.count_prompt, texts)) + sum(
-                len(prompt) for prompt in request.prompts if not isinstance(prompt, str)
-            )
-            return Count(total, exact=False, at_most=max(total, self.bound.request(request)), by=By.TEXT)
+            return self._count_prompts(request)
         messages, media = without_media(request.messages)
         total = self.count_messages(messages, [thaw(tool) for tool in request.tools]) + media
         exact = self.exact and self.covers(request)

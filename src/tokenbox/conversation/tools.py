@@ -214,7 +214,6 @@ def _shorter(tool: Tool, how: Shortening, used: Mapping[str, set[str]]) -> dict[
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence of a description, on one line."""
     found = _SENTENCE.match(" ".join(text.split()))
     return "" if found is None else found[0]
 

@@ -128,7 +128,6 @@ class Guarding:
         raise OverWindow(verdict)
 
     def answered(self, request: Mapping[str, Any], count: Count, used: int | None) -> None:
-        """Call ``on_call`` after an answered call."""
         if self.on_call is not None:
             self.on_call(Called(str(request.get("model")), count, used))
 

@@ -32,7 +32,6 @@ class FitHook:
         state.data["messages"] = self._fitting.fit(state.data["messages"], tools=tools)
 
     def to_dict(self) -> dict[str, Any]:
-        """Serialize the hook for Haystack."""
         return {
             "type": f"{type(self).__module__}.{type(self).__qualname__}",
             "init_parameters": self._arguments,
@@ -40,5 +39,4 @@ class FitHook:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> FitHook:
-        """Restore a serialized hook."""
         return cls(**data["init_parameters"])

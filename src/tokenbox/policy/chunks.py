@@ -137,9 +137,7 @@ def _whole_request(
 
 
 def _read(chunk: object, position: int) -> tuple[ChunkKind, object]:
-    if isinstance(chunk, str):
-        return ChunkKind.SECTIONS, chunk
-    if isinstance(chunk, Section):
+    if isinstance(chunk, str | Section):
         return ChunkKind.SECTIONS, chunk
     if isinstance(chunk, Item):
         return ChunkKind.MESSAGES, chunk

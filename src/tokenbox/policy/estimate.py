@@ -81,7 +81,6 @@ def sizes_of_messages(counter: Counts, items: Sequence[Item]) -> list[int]:
 
 
 def rendered(request: Chunks, tokenizer: Tokenizer) -> BlockLayout:
-    """Render all blocks in full, as they would be sent."""
     return render_blocks(request.items, tokenizer, verbosity="full")
 
 

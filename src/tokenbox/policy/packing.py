@@ -123,8 +123,6 @@ SLACK: Final = 4
 
 
 class Planned(NamedTuple):
-    """The result of a strategy."""
-
     layout: AnyLayout
     chunks: Sequence[ChunkPlan]
     summary_ops: Sequence[SummaryOp] = ()
@@ -193,7 +191,6 @@ def _plan(
 
 
 def strategy_name(request: Chunks, strategy: str | Strategy | None) -> str:
-    """Return the name of the strategy in records."""
     if strategy is None:
         return DEFAULT_STRATEGY[request.kind]
     return strategy if isinstance(strategy, str) else name_of(strategy)
@@ -253,7 +250,6 @@ _STRATEGIES: Final[Mapping[str, Mapping[ChunkKind, Callable[[Chunks, int, Counts
 
 
 def fits_kind(name: str, kind: ChunkKind) -> bool:
-    """Whether the strategy of that name is for chunks of that kind."""
     return kind in _STRATEGIES.get(name, {})
 
 
@@ -407,7 +403,6 @@ def _blocks_chosen(
     request: Chunks,
     tokenizer: Tokenizer,
 ) -> Planned:
-    """Return the chosen blocks, rendered in full."""
     places = [request.ids.index(one.id) for one in candidates]
     made: BlockLayout = render_blocks(
         [request.items[places[index]] for index, _ in chosen], tokenizer, verbosity="full"

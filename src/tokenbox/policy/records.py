@@ -159,7 +159,6 @@ class PackPlan:
         return in_words("PackPlan", self.total, self.budget, by, decisions, exact=self.exact)
 
     def _repr_html_(self) -> str:
-        """Return a small picture for notebooks."""
         return picture_of(self)
 
     def to_dict(self) -> dict[str, object]:
@@ -356,7 +355,6 @@ class Enforcement:
         return f"<Enforcement: {'may be sent' if self.ok else 'refused'}; {self.why.say}>"
 
     def _repr_html_(self) -> str:
-        """Return a small picture for notebooks."""
         return picture_of(self)
 
     def to_dict(self) -> dict[str, object]:

@@ -13,19 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.conversation.llama.run import Run, ValueUsage
 from tokenbox.conversation.llama.syntax import TemplateError
+from tokenbox.conversation.llama.values import SPACE
 
 if TYPE_CHECKING:
     import datetime as dt
 
     from tokenbox.conversation.llama.compiler import Program
 
-SPACE: Final = " \t\n\v\f\r"
-
 
 @dataclass(frozen=True, slots=True)
 class TemplateCapabilities:
-    """The features that a template supports."""
-
     string_content: bool
     typed_content: bool
     system_role: bool
@@ -77,8 +74,6 @@ def _tools() -> list[dict[str, Any]]:
 
 
 class _Probe:
-    """A trial render of one request."""
-
     def __init__(
         self, program: Program, now: dt.datetime | None, messages: list[dict[str, Any]], tools: list[Any]
     ) -> None:
@@ -388,7 +383,6 @@ def split_difference(left: str, right: str) -> tuple[str, str]:
 
 
 def common_prefix(left: str, right: str) -> int:
-    """Return the length of the common prefix of two texts."""
     low, high = 0, min(len(left), len(right))
     if left[:high] == right[:high]:
         return high

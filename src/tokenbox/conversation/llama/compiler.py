@@ -25,8 +25,6 @@ _GLOBALS: Final[Mapping[str, Any]] = {
 
 
 class Program:
-    """A compiled template."""
-
     def __init__(self, source: str, compiler: Compiler | None = None) -> None:
         self.source = source
         self.tree = parse(source)
@@ -36,7 +34,6 @@ class Program:
             raise TemplateError("the chat template does not parse: it is nested too deeply.") from None
 
     def names(self) -> frozenset[str]:
-        """Return all names in the template."""
         return frozenset(
             node.name for part in self.tree for node in part.walk() if node.kind == "name" and node.name
         )
@@ -112,17 +109,15 @@ class Compiler(ExpressionCompiler):
 
         return branch
 
-    def _break_statement(self, _: Node) -> Statement:
+    def _jump_statement(self, node: Node) -> Statement:
+        signal = BreakLoop if node.kind == "break" else ContinueLoop
+
         def jump(run: Run, env: Scope, out: list[Any]) -> None:
-            raise BreakLoop
+            raise signal
 
         return jump
 
-    def _continue_statement(self, _: Node) -> Statement:
-        def jump(run: Run, env: Scope, out: list[Any]) -> None:
-            raise ContinueLoop
-
-        return jump
+    _break_statement = _continue_statement = _jump_statement
 
     def _set_statement(self, node: Node) -> Statement:
         target, given, inner = node.parts
@@ -192,13 +187,10 @@ class Compiler(ExpressionCompiler):
         def loop(run: Run, env: Scope, out: list[Any]) -> None:
             scope = fork(env)
             found = values(run, scope)
-            if run.usage is not None:
-                run.used(found, "array_access")
+            run.used(found, "array_access")
             if isinstance(found, dict):
-                if run.usage is not None:
-                    run.used(found, "object_access")
-                single = bind.single
-                chosen = list(found) if single else list(found.items())
+                run.used(found, "object_access")
+                chosen = list(found) if bind.single else list(found.items())
             elif isinstance(found, list | tuple):
                 chosen = items_of(found)
             elif isinstance(found, Undefined):

@@ -83,25 +83,24 @@ def _never(_: str) -> bool:
 # GPT-OSS, LLM-jp, LFM2
 
 
-def _as_thinking(messages: Messages, *, calls_only: bool) -> Messages:
-    """Copy thoughts to the key that the template reads."""
-    made = []
-    for message in messages:
-        copy = dict(message)
-        if isinstance(copy.get("reasoning_content"), str):
-            copy["thinking"] = copy["reasoning_content"]
-            if calls_only and copy.get("tool_calls"):
-                copy.pop("content", None)
-        made.append(copy)
-    return made
-
-
-def _harmony(messages: Messages, _: Mapping[str, Any], _source: str) -> Messages:
-    return _as_thinking(messages, calls_only=True)
-
-
 def _lfm2(messages: Messages, _: Mapping[str, Any], _source: str) -> Messages:
-    return _as_thinking(messages, calls_only=False)
+    """Copy thoughts to the key that the template reads."""
+    return [
+        {**message, "thinking": message["reasoning_content"]}
+        if isinstance(message.get("reasoning_content"), str)
+        else message
+        for message in messages
+    ]
+
+
+def _harmony(messages: Messages, variables: Mapping[str, Any], source: str) -> Messages:
+    """Copy thoughts, and remove the text beside a thought that calls tools."""
+    return [
+        {key: value for key, value in message.items() if key != "content"}
+        if "thinking" in message and message.get("tool_calls")
+        else message
+        for message in _lfm2(messages, variables, source)
+    ]
 
 
 RETURN: Final = "<|return|>"

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 
 class Fold:
-    """One execution of a loop over messages."""
-
     def __init__(self, run: Run, track: Track, memory: LoopMemory, bind: LoopNames, turn: Statement) -> None:
         self._run, self._track, self._memory = run, track, memory
         self._bind, self._turn = bind, turn
@@ -81,7 +79,6 @@ class Fold:
         return True
 
     def take(self, scope: TrackedScope, at: int, items: list[Any], out: list[Any]) -> TurnRun:
-        """Execute one turn and record it."""
         track, run = self._track, self._run
         record = TurnRun([items[at]], track.segments.empty, track.replaced)
         uncertain, run.uncertain = run.uncertain, False

@@ -31,10 +31,13 @@ def tokenize(source: str) -> list[Token]:
     """Return the tokens of a template. Raises :class:`TemplateError`."""
     if len(source) > MAX_SOURCE:
         raise TemplateError(f"the chat template has more than {MAX_SOURCE:,} characters.")
+    return _Lexer(normalized(source)).run()
+
+
+def normalized(source: str) -> str:
+    """Return the source as it is read: every line ends with a line feed, and a final one is removed."""
     text = source.replace("\r\n", "\n").replace("\r", "\n")
-    if source.endswith("\n"):
-        text = text[:-1]
-    return _Lexer(text).run()
+    return text[:-1] if source.endswith("\n") else text
 
 
 class _Lexer:

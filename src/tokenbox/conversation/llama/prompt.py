@@ -53,8 +53,6 @@ _MISTRAL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A request that is ready to be rendered."""
-
     variables: dict[str, Any]
     prefill: Prefill | None
     opened: bool

@@ -37,8 +37,6 @@ class Segment:
 
 
 class Segments:
-    """A factory of segments for one vocabulary."""
-
     def __init__(self, prompts: PromptTokenizer, mark: str | None = None) -> None:
         self._prompts = prompts
         self._mark = mark
@@ -47,7 +45,6 @@ class Segments:
         self._counts: dict[str, int] = {"": 0}
 
     def of(self, text: str) -> Segment:
-        """Return the segment of a text."""
         known = self._short.get(text)
         if known is not None:
             return known
@@ -132,7 +129,6 @@ class Segments:
         )
 
     def joined(self, pieces: Iterable[str | Segment]) -> Segment:
-        """Join segments and the texts between them."""
         found, texts = self.empty, []
         for piece in pieces:
             if isinstance(piece, str):

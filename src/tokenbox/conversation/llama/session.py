@@ -217,7 +217,6 @@ class LlamaSession:
 
     @property
     def numbers(self) -> Collection[int]:
-        """The numbers of the present items."""
         return self._entries.keys()
 
     def count(self) -> Count:

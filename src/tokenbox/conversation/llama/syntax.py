@@ -31,7 +31,6 @@ class Node:
     value: Any = None
 
     def nodes(self) -> list[Node]:
-        """Return the children of this node."""
         found: list[Node] = []
         for part in self.parts:
             if isinstance(part, Node):
@@ -45,7 +44,6 @@ class Node:
         return found
 
     def walk(self) -> list[Node]:
-        """Return this node and all its descendants."""
         found, waiting = [], [self]
         while waiting:
             node = waiting.pop()

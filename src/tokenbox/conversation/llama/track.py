@@ -64,8 +64,6 @@ class TrackedScope(dict[str, Any]):
 
 
 class TrackedNamespace(dict[Any, Any]):
-    """A namespace whose fields are tracked."""
-
     def __init__(self, given: Mapping[Any, Any], track: Track, key: int) -> None:
         super().__init__(given)
         self.track = track
@@ -148,8 +146,6 @@ class TrackedMessages(list[Any]):
 
 
 class TrackedLoop(Loop):
-    """The variable ``loop`` of a tracked loop."""
-
     def __init__(self, items: list[Any], at: int, track: Track) -> None:
         super().__init__(loop_variables(items, at))
         self.track = track

@@ -126,7 +126,6 @@ class TurnRun:
         self.halves: tuple[TurnRun, TurnRun] | None = None
 
     def then(self, other: TurnRun, segments: Segments) -> TurnRun:
-        """Join this run and the one right after it."""
         segment = segments.join(self.segment, other.segment)
         compared_at = min(self.compared_at, other.compared_at)
         made = TurnRun(self.items + other.items, segment, compared_at)

@@ -51,8 +51,6 @@ class Function:
 
 
 class Keyword:
-    """A keyword argument."""
-
     __slots__ = ("name", "value")
 
     def __init__(self, name: str, value: object) -> None:

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from tokenbox.conversation.llama.lexer import normalized
 from tokenbox.conversation.llama.prompt import RULES
 
 TABLE: Final = Path(__file__).with_name("verified.json")
@@ -25,9 +26,8 @@ def _table() -> dict[str, Any]:
 
 
 def digest(source: str) -> str:
-    """Return the digest of a template as llama.cpp reads it: line ends normalized, a final one removed."""
-    text = source.replace("\r\n", "\n").replace("\r", "\n")
-    return hashlib.sha256((text[:-1] if source.endswith("\n") else text).encode()).hexdigest()
+    """Return the digest of a template as llama.cpp reads it."""
+    return hashlib.sha256(normalized(source).encode()).hexdigest()
 
 
 def is_verified(server: str, source: str, vocabulary: str) -> bool:
