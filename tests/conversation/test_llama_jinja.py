@@ -12,10 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenbox.conversation.llama import run as running
-from tokenbox.conversation.llama import text_methods, values
 from tokenbox.conversation.llama.capabilities import common_prefix
 from tokenbox.conversation.llama.compiler import Program
-from tokenbox.conversation.llama.prompt import LlamaTemplate
 from tokenbox.conversation.llama.run import Run
 from tokenbox.conversation.llama.syntax import TemplateError
 from tokenbox.conversation.llama.values import of_json, to_json
@@ -72,8 +70,6 @@ def test_the_date_is_an_argument() -> None:
 
 
 GROWING = "{% set n = namespace(x='aaaa') %}{% for i in range(60) %}{% set n.x = CHANGE %}{% endfor %}"
-# 60 lists, each twice the one before: 2**60 values, of which there are 60.
-NESTED = GROWING.replace("'aaaa'", "[1]").replace("CHANGE", "[n.x, n.x]")
 
 
 @pytest.mark.parametrize(
@@ -84,25 +80,11 @@ NESTED = GROWING.replace("'aaaa'", "[1]").replace("CHANGE", "[n.x, n.x]")
         ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "too deeply"),
         ("{{ 'a' * 999999999 }}", "wrote more"),
         (GROWING.replace("CHANGE", "n.x ~ n.x"), "wrote more"),
-        (GROWING.replace("CHANGE", "n.x.replace('a', 'aa')"), "wrote more"),
-        (GROWING.replace("CHANGE", "n.x.replace('', 'aa')"), "wrote more"),
-        (GROWING.replace("CHANGE", "'{}{}'.format(n.x, n.x)"), "wrote more"),
-        (GROWING.replace("CHANGE", "[n.x, n.x] | string"), "wrote more"),
-        (GROWING.replace("CHANGE", "[n.x, n.x] | tojson"), "wrote more"),
-        (NESTED + "{{ n.x | string }}", "values"),
-        (NESTED + "{{ n.x | upper }}", "values"),
-        (NESTED + "{{ n.x | tojson }}", "values"),
-        (NESTED + "{{ {'a': n.x} ~ '' }}", "values"),
-        (NESTED + "{{ n.x }}", "steps"),
-        (NESTED.replace("[n.x, n.x]", "{'a': n.x, 'b': n.x}") + "{{ n.x ~ '' }}", "values"),
-        (NESTED.replace("[1]", "1").replace("[n.x, n.x]", "n.x, n.x") + "{{ n.x == n.x }}", "values"),
-        (NESTED.replace("[1]", "1").replace("[n.x, n.x]", "n.x, n.x") + "{{ {n.x: 1} }}", "values"),
-        (
-            NESTED.replace("[1]", "'a' * 10000").replace("range(60)", "range(12)") + "{{ n.x | tojson }}",
-            "wrote more",
+        pytest.param(
+            GROWING.replace("CHANGE", "n.x.replace('a', 'aa')"), "wrote more", marks=pytest.mark.slow
         ),
-        ("{{ ('a' * 99999).split('a') }}", "more than 10,000 texts"),
-        ("{% set x = 'a' * 999999 %}{% for i in range(9999) %}{% set y = x | upper %}{% endfor %}", "steps"),
+        pytest.param(GROWING.replace("CHANGE", "[n.x, n.x] | string"), "wrote more", marks=pytest.mark.slow),
+        pytest.param(GROWING.replace("CHANGE", "[n.x, n.x] | tojson"), "wrote more", marks=pytest.mark.slow),
         (GROWING.replace("CHANGE", "[n.x, n.x, n.x] | join(n.x)"), "wrote more"),
         (GROWING.replace("'aaaa'", "[1]").replace("CHANGE", "n.x + n.x"), "steps"),
         ("{{ ('a\\n' * 99999) | indent(9999) }}", "wrote more"),
@@ -112,12 +94,7 @@ NESTED = GROWING.replace("'aaaa'", "[1]").replace("CHANGE", "[n.x, n.x]")
         ("{{ 99999999999999999999 }}", "64 bits"),
     ],
 )
-def test_a_template_cannot_do_harm(source: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limits are smaller here: what matters is that each way to grow meets one."""
-    monkeypatch.setattr(running, "MAX_STEPS", 100_000)
-    for module in (running, values, text_methods):
-        for name, limit in (("MAX_CHARACTERS", 1 << 20), ("MAX_PARTS", 10_000)):
-            monkeypatch.setattr(module, name, limit, raising=False)
+def test_a_template_cannot_do_harm(source: str, says: str) -> None:
     with pytest.raises(TemplateError) as caught:
         Program(source).render({}, Run())
     assert says in caught.value.message
@@ -138,11 +115,10 @@ def test_the_common_prefix_of_two_texts(left: str, right: str) -> None:
     assert common_prefix(left, right) == slow
 
 
-def test_a_template_may_repeat_values_in_each_other() -> None:
-    assert Program(NESTED + "{{ n.x[0] is defined }}").render({}, Run()) == "True"
-
-
-@pytest.mark.parametrize("text", ["<" * 200_000, "[" * 200_000, "a<b>" * 50_000])
-def test_markers_of_thoughts_are_not_searched_in_huge_texts(text: str) -> None:
-    shown = "{% for m in messages %}{{ m.content }}{{ m.reasoning_content }}{% endfor %}"
-    assert not LlamaTemplate(text + shown).reasoning.start
+def test_a_template_that_repeats_values_in_each_other_ends() -> None:
+    """60 lists, each twice the one before: 2**60 values, of which there are 60."""
+    twice = "{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}"
+    source = "{% set ns = namespace(l=['x']) %}" + twice + "{{ ns.l | tojson }}"
+    with pytest.raises(TemplateError, match="values"):
+        Program(source).render({}, Run())
+    assert Program(source.replace(" | tojson", "[0] is defined")).render({}, Run()) == "True"

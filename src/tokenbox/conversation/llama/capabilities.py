@@ -144,8 +144,6 @@ def capabilities(program: Program, now: dt.datetime | None) -> TemplateCapabilit
 _USER: Final = "U_USER_MSG Hello END_U"
 _ANSWER: Final = "A_ASST_MSG I can help END_A"
 _THOUGHT: Final = "REASON_PART I am thinking END_R"
-# Templates write far less for these requests; a search in hostile texts takes the square of their length.
-_MAX_COMPARED: Final = 32_768
 _MARKER: Final = r"(?:<[^>]*>|\[[^\]]*\])"
 _BLANK: Final = r"[ \t\n\v\f\r]*"
 _WRAPPED: Final = re.compile(rf"({_MARKER}{_BLANK}){re.escape(_THOUGHT)}({_BLANK}{_MARKER}{_BLANK})")
@@ -166,10 +164,9 @@ def reasoning(render: Callable[[Mapping[str, Any]], str], source: str, *, tool_c
 
     def compare(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[str, str] | None:
         try:
-            outputs = render(first), render(second)
+            return render(first), render(second)
         except TemplateError:
             return None
-        return outputs if max(map(len, outputs)) <= _MAX_COMPARED else None
 
     _presence(found, compare)
     _switch(found, compare)
@@ -336,13 +333,16 @@ def split_difference(left: str, right: str) -> tuple[str, str]:
         return (left if not b else "", right if not a else "")
     first_a, last_a, first_b, last_b = 0, len(a) - 1, 0, len(b) - 1
     done_a = done_b = False
+    prefix = suffix = ""
     while first_a != last_a and first_b != last_b:
         advanced = False
         if a[first_a] == b[first_b]:
+            prefix += a[first_a][1]
             first_a += 1
             first_b += 1
             advanced = True
         if a[last_a] == b[last_b]:
+            suffix = a[last_a][1] + suffix
             if first_a != last_a:
                 last_a -= 1
             else:

@@ -91,7 +91,12 @@ class Compiler(ExpressionCompiler):
         value = self.expression(node.parts[0])
 
         def print_it(run: Run, env: Scope, out: list[Any]) -> None:
-            print_value(run, value(run, env), out)
+            found = value(run, env)
+            if isinstance(found, str):
+                run.grow(len(found))
+                out.append(found)
+            else:
+                print_value(found, out)
 
         return print_it
 
@@ -299,7 +304,7 @@ class Compiler(ExpressionCompiler):
 
             outer = fork(env)
             outer["caller"] = Function("caller", block)
-            print_value(run, invoke(run, outer, found, args(run, env)), out)
+            print_value(invoke(run, outer, found, args(run, env)), out)
 
         return call
 
@@ -308,7 +313,7 @@ class Compiler(ExpressionCompiler):
         text, change = self._caught(body), self._filtering(how)
 
         def filter_it(run: Run, env: Scope, out: list[Any]) -> None:
-            print_value(run, change(run, env, text(run, env)), out)
+            print_value(change(run, env, text(run, env)), out)
 
         return filter_it
 

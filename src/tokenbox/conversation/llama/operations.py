@@ -23,7 +23,6 @@ from tokenbox.conversation.llama.values import (
 )
 
 _SAME: Final = frozenset({"default", "safe"})
-_CHARACTERS_PER_STEP: Final = 1024
 
 
 def is_list(value: object) -> bool:
@@ -35,16 +34,16 @@ def fork(env: Scope) -> Scope:
     return dict(env) if type(env) is dict else env.fork()  # type: ignore[attr-defined]  # a tracked scope
 
 
-def print_value(run: Run, value: Any, out: list[Any]) -> None:
+def print_value(value: Any, out: list[Any]) -> None:
     """Print a value: lists item by item; objects and missing values print nothing."""
-    if isinstance(value, list | tuple):
+    if isinstance(value, str):
+        if value:
+            out.append(value)
+    elif isinstance(value, list | tuple):
         for item in value:
-            run.steps()
-            print_value(run, item, out)
-    elif isinstance(value, str | bool | int | float):
-        text = text_of(value)
-        run.grow(len(text))
-        out.append(text)
+            print_value(item, out)
+    elif isinstance(value, bool | int | float):
+        out.append(text_of(value))
 
 
 def builtin(run: Run, name: str, value: Any) -> Function | None:
@@ -60,8 +59,6 @@ def builtin(run: Run, name: str, value: Any) -> Function | None:
 def invoke(run: Run, env: Scope, function: Any, args: list[Any]) -> Any:
     if not isinstance(function, Function):
         raise TemplateError(f"Callee is not a function: got {kind(function)}.")
-    if function.bound and isinstance(function.bound[0], str):  # a method reads the entire text
-        run.steps(len(function.bound[0]) // _CHARACTERS_PER_STEP)
     result = function.call(run, env, [*function.bound, *args])
     if (
         run.usage is not None

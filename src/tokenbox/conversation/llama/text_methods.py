@@ -10,7 +10,6 @@ from tokenbox.conversation.llama.functions import at, count, named, simple, tojs
 from tokenbox.conversation.llama.syntax import TemplateError
 from tokenbox.conversation.llama.values import (
     LOWER,
-    MAX_PARTS,
     SPACE,
     UNDEFINED,
     UPPER,
@@ -60,8 +59,6 @@ def _split(*, from_right: bool) -> Handler:
         if not between:
             raise TemplateError("empty separator.")
         most = as_int(args[2]) if len(args) > 2 else -1
-        if args[0].count(between) > MAX_PARTS:
-            raise TemplateError(f"split gives more than {MAX_PARTS:,} texts.")
         return args[0].rsplit(between, most) if from_right else args[0].split(between, most)  # type: ignore[no-any-return]
 
     return split
@@ -77,12 +74,12 @@ def _replace(run: Run, _: dict[str, Any], args: list[Any]) -> str:
     if not old:
         data, made = encoded(text), encoded(new)
         run.grow(len(data) + len(made) * (len(data) + 1))
-        return decoded(data.replace(b"", made))
+        return decoded(made + b"".join(bytes([byte]) + made for byte in data))
     run.grow(len(text) + text.count(old) * max(0, len(new) - len(old)))
     return text.replace(old, new)  # type: ignore[no-any-return]
 
 
-def _format(run: Run, _: dict[str, Any], args: list[Any]) -> str:
+def _format(_run: Run, _: dict[str, Any], args: list[Any]) -> str:
     typed(args[:1], str)
     pieces = args[0].split("{")
     made, place = [pieces[0]], 1
@@ -90,7 +87,6 @@ def _format(run: Run, _: dict[str, Any], args: list[Any]) -> str:
         if not piece.startswith("}"):
             raise TemplateError("NotImplemented: format() only supports simple '{}' placeholders.")
         made += [text_of(at(args, place)), piece[1:]]
-        run.grow(len(made[-2]) + len(made[-1]))
         place += 1
     return "".join(made)
 

@@ -11,7 +11,7 @@ import json
 import math
 import re
 import string
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.conversation.llama.syntax import TemplateError
@@ -124,27 +124,8 @@ def truth(value: object) -> bool:
     raise TemplateError(f"{kind(value)} is not a bool value.")
 
 
-class _WrittenSize:
-    """The size of the text of one value so far: a list may have another any number of times."""
-
-    __slots__ = ("characters", "parts")
-
-    def __init__(self) -> None:
-        self.parts = self.characters = 0
-
-    def add(self, text: str = "") -> str:
-        """Add a part and return its text. Raises before there are too many."""
-        self.parts += 1
-        self.characters += len(text)
-        if self.parts > MAX_PARTS:
-            raise TemplateError(f"the chat template wrote a value of more than {MAX_PARTS:,} values.")
-        if self.characters > MAX_CHARACTERS:
-            raise TemplateError(f"the chat template wrote more than {MAX_CHARACTERS:,} characters.")
-        return text
-
-
-def text_of(value: Any, size: _WrittenSize | None = None) -> str:
-    """Return the text of a value when it is printed. ``size``: of the value that contains it."""
+def text_of(value: Any) -> str:
+    """Return the text of a value when it is printed."""
     if isinstance(value, str):
         return value
     if value is True:
@@ -157,15 +138,12 @@ def text_of(value: Any, size: _WrittenSize | None = None) -> str:
         return float_text(value)
     if value is None:
         return "None"
-    size = size or _WrittenSize()
     if isinstance(value, list):
-        return "[" + ", ".join([_shown(item, size) for item in value]) + "]"
+        return "[" + ", ".join(map(shown, value)) + "]"
     if isinstance(value, tuple):
-        inner = ", ".join([_shown(item, size) for item in value])
-        return f"({inner}{',' if len(value) == 1 else ''})"
+        return "(" + ", ".join(map(shown, value)) + ("," if len(value) == 1 else "") + ")"
     if isinstance(value, dict):
-        pairs = [f"{_shown(key, size)}: {_shown(item, size)}" for key, item in value.items()]
-        return "{" + ", ".join(pairs) + "}"
+        return "{" + ", ".join(f"{shown(key)}: {shown(item)}" for key, item in value.items()) + "}"
     raise TemplateError(f"{kind(value)} is not a string value.")
 
 
@@ -177,16 +155,15 @@ def float_text(value: float) -> str:
     return found + "0" if found.endswith(".") else found
 
 
-def _shown(value: Any, size: _WrittenSize) -> str:
+def shown(value: Any) -> str:
     """Return the text of a value inside a printed list or object."""
     if isinstance(value, str):
-        return size.add(to_json(value) if "'" in value else f"'{value}'")
-    size.add()
+        return to_json(value) if "'" in value else f"'{value}'"
     if isinstance(value, Undefined):
         return f"Undefined (hint: '{value.hint}')" if value.hint else "Undefined"
     if isinstance(value, Function):
-        return f"Function<{value.name}>({_shown(value.bound[0], size) if value.bound else ''})"
-    return "KwArg" if isinstance(value, Keyword) else text_of(value, size)
+        return f"Function<{value.name}>({shown(value.bound[0]) if value.bound else ''})"
+    return "KwArg" if isinstance(value, Keyword) else text_of(value)
 
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")
@@ -202,12 +179,15 @@ def _escaped(text: str) -> str:
 def to_json(value: Any, indent: int = -1, between: str = ", ", after_key: str = ": ") -> str:
     """Return the JSON of the filter ``tojson``: floats with six digits, only control characters escaped."""
     newline = "\n" if indent >= 0 else ""
-    size = _WrittenSize()
+    left = MAX_PARTS
 
     def write(item: Any, level: int) -> str:
+        nonlocal left
+        left -= 1
+        if left < 0:  # a list may have another any number of times
+            raise TemplateError(f"the chat template wrote JSON of more than {MAX_PARTS:,} values.")
         if isinstance(item, str):
-            return size.add(f'"{_escaped(item)}"')
-        size.add()
+            return f'"{_escaped(item)}"'
         if item is True:
             return "true"
         if item is False:
@@ -246,22 +226,14 @@ def ascii_json(written: str) -> str:
 
 
 def is_fixed(value: object) -> bool:
-    """Return True if a value is immutable and so can be a key. Raises for a tuple of too many parts."""
-    waiting, parts = [value], 0
-    while waiting:
-        part = waiting.pop()
-        parts += 1
-        if parts > MAX_PARTS:  # a tuple may have another any number of times
-            raise TemplateError(f"the chat template compared a tuple of more than {MAX_PARTS:,} values.")
-        if isinstance(part, tuple):
-            waiting += part
-        elif not isinstance(part, str | int | float) and part is not None:
-            return False
-    return True
+    """Return True if a value is immutable and so can be a key."""
+    if isinstance(value, tuple):
+        return all(map(is_fixed, value))
+    return isinstance(value, str | int | float | bool) or value is None
 
 
-def _is_comparable(values: Iterable[Any]) -> bool:
-    return is_fixed(tuple(values))
+def _is_comparable(values: Any) -> bool:
+    return all(map(is_fixed, values))
 
 
 def equal(left: Any, right: Any) -> bool:
