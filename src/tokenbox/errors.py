@@ -33,6 +33,7 @@ and ``details``: the figures behind the message, as plain data.
     ├── UndeclaredCost                undeclared_cost          content.message: of an image or a file
     ├── UnknownHandle                 unknown_handle           conversation.record: of an omitted text
     ├── TemplateError                 chat_template_error      conversation.llama.syntax
+    │   └── TemplateTooLarge          chat_template_too_large
     ├── InvalidOverride               invalid_override         policy.override
     ├── InvalidCachePlan              invalid_cache_plan       caching.plan
     ├── CatalogError                  catalog_invalid          catalog.published

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from tokenbox.conversation.llama import run as running
 from tokenbox.conversation.llama.capabilities import common_prefix
 from tokenbox.conversation.llama.compiler import Program
+from tokenbox.conversation.llama.prompt import LlamaTemplate
 from tokenbox.conversation.llama.run import Run
-from tokenbox.conversation.llama.syntax import TemplateError
+from tokenbox.conversation.llama.syntax import TemplateError, TemplateTooLarge
 from tokenbox.conversation.llama.values import of_json, to_json
 
 CASES: list[dict[str, Any]] = json.loads(
@@ -49,7 +50,7 @@ def test_numbers_as_the_server_writes_them() -> None:
         *(1.0, 0.1, 1e20, 123456789012345680.0, -0.0),
         *(10**18, 2**63, 2**64, True, None, "é\x01", {"a": []}),
     ]
-    assert to_json(of_json(given)) == (
+    assert to_json(Run(), of_json(given)) == (
         "[1, 0.1, 1e+20, 1.23457e+17, -0, 1000000000000000000, -9223372036854775808, 1.84467e+19, "
         'true, null, "é\\u0001", {"a": []}]'
     )
@@ -69,6 +70,11 @@ def test_the_date_is_an_argument() -> None:
         program.render({}, Run())
 
 
+# The work of a render that does harm ends sooner than that of the longest chat.
+HARM = 500_000
+TWICE = "{% set ns = namespace(l=('x', 1)) %}{% for i in range(60) %}{% set ns.l = MADE %}{% endfor %}"
+NESTED = TWICE.replace("MADE", "[ns.l, ns.l]")
+TUPLES = TWICE.replace("MADE", "(ns.l, ns.l)")
 GROWING = "{% set n = namespace(x='aaaa') %}{% for i in range(60) %}{% set n.x = CHANGE %}{% endfor %}"
 
 
@@ -78,33 +84,87 @@ GROWING = "{% set n = namespace(x='aaaa') %}{% for i in range(60) %}{% set n.x =
         ("{% for i in range(9999999) %}{% endfor %}", "too long"),
         ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "steps"),
         ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "too deeply"),
-        ("{{ 'a' * 999999999 }}", "wrote more"),
-        (GROWING.replace("CHANGE", "n.x ~ n.x"), "wrote more"),
-        pytest.param(
-            GROWING.replace("CHANGE", "n.x.replace('a', 'aa')"), "wrote more", marks=pytest.mark.slow
-        ),
-        pytest.param(GROWING.replace("CHANGE", "[n.x, n.x] | string"), "wrote more", marks=pytest.mark.slow),
-        pytest.param(GROWING.replace("CHANGE", "[n.x, n.x] | tojson"), "wrote more", marks=pytest.mark.slow),
-        (GROWING.replace("CHANGE", "[n.x, n.x, n.x] | join(n.x)"), "wrote more"),
+        ("{{ 'a' * 999999999 }}", "steps"),
+        (GROWING.replace("CHANGE", "n.x ~ n.x"), "steps"),
+        (GROWING.replace("CHANGE", "n.x.replace('a', 'aa')"), "steps"),
+        (GROWING.replace("CHANGE", "[n.x, n.x] | string"), "steps"),
+        (GROWING.replace("CHANGE", "[n.x, n.x] | tojson"), "steps"),
+        (GROWING.replace("CHANGE", "[n.x, n.x, n.x] | join(n.x)"), "steps"),
         (GROWING.replace("'aaaa'", "[1]").replace("CHANGE", "n.x + n.x"), "steps"),
-        ("{{ ('a\\n' * 99999) | indent(9999) }}", "wrote more"),
+        ("{{ ('a\\n' * 99999) | indent(9999) }}", "steps"),
         ("{{ 'a' | indent(99999999) }}", "too large"),
         ("{{" + "(" * 5_000, "nested too deeply"),
         ("{% if x %}" * 5_000, "nested too deeply"),
         ("{{ 99999999999999999999 }}", "64 bits"),
+        # 60 lists or tuples, each twice the one before, are 2**60 values.
+        (NESTED + "{{ ns.l }}", "steps"),
+        (NESTED + "{{ ns.l ~ '' }}", "steps"),
+        (NESTED + "{{ ns.l | tojson }}", "steps"),
+        (NESTED + "{{ '{}'.format(ns.l) }}", "steps"),
+        (TUPLES + "{{ {ns.l: 1} }}", "more than 10,000 parts"),
+        (TUPLES + "{{ [ns.l] == [ns.l] }}", "more than 10,000 parts"),
+        (NESTED + "{{ ns.l | tojson(indent=1000) }}", "steps"),
+        # Operations that take long for what they return.
+        ("{% set s = 'x' * 99999 %}{{ ('{}' * 900).format(" + "s, " * 900 + ") | length }}", "steps"),
+        ("{{ [1, 2] | tojson(separators=('x' * 9999999, ': ')) | length }}", "steps"),
+        ("{{ ('a ' * 999999).split(' ') | length }}", "steps"),
+        ("{{ ('é' * 9999999)[::-2] | length }}", "steps"),
+        ("{{ ('a' * 999999).replace('', 'b') | length }}", "steps"),
+        ("{% for i in range(9999) %}{% set x = 'a' in 'b' * 9999 %}{% endfor %}", "steps"),
+        ("{% set l = range(9999) | list %}{% for i in l %}{% set x = 'a' in l %}{% endfor %}", "steps"),
+        ("{% for i in range(9999) %}" + "{{ a }}" * 99 + "{% endfor %}", "steps"),
+        (
+            "{% macro f(a="
+            + "1+" * 90
+            + "1) %}{% endmacro %}{% for i in range(9999) %}{{ f() }}{% endfor %}",
+            "steps",
+        ),
+        ("{{ a }}" * 40_000, "more than 100,000 words and signs"),
     ],
 )
 def test_a_template_cannot_do_harm(source: str, says: str) -> None:
     with pytest.raises(TemplateError) as caught:
-        Program(source).render({}, Run())
+        Program(source).render({}, Run(limit=HARM))
     assert says in caught.value.message
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ 'x' * 100000000 }}",
+        "{{ 'x' * 4000000 }}",
+        "{% for m in messages %}{{ '<' * 4000000 }}{{ m.reasoning_content }}{% endfor %}",
+        NESTED + "{{ ns.l }}",
+        "{% for i in range(99999) %}{% endfor %}",
+    ],
+)
+def test_a_template_is_not_opened_if_that_takes_long(source: str) -> None:
+    """It is rendered some times to be opened: that took half a minute, and only its result was looked at."""
+    with pytest.raises(TemplateTooLarge, match="100,000 steps"):
+        LlamaTemplate(source)
+
+
+def test_the_markers_of_thoughts_are_found_in_linear_time() -> None:
+    source = "{% for m in messages %}{{ '<' * 200000 }}{{ m.reasoning_content }}</t>{% endfor %}"
+    assert LlamaTemplate(source).reasoning.end == "</t>"
+    shown = "{% for m in messages %}<b><t>\n{{ m.reasoning_content }}\n</t>{{ m.content }}{% endfor %}"
+    found = LlamaTemplate(shown).reasoning
+    assert (found.start, found.end) == ("<t>\n", "\n</t>")
+
+
+def test_a_long_conversation_is_rendered_in_full() -> None:
+    source = (
+        "{% for m in messages %}{{ m.role | trim }}: {{ m.content }}{{ messages | length }}\n{% endfor %}"
+    )
+    messages = [{"role": "user", "content": "word " * 200}] * 20_000
+    assert len(Program(source).render({"messages": messages}, Run())) > 20_000_000
+
+
 def test_a_template_has_so_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "MAX_STEPS", 20)
+    monkeypatch.setattr(running, "MAX_STEPS", 150)
     lines = "{% for i in range(10) %}{{ i }}{% endfor %}"
     assert Program(lines).render({}, Run()) == "0123456789"
-    with pytest.raises(TemplateError, match="more than 20 steps"):
+    with pytest.raises(TemplateError, match="more than 150 steps"):
         Program(lines * 2).render({}, Run())
 
 
@@ -115,10 +175,5 @@ def test_the_common_prefix_of_two_texts(left: str, right: str) -> None:
     assert common_prefix(left, right) == slow
 
 
-def test_a_template_that_repeats_values_in_each_other_ends() -> None:
-    """60 lists, each twice the one before: 2**60 values, of which there are 60."""
-    twice = "{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}"
-    source = "{% set ns = namespace(l=['x']) %}" + twice + "{{ ns.l | tojson }}"
-    with pytest.raises(TemplateError, match="values"):
-        Program(source).render({}, Run())
-    assert Program(source.replace(" | tojson", "[0] is defined")).render({}, Run()) == "True"
+def test_a_template_may_have_values_in_each_other() -> None:
+    assert Program(NESTED + "{{ ns.l[0] is defined }}").render({}, Run()) == "True"

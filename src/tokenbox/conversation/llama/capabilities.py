@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.conversation.llama.run import Run, ValueUsage
-from tokenbox.conversation.llama.syntax import TemplateError
+from tokenbox.conversation.llama.run import OPENING_STEPS, Run, ValueUsage
+from tokenbox.conversation.llama.syntax import TemplateError, TemplateTooLarge
 from tokenbox.conversation.llama.values import SPACE
 
 if TYPE_CHECKING:
@@ -88,7 +88,9 @@ class _Probe:
                 "add_generation_prompt": True,
             }
             try:
-                self.text = program.render(variables, Run(now, self.usage))
+                self.text = program.render(variables, Run(now, self.usage, limit=OPENING_STEPS))
+            except TemplateTooLarge:
+                raise
             except TemplateError:
                 self.text, self.success = "", False
             else:
@@ -144,11 +146,13 @@ def capabilities(program: Program, now: dt.datetime | None) -> TemplateCapabilit
 _USER: Final = "U_USER_MSG Hello END_U"
 _ANSWER: Final = "A_ASST_MSG I can help END_A"
 _THOUGHT: Final = "REASON_PART I am thinking END_R"
-_MARKER: Final = r"(?:<[^>]*>|\[[^\]]*\])"
 _BLANK: Final = r"[ \t\n\v\f\r]*"
-_WRAPPED: Final = re.compile(rf"({_MARKER}{_BLANK}){re.escape(_THOUGHT)}({_BLANK}{_MARKER}{_BLANK})")
-_WRAPPED_IN_CALLS: Final = re.compile(rf"({_MARKER}{_BLANK}){re.escape(_THOUGHT)}{_BLANK}({_MARKER}{_BLANK})")
-_DELIMITED: Final = re.compile(rf"{re.escape(_THOUGHT)}{_BLANK}({_MARKER}{_BLANK})?")
+_AFTER: Final = re.compile(rf"({_BLANK})((?:<[^>]*>|\[[^\]]*\]){_BLANK})")
+# The marker before a thought, in the text before it, backwards.
+_BEFORE: Final = re.compile(rf"{_BLANK}(?:>[^>]*<|\][^\]]*\[)")
+_OPENER: Final = re.compile(r"[<\[]")
+_FURTHEST: Final = 4_096  # characters of a marker
+_MOST_THOUGHTS: Final = 100
 
 
 @dataclass(slots=True)
@@ -165,6 +169,8 @@ def reasoning(render: Callable[[Mapping[str, Any]], str], source: str, *, tool_c
     def compare(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[str, str] | None:
         try:
             return render(first), render(second)
+        except TemplateTooLarge:
+            raise
         except TemplateError:
             return None
 
@@ -203,13 +209,11 @@ def _presence(found: _Found, compare: Callable[..., tuple[str, str] | None]) -> 
     right = split_difference(*outputs)[1]
     if _THOUGHT not in right:
         return
-    match = _WRAPPED.search(outputs[1])
-    if match:
-        found.present, found.start, found.end = True, match[1], match[2]
-        return
-    match = _DELIMITED.search(outputs[1])
-    if match and match[1]:
-        found.present, found.end = True, match[1]
+    start, blank, end = _markers(outputs[1])
+    if start:
+        found.present, found.start, found.end = True, start, blank + end
+    elif end:
+        found.present, found.end = True, end
 
 
 def _switch(found: _Found, compare: Callable[..., tuple[str, str] | None]) -> None:
@@ -283,15 +287,28 @@ def _scope(found: _Found, compare: Callable[..., tuple[str, str] | None]) -> Non
     if outputs is None or _THOUGHT in outputs[0] or _THOUGHT not in outputs[1]:
         return
     found.present = True
-    match = _WRAPPED_IN_CALLS.search(outputs[1])
-    if match:
-        found.start, found.end = match[1], match[2]
-        return
-    match = _DELIMITED.search(outputs[1])
-    if match:
-        found.end = match[1] or ""
-    else:
-        found.present = False
+    start, _, end = _markers(outputs[1])
+    found.start, found.end = start or found.start, end
+
+
+def _markers(text: str) -> tuple[str, str, str]:
+    """Return the marker before a thought, the blanks after the thought, and the marker after these.
+
+    A marker has the blanks behind it. It is that of the first thought between two markers; if there is none,
+    the marker before is empty, and the one after, too, if the first thought has none.
+    """
+    place, first = text.find(_THOUGHT), ("", "", "")
+    for turn in range(_MOST_THOUGHTS):
+        before = _BEFORE.match(text[max(0, place - _FURTHEST) : place][::-1])
+        after = _AFTER.match(text, place + len(_THOUGHT))
+        if before and after:
+            return before[0][::-1], after[1], after[2]
+        if after and not turn:
+            first = "", after[1], after[2]
+        place = text.find(_THOUGHT, place + 1)
+        if place < 0:
+            break
+    return first
 
 
 def _known(found: _Found, source: str) -> None:
@@ -312,15 +329,16 @@ def _known(found: _Found, source: str) -> None:
 def segments(text: str) -> list[tuple[bool, str]]:
     """Split the text into pieces; those in angle or square brackets are markers."""
     found: list[tuple[bool, str]] = []
-    opener, border = "", 0
-    for place, letter in enumerate(text):
-        if not opener and letter in "<[":
-            if border < place:
-                found.append((False, text[border:place]))
-            border, opener = place, letter
-        elif opener and letter == (">" if opener == "<" else "]"):
-            found.append((True, text[border : place + 1]))
-            border, opener = place + 1, ""
+    border = 0
+    while opener := _OPENER.search(text, border):
+        if border < opener.start():
+            found.append((False, text[border : opener.start()]))
+        border = opener.start()
+        end = text.find(">" if opener[0] == "<" else "]", border) + 1
+        if not end:
+            break
+        found.append((True, text[border:end]))
+        border = end
     if border < len(text):
         found.append((False, text[border:]))
     return found
@@ -333,16 +351,13 @@ def split_difference(left: str, right: str) -> tuple[str, str]:
         return (left if not b else "", right if not a else "")
     first_a, last_a, first_b, last_b = 0, len(a) - 1, 0, len(b) - 1
     done_a = done_b = False
-    prefix = suffix = ""
     while first_a != last_a and first_b != last_b:
         advanced = False
         if a[first_a] == b[first_b]:
-            prefix += a[first_a][1]
             first_a += 1
             first_b += 1
             advanced = True
         if a[last_a] == b[last_b]:
-            suffix = a[last_a][1] + suffix
             if first_a != last_a:
                 last_a -= 1
             else:

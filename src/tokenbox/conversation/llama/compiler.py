@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenbox.conversation.llama.expressions import ExpressionCompiler, failing
 from tokenbox.conversation.llama.operations import fork, invoke, items_of, loop_variables, print_value
 from tokenbox.conversation.llama.parser import parse
-from tokenbox.conversation.llama.run import BreakLoop, ContinueLoop, Expression, Run, Scope, Statement
+from tokenbox.conversation.llama.run import (
+    TURN_STEPS,
+    BreakLoop,
+    ContinueLoop,
+    Expression,
+    Run,
+    Scope,
+    Statement,
+)
 from tokenbox.conversation.llama.syntax import TemplateError
 from tokenbox.conversation.llama.values import Function, Keyword, Undefined, kind, truth
 
@@ -63,10 +71,10 @@ class Compiler(ExpressionCompiler):
 
     def body(self, nodes: Sequence[Node]) -> Statement:
         steps = [self.statement(node) for node in nodes if node.kind != "nothing"]
-        if len(steps) == 1:
-            return steps[0]
+        weight = sum(map(_weight, nodes))
 
         def body(run: Run, env: Scope, out: list[Any]) -> None:
+            run.steps(weight)
             for step in steps:
                 step(run, env, out)
 
@@ -96,7 +104,7 @@ class Compiler(ExpressionCompiler):
                 run.grow(len(found))
                 out.append(found)
             else:
-                print_value(found, out)
+                print_value(run, found, out)
 
         return print_it
 
@@ -190,7 +198,7 @@ class Compiler(ExpressionCompiler):
         turns = self._turns(node, bind, turn)
 
         def loop(run: Run, env: Scope, out: list[Any]) -> None:
-            scope = fork(env)
+            scope = fork(run, env)
             found = values(run, scope)
             run.used(found, "array_access")
             if isinstance(found, dict):
@@ -210,9 +218,8 @@ class Compiler(ExpressionCompiler):
             if test is not None:
                 kept = []
                 for item in chosen:
-                    inner = fork(scope)
+                    inner = fork(run, scope)
                     bind(item, inner)
-                    run.steps()
                     if truth(test(run, inner)):
                         kept.append(item)
                 chosen = kept
@@ -228,7 +235,7 @@ class Compiler(ExpressionCompiler):
 
         def turns(run: Run, scope: Scope, out: list[Any], chosen: list[Any]) -> bool:
             ended = False
-            run.steps(len(chosen))
+            run.steps(TURN_STEPS * len(chosen))
             for place, item in enumerate(chosen):
                 scope["loop"] = loop_variables(chosen, place)
                 bind(item, scope)
@@ -248,7 +255,7 @@ class Compiler(ExpressionCompiler):
         bind = self._parameters(name, arguments)
 
         def macro(run: Run, env: Scope, args: list[Any]) -> str:
-            inner = fork(env)
+            inner = fork(run, env)
             bind(run, env, args, inner)
             run.enter()
             found: str = body(run, inner)
@@ -271,7 +278,10 @@ class Compiler(ExpressionCompiler):
             else:
                 parameters.append(("", failing(f"Invalid parameter type in {name!r}")))
 
+        weight = sum(map(_weight, nodes))
+
         def bind(run: Run, env: Scope, args: list[Any], inner: Scope) -> None:
+            run.steps(weight)
             for place, (parameter, default) in enumerate(parameters):
                 if place < len(args):
                     if not parameter:
@@ -294,17 +304,17 @@ class Compiler(ExpressionCompiler):
             found = function(run, env)
             if not isinstance(found, Function):
                 raise TemplateError(f"Callee is not a function: got {kind(found)}.")
-            kept = fork(env)
+            kept = fork(run, env)
 
             def block(run: Run, inner_env: Scope, given: list[Any]) -> str:
-                inner = fork(kept)
+                inner = fork(run, kept)
                 bind(run, inner_env, given, inner)
                 text: str = inside(run, inner)
                 return text
 
-            outer = fork(env)
+            outer = fork(run, env)
             outer["caller"] = Function("caller", block)
-            print_value(invoke(run, outer, found, args(run, env)), out)
+            print_value(run, invoke(run, outer, found, args(run, env)), out)
 
         return call
 
@@ -313,9 +323,23 @@ class Compiler(ExpressionCompiler):
         text, change = self._caught(body), self._filtering(how)
 
         def filter_it(run: Run, env: Scope, out: list[Any]) -> None:
-            print_value(change(run, env, text(run, env)), out)
+            print_value(run, change(run, env, text(run, env)), out)
 
         return filter_it
+
+
+_STATEMENTS: Final = frozenset(
+    [*"text print set if for macro break continue nothing".split(), "call block", "filter block"]
+)
+
+
+def _weight(node: Node) -> int:
+    """Return the steps to execute a statement: the nodes of it, without those of the statements in it."""
+    weight, waiting = 0, [node]
+    while waiting:
+        weight += 1
+        waiting += [inner for inner in waiting.pop().nodes() if inner.kind not in _STATEMENTS]
+    return weight
 
 
 class LoopNames:

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tokenbox.conversation.llama.functions import FUNCTIONS, TESTS
+from tokenbox.conversation.llama.functions import FUNCTIONS, TESTS, apply_test
 from tokenbox.conversation.llama.methods import BUILTINS
-from tokenbox.conversation.llama.operations import binary, builtin, invoke, member
-from tokenbox.conversation.llama.run import MISSING, Expression, Run, Scope
+from tokenbox.conversation.llama.operations import binary, builtin, equals, invoke, member
+from tokenbox.conversation.llama.run import MISSING, Expression, Run, Scope, steps_of
 from tokenbox.conversation.llama.syntax import Node, TemplateError
 from tokenbox.conversation.llama.values import (
     Function,
     Keyword,
     Undefined,
-    equal,
     is_number,
     key_of,
     kind,
     take_slice,
-    text_of,
     truth,
+    written,
 )
 
 _ALIASES: Final = {"count": "length", "d": "default", "e": "escape", "trim": "strip"}
@@ -110,9 +109,9 @@ class ExpressionCompiler:
         left, right = self._both(node)
         name = node.name
         if name == "==":
-            return lambda run, env: equal(left(run, env), right(run, env))
+            return lambda run, env: equals(run, left(run, env), right(run, env))
         if name == "!=":
-            return lambda run, env: not equal(left(run, env), right(run, env))
+            return lambda run, env: not equals(run, left(run, env), right(run, env))
 
         def combine(run: Run, env: Scope) -> Any:
             return binary(run, name, left(run, env), right(run, env))
@@ -154,7 +153,7 @@ class ExpressionCompiler:
                 raise TemplateError(f"Unknown test {name!r}.")
             if run.usage is not None:
                 run.used(found, operation)
-            result = handler(run, env, [found, *given])
+            result = apply_test(run, env, handler, [found, *given])
             return not truth(result) if negated else result
 
         return test
@@ -174,7 +173,7 @@ class ExpressionCompiler:
         def change(run: Run, env: Scope, value: Any) -> Any:
             given = args(run, env)
             if of_text and not isinstance(value, str | Undefined):
-                value = text_of(value)
+                value = written(run, value)
             function = builtin(run, filter_name, value)
             if function is None:
                 raise TemplateError(f"Unknown (built-in) filter {filter_name!r} for type {kind(value)}.")
@@ -259,7 +258,10 @@ class ExpressionCompiler:
             function = builtin(run, "slice", found)
             if function is None:
                 raise TemplateError(f"Unknown (built-in) filter 'slice' for type {kind(found)}.")
-            return take_slice(found, first, last, stride)
+            run.reads_texts([found])
+            taken = take_slice(found, first, last, stride)
+            run.steps(len(taken) if isinstance(taken, str) and stride != 1 else steps_of(taken) // 4)
+            return taken
 
         return cut
 

@@ -15,7 +15,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.conversation.llama.run import BreakLoop, ContinueLoop, Run, Scope, Statement
+from tokenbox.conversation.llama.run import (
+    TURN_STEPS,
+    BreakLoop,
+    ContinueLoop,
+    Run,
+    Scope,
+    Statement,
+)
 from tokenbox.conversation.llama.track import (
     Track,
     TrackedLoop,
@@ -86,7 +93,7 @@ class Fold:
         others, track.its_own = track.its_own, []
         track.record = record
         texts: list[Any] = []
-        run.steps()
+        run.steps(TURN_STEPS)
         try:
             scope["loop"] = TrackedLoop(items, at, track)
             self._bind(items[at], scope)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenbox.conversation.llama.syntax import TemplateError
 from tokenbox.conversation.llama.values import (
     LOWER,
-    MAX_PARTS,
+    MAX_RANGE,
     UNDEFINED,
     UPPER,
     Function,
@@ -26,9 +26,9 @@ from tokenbox.conversation.llama.values import (
     contains,
     key_of,
     kind,
-    text_of,
     to_json,
     truth,
+    written,
 )
 
 if TYPE_CHECKING:
@@ -84,12 +84,10 @@ def tojson(run: Run, _: dict[str, Any], args: list[Any]) -> str:
         raise TemplateError("NotImplemented: tojson sort_keys=true.")
     width = indent if type(indent) is int else -1
     given = separators if isinstance(separators, list | tuple) else []
-    between = text_of(given[0]) if given else (", " if width < 0 else ",")
-    after_key = text_of(given[1]) if len(given) > 1 else ": "
-    run.grow(0)
-    written = to_json(args[0], min(width, 1000), between, after_key)
-    run.grow(len(written))
-    return ascii_json(written) if truth(ascii_only) and not written.isascii() else written
+    between = written(run, given[0]) if given else (", " if width < 0 else ",")
+    after_key = written(run, given[1]) if len(given) > 1 else ": "
+    found = to_json(run, args[0], min(width, 1000), between, after_key)
+    return ascii_json(found) if truth(ascii_only) and not found.isascii() else found
 
 
 def default_filter(_run: Run, _: dict[str, Any], args: list[Any]) -> Any:
@@ -122,17 +120,18 @@ def select_filter(*, keep: bool) -> Handler:
             chosen = [truth(attribute(item, args[1], UNDEFINED)) for item in args[0]]
         else:
             # With three arguments, the second names the test, which is applied to the items themselves.
-            test = TESTS.get(text_of(args[-2]))
+            test = TESTS.get(written(run, args[-2]))
             if test is None:
                 raise TemplateError(f"selectattr: unknown test {args[-2]!r}.")
             of = args[0] if len(args) == 3 else [attribute(item, args[1], UNDEFINED) for item in args[0]]
-            chosen = [truth(test(run, env, [item, args[-1]])) for item in of]
+            chosen = [truth(apply_test(run, env, test, [item, args[-1]])) for item in of]
         return [item for item, taken in zip(args[0], chosen, strict=True) if taken is keep]
 
     return select
 
 
-def _to_object(_run: Run, _: dict[str, Any], args: list[Any]) -> dict[Any, Any]:
+def _to_object(run: Run, _: dict[str, Any], args: list[Any]) -> dict[Any, Any]:
+    run.reads(*args)
     made: dict[Any, Any] = {}
     rest = args
     if args and isinstance(args[0], list | tuple):
@@ -169,7 +168,7 @@ def _range(run: Run, _: dict[str, Any], args: list[Any]) -> list[int]:
     if step == 0:
         raise TemplateError("range() step argument must not be zero.")
     places = range(start, stop, step)
-    if len(places) > MAX_PARTS:
+    if len(places) > MAX_RANGE:
         raise TemplateError("a range is too long.")
     run.steps(len(places))
     return list(places)
@@ -182,6 +181,19 @@ FUNCTIONS: Final[Mapping[str, Handler]] = {
 
 
 # Tests
+
+
+def apply_test(run: Run, env: dict[str, Any], test: Handler, args: list[Any]) -> Any:
+    """Apply a test to its arguments, the first of which is the value that is tested."""
+    run.reads_texts(args)
+    return test(run, env, args)
+
+
+def _in(run: Run, _: dict[str, Any], args: list[Any]) -> bool:
+    typed(args, object, object)
+    if isinstance(args[1], list | tuple):
+        run.reads(args[1])
+    return contains(args[0], args[1])
 
 
 def _of_type(*types: type) -> Handler:
@@ -259,7 +271,7 @@ TESTS: Final[Mapping[str, Handler]] = {
     **{name: _comparing("lt") for name in ("lt", "lessthan")},
     "ge": _comparing("ge"),
     "ne": _comparing("ne"),
-    "in": simple(contains, object, object),
+    "in": _in,
     "test": simple(lambda name: name in TESTS, str),
     "sameas": _same,
     "escaped": unsupported("escaped test"),

@@ -8,7 +8,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tokenbox.conversation.llama.syntax import MAX_SOURCE, TemplateError, Token
+from tokenbox.conversation.llama.syntax import (
+    MAX_SOURCE,
+    MAX_TOKENS,
+    TemplateError,
+    TemplateTooLarge,
+    Token,
+)
 
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v"} | {c: c for c in "\\'\""}
 _SYMBOLS: Final = (
@@ -30,7 +36,9 @@ _OPERANDS: Final = frozenset({"name", "number", "string", ")", "]"})
 def tokenize(source: str) -> list[Token]:
     """Return the tokens of a template. Raises :class:`TemplateError`."""
     if len(source) > MAX_SOURCE:
-        raise TemplateError(f"the chat template has more than {MAX_SOURCE:,} characters.")
+        raise TemplateTooLarge(
+            f"the chat template has {len(source):,} characters, more than {MAX_SOURCE:,}. Use a shorter one."
+        )
     return _Lexer(normalized(source)).run()
 
 
@@ -68,6 +76,10 @@ class _Lexer:
         return self._text.startswith(text, self._place + offset)
 
     def _add(self, kind: str, text: str) -> None:
+        if len(self._tokens) >= MAX_TOKENS:
+            raise TemplateTooLarge(
+                f"the chat template has more than {MAX_TOKENS:,} words and signs. Use a shorter one."
+            )
         self._tokens.append(Token(kind, text))
 
     def _plain(self) -> bool:

@@ -34,6 +34,7 @@ from tokenbox.conversation.llama.values import (
     like,
     text_of,
     truth,
+    written,
 )
 
 if TYPE_CHECKING:
@@ -76,16 +77,14 @@ def _join(run: Run, _: dict[str, Any], args: list[Any]) -> str:
         if not isinstance(value, str) and not is_number(value):
             raise TemplateError("join() can only join arrays of strings or numerics.")
         texts.append(text_of(value))
-    glue = "" if isinstance(between, Undefined) else text_of(between)
+    glue = "" if isinstance(between, Undefined) else written(run, between)
     run.grow(sum(map(len, texts)) + len(glue) * len(texts))
     return glue.join(texts)
 
 
 def _shown_list(run: Run, _: dict[str, Any], args: list[Any]) -> str:
     run.used_deeply(args[0])
-    written = text_of(args[0])
-    run.grow(len(written))
-    return written
+    return written(run, args[0])
 
 
 def _map(_run: Run, _: dict[str, Any], args: list[Any]) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tokenbox.conversation.llama.methods import BUILTINS
-from tokenbox.conversation.llama.run import MISSING, Run, Scope
+from tokenbox.conversation.llama.run import MISSING, SHORT, Run, Scope
 from tokenbox.conversation.llama.syntax import TemplateError
 from tokenbox.conversation.llama.values import (
     Function,
@@ -15,33 +15,40 @@ from tokenbox.conversation.llama.values import (
     Undefined,
     cast_int,
     contains,
+    equal,
     index_text,
     is_number,
     key_of,
     kind,
     text_of,
+    written,
 )
 
 _SAME: Final = frozenset({"default", "safe"})
+# The methods of lists and objects that take the same time for one of any size.
+_BRIEF: Final = frozenset({"append", "default", "first", "get", "last", "length", "pop"})
 
 
 def is_list(value: object) -> bool:
     return isinstance(value, list | tuple)
 
 
-def fork(env: Scope) -> Scope:
+def fork(run: Run, env: Scope) -> Scope:
     """Return a nested scope, a copy of the outer one."""
+    run.steps(1 + len(env) // 16)
     return dict(env) if type(env) is dict else env.fork()  # type: ignore[attr-defined]  # a tracked scope
 
 
-def print_value(value: Any, out: list[Any]) -> None:
+def print_value(run: Run, value: Any, out: list[Any]) -> None:
     """Print a value: lists item by item; objects and missing values print nothing."""
+    run.reads(value)
     if isinstance(value, str):
         if value:
             out.append(value)
     elif isinstance(value, list | tuple):
         for item in value:
-            print_value(item, out)
+            run.steps()
+            print_value(run, item, out)
     elif isinstance(value, bool | int | float):
         out.append(text_of(value))
 
@@ -59,6 +66,10 @@ def builtin(run: Run, name: str, value: Any) -> Function | None:
 def invoke(run: Run, env: Scope, function: Any, args: list[Any]) -> Any:
     if not isinstance(function, Function):
         raise TemplateError(f"Callee is not a function: got {kind(function)}.")
+    if function.bound:  # a method or filter
+        run.reads_texts((*function.bound, *args))
+        if function.name not in _BRIEF and not isinstance(function.bound[0], str):
+            run.reads(function.bound[0])
     result = function.call(run, env, [*function.bound, *args])
     if (
         run.usage is not None
@@ -80,7 +91,7 @@ def member(run: Run, owner: Any, key: Any) -> Any:
     if isinstance(owner, dict):
         found = owner.get(key_of(key), MISSING)
         if found is MISSING or isinstance(found, Undefined):
-            found = builtin(run, text_of(key), owner) or Undefined("object_property")
+            found = builtin(run, written(run, key), owner) or Undefined("object_property")
     elif isinstance(owner, Undefined):
         key_of_any(key)
         return Undefined("object_property")
@@ -88,6 +99,7 @@ def member(run: Run, owner: Any, key: Any) -> Any:
         key_of_any(key)
         found = Undefined("object_property")
         if isinstance(key, int):
+            run.reads_texts([owner])
             at: Callable[[Any, int, Any], Any] = index_text if isinstance(owner, str) else item_at
             found = at(owner, int(key), found)
         elif isinstance(key, str):
@@ -128,6 +140,13 @@ def key_of_any(key: Any) -> None:
         raise TemplateError(f"Type: {kind(key)} is not allowed as object key.")
 
 
+def equals(run: Run, left: Any, right: Any) -> bool:
+    if isinstance(left, str) and len(left) <= SHORT:
+        return isinstance(right, str) and left == right
+    run.reads(left, right)
+    return equal(left, right)
+
+
 def binary(run: Run, name: str, left: Any, right: Any) -> Any:
     """Apply a binary operator other than ``and``, ``or``, ``==`` and ``!=``."""
     if isinstance(left, Undefined) or isinstance(right, Undefined) or left is None or right is None:
@@ -140,9 +159,9 @@ def binary(run: Run, name: str, left: Any, right: Any) -> Any:
         run.steps(len(left) + len(right))
         return [*left, *right]
     if (isinstance(left, str) or isinstance(right, str)) and name in {"~", "+"}:
-        text = text_of(left) + text_of(right)
-        run.grow(len(text))
-        return text
+        texts = written(run, left), written(run, right)
+        run.grow(len(texts[0]) + len(texts[1]))
+        return texts[0] + texts[1]
     if name == "*":
         text, times = (left, right) if isinstance(left, str) else (right, left)
         if isinstance(text, str) and type(times) is int:
@@ -151,6 +170,7 @@ def binary(run: Run, name: str, left: Any, right: Any) -> Any:
     both_texts = isinstance(left, str) and isinstance(right, str)
     is_member = both_texts or isinstance(right, dict) or (is_list(right) and not is_list(left))
     if name in {"in", "not in"} and is_member:
+        run.reads(left, None if isinstance(right, dict) else right)
         return contains(left, right) is (name == "in")
     raise TemplateError(f"Unknown operator {name!r} between {kind(left)} and {kind(right)}.")
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from tokenbox.conversation.llama.capabilities import Reasoning, capabilities, common_prefix, reasoning
 from tokenbox.conversation.llama.compiler import Program
 from tokenbox.conversation.llama.families import Prefill, PrefillContext, family_of
-from tokenbox.conversation.llama.run import Run
+from tokenbox.conversation.llama.run import OPENING_STEPS, Run
 from tokenbox.conversation.llama.server_request import (
     ServerRequest,
     as_sent,
@@ -89,7 +89,8 @@ class LlamaTemplate:
 
     def _probe(self, variables: Mapping[str, Any]) -> str:
         messages = self._in_form(variables["messages"])
-        return self.program.render({**self.tokens, **variables, "messages": messages}, Run(_ANY_DAY))
+        run = Run(_ANY_DAY, limit=OPENING_STEPS)
+        return self.program.render({**self.tokens, **variables, "messages": messages}, run)
 
     def prepared(self, asked: ServerRequest, now: dt.datetime) -> Prepared:
         """Return the prepared request. Raises :class:`TemplateError` if the server refuses it."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.conversation.llama.syntax import TemplateError
-from tokenbox.conversation.llama.values import MAX_CHARACTERS
+from tokenbox.conversation.llama.syntax import TemplateError, TemplateTooLarge
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -17,7 +16,13 @@ Scope = dict[str, Any]
 Expression = Callable[["Run", Scope], Any]
 Statement = Callable[["Run", Scope, list[Any]], None]
 
-MAX_STEPS: Final = 2_000_000
+# A step takes about a microsecond: an operation, an item, or as many characters, which are made or read.
+CHARACTERS_A_STEP: Final = 32
+MAX_STEPS: Final = 10_000_000
+# For each of the sixteen small renders by which a template is opened: together a second.
+OPENING_STEPS: Final = 100_000
+TURN_STEPS: Final = 4  # a turn of a loop
+SHORT: Final = 1_000  # characters of a text that is read in no time
 MAX_CALLS: Final = 200  # nested macro calls
 MISSING: Final = object()
 
@@ -37,26 +42,53 @@ class Run:
     formats in which the date was printed.
     """
 
-    __slots__ = ("_calls", "_grown", "_steps", "dated", "now", "track", "uncertain", "usage")
+    __slots__ = ("_calls", "_limit", "_steps", "dated", "now", "track", "uncertain", "usage")
 
-    def __init__(self, now: dt.datetime | None = None, usage: ValueUsage | None = None) -> None:
+    def __init__(
+        self, now: dt.datetime | None = None, usage: ValueUsage | None = None, *, limit: int | None = None
+    ) -> None:
         self.now = now
         self.usage = usage
         self.track: Track | None = None
         self.uncertain = False
         self.dated: set[str] = set()
-        self._steps = self._grown = self._calls = 0
+        self._limit = MAX_STEPS if limit is None else limit
+        self._steps = self._calls = 0
+
+    # The work. Everything whose time or memory grows with its values is counted here, before it is done.
 
     def steps(self, number: int = 1) -> None:
         self._steps += number
-        if self._steps > MAX_STEPS:
-            raise TemplateError(f"the chat template took more than {MAX_STEPS:,} steps.")
+        if self._steps > self._limit:
+            raise TemplateTooLarge(
+                f"the chat template took more than {self._limit:,} steps; an operation, an item, or "
+                f"{CHARACTERS_A_STEP} characters made or read are one. Use a template that does less."
+            )
 
     def grow(self, characters: int) -> None:
-        """Count new characters. Raises before there are too many."""
-        self._grown += characters
-        if self._grown > 4 * MAX_CHARACTERS:
-            raise TemplateError(f"the chat template wrote more than {MAX_CHARACTERS:,} characters.")
+        """Count characters that are about to be made."""
+        self.steps(characters // CHARACTERS_A_STEP)
+
+    def reads(self, *values: Any) -> None:
+        """Count the characters of texts, and the items of lists and objects without what is in them."""
+        self.steps(sum(map(steps_of, values)))
+
+    def reads_texts(self, values: Iterable[Any]) -> None:
+        """Count the characters of long texts; short ones take no time."""
+        for value in values:
+            if isinstance(value, str) and len(value) > SHORT:
+                self.reads(value)
+
+    def reads_deeply(self, value: Any) -> None:
+        """Count everything in a value, which may have another any number of times."""
+        waiting = [value]
+        while waiting:
+            inner = waiting.pop()
+            self.steps(1 + steps_of(inner))
+            if isinstance(inner, list | tuple):
+                waiting += inner
+            elif isinstance(inner, dict):
+                waiting += [*inner, *inner.values()]
 
     def enter(self) -> None:
         self._calls += 1
@@ -102,6 +134,17 @@ class Run:
             elif isinstance(inner, dict):
                 stack += inner.values()
         self.usage.used |= seen
+
+
+def steps_of(value: Any) -> int:
+    """Return the steps to read a value. The size of a tracked one is not noted as read by the template."""
+    if isinstance(value, str):
+        return len(value) // CHARACTERS_A_STEP
+    if isinstance(value, list):
+        return list.__len__(value)
+    if isinstance(value, dict):
+        return dict.__len__(value)
+    return len(value) if isinstance(value, tuple) else 0
 
 
 class BreakLoop(Exception):  # control flow

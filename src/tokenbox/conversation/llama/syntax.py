@@ -8,11 +8,16 @@ from typing import Any, Final
 from tokenbox.errors import TokenboxError
 
 MAX_SOURCE: Final = 1024 * 1024
+MAX_TOKENS: Final = 100_000  # which take a second; the largest known templates have 15,000
 MAX_NESTING: Final = 120
 
 
 class TemplateError(TokenboxError, code="chat_template_error"):
     """A chat template cannot be used, or it refuses these messages: then with the template's own message."""
+
+
+class TemplateTooLarge(TemplateError, code="chat_template_too_large"):
+    """A chat template is longer, or does more, than any that is meant for a model."""
 
 
 @dataclass(frozen=True, slots=True)

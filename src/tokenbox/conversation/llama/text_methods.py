@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,8 +23,8 @@ from tokenbox.conversation.llama.values import (
     is_number,
     kind,
     take_slice,
-    text_of,
     truth,
+    written,
 )
 
 if TYPE_CHECKING:
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
 
 
 def _strip(left: bool, right: bool) -> Handler:  # noqa: FBT001  # which ends
-    def strip(_run: Run, _: dict[str, Any], args: list[Any]) -> str:
+    def strip(run: Run, _: dict[str, Any], args: list[Any]) -> str:
         typed(args[:1], str)
         chars = named(args, "chars", 1)
-        given = SPACE if isinstance(chars, Undefined) else text_of(chars)
+        # Each once: Python looks through them for each character.
+        given = SPACE if isinstance(chars, Undefined) else "".join(set(written(run, chars)))
         text: str = args[0]
         if not given.isascii():
             return decoded(_strip_bytes(encoded(text), encoded(given), left=left, right=right))
@@ -52,12 +54,13 @@ def _strip_bytes(data: bytes, given: bytes, *, left: bool, right: bool) -> bytes
 
 
 def _split(*, from_right: bool) -> Handler:
-    def split(_run: Run, _: dict[str, Any], args: list[Any]) -> list[str]:
+    def split(run: Run, _: dict[str, Any], args: list[Any]) -> list[str]:
         count(args, 1, 3)
         typed(args[:1], str)
-        between = text_of(args[1]) if len(args) > 1 else " "
+        between = written(run, args[1]) if len(args) > 1 else " "
         if not between:
             raise TemplateError("empty separator.")
+        run.steps(args[0].count(between))
         most = as_int(args[2]) if len(args) > 2 else -1
         return args[0].rsplit(between, most) if from_right else args[0].split(between, most)  # type: ignore[no-any-return]
 
@@ -73,20 +76,23 @@ def _replace(run: Run, _: dict[str, Any], args: list[Any]) -> str:
         return text  # type: ignore[no-any-return]
     if not old:
         data, made = encoded(text), encoded(new)
-        run.grow(len(data) + len(made) * (len(data) + 1))
+        run.steps(len(data))
+        run.grow(len(made) * (len(data) + 1))
         return decoded(made + b"".join(bytes([byte]) + made for byte in data))
     run.grow(len(text) + text.count(old) * max(0, len(new) - len(old)))
     return text.replace(old, new)  # type: ignore[no-any-return]
 
 
-def _format(_run: Run, _: dict[str, Any], args: list[Any]) -> str:
+def _format(run: Run, _: dict[str, Any], args: list[Any]) -> str:
     typed(args[:1], str)
+    run.steps(args[0].count("{"))
     pieces = args[0].split("{")
     made, place = [pieces[0]], 1
     for piece in pieces[1:]:
         if not piece.startswith("}"):
             raise TemplateError("NotImplemented: format() only supports simple '{}' placeholders.")
-        made += [text_of(at(args, place)), piece[1:]]
+        made += [written(run, at(args, place)), piece[1:]]
+        run.grow(len(made[-2]))
         place += 1
     return "".join(made)
 
@@ -116,11 +122,8 @@ def _leading_int(text: str, base: int) -> int | None:
         base = 16 if prefix else 8 if digits.startswith("0") else 10
     if prefix and base != 16:
         prefix, digits = None, "0"
-    taken = ""
-    for digit in digits:
-        if int(digit, 36) >= base:
-            break
-        taken += digit
+    alphabet = (string.digits + string.ascii_lowercase)[:base]
+    taken = digits[: len(digits) - len(digits.lower().lstrip(alphabet))]
     if not taken:
         return 0 if prefix else None
     return int(sign + taken, base)
@@ -167,21 +170,22 @@ def _indent(run: Run, _: dict[str, Any], args: list[Any]) -> str:
     else:
         pad = width if isinstance(width, str) else "    "
     text: str = args[0]
-    run.grow(len(text) + (text.count("\n") + 1) * len(pad))
+    lines_made = text.count("\n") + 1
+    run.steps(lines_made)
+    run.grow(lines_made * len(pad))
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
-    made = ""
+    made: list[str] = []
     for line in lines:
         # An empty first line is lost: the server detects the first line by an empty output.
-        if made:
-            made += "\n"
-        if (line or blank) if made else first:
-            made += pad
-        made += line
+        begun = bool(made)
+        found = ("\n" if begun else "") + (pad if ((line or blank) if begun else first) else "") + line
+        if found:
+            made.append(found)
     if text.endswith("\n"):
-        made += "\n" + (pad if blank else "")
-    return made
+        made.append("\n" + (pad if blank else ""))
+    return "".join(made)
 
 
 def _uncertain_case(change: Callable[[str], str]) -> Handler:

@@ -14,7 +14,7 @@ import string
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.conversation.llama.syntax import TemplateError
+from tokenbox.conversation.llama.syntax import TemplateError, TemplateTooLarge
 
 if TYPE_CHECKING:
     from tokenbox.conversation.llama.run import Run
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 Handler = Callable[["Run", dict[str, Any], list[Any]], Any]
 """The code of a function, filter or test: it gets the run, the scope and the arguments."""
 
-MAX_CHARACTERS: Final = 64 * 1024 * 1024
-MAX_PARTS: Final = 1_000_000
+MAX_RANGE: Final = 1_000_000
+_MAX_KEY: Final = 10_000  # parts of a tuple that is a key or compared
 _INT64: Final = 1 << 63
 SPACE: Final = " \t\n\v\f\r"
 UPPER: Final = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
@@ -158,7 +158,7 @@ def float_text(value: float) -> str:
 def shown(value: Any) -> str:
     """Return the text of a value inside a printed list or object."""
     if isinstance(value, str):
-        return to_json(value) if "'" in value else f"'{value}'"
+        return f'"{_escaped(value)}"' if "'" in value else f"'{value}'"
     if isinstance(value, Undefined):
         return f"Undefined (hint: '{value.hint}')" if value.hint else "Undefined"
     if isinstance(value, Function):
@@ -167,6 +167,7 @@ def shown(value: Any) -> str:
 
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")
+_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 _ESCAPES: Final = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -176,17 +177,13 @@ def _escaped(text: str) -> str:
     return _CONTROL.sub(lambda match: _ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04x}", text)
 
 
-def to_json(value: Any, indent: int = -1, between: str = ", ", after_key: str = ": ") -> str:
+def to_json(run: Run, value: Any, indent: int = -1, between: str = ", ", after_key: str = ": ") -> str:
     """Return the JSON of the filter ``tojson``: floats with six digits, only control characters escaped."""
-    newline = "\n" if indent >= 0 else ""
-    left = MAX_PARTS
 
     def write(item: Any, level: int) -> str:
-        nonlocal left
-        left -= 1
-        if left < 0:  # a list may have another any number of times
-            raise TemplateError(f"the chat template wrote JSON of more than {MAX_PARTS:,} values.")
+        run.steps()
         if isinstance(item, str):
+            run.grow(len(item))
             return f'"{_escaped(item)}"'
         if item is True:
             return "true"
@@ -199,6 +196,7 @@ def to_json(value: Any, indent: int = -1, between: str = ", ", after_key: str = 
         if isinstance(item, list | tuple):
             return wrapped([write(part, level + 1) for part in item], "[]", level)
         if isinstance(item, dict):
+            run.grow(len(after_key) * len(item))
             pairs = [
                 f"{write(text_of(key), level + 1)}{after_key}{write(part, level + 1)}"
                 for key, part in item.items()
@@ -209,27 +207,42 @@ def to_json(value: Any, indent: int = -1, between: str = ", ", after_key: str = 
     def wrapped(inner: list[str], brackets: str, level: int) -> str:
         if not inner:
             return brackets
+        width = max(indent, 0) * (level + 1)
+        run.grow(sum(map(len, inner)) + len(inner) * (len(between) + width))
         if indent < 0:
             return brackets[0] + between.join(inner) + brackets[1]
-        outer, pad = " " * indent * level, " " * indent * (level + 1)
-        return (
-            f"{brackets[0]}{newline}{pad}"
-            + f"{between}{newline}{pad}".join(inner)
-            + f"{newline}{outer}{brackets[1]}"
-        )
+        outer, pad = " " * indent * level, " " * width
+        return f"{brackets[0]}\n{pad}" + f"{between}\n{pad}".join(inner) + f"\n{outer}{brackets[1]}"
 
     return write(value, 0)
 
 
-def ascii_json(written: str) -> str:
-    return "".join(letter if letter < "\x80" else json.dumps(letter)[1:-1] for letter in written)
+def written(run: Run, value: Any) -> str:
+    """Return the text of any value when it is printed."""
+    if isinstance(value, list | tuple | dict):
+        run.reads_deeply(value)
+    return text_of(value)
+
+
+def ascii_json(json_text: str) -> str:
+    return _NOT_ASCII.sub(lambda match: json.dumps(match[0])[1:-1], json_text)
 
 
 def is_fixed(value: object) -> bool:
-    """Return True if a value is immutable and so can be a key."""
-    if isinstance(value, tuple):
-        return all(map(is_fixed, value))
-    return isinstance(value, str | int | float | bool) or value is None
+    """Return True if a value is immutable and so can be a key. Raises for a tuple of too many parts."""
+    if not isinstance(value, tuple):
+        return isinstance(value, str | int | float | bool) or value is None
+    waiting, parts = [*value], 1
+    while waiting:
+        parts += 1
+        if parts > _MAX_KEY:
+            raise TemplateTooLarge(f"a tuple of the chat template has more than {_MAX_KEY:,} parts.")
+        part = waiting.pop()
+        if isinstance(part, tuple):
+            waiting += part
+        elif not is_fixed(part):
+            return False
+    return True
 
 
 def _is_comparable(values: Any) -> bool:
