@@ -187,6 +187,13 @@ BIG = "{% for i in range(9999) %}{{ 'x' * 99999 }}{% endfor %}"
         ("{% set x %}" + BIG + "{% endset %}", "wrote more"),
         ("{% macro f() %}" + BIG + "{% endmacro %}{% set x = f() %}", "wrote more"),
         ("{% set x %}{% for i in range(99999) %}" + "x" * 9999 + "{% endfor %}{% endset %}", "repeats"),
+        # Many values below the limit of one.
+        (GROWING % ("[]", "n.x + ['x' * 60000000]"), "made more than"),
+        (GROWING % ("'x' * 60000000", "n.x | upper"), "made more than"),
+        (GROWING % ("'x' * 60000000", "n.x[1:]"), "made more than"),
+        (GROWING % ("'x' * 60000000", "n.x.lower()"), "made more than"),
+        (GROWING % ("'x' * 60000000", "n.x[0] ~ n.x[1:]"), "made more than"),
+        (GROWING % ("range(99999) | list", "n.x[1:] | list") * 30, "made more than"),
     ],
 )
 def test_a_template_cannot_grow_without_end(source: str, says: str) -> None:

@@ -151,6 +151,44 @@ def test_damaged_json_is_refused(data: bytes, says: str, tmp_path: Path) -> None
     fails(tmp_path / "tokenizer.json", says)
 
 
+def nested(depth: int) -> dict[str, Any]:
+    value: dict[str, Any] = {"type": "NFC"}
+    for _ in range(depth):
+        value = {"type": "Sequence", "normalizers": [value]}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("normalizer", "says"),
+    [
+        (nested(200), "not a usable tokenizer"),
+        (nested(450), "not a usable tokenizer|not valid JSON"),
+        ({"type": "Sequence", "normalizers": [{"type": "NFC"}] * 101}, "101 steps; at most 100"),
+        ({"type": "Prepend", "prepend": "x" * 2_000}, "2,000 characters before"),
+    ],
+)
+def test_normalizers_that_no_model_has_are_refused(
+    normalizer: Any, says: str, trained: Any, tmp_path: Path
+) -> None:
+    document = {**json.loads(trained[None].to_str()), "normalizer": normalizer}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(document))
+    fails(tmp_path / "tokenizer.json", says)
+
+
+@pytest.mark.parametrize("pattern", [{"String": "a"}, {"Regex": "a"}])
+def test_what_normalizers_make_of_a_text_has_an_end(pattern: Any, trained: Any, tmp_path: Path) -> None:
+    """Each makes it a thousand times as long; four took all memory."""
+    step = {"type": "Replace", "pattern": pattern, "content": "a" * 1_000}
+    sequence = {"type": "Sequence", "normalizers": [step] * 4}
+    for normalizer, fits, fails_at in ((step, "a" * 100, "a" * 300_000), (sequence, "", "a")):
+        document = {**json.loads(trained[None].to_str()), "normalizer": normalizer}
+        (tmp_path / "tokenizer.json").write_text(json.dumps(document))
+        tokenizer = open_vocabulary(tmp_path / "tokenizer.json")
+        assert tokenizer.count(fits) == len(expected(Tokenizer.from_str(json.dumps(document)), fits))
+        with pytest.raises(TokenizerError, match="times as long, more than 268,435,456"):
+            tokenizer.count(fails_at)
+
+
 # Rank files
 
 

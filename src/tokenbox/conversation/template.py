@@ -29,11 +29,13 @@ if TYPE_CHECKING:
 # Enough for ten thousand messages of a hundred steps each; an endless loop ends within seconds.
 MAX_STEPS: Final = 1_000_000
 MAX_CHARACTERS: Final = 64 * 1024 * 1024
+MAX_MADE: Final = 4 * MAX_CHARACTERS  # of all values together; an item of a list is two
 MAX_FIXED: Final = 8 * MAX_CHARACTERS  # literal text of the template, as if all branches of a loop were taken
 MAX_PARTS: Final = 1_000_000  # of a list, recursively, counting repeated references each time
 _TICK: Final = "tokenbox_tick"
 _JOIN: Final = "tokenbox_join"
 _MADE: Final = "tokenbox_made"
+_CUT: Final = "tokenbox_cut"
 # Larger widths and exponents give texts and numbers that no prompt contains.
 _MAX_WIDTH: Final = 10_000
 _MAX_EXPONENT: Final = 64
@@ -70,7 +72,7 @@ class _Generation(Extension):
 
 
 class _Bounding(NodeTransformer):
-    """A transformer that adds a step counter to loops and macros, and bounds to every ``~`` and list."""
+    """A transformer that adds a step counter to loops and macros, and bounds to ``~``, lists and slices."""
 
     def __init__(self, environment: jinja2.Environment) -> None:
         self._environment = environment
@@ -86,6 +88,13 @@ class _Bounding(NodeTransformer):
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         joined = nodes.Call(nodes.Name(_JOIN, "load"), node.nodes, [], None, None, lineno=node.lineno)
         return self.generic_visit(joined.set_environment(self._environment))
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
+        self.generic_visit(node)
+        if not isinstance(node.arg, nodes.Slice):
+            return node
+        call = nodes.Call(nodes.Name(_CUT, "load"), [node], [], None, None, lineno=node.lineno)
+        return call.set_environment(self._environment)
 
     def _made(self, node: nodes.Expr) -> nodes.Node:
         self.generic_visit(node)
@@ -107,8 +116,9 @@ def _is_no_constant(node: nodes.Node) -> bool:
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """A sandbox in which no single operation creates a huge value."""
+    """A sandbox in which no operation creates a huge value. ``made`` counts what all of them create."""
 
+    made: Callable[[Any], Any]
     intercepted_binops = frozenset({"+", "*", "**", "%"})
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
@@ -119,7 +129,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         bounded = _BOUNDS[operator](left, right)
         if not bounded:
             raise jinja2.TemplateRuntimeError(f"the result of {operator} is too large")
-        return super().call_binop(context, operator, left, right)
+        return self.made(super().call_binop(context, operator, left, right))
 
     def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         # Methods such as 'a'.center(10**9). The sandbox itself bounds range().
@@ -134,7 +144,7 @@ class _Environment(ImmutableSandboxedEnvironment):
                 _check_replace(text, *args)
             elif name == "join":
                 _check_join(text, *args)
-        return super().call(context, obj, *args, **kwargs)
+        return self.made(super().call(context, obj, *args, **kwargs))
 
 
 def _length(value: object) -> int:
@@ -223,10 +233,12 @@ class ChatTemplate:
             extensions=[_Generation, loopcontrols],
             finalize=self._output,
         )
+        self._environment.made = self._count
         filters = self._environment.filters
         filters["tojson"] = to_json
         filters |= {name: _bounded_filter(name, filters[name]) for name in _WIDTH_FILTERS}
         filters |= {name: _checked_filter(name, filters[name]) for name in _TRAVERSING_FILTERS}
+        filters |= {name: _counted_filter(own, self._count) for name, own in filters.items()}
         del self._environment.globals["lipsum"]
         self._environment.globals |= {
             "raise_exception": _raise_exception,
@@ -234,8 +246,9 @@ class ChatTemplate:
             _TICK: self._tick,
             _JOIN: self._join,
             _MADE: _checked,
+            _CUT: lambda value: value,  # a call, whose result is counted
         }
-        self._steps = self._written = self._fixed = 0
+        self._steps = self._written = self._fixed = self._made = 0
         try:
             self._template = self._environment.from_string(source)
         except (jinja2.TemplateError, RecursionError, SyntaxError) as error:
@@ -243,7 +256,7 @@ class ChatTemplate:
 
     def render(self, variables: Mapping[str, object]) -> str:
         """Return the prompt. Raises :class:`TemplateError`."""
-        self._steps = self._written = self._fixed = 0
+        self._steps = self._written = self._fixed = self._made = 0
         try:
             return "".join(_bounded(self._template.generate(**variables)))
         except _Refused as refused:
@@ -271,6 +284,15 @@ class ChatTemplate:
         if self._steps > MAX_STEPS:
             raise TemplateError(f"the chat template took more than {MAX_STEPS:,} steps.")
         return ""
+
+    def _count(self, value: Any) -> Any:
+        """Return the value, after its size is added to that of all values made."""
+        self._made += _length(value) if isinstance(value, str) else 2 * _length(value)
+        if self._made > MAX_MADE:
+            raise TemplateError(
+                f"the chat template made more than {MAX_MADE:,} characters. Use one that does less."
+            )
+        return value
 
     def _join(self, *values: object) -> str:
         texts = [str(_checked(value)) for value in values]
@@ -324,6 +346,14 @@ def _checked_filter(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
         return own(*args, **kwargs)
 
     return checked
+
+
+def _counted_filter(own: Callable[..., Any], count: Callable[[Any], Any]) -> Callable[..., Any]:
+    @functools.wraps(own)
+    def counted(*args: Any, **kwargs: Any) -> Any:  # as the filter has it
+        return count(own(*args, **kwargs))
+
+    return counted
 
 
 def _raise_exception(message: object) -> None:

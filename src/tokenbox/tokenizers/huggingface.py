@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 # The parts of a tokenizer.json that decide the tokens of a text without special tokens around it.
 _DECIDES: Final = ("added_tokens", "model", "normalizer", "pre_tokenizer")
+_MOST_STEPS: Final = 100  # of a normalizer or pre-tokenizer; known ones have ten
+_LONGEST_PREFIX: Final = 1_000  # characters that a normalizer puts before a text
+_MOST_NORMALIZED: Final = 256 * 1024 * 1024  # bytes of a text after normalization
 
 
 def open_tokenizer_json(document: dict[str, Any], name: str, shown: str) -> JsonTokenizer:
@@ -25,9 +28,15 @@ def open_tokenizer_json(document: dict[str, Any], name: str, shown: str) -> Json
     if document["model"].get("dropout"):
         raise VocabularyError(f"{shown} has `dropout`: its counts are random. Set `model.dropout` to null.")
     version = document.get("version")
-    digest = json_digest(_deciding(document))
+    try:
+        text, digest = json.dumps(document), json_digest(_deciding(document))
+    except RecursionError:
+        raise VocabularyError(
+            f"{shown} is not a usable tokenizer: it is nested too deeply. Fetch it again."
+        ) from None
     identity = TokenizerIdentity(name, version if isinstance(version, str) else "1", digest, exact=True)
-    return JsonTokenizer(build(json.dumps(document), shown), identity, _cutting(document))
+    engine = build(text, shown)
+    return JsonTokenizer(engine, identity, _cutting(document), growth=_growth(document, shown))
 
 
 def build(text: str, shown: str) -> tokenizers.Tokenizer:
@@ -49,12 +58,21 @@ def build(text: str, shown: str) -> tokenizers.Tokenizer:
 
 
 class JsonTokenizer(BaseTokenizer):
-    """A tokenizer that counts as ``tokenizers`` does, special spellings as text, none added around it."""
+    """A tokenizer that counts as ``tokenizers`` does, special spellings as text, none added around it.
+
+    ``growth``: how many times as long normalization can make a text.
+    """
 
     def __init__(
-        self, engine: tokenizers.Tokenizer, identity: TokenizerIdentity, where: Cutting | None
+        self,
+        engine: tokenizers.Tokenizer,
+        identity: TokenizerIdentity,
+        where: Cutting | None,
+        *,
+        growth: int = 1,
     ) -> None:
         self._engine = engine
+        self._growth = growth
         self._identity = identity
         self._cutting = where
         if where is not None:
@@ -76,8 +94,14 @@ class JsonTokenizer(BaseTokenizer):
         return text
 
     def _chunks(self, text: str) -> Sequence[str]:
-        if not utf8(text):
+        size = len(utf8(text))
+        if not size:
             return ()
+        if self._growth > 1 and size * self._growth > _MOST_NORMALIZED:
+            raise TokenizerError(
+                f"{self._identity.name} cannot count this text: its normalizer can make {size:,} bytes "
+                f"{self._growth:,} times as long, more than {_MOST_NORMALIZED:,}. Count it in parts."
+            )
         if self._cutting is None or len(text) <= CHUNK:
             return (text,)
         return tuple(self._cutting.chunks(text, CHUNK))
@@ -133,9 +157,42 @@ def _pattern(splits: list[dict[str, Any]]) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def _growth(document: dict[str, Any], shown: str) -> int:
+    """Return how many times as long the normalizer of a usable document can make a text.
+
+    Raises :class:`VocabularyError` for steps that no tokenizer of a model has.
+    """
+    growth, prefix = 1, 0
+    for key, inner in (("normalizer", "normalizers"), ("pre_tokenizer", "pretokenizers")):
+        steps = _steps(document.get(key), inner)
+        if len(steps) > _MOST_STEPS:
+            raise VocabularyError(
+                f"{shown}: its {key} has {len(steps):,} steps; at most {_MOST_STEPS} are taken. "
+                "Fetch it again."
+            )
+        for step in steps:
+            if step.get("type") == "Replace":
+                old, new = step["pattern"].get("String", ""), len(step["content"].encode())
+                # A regular expression may match a byte, or nothing between two bytes.
+                growth *= max(1, -(-new // len(old.encode())) if old else new + 1)
+            elif step.get("type") == "Prepend":
+                prefix += len(step["prepend"])
+    if prefix > _LONGEST_PREFIX:
+        raise VocabularyError(
+            f"{shown}: its normalizer puts {prefix:,} characters before each text; at most "
+            f"{_LONGEST_PREFIX:,} are taken. Fetch it again."
+        )
+    return growth
+
+
 def _steps(value: Any, key: str) -> list[dict[str, Any]]:  # noqa: ANN401  # a part of a JSON document
-    """Return the steps of a normalizer or pre-tokenizer: itself, or those of its sequence."""
-    if not isinstance(value, dict):
-        return []
-    steps = value.get(key) if value.get("type") == "Sequence" else [value]
-    return [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+    """Return the steps of a normalizer or pre-tokenizer: itself, or those of its sequences."""
+    found, waiting = [], [value]
+    while waiting:
+        step = waiting.pop()
+        if isinstance(step, dict) and step.get("type") == "Sequence":
+            inner = step.get(key)
+            waiting += reversed(inner) if isinstance(inner, list) else ()
+        elif isinstance(step, dict):
+            found.append(step)
+    return found
