@@ -535,3 +535,25 @@ def test_a_tokenizer_may_be_named() -> None:
     assert change is not None
     assert change == first_change(before, after, get("o200k_base"))
     assert server_side(before, "o200k_base") == server_side(before, get("o200k_base"))
+
+
+@pytest.mark.parametrize("unit", ["a-", "a", "1:", "jan ", "-"])
+def test_texts_are_compared_in_linear_time(unit: str) -> None:
+    """40,000 characters of "a-" took a minute: each place in a word began a search for a digit."""
+    before, after = ({"messages": [{"role": "user", "content": unit * 40_000 + end}]} for end in "xy")
+    change = first_change(before, after)
+    assert change is not None
+    assert change.reason is Break.MESSAGE_CHANGED
+
+
+def test_identifiers_are_long_words_with_a_digit() -> None:
+    before, after = (
+        {"messages": [{"role": "user", "content": f"a-long-word --{number}-run-- of it"}]}
+        for number in ("2f9c1aa0", "77e1d0b4")
+    )
+    change = first_change(before, after)
+    assert change is not None
+    assert (change.reason, change.detail) == (
+        Break.IDENTIFIER,
+        "'2f9c1aa0-run' became '77e1d0b4-run'",
+    )

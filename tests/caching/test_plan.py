@@ -27,6 +27,7 @@ from tokenbox.caching import (
 )
 from tokenbox.caching.changes import marked
 from tokenbox.catalog import price
+from tokenbox.content.message import InvalidMessage
 from tokenbox.conversation.low_water import AUTO, AutoLowWater
 from tokenbox.tokenizers.registry import get
 
@@ -339,6 +340,8 @@ def test_what_an_answer_says_was_cleared_is_read() -> None:
     (found,) = applied(answer)
     assert (found.kind, found.cleared_uses, found.cleared_tokens) == ("clear_tool_uses", 8, 50_000)
     assert applied({"output": [{"type": "compaction", "encrypted_content": "x"}]})[0].kind == "compact"
+    with pytest.raises(InvalidMessage, match="not NoneType"):
+        applied(None)  # type: ignore[arg-type]
     assert applied({}) == ()
 
 

@@ -16,8 +16,10 @@ from tokenbox.conversation.llama.capabilities import common_prefix
 from tokenbox.conversation.llama.compiler import Program
 from tokenbox.conversation.llama.prompt import LlamaTemplate
 from tokenbox.conversation.llama.run import Run
+from tokenbox.conversation.llama.server_request import asked
 from tokenbox.conversation.llama.syntax import TemplateError, TemplateTooLarge
 from tokenbox.conversation.llama.values import of_json, to_json
+from tokenbox.errors import InvalidText
 
 CASES: list[dict[str, Any]] = json.loads(
     (Path(__file__).with_name("llama_jinja.json")).read_text(encoding="utf-8")
@@ -177,3 +179,45 @@ def test_the_common_prefix_of_two_texts(left: str, right: str) -> None:
 
 def test_a_template_may_have_values_in_each_other() -> None:
     assert Program(NESTED + "{{ ns.l[0] is defined }}").render({}, Run()) == "True"
+
+
+DEEP: dict[str, Any] = {}
+for _ in range(3_000):
+    DEEP = {"a": DEEP}
+USER = {"role": "user", "content": "x"}
+
+
+def calling(arguments: object) -> dict[str, Any]:
+    return {**USER, "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": arguments}}]}
+
+
+def tool(parameters: object) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": "f", "parameters": parameters}}
+
+
+@pytest.mark.parametrize(
+    ("parts", "says"),
+    [
+        (([{**USER, "tool_calls": 5}], (), {}), "tool_calls are not a list"),
+        (([USER], [5], {}), "only tools of the type function"),
+        (([USER], (), {"continue_final_message": []}), "continue_final_message"),
+        (([USER], (), {"chat_template_kwargs": {"x": DEEP}}), "nested too deeply"),
+        (([USER], (), {"chat_template_kwargs": {"x": b"abc"}}), "bytes is not a value of JSON"),
+        (([USER], [tool(DEEP)], {}), "nested too deeply"),
+        (([calling(DEEP)], (), {}), "are not JSON"),
+        (([calling({1, 2})], (), {}), "are not JSON"),
+    ],
+)
+def test_what_is_no_request_is_refused(parts: tuple[Any, Any, Any], says: str) -> None:
+    template = LlamaTemplate("{% for m in messages %}{{ m.content }}{% endfor %}")
+    now = dt.datetime(2026, 11, 22, tzinfo=dt.UTC)
+    with pytest.raises(TemplateError, match=says):
+        template.prepared(asked(*parts), now)
+
+
+def test_a_message_that_is_not_unicode_is_refused() -> None:
+    template = LlamaTemplate("{% for m in messages %}{{ m.content }}{% endfor %}")
+    now = dt.datetime(2026, 11, 22, tzinfo=dt.UTC)
+    request = template.prepared(asked([{**USER, "content": "a\ud800"}], (), {}), now)
+    with pytest.raises(InvalidText):
+        template.text(request, Run(now))

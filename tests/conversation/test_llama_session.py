@@ -20,7 +20,7 @@ from tokenbox.conversation.chat_format import ChatFormat
 from tokenbox.conversation.llama.segments import Segments
 from tokenbox.conversation.llama.session import LlamaSession
 from tokenbox.errors import TokenboxError
-from tokenbox.tokenizers.special import open_chat_vocabulary
+from tokenbox.tokenizers.files import open_chat_vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,8 +12,8 @@ from tests.llama.corpus import stop
 from tests.llama.server import serve
 from tokenbox import ChatFormat
 from tokenbox.tokenizers import get
+from tokenbox.tokenizers.files import open_chat_vocabulary
 from tokenbox.tokenizers.gguf import CONTROL_NAMES, SHOWN_NAMES
-from tokenbox.tokenizers.special import open_chat_vocabulary
 
 if TYPE_CHECKING:
     from pathlib import Path

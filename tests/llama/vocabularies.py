@@ -10,8 +10,8 @@ from tests.llama import model as models
 from tests.llama.corpus import stop
 from tests.llama.server import serve
 from tests.llama.shapes import SHAPES
+from tokenbox.tokenizers.files import open_chat_vocabulary
 from tokenbox.tokenizers.gguf import SPLITTING
-from tokenbox.tokenizers.special import open_chat_vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

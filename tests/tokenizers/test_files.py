@@ -21,10 +21,10 @@ from tests.tokenizers import corpora
 from tokenbox.errors import InvalidText, MissingExtra, TokenizerError, VocabularyError
 from tokenbox.tokenizers import gguf, utf8, vocabularies
 from tokenbox.tokenizers.bpe import CHUNK, baseline
-from tokenbox.tokenizers.files import llama3, open_vocabulary
+from tokenbox.tokenizers.files import llama3, open_chat_vocabulary, open_vocabulary
 from tokenbox.tokenizers.patterns import LLAMA3, NAMED, TEKKEN
 from tokenbox.tokenizers.published import LLAMA3_SPEC
-from tokenbox.tokenizers.special import PromptTokenizer, open_chat_vocabulary
+from tokenbox.tokenizers.special import PromptTokenizer
 
 pytestmark = pytest.mark.slow
 
@@ -565,8 +565,11 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     fails(tmp_path / "x.tiktoken", "line 1", pattern="gpt2")
     os.mkfifo(tmp_path / "pipe")
     fails(tmp_path / "pipe", "not a regular file")
-    with pytest.raises(VocabularyError, match="cannot be read"):
-        open_vocabulary("a\0b")
+    with pytest.raises(VocabularyError, match="not a regular file"):
+        open_chat_vocabulary(tmp_path / "pipe")  # which would be waited for
+    for opens in (open_vocabulary, open_chat_vocabulary):
+        with pytest.raises(VocabularyError, match="cannot be read"):
+            opens("a\0b")
 
 
 @pytest.mark.parametrize(("module", "name"), [("tokenizers", "small.json"), ("sentencepiece", "small.model")])

@@ -206,11 +206,12 @@ _DATE: Final = re.compile(
 )
 _TIME: Final = re.compile(r"\b\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?\b|\b1[6-9]\d{8}(?:\d{3})?\b")
 _UUID: Final = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE)
-_RANDOM: Final = re.compile(r"\b(?=[\w-]*\d)[\w-]{8,}\b")
+_LONG_WORD: Final = re.compile(r"\b[\w-]{8,}\b")
+_DIGIT: Final = re.compile(r"\d")
 _PATTERNS: Final = (
     (Break.DATE, _DATE),
     (Break.IDENTIFIER, _UUID),
-    (Break.IDENTIFIER, _RANDOM),
+    (Break.IDENTIFIER, _LONG_WORD),
     (Break.NUMBER, re.compile(r"\d+(?:[.,]\d+)*")),
 )
 
@@ -230,11 +231,25 @@ def _of_text(was: PromptSpan, now: PromptSpan) -> tuple[Break, str] | None:
         if same(a) == same(b):
             return reason, ""
     for reason, pattern in _PATTERNS:
-        if pattern.sub("", a) == pattern.sub("", b):
-            pairs = zip(pattern.findall(a), pattern.findall(b), strict=False)
+        (rest, parts), (other_rest, others) = _without(pattern, a), _without(pattern, b)
+        if rest == other_rest:
+            pairs = zip(parts, others, strict=False)
             shown = next(((x, y) for x, y in pairs if x != y), None)
             return reason, "" if shown is None else f"{shown[0]!r:.40} became {shown[1]!r:.40}"
     return None
+
+
+def _without(pattern: re.Pattern[str], text: str) -> tuple[str, list[str]]:
+    """Return the text without what the pattern matches, and these parts; of long words only random ones."""
+    parts: list[str] = []
+
+    def take(match: re.Match[str]) -> str:
+        if pattern is _LONG_WORD and not _DIGIT.search(match[0]):
+            return match[0]
+        parts.append(match[0])
+        return ""
+
+    return pattern.sub(take, text), parts
 
 
 def _without_blanks(text: str) -> str:

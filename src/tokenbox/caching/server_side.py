@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.caching.prompt import PromptSpan, api_of, spans
+from tokenbox.content.message import InvalidMessage
 from tokenbox.content.request import Api
 from tokenbox.integers import whole
 from tokenbox.records import AsRecord, to_record
@@ -109,7 +110,9 @@ def server_side(body: Mapping[str, Any], tokenizer: Tokenizer | str | None = Non
 
 
 def applied(answer: Mapping[str, Any]) -> tuple[Applied, ...]:
-    """Return the edits that a provider's answer reports."""
+    """Return the edits that a provider's answer reports. Raises ``InvalidMessage`` if it is not a mapping."""
+    if not isinstance(answer, Mapping):
+        raise InvalidMessage(f"an answer is a mapping, as the provider sent it, not {type(answer).__name__}.")
     management = answer.get("context_management")
     found = management.get("applied_edits") if isinstance(management, Mapping) else None
     made = [

@@ -17,9 +17,9 @@ from tokenbox.conversation.pieces import CountsMessages
 from tokenbox.conversation.published import OpenAIFormat, openai_format
 from tokenbox.errors import TokenizerError, UnsupportedOperation
 from tokenbox.integers import whole
+from tokenbox.tokenizers.files import open_chat_vocabulary
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 from tokenbox.tokenizers.registry import UNKNOWN, get
-from tokenbox.tokenizers.special import open_chat_vocabulary
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:

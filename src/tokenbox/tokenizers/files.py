@@ -1,10 +1,11 @@
-"""Exact tokenizers from vocabulary files. The format is detected from the content."""
+"""Exact tokenizers from vocabulary files, and chat vocabularies. The format is detected from the content."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping
 from functools import partial
@@ -14,21 +15,21 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenbox.errors import MissingExtra, VocabularyError
 from tokenbox.tokenizers import vocabularies
 from tokenbox.tokenizers.bpe import BpeTokenizer, from_ranks, ranks_digest
-from tokenbox.tokenizers.gguf import open_gguf
+from tokenbox.tokenizers.gguf import open_gguf, open_gguf_chat
 from tokenbox.tokenizers.huggingface import open_tokenizer_json
 from tokenbox.tokenizers.patterns import NAMED
 from tokenbox.tokenizers.published import BASELINES, LLAMA3_SHA256, LLAMA3_SPEC, BpeSpec
 from tokenbox.tokenizers.sentencepiece import open_sentencepiece
+from tokenbox.tokenizers.special import ChatVocabulary
 
 if TYPE_CHECKING:
-    import os
-
     from tokenbox.tokenizers.protocol import BaseTokenizer, Engine
     from tokenbox.tokenizers.vocabularies import Ranks
 
 # The largest known vocabulary, a tokenizer.json of 262,144 tokens, has 33 MB. Of a GGUF only the header is
 # read.
 _MAX_BYTES: Final = 256 * 1024 * 1024
+_MAX_CONFIG: Final = 16 * 1024 * 1024  # of a chat template or tokenizer_config.json
 _RANK_LINE: Final = re.compile(rb"[A-Za-z0-9+/]+={0,2} [0-9]{1,10}\r?\n")
 # The pattern and special tokens of known rank files, by SHA-256.
 _KNOWN: Final[Mapping[str, BpeSpec]] = {
@@ -142,13 +143,17 @@ def _open_ranks(data: bytes, name: str, shown: str, pattern: str | None, engine:
     return from_ranks(ranks, spec, engine)
 
 
-def _open_json(data: bytes, name: str, shown: str, engine: Engine) -> BaseTokenizer:
+def _parsed(data: bytes, shown: str) -> Any:  # noqa: ANN401  # JSON
     try:
-        document: Any = json.loads(data.decode("utf-8"))
+        return json.loads(data.decode("utf-8"))
     except UnicodeDecodeError:
         raise VocabularyError(f"{shown} is not UTF-8. Fetch it again.") from None
     except (ValueError, RecursionError) as error:
         raise VocabularyError(f"{shown} is not valid JSON: {error}. Fetch it again.") from None
+
+
+def _open_json(data: bytes, name: str, shown: str, engine: Engine) -> BaseTokenizer:
+    document = _parsed(data, shown)
     if isinstance(document.get("config"), dict) and isinstance(document.get("vocab"), list):
         return _open_tekken(document, name, shown, engine)
     if isinstance(document.get("model"), dict):
@@ -184,3 +189,105 @@ def _open_tekken(document: dict[str, Any], name: str, shown: str, engine: Engine
             f"{shown} has {len(ranks):,} usable tokens, {size - specials:,} are announced. Fetch it again."
         )
     return from_ranks(ranks, BpeSpec(name, version, pattern, special_tokens), engine)
+
+
+# Chat vocabularies
+
+
+def open_chat_vocabulary(path: str | os.PathLike[str]) -> ChatVocabulary:
+    """Open the vocabulary and chat template of a GGUF file, or of a folder with ``tokenizer.json``.
+
+    A folder's template is its ``chat_template.jinja``, else the one in ``tokenizer_config.json``. Raises
+    :class:`VocabularyError` for files that cannot be used.
+    """
+    given: object = path
+    if not isinstance(given, str | os.PathLike):
+        raise VocabularyError(f"a vocabulary is given by its path, not {type(given).__name__}.")
+    place = Path(path)
+    if not os.path.isdir(place):  # False for a name that is too long; Path.is_dir raises
+        if _read(place, str(path), 4) != b"GGUF":
+            raise VocabularyError(f"{path} is not a GGUF file. Give one, or the folder of a tokenizer.json.")
+        return open_gguf_chat(place, str(path))
+    file = place / "tokenizer.json"
+    tokenizer = open_vocabulary(file)
+    document, config = _json(file, _MAX_BYTES), {}
+    if (place / "tokenizer_config.json").is_file():
+        config = _json(place / "tokenizer_config.json", _MAX_CONFIG)
+    added = _added_tokens(document, str(file))
+    return ChatVocabulary(
+        tokenizer=tokenizer,
+        special=tuple(added),
+        template=_template(place, config),
+        bos=_token(config.get("bos_token")),
+        eos=_token(config.get("eos_token")),
+        add_bos=bool(config.get("add_bos_token", False)),
+        add_eos=bool(config.get("add_eos_token", False)),
+        kind=_kind(document),
+        later=tuple(token for token, is_normalized in added.items() if is_normalized),
+    )
+
+
+def _kind(document: dict[str, Any]) -> str:
+    """Return a name for how a ``tokenizer.json`` splits texts: a digest of all but its tokens and merges."""
+    model = document.get("model")
+    rules = {key: document.get(key) for key in ("normalizer", "pre_tokenizer", "post_processor", "decoder")}
+    rules["model"] = {
+        key: value
+        for key, value in (model.items() if isinstance(model, dict) else ())
+        if key not in {"vocab", "merges"}
+    }
+    return "json " + hashlib.sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _added_tokens(document: dict[str, Any], shown: str) -> dict[str, bool]:
+    """Return the spellings that the package ``tokenizers`` searches for before it splits a text.
+
+    True for those that it searches for in normalized text, after the others.
+    """
+    added = [token for token in document.get("added_tokens") or () if isinstance(token, dict)]
+    trimming = [
+        token for token in added if any(token.get(key) for key in ("lstrip", "rstrip", "single_word"))
+    ]
+    normalizer, splitter = str(document.get("normalizer")), str(document.get("pre_tokenizer"))
+    late = [token for token in added if token.get("normalized") and normalizer != "None"]
+    first_differs = (
+        "Prepend" in normalizer or "Metaspace" in splitter or "'add_prefix_space': True" in splitter
+    )
+    obstacles = (
+        (trimming, "some tokens absorb the blanks beside them"),
+        (late, "some tokens are searched for in normalized text"),
+        (first_differs, "the first word differs from the others"),
+    )
+    for applies, why in obstacles:
+        if applies:
+            raise VocabularyError(
+                f"{shown} cannot count rendered prompts piece by piece: {why}. "
+                "Let the server count, or give the model's GGUF."
+            )
+    return {str(token["content"]): bool(token.get("normalized")) for token in added if token.get("content")}
+
+
+def _template(folder: Path, config: dict[str, Any]) -> str | None:
+    file = folder / "chat_template.jinja"
+    if file.is_file():
+        try:
+            return _read(file, str(file), _MAX_CONFIG).decode("utf-8")
+        except UnicodeDecodeError:
+            raise VocabularyError(f"{file} is not UTF-8. Fetch it again.") from None
+    template = config.get("chat_template")
+    if isinstance(template, list):  # several by name
+        named = {t.get("name"): t.get("template") for t in template if isinstance(t, dict)}
+        template = named.get("default")
+    return template if isinstance(template, str) else None
+
+
+def _token(value: object) -> str:
+    """Return the text of a token in ``tokenizer_config.json``: a string, or an object with ``content``."""
+    if isinstance(value, dict):
+        value = value.get("content")
+    return value if isinstance(value, str) else ""
+
+
+def _json(file: Path, limit: int) -> dict[str, Any]:
+    found = _parsed(_read(file, str(file), limit), str(file))
+    return found if isinstance(found, dict) else {}

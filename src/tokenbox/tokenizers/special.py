@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
 from tokenbox.errors import VocabularyError
 from tokenbox.tokenizers.cache import CountCache
@@ -21,7 +18,6 @@ from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity
 
 # Cached counts of pieces: each turn counts the prompt again, one message longer.
 PIECES = 50_000
-_MAX_CONFIG = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -152,118 +148,3 @@ def _contain(special: list[str]) -> bool:
         for end in range(start + 1, len(token) + 1)
         if end - start < len(token)
     )
-
-
-def open_chat_vocabulary(path: str | os.PathLike[str]) -> ChatVocabulary:
-    """Open the vocabulary and chat template of a GGUF file, or of a folder with ``tokenizer.json``.
-
-    A folder's template is its ``chat_template.jinja``, else the one in ``tokenizer_config.json``. Raises
-    :class:`VocabularyError` for files that cannot be used.
-    """
-    given: object = path
-    if not isinstance(given, str | os.PathLike):
-        raise VocabularyError(f"a vocabulary is given by its path, not {type(given).__name__}.")
-    place = Path(path)
-    if not os.path.isdir(place):  # False for a name that is too long; Path.is_dir raises
-        from tokenbox.tokenizers.gguf import open_gguf_chat  # on use
-
-        head = _read(place, 4)
-        if head != b"GGUF":
-            raise VocabularyError(f"{path} is not a GGUF file. Give one, or the folder of a tokenizer.json.")
-        return open_gguf_chat(place, str(path))
-    from tokenbox.tokenizers.files import open_vocabulary  # on use
-
-    file = place / "tokenizer.json"
-    tokenizer = open_vocabulary(file)
-    document, config = _json(file), _json(place / "tokenizer_config.json")
-    added = _added_tokens(document, str(file))
-    return ChatVocabulary(
-        tokenizer=tokenizer,
-        special=tuple(added),
-        template=_template(place, config),
-        bos=_token(config.get("bos_token")),
-        eos=_token(config.get("eos_token")),
-        add_bos=bool(config.get("add_bos_token", False)),
-        add_eos=bool(config.get("add_eos_token", False)),
-        kind=_kind(document),
-        later=tuple(token for token, is_normalized in added.items() if is_normalized),
-    )
-
-
-def _kind(document: dict[str, Any]) -> str:
-    """Return a name for how a ``tokenizer.json`` splits texts: a digest of all but its tokens and merges."""
-    model = document.get("model")
-    rules = {key: document.get(key) for key in ("normalizer", "pre_tokenizer", "post_processor", "decoder")}
-    rules["model"] = {
-        key: value
-        for key, value in (model.items() if isinstance(model, dict) else ())
-        if key not in {"vocab", "merges"}
-    }
-    return "json " + hashlib.sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _added_tokens(document: dict[str, Any], shown: str) -> dict[str, bool]:
-    """Return the spellings that the package ``tokenizers`` searches for before it splits a text.
-
-    True for those that it searches for in normalized text, after the others.
-    """
-    added = [token for token in document.get("added_tokens") or () if isinstance(token, dict)]
-    trimming = [
-        token for token in added if any(token.get(key) for key in ("lstrip", "rstrip", "single_word"))
-    ]
-    normalizer, splitter = str(document.get("normalizer")), str(document.get("pre_tokenizer"))
-    late = [token for token in added if token.get("normalized") and normalizer != "None"]
-    first_differs = (
-        "Prepend" in normalizer or "Metaspace" in splitter or "'add_prefix_space': True" in splitter
-    )
-    obstacles = (
-        (trimming, "some tokens absorb the blanks beside them"),
-        (late, "some tokens are searched for in normalized text"),
-        (first_differs, "the first word differs from the others"),
-    )
-    for applies, why in obstacles:
-        if applies:
-            raise VocabularyError(
-                f"{shown} cannot count rendered prompts piece by piece: {why}. "
-                "Let the server count, or give the model's GGUF."
-            )
-    return {str(token["content"]): bool(token.get("normalized")) for token in added if token.get("content")}
-
-
-def _template(folder: Path, config: dict[str, Any]) -> str | None:
-    file = folder / "chat_template.jinja"
-    if file.is_file():
-        try:
-            return _read(file, _MAX_CONFIG).decode("utf-8")
-        except UnicodeDecodeError:
-            raise VocabularyError(f"{file} is not UTF-8. Fetch it again.") from None
-    template = config.get("chat_template")
-    if isinstance(template, list):  # several by name
-        named = {t.get("name"): t.get("template") for t in template if isinstance(t, dict)}
-        template = named.get("default")
-    return template if isinstance(template, str) else None
-
-
-def _token(value: object) -> str:
-    """Return the text of a token in ``tokenizer_config.json``: a string, or an object with ``content``."""
-    if isinstance(value, dict):
-        value = value.get("content")
-    return value if isinstance(value, str) else ""
-
-
-def _json(file: Path) -> dict[str, Any]:
-    if not file.is_file():
-        return {}
-    try:
-        found = json.loads(_read(file, 512 * 1024 * 1024))
-    except (ValueError, RecursionError) as error:
-        raise VocabularyError(f"{file} is not valid JSON: {error}. Fetch it again.") from None
-    return found if isinstance(found, dict) else {}
-
-
-def _read(file: Path, limit: int) -> bytes:
-    try:
-        with file.open("rb") as stream:
-            return stream.read(limit)
-    except OSError as error:
-        raise VocabularyError(f"{file} cannot be read: {error.strerror}. Check the path.") from None

@@ -27,6 +27,7 @@ from tokenbox.conversation.llama.server_request import (
     trimmed,
 )
 from tokenbox.conversation.llama.values import of_json
+from tokenbox.errors import InvalidText
 
 RULES: Final = "llama.cpp b11549, 1"
 """The server version whose rules are implemented, and our revision. A new one needs a new verified table."""
@@ -211,8 +212,12 @@ def _whole(prompt: str, run: Run) -> str:
         prompt.encode()
     except UnicodeEncodeError:
         run.uncertain = True
+    else:
+        return prompt
+    try:
         return prompt.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return prompt
+    except UnicodeEncodeError:  # not of a split character
+        raise InvalidText.at(prompt) from None
 
 
 def _patched(source: str) -> str:

@@ -66,7 +66,10 @@ def read_message(message: Mapping[str, Any], place: int = 0) -> dict[str, Any]:
             if not isinstance(message[key], str):
                 raise TemplateError(f"llama.cpp refuses messages[{place}], whose {key} is not text.")
             made[key] = message[key]
-    made["tool_calls"] = [_read_call(call, place) for call in message.get("tool_calls") or ()]
+    calls = message.get("tool_calls") or ()
+    if not isinstance(calls, list | tuple):
+        raise TemplateError(f"llama.cpp refuses messages[{place}], whose tool_calls are not a list.")
+    made["tool_calls"] = [_read_call(call, place) for call in calls]
     return made
 
 
@@ -91,7 +94,12 @@ def _read_call(call: Any, place: int) -> dict[str, Any]:
     if not isinstance(function.get("name"), str) or "arguments" not in function:
         raise TemplateError(f"llama.cpp refuses messages[{place}]: a call has no name or no arguments.")
     if not isinstance(arguments, str):
-        arguments = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+        try:
+            arguments = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise TemplateError(
+                f"llama.cpp refuses messages[{place}]: the arguments of a call are not JSON: {error}."
+            ) from None
     identity = call.get("id", "")
     if not isinstance(identity, str):
         raise TemplateError(f"llama.cpp refuses messages[{place}]: the id of a call is not text.")
@@ -203,8 +211,8 @@ def read_tools(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the tools with the keys that the server reads. Raises :class:`TemplateError` if it refuses."""
     made = []
     for place, tool in enumerate(tools):
-        function = tool.get("function")
-        if tool.get("type") != "function" or not isinstance(function, Mapping):
+        function = tool.get("function") if isinstance(tool, Mapping) else None
+        if not isinstance(function, Mapping) or tool.get("type") != "function":
             raise TemplateError(f"llama.cpp takes only tools of the type function (tools[{place}]).")
         name, about = function.get("name"), function.get("description", "")
         if not isinstance(name, str) or not isinstance(about, str):

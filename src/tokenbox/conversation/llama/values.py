@@ -80,7 +80,7 @@ def _of_json(value: Any) -> Any:
         return integer(value)
     if isinstance(value, list | tuple):
         return [_of_json(item) for item in value]
-    if isinstance(value, dict | Mapping):
+    if isinstance(value, Mapping):
         return {str(key): _of_json(item) for key, item in value.items()}
     raise TemplateError(f"a chat template takes JSON, which has no {type(value).__name__}.")
 
