@@ -211,7 +211,8 @@ def read_tools(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the tools with the keys that the server reads. Raises :class:`TemplateError` if it refuses."""
     made = []
     for place, tool in enumerate(tools):
-        function = tool.get("function") if isinstance(tool, Mapping) else None
+        given: object = tool
+        function = tool.get("function") if isinstance(given, Mapping) else None
         if not isinstance(function, Mapping) or tool.get("type") != "function":
             raise TemplateError(f"llama.cpp takes only tools of the type function (tools[{place}]).")
         name, about = function.get("name"), function.get("description", "")
