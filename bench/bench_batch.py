@@ -224,8 +224,7 @@ def _tiktoken() -> tiktoken.Encoding:
     """Return tiktoken's own encoding of the same vocabulary, for the peers."""
     import tiktoken
 
-    from tokenbox.tokenizers.published import BASELINES
-    from tokenbox.tokenizers.vocabularies import load
+    from tokenbox.tokenizers.vocabularies import BASELINES, load
 
     spec = BASELINES["o200k_base"]
     return tiktoken.Encoding(

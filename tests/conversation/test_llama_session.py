@@ -194,8 +194,8 @@ def test_with_every_template_of_the_corpus(request: pytest.FixtureRequest, model
 def test_only_what_is_new_is_rendered(
     name: str, model: models.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tokenbox.conversation.llama.fold import Fold  # its turns are counted
     from tokenbox.conversation.llama.track import Track
+    from tokenbox.conversation.llama.tracking import Fold  # its turns are counted
 
     taken: list[int] = []
     take = Fold.take

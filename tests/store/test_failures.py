@@ -32,6 +32,8 @@ from tokenbox.store.errors import (
     StoreUnavailable,
 )
 from tokenbox.store.migrations import MIGRATIONS, SCHEMA, migrate
+from tokenbox.store.quotas import QuotaStoreError
+from tokenbox.store.redis_quotas import RedisQuotas
 from tokenbox.store.sqlite import SQLiteDatabase
 from tokenbox.store.stores import default_path, file_of, open_store
 from tokenbox.store.turns import Turn
@@ -416,3 +418,14 @@ def test_closing_twice_is_fine(path: Path) -> None:
     database.close()
     with pytest.raises(StoreError), database.reading():
         pass
+
+
+@pytest.mark.parametrize(
+    "address", ["redis://user:s3cret/x@host", "nope://a:s3cret@host", "redis://:p@h:s3cret/0"]
+)
+def test_an_address_of_redis_that_does_not_parse_is_not_repeated(address: str) -> None:
+    """Its error had the part of the password before a slash, as a port that is not a number."""
+    with pytest.raises(QuotaStoreError, match="does not parse") as caught:
+        RedisQuotas(address)
+    assert "s3cret" not in str(caught.value)
+    assert caught.value.__cause__ is None

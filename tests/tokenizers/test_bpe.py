@@ -21,8 +21,8 @@ from tokenbox.errors import InvalidText, TokenizerError, VocabularyError
 from tokenbox.tokenizers import bpe, engines, vocabularies
 from tokenbox.tokenizers.engines import Tiktoken
 from tokenbox.tokenizers.patterns import LETTER, NAMED, cutting
-from tokenbox.tokenizers.published import BASELINES, BpeSpec, fingerprint
 from tokenbox.tokenizers.registry import as_tokenizer
+from tokenbox.tokenizers.vocabularies import BASELINES, BpeSpec, fingerprint
 
 if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Engine

@@ -23,8 +23,8 @@ from tokenbox.tokenizers import gguf, utf8, vocabularies
 from tokenbox.tokenizers.bpe import CHUNK, baseline
 from tokenbox.tokenizers.files import llama3, open_chat_vocabulary, open_vocabulary
 from tokenbox.tokenizers.patterns import LLAMA3, NAMED, TEKKEN
-from tokenbox.tokenizers.published import LLAMA3_SPEC
 from tokenbox.tokenizers.special import PromptTokenizer
+from tokenbox.tokenizers.vocabularies import LLAMA3_SPEC
 
 pytestmark = pytest.mark.slow
 

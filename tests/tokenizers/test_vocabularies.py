@@ -10,7 +10,7 @@ import tiktoken_ext.openai_public
 
 from tokenbox.errors import VocabularyError
 from tokenbox.tokenizers import vocabularies
-from tokenbox.tokenizers.published import BASELINES
+from tokenbox.tokenizers.vocabularies import BASELINES
 
 NAMES = sorted(vocabularies.PUBLISHED_SHA256)
 BYTES = [bytes([byte]) for byte in range(256)]

@@ -14,7 +14,7 @@ from tests.tokenizers import corpora
 from tokenbox.errors import InvalidText
 from tokenbox.tokenizers import bpe, vocabularies, words
 from tokenbox.tokenizers.patterns import NAMED
-from tokenbox.tokenizers.published import BpeSpec
+from tokenbox.tokenizers.vocabularies import BpeSpec
 from tokenbox.tokenizers.words import WordCounts
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from tokenbox.caching.prompt import Layer, PromptSpan, api_of, as_text, spans
 from tokenbox.caching.rules import CacheProvider, rules_of
 from tokenbox.characters import normalize
 from tokenbox.content.request import Api
+from tokenbox.conversation.llama.capabilities import common_prefix
 from tokenbox.tokenizers.registry import as_tokenizer
 
 if TYPE_CHECKING:
@@ -272,18 +273,12 @@ def _difference(was: PromptSpan, now: PromptSpan) -> str:
     if was.role != now.role:
         return f"the role {was.role} became {now.role}"
     a, b = was.text, now.text
-    start = _alike(a, b)
-    end = _alike(a[start:][::-1], b[start:][::-1])
+    start = common_prefix(a, b)
+    end = common_prefix(a[start:][::-1], b[start:][::-1])
     gone, come = a[start : len(a) - end], b[start : len(b) - end]
     if not gone or not come:
         return f"{gone or come!r:.40} was {'left out' if gone else 'added'}"
     return f"{gone!r:.40} became {come!r:.40}"
-
-
-def _alike(a: str, b: str) -> int:
-    """Return how many characters are equal from the start."""
-    pairs = zip(a, b, strict=False)
-    return next((n for n, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))
 
 
 def _parsed(value: object) -> object:

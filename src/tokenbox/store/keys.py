@@ -7,14 +7,13 @@ import json
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.ledger.call import time_text
 from tokenbox.ledger.quota import Quota
 from tokenbox.records import to_record
 from tokenbox.store.errors import StoreError
-from tokenbox.store.owners import Owner, OwnerKind, check_quotas, find_owner, no_owner
+from tokenbox.store.owners import Owner, OwnerKind, allows, check_quotas, find_owner, no_owner
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -49,8 +48,7 @@ class GatewayKey:
     owners: tuple[Owner, ...] = ()
 
     def allows(self, model: str) -> bool:
-        own = not self.models or any(fnmatchcase(model, pattern) for pattern in self.models)
-        return own and all(owner.allows(model) for owner in self.owners)
+        return allows(self.models, model) and all(owner.allows(model) for owner in self.owners)
 
     @property
     def limits(self) -> tuple[tuple[str, Quota], ...]:

@@ -51,12 +51,17 @@ class Owner:
         return f"{self.kind}:{self.name}"
 
     def allows(self, model: str) -> bool:
-        return not self.models or any(fnmatchcase(model, pattern) for pattern in self.models)
+        return allows(self.models, model)
 
     def to_dict(self) -> dict[str, object]:
         return to_record(
             self, "kind name models quotas created", quotas=[str(quota) for quota in self.quotas]
         )
+
+
+def allows(patterns: Sequence[str], model: str) -> bool:
+    """Return True if a pattern matches the model, or there are none."""
+    return not patterns or any(fnmatchcase(model, pattern) for pattern in patterns)
 
 
 class Owners:

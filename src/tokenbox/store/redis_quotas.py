@@ -97,8 +97,12 @@ class RedisQuotas:
                 # scripts are idempotent.
                 retry=Retry(NoBackoff(), 1),
             )
-        except ValueError as error:
-            raise QuotaStoreError(f"the address of Redis is not usable: {error}.") from None
+        except ValueError:
+            # The address is not repeated, nor the error, which has parts of it: it may have a password.
+            raise QuotaStoreError(
+                "the address of Redis does not parse. Give one as redis://:PASSWORD@host:6379/0; in a "
+                "password, write special characters as %XX."
+            ) from None
         self._seconds = 2 * seconds
         self._slots = asyncio.Semaphore(CONNECTIONS)
         self._errors: tuple[type[Exception], ...] = (errors.RedisError, OSError, TimeoutError)

@@ -20,8 +20,8 @@ from tokenbox.tokenizers import vocabularies
 from tokenbox.tokenizers.engines import Encode, Fast, Tiktoken, in_groups, is_failure
 from tokenbox.tokenizers.patterns import cutting
 from tokenbox.tokenizers.protocol import BaseTokenizer, Engine, TokenizerIdentity
-from tokenbox.tokenizers.published import BASELINES, BpeSpec, fingerprint
 from tokenbox.tokenizers.utf8 import refusal, utf8
+from tokenbox.tokenizers.vocabularies import BASELINES, BpeSpec, fingerprint
 from tokenbox.tokenizers.words import WordCounts
 
 if TYPE_CHECKING:

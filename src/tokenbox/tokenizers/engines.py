@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     import tiktoken
 
-    from tokenbox.tokenizers.published import BpeSpec
-    from tokenbox.tokenizers.vocabularies import Ranks
+    from tokenbox.tokenizers.vocabularies import BpeSpec, Ranks
 
 Encode = Callable[[str], Sequence[int]]
 

@@ -18,9 +18,9 @@ from tokenbox.tokenizers.bpe import BpeTokenizer, from_ranks, ranks_digest
 from tokenbox.tokenizers.gguf import open_gguf, open_gguf_chat
 from tokenbox.tokenizers.huggingface import open_tokenizer_json
 from tokenbox.tokenizers.patterns import NAMED
-from tokenbox.tokenizers.published import BASELINES, LLAMA3_SHA256, LLAMA3_SPEC, BpeSpec
 from tokenbox.tokenizers.sentencepiece import open_sentencepiece
 from tokenbox.tokenizers.special import ChatVocabulary
+from tokenbox.tokenizers.vocabularies import BASELINES, LLAMA3_SHA256, LLAMA3_SPEC, BpeSpec
 
 if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import BaseTokenizer, Engine

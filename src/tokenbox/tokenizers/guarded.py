@@ -8,14 +8,11 @@ from dataclasses import replace
 from typing import Final, cast
 
 from tokenbox.errors import InvalidTokenizer, TokenizerError
-from tokenbox.integers import whole
+from tokenbox.integers import MAX_INTEGER, whole
 from tokenbox.tokenizers.engines import is_failure
 from tokenbox.tokenizers.protocol import BaseTokenizer, Tokenizer, TokenizerIdentity
 from tokenbox.tokenizers.registry import get
 from tokenbox.tokenizers.utf8 import utf8
-
-# The largest integer that RFC 8785 represents exactly; counts are written to RFC 8785 records.
-MAX_COUNT: Final = 2**53 - 1
 
 # Texts that any tokenizer must handle: blanks, line ends of all kinds, scripts, marks, NUL, a long run.
 PROBES: Final = (
@@ -68,7 +65,7 @@ class GuardedTokenizer(BaseTokenizer):
         numbers = []
         for value in counts:
             number = whole(value)
-            if number is None or not 0 <= number <= MAX_COUNT:
+            if number is None or not 0 <= number <= MAX_INTEGER:
                 raise TokenizerError(
                     f"the tokenizer {self._identity.name} gave {_shown(value)}; a count is an integer, "
                     "0 or more."

@@ -1,6 +1,6 @@
 """A llama.cpp server's rendering of requests: its own Jinja and its rules for messages, tools and prefills.
 
-Its Jinja (common/jinja): ``lexer`` and ``parser`` make the tree of ``syntax``; ``compiler`` and
+Its Jinja (common/jinja): ``syntax`` and ``parser`` make a tree; ``compiler`` and
 ``expressions`` turn it into functions over ``values``, with ``operations``, ``functions`` and ``methods``;
 ``run`` is the state of one render.
 
@@ -8,8 +8,8 @@ Its server (common/chat.cpp, tools/server): ``server_request`` parses a request,
 that is tokenized, ``capabilities`` detects what a template supports, and ``families`` are templates with
 rules of their own (common/parsers).
 
-A growing conversation is counted incrementally: ``session`` uses ``fold``, which reuses recorded turns
-(``turns``, ``track``, ``tracking``), and ``segments``, which add up counts.
+A growing conversation is counted incrementally: ``session`` uses ``tracking``, which reuses recorded turns
+(``turns``, ``track``), and ``segments``, which add up counts.
 
 Based on llama.cpp build 0c1e570.
 """

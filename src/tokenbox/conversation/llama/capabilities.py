@@ -30,7 +30,7 @@ class TemplateCapabilities:
     object_arguments: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reasoning:
     """The markers before and after a thought. ``present`` is llama.cpp's ``mode != NONE``."""
 
@@ -155,16 +155,9 @@ _FURTHEST: Final = 4_096  # characters of a marker
 _MOST_THOUGHTS: Final = 100
 
 
-@dataclass(slots=True)
-class _Found:
-    present: bool = False
-    start: str = ""
-    end: str = ""
-
-
 def reasoning(render: Callable[[Mapping[str, Any]], str], source: str, *, tool_calls: bool) -> Reasoning:
     """Return the markers of thoughts, as the server's automatic parser detects them."""
-    found = _Found()
+    found = Reasoning()
 
     def compare(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[str, str] | None:
         try:
@@ -179,7 +172,7 @@ def reasoning(render: Callable[[Mapping[str, Any]], str], source: str, *, tool_c
     if tool_calls:
         _scope(found, compare)
     _known(found, source)
-    return Reasoning(found.present, found.start, found.end)
+    return found
 
 
 def _variables(
@@ -197,7 +190,7 @@ def _variables(
     return made
 
 
-def _presence(found: _Found, compare: Callable[..., tuple[str, str] | None]) -> None:
+def _presence(found: Reasoning, compare: Callable[..., tuple[str, str] | None]) -> None:
     """Compare an answer with a thought and one without."""
     user = {"role": "user", "content": _USER}
     answer = {"role": "assistant", "content": _ANSWER}
@@ -216,7 +209,7 @@ def _presence(found: _Found, compare: Callable[..., tuple[str, str] | None]) -> 
         found.present, found.end = True, end
 
 
-def _switch(found: _Found, compare: Callable[..., tuple[str, str] | None]) -> None:
+def _switch(found: Reasoning, compare: Callable[..., tuple[str, str] | None]) -> None:
     """Compare prompts with thinking disabled and enabled."""
     user = [{"role": "user", "content": _USER}]
     outputs = compare(
@@ -241,7 +234,7 @@ def _switch(found: _Found, compare: Callable[..., tuple[str, str] | None]) -> No
         found.present = True
 
 
-def _tails(found: _Found, off: str, on: str) -> None:
+def _tails(found: Reasoning, off: str, on: str) -> None:
     """Find the markers of thoughts that follow the end of one prompt within the other."""
     for base, extended in ((on, off), (off, on)):
         anchor = base[-min(len(base), 64) :] if base else ""
@@ -259,7 +252,7 @@ def _tails(found: _Found, off: str, on: str) -> None:
             return
 
 
-def _scope(found: _Found, compare: Callable[..., tuple[str, str] | None]) -> None:
+def _scope(found: Reasoning, compare: Callable[..., tuple[str, str] | None]) -> None:
     """Detect templates that show thoughts only together with tool calls."""
     schema = {
         "type": "object",
@@ -311,7 +304,7 @@ def _markers(text: str) -> tuple[str, str, str]:
     return first
 
 
-def _known(found: _Found, source: str) -> None:
+def _known(found: Reasoning, source: str) -> None:
     """Set the markers of templates that the server recognizes by their source."""
     old_qwen = "content.split('</think>')" in source and "reasoning_content" not in source
     granite = (

@@ -14,6 +14,7 @@ from tokenbox.conversation.llama.values import (
     Function,
     Keyword,
     Undefined,
+    byte_length,
     is_number,
     key_of,
     kind,
@@ -246,11 +247,9 @@ class ExpressionCompiler:
 
         def cut(run: Run, env: Scope) -> Any:
             found = owner(run, env)
-            size = 0
+            size = byte_length(found) if isinstance(found, str) else 0
             if isinstance(found, list | tuple):
                 size = len(found)
-            elif isinstance(found, str):
-                size = len(found) if found.isascii() else len(found.encode("utf-8", "surrogateescape"))
             stride = step(run, env) if step else 1
             back = is_number(stride) and stride < 0
             first = start(run, env) if start else (size - 1 if back else 0)

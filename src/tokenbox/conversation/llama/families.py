@@ -7,12 +7,12 @@ before rendering, add variables, and defines how a prefilled answer begins.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tokenbox.conversation.llama.syntax import TemplateError
+from tokenbox.conversation.llama.values import joined, strict_json
 
 Messages = list[dict[str, Any]]
 
@@ -241,13 +241,9 @@ def _gemma4_response(message: Mapping[str, Any], calls: list[Any], place: int) -
     response = message.get("content")
     if isinstance(response, str):
         with contextlib.suppress(ValueError, RecursionError):
-            response = json.loads(response, parse_constant=_no_constant)
+            response = strict_json(response)
     name = calls[place]["function"].get("name", "") if place < len(calls) else ""
     return {"name": name or message.get("tool_call_id", ""), "response": response}
-
-
-def _no_constant(constant: str) -> object:
-    raise ValueError(constant)
 
 
 def _gemma4(prefill: Prefill, context: PrefillContext) -> str:
@@ -286,9 +282,7 @@ def _translation(messages: Messages, variables: Mapping[str, Any], _source: str)
     for message in messages:
         if message.get("role", "") == "user":
             content = message.get("content")
-            text = content if isinstance(content, str) else ""
-            for part in content if isinstance(content, list) else ():
-                text += ("\n" if text else "") + part.get("text", "")
+            text = content if isinstance(content, str) else joined(content or (), "\n")
             message = {**message, "content": [{"type": "text", "text": text, **languages}]}  # noqa: PLW2901  # as its source does
         made.append(message)
     return made

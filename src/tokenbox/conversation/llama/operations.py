@@ -15,6 +15,8 @@ from tokenbox.conversation.llama.values import (
     Undefined,
     cast_int,
     contains,
+    decoded,
+    encoded,
     equal,
     index_text,
     is_number,
@@ -79,7 +81,7 @@ def invoke(run: Run, env: Scope, function: Any, args: list[Any]) -> Any:
         and function.name not in _SAME
     ):
         # llama.cpp creates a new value where Python returns the same object.
-        return result.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+        return decoded(encoded(result))
     return result
 
 

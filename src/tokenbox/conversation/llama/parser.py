@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tokenbox.conversation.llama.lexer import tokenize
-from tokenbox.conversation.llama.syntax import MAX_NESTING, Node, TemplateError, Token
+from tokenbox.conversation.llama.syntax import MAX_NESTING, Node, TemplateError, Token, tokenize
 
 
 def parse(source: str) -> tuple[Node, ...]:

@@ -18,7 +18,6 @@ from tokenbox.conversation.llama.server_request import (
     ServerRequest,
     as_sent,
     continuation,
-    joined,
     merged,
     parsed_arguments,
     prefill_of,
@@ -26,7 +25,7 @@ from tokenbox.conversation.llama.server_request import (
     read_tools,
     trimmed,
 )
-from tokenbox.conversation.llama.values import of_json
+from tokenbox.conversation.llama.values import joined, of_json
 from tokenbox.errors import InvalidText
 
 RULES: Final = "llama.cpp b11549, 1"

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tokenbox.conversation.llama.families import Prefill
 from tokenbox.conversation.llama.syntax import TemplateError
-from tokenbox.conversation.llama.values import SPACE
+from tokenbox.conversation.llama.values import SPACE, joined, strict_json
 
 
 class Continue(StrEnum):
@@ -140,14 +140,6 @@ def trimmed(message: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def joined(parts: Sequence[Mapping[str, Any]], between: str) -> str:
-    """Join the texts of the parts, without a separator before the first that is not empty."""
-    text = ""
-    for part in parts:
-        text += (between if text else "") + part.get("text", "")
-    return text
-
-
 def merged(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Merge a leading system message into the next message, for templates without a system role."""
     if len(messages) == 1:
@@ -160,15 +152,11 @@ def merged(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def parsed_arguments(function: Mapping[str, Any]) -> Any:
     try:
-        return json.loads(function["arguments"], parse_constant=_no_json)
+        return strict_json(function["arguments"])
     except (ValueError, RecursionError) as error:
         raise TemplateError(
             f"llama.cpp refuses a call of {function['name']!r}, whose arguments are not JSON: {error}."
         ) from None
-
-
-def _no_json(constant: str) -> object:
-    raise ValueError(f"{constant} is not JSON")
 
 
 def continuation(messages: Sequence[Mapping[str, Any]], asked: ServerRequest) -> tuple[Continue | None, bool]:

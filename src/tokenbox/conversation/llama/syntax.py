@@ -1,7 +1,11 @@
-"""The tokens and the tree of llama.cpp's Jinja, and the error of a template that cannot be used."""
+"""The tokens of llama.cpp's Jinja and their lexer (common/jinja/lexer.cpp), the tree, and the errors.
+
+Unlike in Jinja2, blocks always trim as with ``trim_blocks`` and ``lstrip_blocks``.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -55,3 +59,173 @@ class Node:
             found.append(node)
             waiting += node.nodes()
         return found
+
+
+# The lexer
+
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v"} | {c: c for c in "\\'\""}
+_SYMBOLS: Final = (
+    ("{%-", "open"), ("-%}", "close"), ("{{-", "print"), ("-}}", "printed"),
+    ("{%", "open"), ("%}", "close"), ("{{", "print"), ("}}", "printed"),
+    ("(", "("), (")", ")"), ("{", "{"), ("}", "}"), ("[", "["), ("]", "]"),
+    (",", ","), (".", "."), (":", ":"), ("|", "|"),
+    ("<=", "compare"), (">=", "compare"), ("==", "compare"), ("!=", "compare"), ("<", "compare"),
+    (">", "compare"), ("+", "add"), ("-", "add"), ("~", "add"), ("*", "multiply"), ("/", "multiply"),
+    ("%", "multiply"), ("=", "="),
+)  # fmt: skip
+_SPACE: Final = " \t\n\r\f\v"
+_WORD: Final = re.compile(r"[A-Za-z0-9_]+")
+_NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+# After these tokens a sign is an operator; after any other it belongs to the next number.
+_OPERANDS: Final = frozenset({"name", "number", "string", ")", "]"})
+
+
+def tokenize(source: str) -> list[Token]:
+    """Return the tokens of a template. Raises :class:`TemplateError`."""
+    if len(source) > MAX_SOURCE:
+        raise TemplateTooLarge(
+            f"the chat template has {len(source):,} characters, more than {MAX_SOURCE:,}. Use a shorter one."
+        )
+    return _Lexer(normalized(source)).run()
+
+
+def normalized(source: str) -> str:
+    """Return the source as it is read: every line ends with a line feed, and a final one is removed."""
+    text = source.replace("\r\n", "\n").replace("\r", "\n")
+    return text[:-1] if source.endswith("\n") else text
+
+
+class _Lexer:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._place = 0
+        self._tokens: list[Token] = []
+        self._depth = 0
+
+    def run(self) -> list[Token]:
+        while self._place < len(self._text):
+            last = self._tokens[-1].kind if self._tokens else "close"
+            if last in {"close", "printed", "comment"} and self._plain():
+                continue
+            if self._at("{#"):
+                end = self._text.find("#}", self._place + 2)
+                if end < 0:
+                    raise TemplateError("the chat template does not parse: a comment has no end.")
+                self._add("comment", "")
+                self._place = end + 2
+                continue
+            if last in {"open", "print"} and self._at("-"):
+                self._place += 1
+            self._code()
+        return self._tokens
+
+    def _at(self, text: str, offset: int = 0) -> bool:
+        return self._text.startswith(text, self._place + offset)
+
+    def _add(self, kind: str, text: str) -> None:
+        if len(self._tokens) >= MAX_TOKENS:
+            raise TemplateTooLarge(
+                f"the chat template has more than {MAX_TOKENS:,} words and signs. Use a shorter one."
+            )
+        self._tokens.append(Token(kind, text))
+
+    def _plain(self) -> bool:
+        """Add the text up to the next block, trimmed by the blocks around it. Return False if it is empty."""
+        text, start = self._text, self._place
+        before = text[start - 3 : start] if start > 3 else "   "
+        end = start
+        while end < len(text) and not (text[end] == "{" and text[end + 1 : end + 2] in {"%", "{", "#"}):
+            end += 1
+        self._place = stop = end
+        if text[end : end + 1] == "{" and text[end + 1 : end + 2] in {"%", "#", "-"}:
+            stop = self._line_start(start, end)
+        found = text[start:stop]
+        if before[1] in "#%-" and before[2] == "}" and found.startswith("\n"):
+            found = found[1:]
+        if before[0] == "-" and before[1] in "%}#" and before[2] == "}":
+            found = found.lstrip(" \t\r\n")
+        if text[end : end + 1] == "{" and text[end + 2 : end + 3] == "-":
+            found = found.rstrip(" \t\r\n")
+        if found:
+            self._add("text", found)
+        return bool(found)
+
+    def _line_start(self, start: int, end: int) -> int:
+        """Return the start of the line if only white space precedes the block at ``end``, else ``end``."""
+        place = end
+        while place > start:
+            if place == 1:
+                return 0
+            letter = self._text[place - 1]
+            if letter == "\n":
+                return place
+            if letter not in _SPACE:
+                return end
+            place -= 1
+        return end
+
+    def _code(self) -> None:
+        text = self._text
+        while self._place < len(text) and text[self._place] in _SPACE:
+            self._place += 1
+        if self._place >= len(text):
+            return
+        letter = text[self._place]
+        closing = letter == "-" and text[self._place + 1 : self._place + 2] in {"%", "}"}
+        if letter in "+-" and not closing and self._sign(letter):
+            return
+        for symbol, kind in _SYMBOLS:
+            if symbol == "}}" and self._depth > 0:
+                continue
+            if self._at(symbol):
+                self._add(kind, symbol)
+                if kind == "print":
+                    self._depth = 0
+                elif kind == "{":
+                    self._depth += 1
+                elif kind == "}":
+                    self._depth -= 1
+                self._place += len(symbol)
+                return
+        if letter in "'\"":
+            self._string(letter)
+        elif match := _NUMBER.match(text, self._place):
+            self._add("number", match[0])
+            self._place = match.end()
+        elif match := _WORD.match(text, self._place):
+            self._add("name", match[0])
+            self._place = match.end()
+        else:
+            raise TemplateError(f"the chat template does not parse: unexpected {letter!r}.")
+
+    def _sign(self, letter: str) -> bool:
+        last = self._tokens[-1].kind if self._tokens else "text"
+        if last == "text":
+            raise TemplateError(f"the chat template does not parse: unexpected {letter!r}.")
+        if last in _OPERANDS:
+            return False
+        self._place += 1
+        match = _NUMBER.match(self._text, self._place)
+        if match:
+            self._place = match.end()
+            self._add("number", letter + match[0])
+        else:
+            self._add("sign", letter)
+        return True
+
+    def _string(self, quote: str) -> None:
+        text, made = self._text, []
+        self._place += 1
+        while self._place < len(text) and text[self._place] != quote:
+            letter = text[self._place]
+            if letter == "\\":
+                self._place += 1
+                letter = _ESCAPES.get(text[self._place : self._place + 1], "")
+                if not letter:
+                    raise TemplateError("the chat template does not parse: an unknown escape in a text.")
+            made.append(letter)
+            self._place += 1
+        if self._place >= len(text):
+            raise TemplateError("the chat template does not parse: a text has no end.")
+        self._place += 1
+        self._add("string", "".join(made))

@@ -11,7 +11,7 @@ import json
 import math
 import re
 import string
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.conversation.llama.syntax import TemplateError, TemplateTooLarge
@@ -83,6 +83,23 @@ def _of_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _of_json(item) for key, item in value.items()}
     raise TemplateError(f"a chat template takes JSON, which has no {type(value).__name__}.")
+
+
+def strict_json(text: str) -> Any:
+    """Parse JSON without NaN and infinities. Raises ``ValueError`` and ``RecursionError``."""
+    return json.loads(text, parse_constant=_no_json)
+
+
+def _no_json(constant: str) -> object:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def joined(parts: Iterable[Mapping[str, Any]], between: str) -> str:
+    """Join the texts of the parts, without a separator before the first that is not empty."""
+    text = ""
+    for part in parts:
+        text += (between if text else "") + part.get("text", "")
+    return text
 
 
 def integer(value: int) -> int | float:

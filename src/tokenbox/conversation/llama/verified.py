@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from tokenbox.conversation.llama.lexer import normalized
+from tokenbox.conversation.llama.syntax import normalized
 from tokenbox.conversation.llama.prompt import RULES
 
 TABLE: Final = Path(__file__).with_name("verified.json")
