@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tokenbox.tokenizers.cache import Key
-    from tokenbox.tokenizers.protocol import Tokenizer
 
 FILE_NAME: Final = "counts.sqlite3"
 ENVIRONMENT: Final = "TOKENBOX_CACHE_DIR"
@@ -79,15 +78,6 @@ class StoredCounts(CountCache):
     def __exit__(self, *_: object) -> None:
         self.save()
         self.close()
-
-    def knows(self, tokenizer: Tokenizer) -> bool:
-        """Whether any count of that tokenizer is stored."""
-        first = _stored_key((tokenizer.identity.fingerprint, b""))
-        with self._file_lock:
-            rows = self._select(
-                "SELECT 1 FROM counts WHERE key > ? AND key < ? LIMIT 1", (first, first + b"\xff" * 33)
-            )
-        return bool(rows)
 
     def save(self) -> None:
         """Write new counts and facts, all or none."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # The parts of a tokenizer.json that decide the tokens of a text without special tokens around it.
 _DECIDES: Final = ("added_tokens", "model", "normalizer", "pre_tokenizer")
+_LONGEST_WORD: Final = 1_000  # characters of a word that WordPiece splits, in cubic time; models have 100
 _MOST_STEPS: Final = 100  # of a normalizer or pre-tokenizer; known ones have ten
 _LONGEST_PREFIX: Final = 1_000  # characters that a normalizer puts before a text
 _MOST_NORMALIZED: Final = 256 * 1024 * 1024  # bytes of a text after normalization
@@ -27,6 +28,12 @@ def open_tokenizer_json(document: dict[str, Any], name: str, shown: str) -> Json
     """Return the tokenizer of a parsed ``tokenizer.json``. ``shown``: the path, for errors."""
     if document["model"].get("dropout"):
         raise VocabularyError(f"{shown} has `dropout`: its counts are random. Set `model.dropout` to null.")
+    longest = document["model"].get("max_input_chars_per_word", 0)
+    if type(longest) is int and longest > _LONGEST_WORD:
+        raise VocabularyError(
+            f"{shown} splits words of {longest:,} characters, which takes too long; at most {_LONGEST_WORD:,} "
+            "are split. Fetch it again."
+        )
     version = document.get("version")
     try:
         text, digest = json.dumps(document), json_digest(_deciding(document))

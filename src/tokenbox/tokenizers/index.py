@@ -17,7 +17,7 @@ from tokenbox.errors import TokenizerError
 from tokenbox.tokenizers.graphemes import floor_boundary
 from tokenbox.tokenizers.patterns import CutRules
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
-from tokenbox.tokenizers.truncation import checked_size, longest
+from tokenbox.tokenizers.truncation import Cuts, checked_size
 
 if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
@@ -122,14 +122,14 @@ class TextIndex:
         if self.total <= max_tokens:
             return len(self)
         if not self._proven or self._additive is not None:
-            return longest(self.text(), max_tokens, self._tokenizer, "head", size=self.total)
+            return Cuts(self.text(), self._tokenizer, "head", size=self.total).longest(max_tokens)
         b = bisect_right(self._sizes, max_tokens) - 1
         block = self._blocks[b]
         i = bisect_right(block.sizes, max_tokens - self._sizes[b]) - 1
         start, room = self._starts[b] + block.starts[i], max_tokens - self._sizes[b] - block.sizes[i]
         piece, before = block.chunks[i].text, block.chunks[i].size
         while True:
-            found = longest(piece, room, self._tokenizer, "head", size=before)
+            found = Cuts(piece, self._tokenizer, "head", size=before).longest(room)
             if found > 0 or start == 0:
                 return start + found
             b, i = self._find(start - 1)

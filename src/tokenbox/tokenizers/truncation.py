@@ -54,12 +54,12 @@ def truncate(
     if not isinstance(value, str):
         raise TokenizerError(f"only text can be cut, not {type(value).__name__}.")
     max_tokens = checked_size(max_tokens)
-    family = _FAMILIES.get(keep)
-    if family is None:
+    if keep not in _FAMILIES:
         raise TokenizerError(f"keep is {keep!r}. It is one of: {', '.join(KEEP)}.")
     if not text or (size is not None and size <= max_tokens):
         return text
-    return cut_text(text, family(text).spans(longest(text, max_tokens, tokenizer, keep, size=size)))
+    cuts = Cuts(text, tokenizer, keep, size=size)
+    return cut_text(text, cuts.spans(cuts.longest(max_tokens)))
 
 
 def checked_size(max_tokens: object) -> int:
@@ -70,13 +70,8 @@ def checked_size(max_tokens: object) -> int:
     return number
 
 
-def longest(text: str, max_tokens: int, tokenizer: Tokenizer, keep: str, *, size: int | None = None) -> int:
-    """Return how much :func:`truncate` keeps: characters for ``head`` and ``tail``, else clusters."""
-    return Cuts(text, tokenizer, keep, size=size).longest(max_tokens)
-
-
 class Cuts:
-    """The cuts of one text, each by a size: characters or clusters, as in :func:`longest`, or pieces.
+    """The cuts of one text, each by a size: characters for ``head`` and ``tail``, clusters, or pieces.
 
     ``places``: the only offsets at which the text may be cut, ascending, with 0 and the end of the text. A
     size is then the number of the pieces between them that are kept.
@@ -96,7 +91,18 @@ class Cuts:
 
     def longest(self, max_tokens: int) -> int:
         """Return the size of the longest cut of at most ``max_tokens``."""
-        return _longest(self.family, self.text, max_tokens, self.tokenizer, self.size)
+        text, tokenizer, size, family = self.text, self.tokenizer, self.size, self.family
+        guess = family.limit * max_tokens // size if size else max_tokens * _CHARS_PER_TOKEN
+        rules: CutRules | None = getattr(tokenizer, "cuts", None)
+        if isinstance(tokenizer, AdditiveTokenizer):
+            return _search(family, ByWeight(text, tokenizer), max_tokens, guess)
+        if rules is not None:
+            measure = ByCuts(text, tokenizer, rules, size)
+            proven = bool(getattr(tokenizer, "cuts_proven", False))
+            found = _search_verified(family, measure, max_tokens, guess, proven=proven)
+            if found is not None:
+                return found
+        return _search(family, ByCounting(text, tokenizer), max_tokens, guess)
 
     def after(self, m: int) -> Iterator[int]:
         """Yield the sizes after ``m``, ascending; the last is the whole text."""
@@ -105,23 +111,6 @@ class Cuts:
     def spans(self, m: int) -> Spans:
         """Return the ranges of the text that the cut of that size keeps."""
         return self.family.spans(m)
-
-
-def _longest(family: _Family, text: str, max_tokens: int, tokenizer: Tokenizer, size: int | None) -> int:
-    guess = max_tokens * _CHARS_PER_TOKEN
-    if size:
-        guess = family.limit * max_tokens // size
-    rules: CutRules | None = getattr(tokenizer, "cuts", None)
-    if isinstance(tokenizer, AdditiveTokenizer):
-        return _search(family, ByWeight(text, tokenizer), max_tokens, guess)
-    if rules is not None:
-        proven = bool(getattr(tokenizer, "cuts_proven", False))
-        found = _search_verified(
-            family, ByCuts(text, tokenizer, rules, size), max_tokens, guess, proven=proven
-        )
-        if found is not None:
-            return found
-    return _search(family, ByCounting(text, tokenizer), max_tokens, guess)
 
 
 # The families of cuts, by size m: a larger m keeps everything that a smaller m keeps.

@@ -136,19 +136,6 @@ def load(name: str) -> Ranks:
     return dict(zip(tokens, range(len(tokens)), strict=True))
 
 
-def pack(ranks: Mapping[bytes, int]) -> bytes:
-    """Pack a vocabulary whose ranks are 0, 1, 2, ... and whose tokens have 1 to 255 bytes."""
-    tokens = sorted(ranks, key=ranks.__getitem__)
-    if [ranks[token] for token in tokens] != list(range(len(tokens))):
-        raise VocabularyError("only ranks 0, 1, 2, ... without a gap can be packed.")
-    try:
-        lengths = bytes(map(len, tokens))
-    except ValueError:
-        raise VocabularyError("only tokens of at most 255 bytes can be packed.") from None
-    body = b"".join((_MAGIC, len(tokens).to_bytes(4, "little"), lengths, *tokens))
-    return lzma.compress(body, preset=9 | lzma.PRESET_EXTREME)
-
-
 def unpack(data: bytes, name: str) -> list[bytes]:
     """Return the tokens of a packed vocabulary in rank order. Reads at most 32 MB of unpacked data."""
     damaged = VocabularyError(f"the vocabulary {name} in the package is damaged. Install tokenbox again.")
