@@ -127,11 +127,7 @@ def test_special_tokens_that_overlap_are_looked_for_longest_first() -> None:
         ("{{ messages.append(1) }}", "unsafe"),
         ("{% if %}", "does not parse"),
         ("{{ nothing.at.all }}", "failed on these messages"),
-        pytest.param(
-            "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
-            "more than 1,000,000 steps",
-            marks=pytest.mark.slow,
-        ),
+        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "100,000 steps"),
         ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "Recursion"),
         ("{{ 'a' * 999999999 }}", "too large"),
         ("{{ 9 ** 999 }}", "too large"),
@@ -145,7 +141,8 @@ def test_special_tokens_that_overlap_are_looked_for_longest_first() -> None:
         ),
     ],
 )
-def test_a_template_cannot_do_harm(source: str, says: str) -> None:
+def test_a_template_cannot_do_harm(source: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template, "MAX_STEPS", 100_000)
     with pytest.raises(TemplateError, match=r"\S") as caught:
         ChatTemplate(source).render({"messages": []})
     assert says in caught.value.message

@@ -585,29 +585,33 @@ def test_a_missing_package_is_named(
         open_vocabulary(tmp_path / name)
 
 
-def test_all_file_tokenizers_refuse_the_same(trained: Any, piece_model: Path, tmp_path: Path) -> None:
+def refuses(tokenizer: Any) -> None:
+    assert tokenizer.count("") == 0
+    assert tokenizer.encode("") == []
+    for text in ("\ud800", "x" * (CHUNK + 1) + "\udc00"):
+        with pytest.raises(InvalidText):
+            tokenizer.count(text)
+        with pytest.raises(InvalidText):
+            tokenizer.encode(text)
+    for value in (None, 5, b"bytes", ["a"]):
+        with pytest.raises(TokenizerError, match="only text"):
+            tokenizer.count(value)
+    for tokens in ([-1], [2**40], ["a"], None):
+        with pytest.raises(TokenizerError, match="not token ids"):
+            tokenizer.decode(tokens)
+    for unit in ("a", "a ", "\u0301", "a\n \n "):  # SentencePiece takes blanks alone for nothing
+        assert tokenizer.count(unit * (200_000 // len(unit))) > 0
+
+
+def test_all_file_tokenizers_refuse_the_same(trained: Any, tmp_path: Path) -> None:
     (tmp_path / "small.json").write_text(trained[None].to_str(), encoding="utf-8")
     (tmp_path / "small.tiktoken").write_bytes(rank_file(ranks_of(trained[None])))
-    for tokenizer in (
-        open_vocabulary(tmp_path / "small.json"),
-        open_vocabulary(piece_model),
-        open_vocabulary(tmp_path / "small.tiktoken", pattern="gpt2"),
-    ):
-        assert tokenizer.count("") == 0
-        assert tokenizer.encode("") == []
-        for text in ("\ud800", "x" * (CHUNK + 1) + "\udc00"):
-            with pytest.raises(InvalidText):
-                tokenizer.count(text)
-            with pytest.raises(InvalidText):
-                tokenizer.encode(text)
-        for value in (None, 5, b"bytes", ["a"]):
-            with pytest.raises(TokenizerError, match="only text"):
-                tokenizer.count(value)  # type: ignore[arg-type]
-        for tokens in ([-1], [2**40], ["a"], None):
-            with pytest.raises(TokenizerError, match="not token ids"):
-                tokenizer.decode(tokens)  # type: ignore[arg-type]
-        for unit in ("a", "a ", "\u0301", "a\n \n "):  # SentencePiece takes blanks alone for nothing
-            assert tokenizer.count(unit * (200_000 // len(unit))) > 0
+    refuses(open_vocabulary(tmp_path / "small.json"))
+    refuses(open_vocabulary(tmp_path / "small.tiktoken", pattern="gpt2"))
+
+
+def test_sentencepiece_models_refuse_the_same(piece_model: Path) -> None:
+    refuses(open_vocabulary(piece_model))
 
 
 def test_special_tokens_of_endless_length_are_refused() -> None:

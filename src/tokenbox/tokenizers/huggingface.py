@@ -31,8 +31,8 @@ def open_tokenizer_json(document: dict[str, Any], name: str, shown: str) -> Json
     longest = document["model"].get("max_input_chars_per_word", 0)
     if type(longest) is int and longest > _LONGEST_WORD:
         raise VocabularyError(
-            f"{shown} splits words of {longest:,} characters, which takes too long; at most {_LONGEST_WORD:,} "
-            "are split. Fetch it again."
+            f"{shown} splits words of {longest:,} characters, which takes too long; at most "
+            f"{_LONGEST_WORD:,} are split. Fetch it again."
         )
     version = document.get("version")
     try:
