@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from tokenbox.conversation.llama.syntax import normalized
 from tokenbox.conversation.llama.prompt import RULES
+from tokenbox.conversation.llama.syntax import normalized
 
 TABLE: Final = Path(__file__).with_name("verified.json")
 
