@@ -6,11 +6,14 @@ import importlib.util
 import inspect
 import json.decoder
 import socket
+import time
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.content.odd_source import BETWEEN, ODD
 from tokenbox.content.lenses import outline, parse_pipeline
 from tokenbox.content.lenses.definitions import definitions
 from tokenbox.content.lenses.headed import names
@@ -20,6 +23,11 @@ from tokenbox.content.lenses.syntax import grammar, syntax_tree
 from tokenbox.errors import LensSyntaxError, MissingExtra
 from tokenbox.folder.pieces import shape
 from tokenbox.tokenizers.utf8 import Utf8Bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenbox.content.lenses.definition import Definition
 
 pytest.importorskip("tree_sitter", reason="the extra outline is not installed")
 BYTES = Utf8Bytes()
@@ -405,15 +413,10 @@ def test_source_that_its_grammar_does_not_understand_is_read_by_lines() -> None:
     assert "local" not in shown
 
 
-def test_a_node_that_the_parser_made_up_is_not_shown() -> None:
-    copies = (
-        "    __consuming func copy() -> A {\n    }\n    __consuming func copy(in range: B) -> A {\n    }\n"
-    )
-    source = f"extension Guts {{\n{copies}".encode()
-    known = BY_NAME["swift"]
-    found = definitions(source, known)
-    assert any(one.start == one.last for one in found[0].inside)
-    assert next(one.text for one in signatures(source, found, known)) == "extension Guts\n"
+def test_the_parts_of_a_function_that_the_parser_fails_on_are_no_members() -> None:
+    heads = ["    __consuming func copy() -> A {", "    __consuming func copy(in range: B) -> A {"]
+    source = "extension Guts {\n" + "".join(f"{head}\n    }}\n" for head in heads)
+    assert outline_of(source, "swift") == ["extension Guts", *heads]
 
 
 def test_a_property_for_another_type_has_its_own_name() -> None:
@@ -427,10 +430,232 @@ def test_one_error_does_not_change_how_the_rest_is_read() -> None:
     assert [one.name for one in found][:9] == [f"f{n}" for n in range(9)]
 
 
+NEW = {
+    "kotlin": (
+        (
+            "fun first(a: Int): Int {\n    return a\n}\n\nfun second(): Int {\n    return 1\n}\n\n"
+            "enum class C { A, B; companion object { val x = 1 } }\n\n"
+            "fun last(a: Int): Int {\n    return a\n}\n"
+        ),
+        [
+            "fun first(a: Int): Int",
+            "fun second(): Int",
+            "enum class C { A, B; companion object { val x = 1 } }",
+            "fun last(a: Int): Int {",
+        ],
+    ),
+    "verilog": (
+        (
+            "module fifo #(\n  parameter W = 8\n) (\n  input  logic clk,\n  output logic [W-1:0] q\n);\n"
+            "  always @(posedge clk) begin\n    q <= 1;\n  end\n"
+            "  function automatic int twice(int a);\n    return 2 * a;\n  endfunction\nendmodule\n"
+        ),
+        [
+            "module fifo #(",
+            "  parameter W = 8",
+            ") (",
+            "  input  logic clk,",
+            "  output logic [W-1:0] q",
+            ");",
+            "  function automatic int twice(int a);",
+        ],
+    ),
+    "r": (
+        (
+            'Person <- R6::R6Class("Person",\n  public = list(\n    name = NULL,\n'
+            "    initialize = function(name) {\n      self$name <- name\n    }\n  ),\n  private = list(\n"
+            "    secret = function(x) {\n      x\n    }\n  )\n)\n\nafter <- function(a) {\n  1\n}\n"
+        ),
+        [
+            'Person <- R6::R6Class("Person",',
+            "  public = list(",
+            "    name = NULL,",
+            "    initialize = function(name) {",
+            "  private = list(",
+            "    secret = function(x) {",
+            "after <- function(a) {",
+        ],
+    ),
+    "scala": (
+        (
+            "extension (s: String)\n  def twice: String = s + s\n  // Again.\n"
+            "  def thrice: String =\n    s + s\n"
+            "extension [T](xs: List[T]) {\n  def second: T = xs(1)\n}\n"
+            "extension (c: C) def area: Double = c.r\n"
+            "given a: Foo = new Foo {\n  def b = 1\n}\ngiven Ord[Int] = Ord.by(_.x)\n"
+        ),
+        [
+            "extension (s: String)",
+            "  def twice: String =",
+            "  // Again.",
+            "  def thrice: String =",
+            "extension [T](xs: List[T])",
+            "  def second: T =",
+            "extension (c: C)",
+            "def area: Double =",
+            "given a: Foo = new Foo",
+            "  def b =",
+            "given Ord[Int] = Ord.by(_.x)",
+        ],
+    ),
+    "ruby": (
+        (
+            "class A\n  class << self\n    # Makes one.\n    def make(a)\n      new(a)\n    end\n"
+            "    attr_reader :x\n  end\n  private def total(a)\n    a\n  end\n  if RUBY > 3\n    def new\n"
+            "      1\n    end\n  end\n  class_methods do\n    def build\n      1\n    end\n  end\nend\n"
+            "class Failed < Error; end\ndef ==(other); end\nclass << B\n  def q\n    1\n  end\nend\n"
+        ),
+        [
+            "class A",
+            "  class << self",
+            "    # Makes one.",
+            "    def make(a)",
+            "    attr_reader :x",
+            "  private def total(a)",
+            "    def new",
+            "  class_methods do",
+            "    def build",
+            "class Failed < Error; end",
+            "def ==(other); end",
+            "class << B",
+            "  def q",
+        ],
+    ),
+    "python": (
+        "type X = int | str\ntype Point[T] = tuple[\n    T,\n    T,\n]\n\n\nclass A:\n    type Y = int\n",
+        [
+            "type X = int | str",
+            "type Point[T] = tuple[",
+            "    T,",
+            "    T,",
+            "]",
+            "class A:",
+            "    type Y = int",
+        ],
+    ),
+    "c": (
+        (
+            "int before(int a) {\n  return a;\n}\n#ifdef WIN\nint main(int argc, char **argv)\n{\n#else\n"
+            "int wmain(int argc, wchar_t **argv)\n{\n#endif\n  return 0;\n}\n"
+            "int open(int a) {\n#ifdef A\n  if (a) {\n#else\n  if (!a) {\n#endif\n    return 1;\n  }\n}\n"
+            "int after(int b)\n{\n  return b;\n}\n"
+        ),
+        [
+            "int before(int a) {",
+            "int main(int argc, char **argv)",
+            "int wmain(int argc, wchar_t **argv)",
+            "int open(int a) {",
+            "int after(int b)",
+        ],
+    ),
+    "csharp": (
+        (
+            "public static class E {\n  /// <summary>Of numbers.</summary>\n"
+            "  extension(IEnumerable<int> source) {\n"
+            "    public bool IsEmpty => !source.Any();\n    public int Total(int a) { return a; }\n  }\n"
+            "  extension<T>(IEnumerable<T>) where T : I {\n    public static T Any(T a) { return a; }\n  }\n"
+            "  public static int After(int b) { return b; }\n}\n"
+        ),
+        [
+            "public static class E",
+            "  // Of numbers.",
+            "  extension(IEnumerable<int> source)",
+            "    public bool IsEmpty => !source.Any();",
+            "    public int Total(int a)",
+            "  extension<T>(IEnumerable<T>) where T : I",
+            "    public static T Any(T a)",
+            "  public static int After(int b)",
+        ],
+    ),
+    "c of macros in a list": (
+        (
+            "typedef enum {\n  /* The full URL */\n  CURLOPT(CURLOPT_URL, STRING, 2),\n"
+            "  CURLOPT(CURLOPT_PORT, LONG, 3),\n  LAST\n} CURLoption;\n"
+        ),
+        [
+            "typedef enum ... CURLoption",
+            "  // The full URL",
+            "  CURLOPT(CURLOPT_URL, STRING, 2),",
+            "  CURLOPT(CURLOPT_PORT, LONG, 3),",
+            "  LAST",
+        ],
+    ),
+    "css": (
+        "@font-face {\n  src: url(x);\n}\n@layer base {\n  .card {\n    color: red;\n  }\n}\n",
+        ["@layer base", "  .card"],
+    ),
+    "go": (
+        (
+            "package a\n\nvar x = `raw\n\nfunc (r *Reader) Read(b []byte) int {\n\treturn 1\n}\n\n"
+            "func Close(a int) {\n\tdone()\n}\n"
+        ),
+        ["var x = `raw", "func (r *Reader) Read(b []byte) int {", "func Close(a int) {"],
+    ),
+    "javascript": (
+        "if (x) {\n\n" + "".join(f"function f{n}() {{\n  return {n};\n}}\n" for n in range(5)),
+        [f"function f{n}() {{" for n in range(5)],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NEW)
+def test_an_outline_shows(case: str) -> None:
+    source, lines = NEW[case]
+    assert outline_of(source, case.split(maxsplit=1)[0]) == lines
+
+
+@pytest.mark.parametrize(
+    ("language", "unit", "count"),
+    [
+        ("scala", "class A(s: String):\n  def t: String = s\n", 2_000),
+        ("python", "def f(): pass\n", 4_000),
+        ("scala", "extension (s: String)\n" + "  // A comment.\n" * 8_000 + "  def t: String = s\n", 1),
+        ("javascript", "".join(f"function f{n}() {{ return 1 }} " for n in range(4_000)), 1),
+    ],
+    ids=["short classes", "short functions", "comments before a body", "one line"],
+)
+def test_the_time_is_linear(language: str, unit: str, count: int) -> None:
+    """Any of these took minutes, or forever: the names of many definitions were read through the parser."""
+    started = time.process_time()
+    assert outline_of(unit * count, language)
+    assert time.process_time() - started < 15  # seconds; a second or less is usual
+
+
+def well_nested(found: Sequence[Definition], first: int, last: int) -> bool:
+    """Return whether the definitions are in order, and inside each other."""
+    for one in found:
+        if not first <= one.first <= one.start <= one.body <= one.last <= last:
+            return False
+        if not well_nested(one.inside, one.start, one.last):
+            return False
+        first = one.last
+    return True
+
+
+@pytest.mark.parametrize("language", ODD)
+def test_nothing_before_or_after_an_odd_construct_is_lost(language: str) -> None:
+    start = "<?php\n" if language == "php" else ""
+    for odd in ODD[language]:
+        for before, after in ((0, 2), (3, 3), (8, 2)):
+            given = [f"before{n}" for n in range(before)], [f"after{n}" for n in range(after)]
+            around = ["".join(BETWEEN[language].format(name) for name in names) for names in given]
+            source = f"{start}{around[0]}{odd}\n{around[1]}"
+            found = definitions(source.encode(), BY_NAME[language])
+            shown = "".join(one.text for one in signatures(source.encode(), found, BY_NAME[language]))
+            assert [name for name in given[0] + given[1] if name not in shown] == [], odd
+            assert len(shown) <= len(source), odd
+            assert well_nested(found, 0, len(source.encode())), odd
+
+
 TEXTS = [
     *((language, source) for language, (source, _) in SOURCES.items()),
     *((language, text) for language, texts in SIGNATURES.items() for text in texts),
     ("kotlin", KOTLIN_OF_TOMORROW),
+    *(
+        (language, f"{odd}\n{BETWEEN[language].format('b')}")
+        for language, odds in ODD.items()
+        for odd in odds
+    ),
 ]
 INSERTED = [
     "",
@@ -471,6 +696,7 @@ def test_broken_source_is_read_as_far_as_possible(
         broken = broken[:at] + inserted + broken[at + deleted :]
     source = broken.encode()
     found = definitions(source, BY_NAME[language])
+    assert well_nested(found, 0, len(source))
     for one in signatures(source, found, BY_NAME[language]):
         assert one.text.strip()
         assert 0 <= one.start < len(source)

@@ -70,6 +70,8 @@ def repository(folder: Make) -> Path:
         ),
         ("rust", b"/// gone\nfn f() {} // gone\n", b"fn f() {}\n"),
         ("javascript", b"f('http://x') /* gone */ + 1\n", b"f('http://x')  + 1\n"),
+        # More comments than the parser may read chunks of the source.
+        ("python", b"# gone\nx = 1\n" * 3_000, b"x = 1\n" * 3_000),
         (None, b"# no grammar, no comment\n", b"# no grammar, no comment\n"),
     ],
 )

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from tokenbox.content.lenses.languages import BY_NAME
-from tokenbox.content.lenses.syntax import has_grammar, syntax_tree
+from tokenbox.content.lenses.syntax import as_parsed, has_grammar, syntax_tree
 from tokenbox.folder.option_values import Strip
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ def stripped(data: bytes, language: str | None, what: Collection[Strip]) -> byte
 
 
 def _without_comments(data: bytes, language: str) -> bytes:
-    root = syntax_tree(data, BY_NAME[language])
+    root = syntax_tree(as_parsed(data, BY_NAME[language]), BY_NAME[language])
     if root is None:
         return data
     kept: list[bytes] = []
     done = 0
-    for start, end in _comments(root):
+    for start, end in _comments(root, data):
         if start < done or (start == 0 and data.startswith(b"#!")):
             continue
         line = max(data.rfind(b"\n", 0, start) + 1, done)
@@ -57,14 +57,14 @@ def _without_comments(data: bytes, language: str) -> bytes:
     return b"".join([*kept, data[done:]])
 
 
-def _comments(root: Node) -> Iterator[tuple[int, int]]:
+def _comments(root: Node, data: bytes) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each comment, in order."""
     cursor = root.walk()
     while True:
         node = cursor.node
         if node is not None and node.is_named and "comment" in node.type:
             # Some grammars include the line break after a comment.
-            text = node.text or b""
+            text = data[node.start_byte : node.end_byte]
             yield node.start_byte, node.start_byte + len(text.rstrip(b"\r\n"))
         elif cursor.goto_first_child():
             continue

@@ -1,159 +1,46 @@
-"""The definitions in a source file: names, signatures, bodies and nested definitions, by tree-sitter.
+"""The definitions in a source file: names, signatures, bodies and nested definitions.
 
-Languages without a grammar are read by the beginnings of their lines (``headed``). Otherwise one set of
-rules serves every grammar, because grammars use similar names for their nodes:
-``class_declaration``, ``method_definition``, ``enum_variant``. A node is
-
-* a *container* (class, struct, interface, namespace ...): its members are definitions too;
-* a *function*: its body is a sequence of statements;
-* a *member* (field, constant, enum member, type alias ...): it has no body.
-
-A node with a syntax error is read as far as possible; the rest of the file is not affected. Positions are
-byte offsets in the source.
+Source in a language with a grammar is read from its syntax tree (``parsed``), other source by the beginnings
+of its lines (``headed``). Where the parser met a syntax error, such as syntax that is newer than its grammar,
+the definitions that it missed are read by lines too. Positions are byte offsets in the source.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from tokenbox.content.lenses.definition import Definition, DefinitionRole
-from tokenbox.content.lenses.headed import headed_definitions
-from tokenbox.content.lenses.syntax import syntax_tree
+from tokenbox.content.lenses.headed import headed_definitions, indent_of
+from tokenbox.content.lenses.parsed import parsed_definitions
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
-
     from tokenbox.content.lenses.languages import Language
 
-
-# Patterns of node types, for each kind of definition.
-_CONTAINER = re.compile(
-    r"(?:abstract_|anonymous_)?(?:class|interface|enum|struct|union|record|trait|object|protocol|namespace|module|mod|impl"
-    r"|companion|internal_module|foreign_mod|annotation_type|extension|package_object|package_clause|given"
-    r"|file_scoped_namespace"
-    r"|category|media|supports|contract|library)"
-    r"(?:_(?:declaration|definition|specifier|item|statement|interface|implementation|object|expression|binding))*$"
-)
-_FUNCTION = re.compile(
-    r"(?:.*_)?(?:function|method|constructor|destructor|init|deinit|subscript|operator|macro|procedure|subroutine"
-    r"|arrow_function|function_expression|generator_function|secondary_constructor|anonymous_initializer|getter|setter"
-    r"|func_literal|lambda)(?:_(?:declaration|definition|item|statement|specifier|expression))*$"
-    r"|compact_constructor_declaration|static_initializer|rule_set|create_function|create_procedure"
-)
-_MEMBER = re.compile(
-    r".*(?:_declaration|_definition|_signature|_item|_field|_property|_alias|_variant|_case|_entry|_spec|_elem|_constant)$"
-    r"|declaration|property_declaration|preproc_def|preproc_function_def|enumerator|signature|const_element"
-    r"|type_definition|using_alias|create_\w+|associated_type|macro_invocation|column_definition|event_field_declaration"
-)
-# Members that are signatures on all their lines: they have no value that could be cut.
-_SIGNATURE = re.compile(
-    r"(?!preproc).*(?:signature|alias|function|method|constructor|delegate_declaration|struct|record|class"
-    r"|interface|enum_variant|type_item|type_elem|type_spec|type_definition|create_table|create_view|create_type)"
-)
-# Declarations that are signatures unless they have a value, and the nodes that such a value is in.
-_DECLARED = frozenset(("declaration", "field_declaration"))
-_VALUED = frozenset(("init_declarator", "initializer_list", "variable_declarator", "variable_declaration"))
-# Calls that declare: members in Ruby, in pages the interface of a component.
-_DECLARING_CALLS = {
-    "ruby": re.compile(
-        rb"(?:attr_\w+|has_\w+|belongs_to|validates?|scope|enum|delegate|include|extend|field|attribute|alias_method"
-        rb"|property|option|argument|before_\w+|after_\w+|around_\w+|define_method|helper_method)[ (]"
-    ),
-    "vue": re.compile(
-        rb"(?:(?:const|let) [^=]{1,200}= *)?(?:withDefaults\( *)?"
-        rb"define(?:Props|Emits|Models?|Slots|Expose|Options)\b|\$: "
-    ),
-}
-_CALLS = frozenset(("call", "expression_statement", "lexical_declaration", "labeled_statement"))
-# Nodes around a signature.
-_AROUND_SIGNATURE = frozenset(
-    ("export_statement", "ambient_declaration", "type_declaration", "template_declaration")
-)
-# Nodes that are never definitions.
-_SKIPPED = re.compile(
-    r"import|include|package(?!_object|_clause)|use_decl|using_directive|namespace_use|extern_alias|export_clause|access_specifier"
-    r"|preproc_(?:include|call|ifdef_name)|decorator|attribute|empty_statement|hash_bang|php_tag|header|modifiers?$"
-    r"|shebang|open_module"
-)
-# Nodes without a meaning of their own: their children are read in their place.
-_TRANSPARENT = frozenset(
-    """
-    preproc_if preproc_ifdef preproc_else preproc_elif preproc_elifdef linkage_specification
-    declaration_list ERROR if_statement try_statement else_clause except_clause with_statement
-    finally_clause block statement enum_body_declarations config_file body implementation_definition
-    declarations source field_declaration_list class_member statements
-    """.split()
-)
-# Nodes around the node that is defined, such as an export or an assignment.
-_WRAPPERS = frozenset(
-    """
-    decorated_definition export_statement ambient_declaration template_declaration expression_statement
-    lexical_declaration variable_declaration type_declaration type_definition declaration
-    field_definition public_field_definition property_declaration assignment_expression assignment
-    variable_declarator type_spec type_alias pair assignment_statement field_declaration
-    expression_list local_variable_declaration local_declaration type_alias_declaration
-    parenthesized_expression const_declaration global_statement public_field_declaration as_expression
-    satisfies_expression
-    """.split()
-)
-# Those, and further ones that are no members themselves.
-_AROUND = _WRAPPERS | {"return_statement", "object_creation_expression"}
-_GROUPS = frozenset(("const_declaration", "var_declaration", "type_declaration"))
-# Values whose type is a function, or a block of statements.
-_FUNCTION_VALUES = frozenset(
-    "function_expression arrow_function function do_block func_literal block".split()
-)
-_BLOCKS = frozenset(("do_block", "block"))
-_SYMBOLS = frozenset(("simple_symbol", "hash_key_symbol"))
-_TYPE_LITERALS = frozenset(("struct_type", "interface_type", "object_type"))
-_BODY = re.compile(
-    r".*_body$|body|block|.*_block$|.*declaration_list|enumerator_list|object_type|struct_type|interface_type"
-    r"|enum_variant_list|compound_statement|implementation_definition|object$"
-)
-_OBJECT = frozenset({"object", "table_constructor", "dictionary_literal"})
-_NAME_FIELDS = ("name", "declarator", "left", "key", "property", "pattern")
-# Nodes that contain the name next to a type (``int x`` in C#, ``int $x`` in PHP, ``List.x`` in Kotlin).
-_HOLDS_NAME = re.compile(r".*(?:declarator|_element)$|variable_declaration$")
-_NAMELIKE = re.compile(
-    r".*(?:identifier|name|constant|word|selectors|dot_index_expression|member_expression|attribute|variable)$"
-)
-_COMMENT_MARKS = re.compile(r"^[\s/*#!;-]+|(?<![\s*/-])[\s*/-]+$")
-# Tags of XML and Javadoc comments.
-_COMMENT_TAGS = re.compile(r"</?(?:summary|remarks|para|p)/?>")
-_MAX_DEPTH = 12
-_MAX_NAME = 120
 # The definitions by lines replace those of a syntax tree with errors if they cover this many times as much.
 _MUCH_MORE = 2
-# A call with a function as argument (``describe(...)``, ``define(...)``) is read if it has this many lines.
-_LONG_CALL = 30
+_MAX_INDENT = 400
 
 
 def definitions(source: bytes, language: Language) -> tuple[Definition, ...]:
-    """Return the definitions in ``source``, in order, members inside their containers.
-
-    Source that :func:`syntax_tree` gives up on, and source with many errors, is read by lines if possible.
-    """
+    """Return the definitions in ``source``, in order, members inside their containers."""
     if language.heads is not None:
         return headed_definitions(source, language.heads)
-    root = syntax_tree(source, language)
-    found: tuple[Definition, ...] = ()
-    if root is not None:
-        reader = _Reader(source, language)
-        found = reader.level(root.children, within=False, depth=0)
+    found, broken = parsed_definitions(source, language)
     if not found and language.otherwise is not None:
         return headed_definitions(source, language.otherwise)
-    if language.on_errors is not None and (root is None or _is_lost(root, found)):
-        by_lines = headed_definitions(source, language.on_errors)
-        if _covered(by_lines) > _MUCH_MORE * _covered(found) and _number(by_lines) >= _number(found):
+    if not broken or language.on_errors is None:
+        return found
+    by_lines = headed_definitions(source, language.on_errors)
+    if _covered(found) * 2 < len(source) and _number(by_lines) >= _number(found):
+        outer = [one for one in by_lines if source[one.start - 1 : one.start] in (b"\n", b"")]
+        if _covered(outer) > _MUCH_MORE * _covered(found):
             return by_lines
-    return found
-
-
-def _is_lost(root: Node, found: Sequence[Definition]) -> bool:
-    """Return whether syntax errors hide most of a file, such as syntax that is newer than the grammar."""
-    return root.has_error and _covered(found) * 2 < root.end_byte - root.start_byte
+    return _restored(source, found, by_lines, broken)
 
 
 def _covered(found: Iterable[Definition]) -> int:
@@ -163,361 +50,101 @@ def _covered(found: Iterable[Definition]) -> int:
 
 def _number(found: Iterable[Definition]) -> int:
     """Return the number of definitions, with those inside of others."""
-    return sum(1 + _number(one.inside) for one in found)
+    return sum(1 for _ in _flat(found))
 
 
-class _Reader:
-    def __init__(self, source: bytes, language: Language) -> None:
-        self._source = source
-        self._docstrings = language.docstrings
-        self._has_prototypes = language.has_prototypes
-        self._declaring = _DECLARING_CALLS.get(language.name)
+def _flat(found: Iterable[Definition]) -> Iterator[Definition]:
+    """Yield the definitions, each before those inside it."""
+    for one in found:
+        yield one
+        yield from _flat(one.inside)
 
-    def level(self, nodes: Iterable[Node], *, within: bool, depth: int) -> tuple[Definition, ...]:
-        """Return the definitions among ``nodes``, without prototypes of functions that are among them."""
-        found = tuple(self.read(nodes, within=within, depth=depth))
-        if not self._has_prototypes:
-            return found
-        defined = {one.name for one in found if one.role is DefinitionRole.FUNCTION}
-        return tuple(one for one in found if not (one.is_signature and one.name in defined))
 
-    def read(self, nodes: Iterable[Node], *, within: bool, depth: int) -> Iterator[Definition]:
-        """Yield the definitions among ``nodes``.
+@dataclass(slots=True)
+class _Open:
+    """A definition whose end and members may still change. ``row``: of its start, ``indent``: of this row."""
 
-        ``within``: the nodes are in a container, so every named node is a member.
-        """
-        comments: list[Node] = []
-        row = -1
-        for node in nodes:
-            kind = node.type
-            if "comment" in kind and node.start_point[0] == row:
-                continue  # a comment at the end of a line belongs to that line
-            row = node.end_point[0] - (node.end_point[1] == 0)
-            if "comment" in kind:
-                if comments and node.start_point[0] > comments[-1].end_point[0] + 1:
-                    comments = []
-                comments.append(node)
-                continue
-            if not node.is_named:
-                continue
-            if kind in ("attribute_item", "decorator", "attribute", "annotation"):
-                comments.append(node)
-                continue
-            opening = _group(node)
-            if opening is None:
-                found = self._definition(node, comments, within=within, depth=depth)
-            else:
-                found = self._grouped(node, opening, comments, depth)
-            if found is not None:
-                yield found
-            elif kind in _TRANSPARENT and depth < _MAX_DEPTH:
-                yield from self.read(_inner_nodes(node), within=within, depth=depth + 1)
-            comments = []
+    one: Definition
+    is_by_lines: bool
+    row: int
+    indent: int
+    last: int
+    inside: list[_Open] = field(default_factory=list)
 
-    def _definition(
-        self, node: Node, comments: Sequence[Node], *, within: bool, depth: int
-    ) -> Definition | None:
-        if depth > _MAX_DEPTH or _SKIPPED.match(node.type):
-            return None
-        inner = _unwrapped(node)
-        body = _body(inner)
-        declares = False
-        if body is not None and _CONTAINER.match(inner.type):
-            role = DefinitionRole.CONTAINER
-        elif body is not None and inner.type in _OBJECT:
-            role = DefinitionRole.CONTAINER if _rows(inner) > 1 else DefinitionRole.MEMBER
-        elif body is not None and _FUNCTION.match(inner.type):
-            role = DefinitionRole.FUNCTION
-        elif inner.type in _TYPE_LITERALS:
-            role = DefinitionRole.CONTAINER
-        elif (call := _declaring_block(node) or _long_call(node)) is not None:
-            return self._call(node, call, comments, depth)
-        elif (declares := self._declares(node)) or _is_member(node, within=within):
-            role = DefinitionRole.MEMBER
-        else:
-            return None
-        first, last = self._start(node, comments), node.end_byte
-        note = self._note(inner, body, comments)
-        if role is DefinitionRole.MEMBER:
-            is_signature = node.child_by_field_name("block") is None if declares else _is_signature(node)
-            return Definition(
-                _name(node), role, first, node.start_byte, last, last, note, is_signature=is_signature
-            )
-        assert body is not None  # noqa: S101  # containers and functions have one
-        inside: tuple[Definition, ...] = ()
-        if role is DefinitionRole.CONTAINER:
-            inside = self.level(_children(body), within=True, depth=depth + 1)
-        name = _name(inner) if inner.type not in _OBJECT and _has_name(inner) else _name(node)
-        return Definition(name, role, first, node.start_byte, _body_start(body), last, note, inside)
+    def holds(self, other: _Open) -> bool:
+        """Return whether a definition that begins in this one is a member of it."""
+        least = min(self.indent + 1, self.inside[0].indent) if self.inside else self.indent + 1
+        is_container = self.one.role is DefinitionRole.CONTAINER
+        return is_container and (other.indent >= least or other.row == self.row)
 
-    def _declares(self, node: Node) -> bool:
-        """Return whether the node is a call that declares something, such as ``attr_reader`` in Ruby."""
-        return (
-            self._declaring is not None
-            and node.type in _CALLS
-            and self._declaring.match(self._source, node.start_byte) is not None
+    def hides(self, new: _Open) -> bool:
+        """Return whether ``new``, which begins after this one, is the same definition, or a local one."""
+        one, is_function = self.one, self.one.role is not DefinitionRole.CONTAINER
+        if self.is_by_lines:
+            return is_function and new.row == self.row
+        is_same = one.start == new.one.start or (
+            new.one.start < one.body and one.name.endswith(new.one.name)  # as below ``template <T>``
         )
+        return new.is_by_lines and (is_same or (is_function and new.indent > self.indent))
 
-    def _call(self, node: Node, body: Node, comments: Sequence[Node], depth: int) -> Definition:
-        """Return a container for a call that declares something, or with a long function as last argument."""
-        inside = self.read(_children(body), within=False, depth=depth + 1)
-        if _rows(node) < _LONG_CALL:  # its variables are not of interest outside
-            inside = (one for one in inside if one.role is not DefinitionRole.MEMBER)
-        return Definition(
-            _name(node) if node.type == "assignment" else _symbol(node),
-            DefinitionRole.CONTAINER,
-            self._start(node, comments),
-            node.start_byte,
-            _body_start(body),
-            node.end_byte,
-            self._note(node, None, comments),
-            tuple(inside),
-        )
-
-    def _grouped(self, node: Node, opening: Node, comments: Sequence[Node], depth: int) -> Definition:
-        """Return a container for the declarations between parentheses."""
-        specs = next((child for child in node.named_children if child.type.endswith("_spec_list")), node)
-        inside = tuple(self.read(specs.children, within=True, depth=depth + 1))
-        first, note = self._start(node, comments), self._note(node, None, comments)
-        return Definition(
-            "",
-            DefinitionRole.CONTAINER,
-            first,
-            node.start_byte,
-            opening.end_byte,
-            node.end_byte,
-            note,
-            inside,
-        )
-
-    def _start(self, node: Node, comments: Sequence[Node]) -> int:
-        """Return the start of the comments directly above the node, or else of the node."""
-        start, row = node.start_byte, node.start_point[0]
-        for comment in reversed(comments):
-            if comment.end_point[0] + (comment.end_point[1] > 0) < row:
-                break
-            start, row = comment.start_byte, comment.start_point[0]
-        return start
-
-    def _note(self, inner: Node, body: Node | None, comments: Sequence[Node]) -> str:
-        """Return the first non-empty line of the docstring or the comments of a definition."""
-        if self._docstrings:
-            return "" if body is None else self._docstring(body)
-        row, above = inner.start_point[0], []
-        for comment in reversed(comments):
-            if comment.end_point[0] + (comment.end_point[1] > 0) < row:
-                break
-            row = comment.start_point[0]
-            if "comment" in comment.type:
-                above.append(comment)
-        for comment in reversed(above):
-            for line in (comment.text or b"").decode("utf-8", "replace").splitlines():
-                if words := _COMMENT_MARKS.sub("", _COMMENT_TAGS.sub("", line)):
-                    return words
-        return ""
-
-    def _docstring(self, body: Node) -> str:
-        first = body.named_children[0] if body.named_children else None
-        if first is not None and first.type == "expression_statement" and first.named_children:
-            first = first.named_children[0]
-        if first is None or first.type != "string":
-            return ""
-        parts = [child for child in first.named_children if child.type == "string_content"]
-        if not parts:
-            return ""
-        lines = self._source[parts[0].start_byte : parts[-1].end_byte].decode("utf-8", "replace").splitlines()
-        return next((line.strip() for line in lines if line.strip()), "")
+    def closed(self) -> Definition:
+        inside = tuple(member.closed() for member in self.inside)
+        is_signature = self.one.is_signature and all(member.row == self.row for member in self.inside)
+        body = min(self.one.body, self.last, *(member.first for member in inside))
+        return replace(self.one, body=body, last=self.last, inside=inside, is_signature=is_signature)
 
 
-def _inner_nodes(node: Node) -> Sequence[Node]:
-    """Return the children of a transparent node, without the condition of an ``if`` or ``#if``."""
-    condition = node.child_by_field_name("condition")
-    if condition is None and node.type.startswith("preproc_"):
-        condition = node.child_by_field_name("name")
-    inner = [child for child in node.children if child != condition]
-    if node.type == "if_statement":  # of PHP, where functions are defined unless they exist
-        inner = [one for child in inner for one in _statements(child)]
-    return inner
+def _restored(
+    source: bytes,
+    found: Sequence[Definition],
+    by_lines: Sequence[Definition],
+    broken: Sequence[tuple[int, int]],
+) -> tuple[Definition, ...]:
+    """Return ``found`` with the definitions by lines that it misses where the syntax is ``broken``.
+
+    To a parser, the function with the error may go on to the end of the file. So a definition ends where
+    another begins that was read by lines and is no member of it.
+    """
+    rows = [0, *(match.end() for match in re.finditer(rb"\n", source))]
+
+    def opened(one: Definition, *, is_by_lines: bool) -> _Open:
+        row = bisect_right(rows, one.start) - 1
+        line = source[rows[row] : min(one.start, rows[row] + _MAX_INDENT)]
+        if is_by_lines and source[one.start : one.body].rstrip().endswith(b","):
+            one = replace(one, role=DefinitionRole.MEMBER, body=one.last)  # a macro in a list
+        return _Open(one, is_by_lines, row, indent_of(line), one.last)
+
+    known = [opened(one, is_by_lines=False) for one in _flat(found)]
+    missed = [opened(one, is_by_lines=True) for one in _within(_flat(by_lines), broken)]
+    top: list[_Open] = []
+    stack: list[_Open] = []
+    floor = 0  # nothing begins before it any more
+    for new in sorted([*known, *missed], key=lambda one: (one.one.start, one.is_by_lines)):
+        start = new.one.start
+        while stack and stack[-1].last <= start:
+            floor = max(floor, stack.pop().last)
+        siblings = stack[-1].inside if stack else top
+        if any(one.hides(new) for one in (*stack[-1:], *siblings[-1:])):
+            continue
+        first = new.one.first if new.one.first >= floor else start
+        floor = start + 1
+        new.one = replace(new.one, first=first)
+        while stack and (new.is_by_lines or stack[-1].is_by_lines) and not stack[-1].holds(new):
+            stack.pop().last = first
+        if stack and new.is_by_lines:
+            new.last = min(new.last, stack[-1].last)
+        for one in stack:
+            one.last = max(one.last, new.last)
+        (stack[-1].inside if stack else top).append(new)
+        stack.append(new)
+    return tuple(one.closed() for one in top)
 
 
-def _statements(node: Node) -> Sequence[Node]:
-    return node.children if node.type == "compound_statement" else [node]
-
-
-def _unwrapped(node: Node) -> Node:
-    """Return the node that a statement defines: the class in an export, the function in an assignment."""
-    for _ in range(8):
-        if node.type not in _AROUND:
-            return node
-        inner = _first_field(node, ("definition", "declaration", "value", "right", "type"))
-        if inner is None or (node.type == "declaration" and _body(inner) is None):
-            named = [child for child in node.named_children if "comment" not in child.type]
-            named = [child for child in named if child.type in _AROUND or _body(child) is not None]
-            if node.type == "export_statement" or len(named) != 1:
-                inner = named[-1] if named else None
-            else:
-                inner = named[0]
-        if inner is None:
-            return node
-        node = inner
-    return node
-
-
-def _body(node: Node) -> Node | None:
-    if node.type in _OBJECT or node.type in _TYPE_LITERALS:
-        return next((c for c in node.named_children if c.type == "field_declaration_list"), node)
-    body = (
-        node.child_by_field_name("body")
-        or node.child_by_field_name("accessors")
-        or node.child_by_field_name("computed_value")
-    )
-    if body is not None:
-        # The types in a tuple struct are no members to list.
-        return None if body.type == "ordered_field_declaration_list" else body
-    for child in node.named_children:
-        if _BODY.match(child.type):
-            return child
-    return None
-
-
-def _children(body: Node) -> list[Node]:
-    """Return the children of a body, with the comments that some grammars put before the body."""
-    before: list[Node] = []
-    node = body.prev_sibling
-    while node is not None and "comment" in node.type:
-        before.insert(0, node)
-        node = node.prev_sibling
-    return [*before, *body.children]
-
-
-def _body_start(body: Node) -> int:
-    """Return the start of a body, including the comments that some grammars put before it."""
-    if body.type == "interface_type":
-        body = next((child for child in body.children if child.type == "{"), body)
-    before = body.prev_sibling
-    while before is not None and "comment" in before.type:
-        body, before = before, before.prev_sibling
-    return body.start_byte
-
-
-def _rows(node: Node) -> int:
-    return int(node.end_point[0] - node.start_point[0] + 1)
-
-
-def _group(node: Node) -> Node | None:
-    """Return the parenthesis that opens a group of declarations, as in Go's ``const (``."""
-    if node.type not in _GROUPS:
-        return None
-    holder = next((child for child in node.named_children if child.type.endswith("_spec_list")), node)
-    return next((child for child in holder.children if child.type == "("), None)
-
-
-def _symbol(node: Node) -> str:
-    """Return the symbol that a call in Ruby is about, as ``path`` in ``newparam(:path) do``, or ``""``."""
-    arguments = node.child_by_field_name("arguments") if node.type == "call" else None
-    if arguments is None or not arguments.named_children:
-        return ""
-    first = arguments.named_children[0]
-    first = first.child_by_field_name("key") or first
-    return (first.text or b"").decode("utf-8", "replace").strip(":") if first.type in _SYMBOLS else ""
-
-
-def _declaring_block(node: Node) -> Node | None:
-    """Return the body of a block in Ruby if its call declares a symbol, or its value is a constant's."""
-    call: Node | None = node
-    if node.type == "assignment":
-        left = node.child_by_field_name("left")
-        is_constant = left is not None and left.type in ("constant", "scope_resolution")
-        call = node.child_by_field_name("right") if is_constant else None
-    block = None if call is None or call.type != "call" else call.child_by_field_name("block")
-    if block is None or (call is node and not _symbol(node)):
-        return None
-    return block.child_by_field_name("body")
-
-
-def _long_call(node: Node) -> Node | None:
-    """Return the body of the function that is the last argument of a long call."""
-    if _rows(node) < _LONG_CALL or node.type not in ("expression_statement", "call", "export_statement"):
-        return None
-    for _ in range(6):
-        if node.type in _FUNCTION_VALUES:
-            body = node.child_by_field_name("body") or (node if node.type in _BLOCKS else None)
-            return body if body is not None and body.named_child_count else None
-        field = node.child_by_field_name("arguments") or node.child_by_field_name("function")
-        inner = field if field is not None and _rows(field) >= _LONG_CALL - 2 else None
-        if inner is None:
-            inner = next(
-                (child for child in reversed(node.named_children) if _rows(child) >= _LONG_CALL - 2), None
-            )
-        if inner is None:
-            return None
-        node = inner
-    return None
-
-
-def _is_signature(node: Node) -> bool:
-    """Return whether all lines of a member are its signature, so that none is a value to cut."""
-    while node.type in _AROUND_SIGNATURE and node.named_children:
-        node = node.named_children[-1]
-    if node.type in _DECLARED:
-        return not any(child.type in _VALUED for child in node.named_children)
-    return _SIGNATURE.match(node.type) is not None or _is_alias(node)
-
-
-def _is_alias(node: Node) -> bool:
-    """Return whether the value of an assignment is a type with parameters, as in ``Key = Union[...]``."""
-    assigned = node.named_children[0] if node.type == "expression_statement" else node
-    value = assigned.child_by_field_name("right")
-    return value is not None and value.type == "subscript"
-
-
-def _is_member(node: Node, *, within: bool) -> bool:
-    if node.type in ("expression_statement", "assignment_statement", "assignment"):
-        target = node if node.type != "expression_statement" else (node.named_children or [node])[0]
-        return target.type.startswith("assignment") and (within or _rows(node) < _LONG_CALL)
-    if within:
-        return (
-            (node.type == "export_statement" or not node.type.endswith("_statement"))
-            and node.type not in _TRANSPARENT
-            and node.type not in ("call", "string")
-        )
-    return _MEMBER.fullmatch(node.type) is not None or node.type in _WRAPPERS
-
-
-def _has_name(node: Node) -> bool:
-    return _first_field(node, ("name", "declarator", "type")) is not None
-
-
-def _first_field(node: Node, names: Iterable[str]) -> Node | None:
-    """Return the first of these fields that the node has."""
-    for name in names:
-        found = node.child_by_field_name(name)
-        if found is not None:
-            return found
-    return None
-
-
-def _name(node: Node) -> str:
-    """Return the name that a node defines, or ``""``."""
-    for _ in range(8):
-        if _NAMELIKE.match(node.type) or not node.named_child_count:
-            text = (node.text or b"")[:_MAX_NAME].decode("utf-8", "replace")
-            return text.strip().splitlines()[0] if text.strip() else ""
-        inner = _first_field(node, _NAME_FIELDS)
-        if inner is None:
-            children = [
-                child
-                for child in node.named_children
-                if "comment" not in child.type and "modifier" not in child.type
-            ]
-            inner = (
-                next((child for child in children if _HOLDS_NAME.match(child.type)), None)
-                or _first_field(node, ("type", "target"))
-                or next((child for child in children if _NAMELIKE.match(child.type)), None)
-                or next((child for child in children if child.type == "object_reference"), None)  # SQL
-                or next(iter(children), None)
-            )
-        if inner is None:
-            return ""
-        node = inner
-    return ""
+def _within(found: Iterable[Definition], ranges: Sequence[tuple[int, int]]) -> Iterator[Definition]:
+    """Yield the definitions that begin in one of the ``ranges``."""
+    starts = sorted(start for start, _ in ranges)
+    ends = list(accumulate((end for _, end in sorted(ranges)), max))
+    for one in found:
+        n = bisect_right(starts, one.start)
+        if n and one.start < ends[n - 1]:
+            yield one

@@ -32,6 +32,9 @@ _NEUTRAL = re.compile(
     rb"|catch|finally|after|begin|do|contains|private|public|protected)\b)",
     re.IGNORECASE,
 )
+_DIRECTIVE = re.compile(
+    r"[ \t]*#[ \t]*(?:if|ifn?def|el(?:se|if)|endif|define|undef|include|pragma|error|line|(?:end)?region)\b"
+)
 # Blocks of documentation above a head, by their last line and their first.
 _BLOCKS = (
     (re.compile(rb'[ \t]*"""[ \t]*\r?$'), re.compile(rb'[^\n]*"""')),
@@ -55,6 +58,7 @@ _STATEMENTS = re.compile(
 )
 _PACKAGE = re.compile(rb"package\b")  # begins a statement in some languages, and a type in others
 _PARENTHESIS = re.compile(rb"[()]")
+_SECOND = re.compile(rb"[ \t]*\)[ \t]*\([ \t]*\r?$")  # the ports after the parameters of a module in Verilog
 # Types whose members are as good as at the top.
 _MODULE = re.compile(rb"(?:def|bare|sub)?module\b|namespace\b|package\b|library\b|program\b", re.IGNORECASE)
 _NOTE = re.compile(r"^[\s/*#!;%'\"(|^<{-]+|[\s*/)#}>-]+$")
@@ -181,8 +185,9 @@ def _note(line: str) -> str:
     return text if tag is None else text[tag.end() :].rstrip("\"'")
 
 
-def _indent(line: bytes) -> int:
-    return len(line) - len(line.lstrip(b" \t"))
+def indent_of(line: bytes) -> int:
+    """Return the column at which a line begins. Tabs go to every 8th: GNU's sources mix them with blanks."""
+    return len(line[: len(line) - len(line.lstrip(b" \t"))].expandtabs())
 
 
 def _close(stack: list[_Open], indent: int, *, same: bool) -> None:
@@ -217,12 +222,12 @@ class _Reader:
                 for one in () if is_after_blank else stack:
                     one.last = end
                 continue
-            indent = _indent(line)
+            indent = indent_of(line)
             if head is not None or _NEUTRAL.match(line) is None:
                 _close(stack, indent, same=head is not None or is_after_blank)
             is_after_blank = False
             if head is not None and len(stack) < _MAX_DEPTH and (not stack or stack[-1].is_type):
-                opened = self._open(n, begin + indent, head, free)
+                opened = self._open(n, begin + len(line) - len(line.lstrip(b" \t")), head, free)
                 stack.append(self._added(stack[-1].inside if stack else top, opened))
                 free = n + 1 if head.name else free
             for one in stack:
@@ -253,14 +258,17 @@ class _Reader:
                 break
             first = first - 1 if begin is None else begin
         above = b"".join(self._line(k) for k in range(first, n)).decode("utf-8", "replace")
-        notes = map(_note, above.splitlines())
+        has_directives = self._heads.comment == "//"
+        lines = (line for line in above.splitlines() if not (has_directives and _DIRECTIVE.match(line)))
+        notes = map(_note, lines)
         note = next((line for line in notes if line and _NO_NOTE.match(line) is None), "")
-        signature = self._signature(n)
+        signature = self._ends[n] if head.is_type and self._heads.calls else self._signature(n)
         below = self._heads.note_below
         if below is not None and not note:
             line = self._source[signature : self._source.find(b"\n", signature) + 1].strip()
             note = _note(line.decode("utf-8", "replace")) if line.startswith(below) else ""
-        return _Open(head.name, head.is_type, self._indent(start), self._begin(first), start, signature, note)
+        indent = indent_of(self._line(n))
+        return _Open(head.name, head.is_type, indent, self._begin(first), start, signature, note)
 
     def _block_start(self, n: int, free: int, line: bytes) -> int | None:
         """Return the first line of the block of documentation that ends in line ``n``, if one does."""
@@ -287,16 +295,18 @@ class _Reader:
 
     def _closed(self, n: int) -> int:
         """Return the line in which the parentheses are closed that are opened from line ``n`` on."""
-        depth = 0
+        depth, last = 0, n
         for k in range(n, min(n + _MAX_SIGNATURE, len(self._ends))):
             for mark in _PARENTHESIS.findall(self._line(k)):
                 depth += 1 if mark == b"(" else -1
-                # what follows on the same line opens other parentheses: ``) : this.of(``
                 if depth == 0 and k > n:
-                    return k
+                    last = k
+                    # what follows on the same line opens other parentheses: ``) : this.of(``
+                    if _SECOND.match(self._line(k)) is None:
+                        return k
             if depth <= 0:
                 return k
-        return n
+        return last
 
     def _continued(self, n: int, last: int) -> int:
         """Return the last line of a signature whose lines ``n`` to ``last`` have no mark that ends it.
@@ -306,10 +316,10 @@ class _Reader:
         ends = self._heads.ends
         if ends is None or any(ends.search(self._line(k)) is not None for k in range(n, last + 1)):
             return last
-        indent = _indent(self._line(n))
+        indent = indent_of(self._line(n))
         for k in range(last + 1, min(last + 1 + _MAX_CONTINUED, len(self._ends))):
             line = self._line(k)
-            if not line.strip() or _indent(line) <= indent:
+            if not line.strip() or indent_of(line) <= indent:
                 return k - 1 if line.lstrip().startswith(b"{") else last
             if ends.search(line) is not None:
                 return k
@@ -317,10 +327,10 @@ class _Reader:
 
     def _last_deeper(self, n: int) -> int:
         """Return the last of the lines after line ``n`` that are indented deeper, up to a blank one."""
-        indent = _indent(self._line(n))
+        indent = indent_of(self._line(n))
         for k in range(n, min(n + _MAX_SPECIFICATION, len(self._ends) - 1)):
             line = self._line(k + 1)
-            if not line.strip() or _indent(line) <= indent:
+            if not line.strip() or indent_of(line) <= indent:
                 return k
         return k if n < len(self._ends) - 1 else n
 
@@ -358,6 +368,3 @@ class _Reader:
 
     def _line(self, n: int) -> bytes:
         return self._source[self._begin(n) : self._ends[n]]
-
-    def _indent(self, start: int) -> int:
-        return start - self._source.rfind(b"\n", 0, start) - 1

@@ -22,6 +22,7 @@ class Heads:
     continues until its parentheses are closed. ``specifications``: heads whose signature is also all lines
     below that are indented deeper. ``wholes``: types that an outline shows in full as far as they are short, with
     what is defined in them. ``ends``: the marks that end a signature, which continues on deeper lines up to one.
+    ``calls``: types are made by calls, whose arguments are their members.
     ``arguments``: a line below the head that names the arguments. ``note_below``: the mark of documentation below
     a head. ``comment``: the mark of a comment, and the mark that ends it, if one does.
     """
@@ -33,6 +34,7 @@ class Heads:
     comment: str = "//"
     clauses: bool = False
     spans_lines: bool = True
+    calls: bool = False
     specifications: str = ""
     wholes: str = ""
     ends: re.Pattern[bytes] | None = None
@@ -197,10 +199,12 @@ HEADS = (
     Heads(
         "r",
         "r",
-        r"([\w.]+) *(?:<-|=) *(?:R6::)?(?:R6Class|setRefClass|ggproto)\(",
+        r"([\w.]+) *(?:<-|=) *(?:R6::|S7::)?(?:R6Class|setRefClass|ggproto|new_class)\("
+        r"|(?:public|private|active|methods) *= *list\(",
         r"([\w.]+|`[^`\n]+`) *(?:<<?-|=) *(?:function\b|\\\()|set(?:Generic|Method|Class|Validity)\([\"'](\w+)"
         r"|(?:test_that|describe|it)\([\"']([^\"'\n]+)|([\w.]+) <- ",
         "#",
+        calls=True,
     ),
     Heads(
         "perl",  # and Prolog, which uses a suffix of Perl
@@ -425,6 +429,15 @@ QUERIES = Heads(
     "--",
 )
 
+STATEMENTS = Heads(
+    "statements",  # SQL that the grammar does not understand
+    "",
+    others=r"(?i:create +(?:or +replace +)?(?:[a-z]+ +)*?(?:table|view|index|function|procedure|trigger|type|schema|sequence"
+    r"|extension|policy|package(?: +body)?) +(?:if +not +exists +)?([^\s(;]+))",
+    comment="--",
+    spans_lines=False,
+)
+
 _MODIFIERS = (
     r"(?:@\w+(?:\([^()\n]*\))? +|(?:export|default|declare|public|private|protected|internal|fileprivate|pub|static|final"
     r"|abstract|async|sealed|open|override|virtual|inline|const|unsafe|extern|partial|readonly|data|inner|value|case"
@@ -436,8 +449,8 @@ BRACES = Heads(
     "",
     rf"{_MODIFIERS}(?:(?:class|struct|interface|trait|enum(?: class)?|union|record|object|protocol|extension|actor|namespace"
     r"|impl(?:<[^>\n]*>)?|mod|module) ([\w.:]+)|companion object\b)",
-    rf"{_MODIFIERS}(?:(?:fun|func|fn|def|function) ?(?:<[^>\n]*> ?)?(?:[\w.<>?*, ]+\.)?(\w+)"
-    r"|(?:val|var|let|const|typealias|type) (\w+)|(init|deinit|subscript)\b)"
+    rf"{_MODIFIERS}(?:(?:function|func|fun|fn|def)\b ?(?:<[^>\n]*> ?|\([^)\n]*\) ?)?(?:[\w.<>?*, ]+\.)?(\w+)"
+    r"|(?:val|var|let|typealias|type) (\w+)|const (\w+) *(?:[=:;]|\w+ =)|(init|deinit|subscript)\b)"
     rf"|{_TYPED}|{_CONSTRUCTOR}",
     ends=_BRACE,
 )

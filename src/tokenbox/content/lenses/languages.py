@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tokenbox.content.lenses.heads import BRACES, HEADS, QUERIES, Heads
+from tokenbox.content.lenses.heads import BRACES, HEADS, QUERIES, STATEMENTS, Heads
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,15 @@ class Language:
     has_prototypes: bool = False
     heads: Heads | None = None
     otherwise: Heads | None = None
-    on_errors: Heads | None = None
+    on_errors: Heads | None = BRACES
 
     @property
     def modules(self) -> tuple[str, ...]:
         """The packages that it is read with."""
         return ("tree_sitter", self.module) if self.module else ()
+
+
+_HEADS = {heads.name: heads for heads in HEADS}
 
 
 def _signs(*patterns: str) -> tuple[re.Pattern[str], ...]:
@@ -74,13 +77,13 @@ LANGUAGES = (
         aliases=("py",),
         docstrings=True,
         comment="#",
+        on_errors=_HEADS["other"],
     ),
     Language(
         "javascript",
         "tree_sitter_javascript",
         _signs(r"\A#!.*\bnode", *_JAVASCRIPT_SIGNS),
         aliases=("js", "jsx", "mjs"),
-        on_errors=BRACES,
     ),
     Language(
         "typescript",
@@ -95,11 +98,18 @@ LANGUAGES = (
         ),
         aliases=("ts", "mts"),
         factory="language_typescript",
-        on_errors=BRACES,
     ),
     # Vue and Svelte.
-    Language("vue", "tree_sitter_typescript", (), ("svelte",), "language_typescript", is_script_in_page=True),
-    Language("tsx", "tree_sitter_typescript", factory="language_tsx", on_errors=BRACES),
+    Language(
+        "vue",
+        "tree_sitter_typescript",
+        (),
+        ("svelte",),
+        "language_typescript",
+        is_script_in_page=True,
+        on_errors=None,
+    ),
+    Language("tsx", "tree_sitter_typescript", factory="language_tsx"),
     Language(
         "go",
         "tree_sitter_go",
@@ -110,7 +120,6 @@ LANGUAGES = (
             r"^type \w+ (?:struct|interface) \{",
         ),
         aliases=("golang",),
-        on_errors=BRACES,
     ),
     Language(
         "rust",
@@ -124,7 +133,6 @@ LANGUAGES = (
             r"\blet mut \w+",
         ),
         aliases=("rs",),
-        on_errors=BRACES,
     ),
     Language(
         "java",
@@ -135,7 +143,6 @@ LANGUAGES = (
             r"^(?:public |final |abstract )*(?:class|interface|record|enum) \w+.*\{$",
             r"^[ \t]+(?:public|private|protected) (?:static )?(?:final )?[\w<>\[\], ]+ \w+\(",
         ),
-        on_errors=BRACES,
     ),
     Language(
         "c",
@@ -149,7 +156,6 @@ LANGUAGES = (
         ),
         aliases=("h",),
         has_prototypes=True,
-        on_errors=BRACES,
     ),
     Language(
         "cpp",
@@ -163,7 +169,6 @@ LANGUAGES = (
             r"^ *(?:public|private|protected):$",
         ),
         aliases=("c++", "cc", "hpp"),
-        on_errors=BRACES,
     ),
     Language(
         "ruby",
@@ -177,16 +182,17 @@ LANGUAGES = (
         ),
         aliases=("rb",),
         comment="#",
+        on_errors=_HEADS["other"],
     ),
     # Recognized only by file name: their typical source looks like that of another language.
-    Language("csharp", "tree_sitter_c_sharp", aliases=("cs", "c#"), has_slow_angles=True, on_errors=BRACES),
-    Language("php", "tree_sitter_php", factory="language_php", on_errors=BRACES),
-    Language("swift", "tree_sitter_swift", on_errors=BRACES),
-    Language("kotlin", "tree_sitter_kotlin", aliases=("kt", "kts"), on_errors=BRACES),
-    Language("scala", "tree_sitter_scala", aliases=("sc",), on_errors=BRACES),
-    Language("lua", "tree_sitter_lua", comment="--"),
-    Language("css", "tree_sitter_css"),
-    Language("sql", "tree_sitter_sql", comment="--", otherwise=QUERIES),
+    Language("csharp", "tree_sitter_c_sharp", aliases=("cs", "c#"), has_slow_angles=True),
+    Language("php", "tree_sitter_php", factory="language_php"),
+    Language("swift", "tree_sitter_swift"),
+    Language("kotlin", "tree_sitter_kotlin", aliases=("kt", "kts")),
+    Language("scala", "tree_sitter_scala", aliases=("sc",)),
+    Language("lua", "tree_sitter_lua", comment="--", on_errors=_HEADS["other"]),
+    Language("css", "tree_sitter_css", on_errors=_HEADS["sass"]),
+    Language("sql", "tree_sitter_sql", comment="--", otherwise=QUERIES, on_errors=STATEMENTS),
     *(Language(heads.name, comment=heads.comment, heads=heads) for heads in HEADS),
 )
 BY_NAME = {name: language for language in LANGUAGES for name in (language.name, *language.aliases)}

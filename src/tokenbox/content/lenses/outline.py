@@ -38,6 +38,7 @@ _MIN_SIGNS = 2
 _SUBSETS = {"typescript": "javascript", "cpp": "c"}
 # The maximum length of a member's line, and of a signature. A value is cut after its first line.
 MAX_LINE, _MAX_SIGNATURE = 160, 640
+_MAX_INDENT = 400
 # The number of consecutive functions of the same name to show.
 OVERLOADS = 3
 
@@ -149,9 +150,10 @@ def _shown(source: bytes, definition: Definition, language: Language) -> Iterato
 
 
 def _indent(source: bytes, definition: Definition) -> str:
-    line_start = source.rfind(b"\n", 0, definition.start) + 1
-    before = source[line_start : definition.start].decode("utf-8", "replace")
-    return before if not before.strip() else ""
+    near = source[max(0, definition.start - _MAX_INDENT) : definition.start]
+    *_, before = near.rsplit(b"\n", 1)
+    is_blank = not before.strip() and (before != near or len(near) < _MAX_INDENT)
+    return before.decode() if is_blank else ""
 
 
 def _cut(words: str) -> str:

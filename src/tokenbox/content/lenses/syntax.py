@@ -46,6 +46,21 @@ _EXPORTED = re.compile(
 )
 
 
+# The head of a block of extensions in C# 14, which the grammar reads as a class of the same length.
+_EXTENDED = re.compile(
+    rb"(?m)(^[ \t]*|[{};] ?)(extension(?:<[^<>(){};]{0,200}>)?\s*\([^(){};]{1,300}\))"
+    rb"(?=(?:\s+where\s[^{};]{1,300})?\s*\{)"
+)
+_CLASS = b"class extension"
+
+
+def _as_class(match: re.Match[bytes]) -> bytes:
+    before, head = match[1], match[2]
+    if len(head) < len(_CLASS) or b"\n" in head[: len(_CLASS)]:
+        return match[0]
+    return before + _CLASS + _NO_BREAK.sub(b" ", head[len(_CLASS) :])
+
+
 def has_grammar(language: str) -> bool:
     """Return whether the grammar of ``language`` (a name or an alias) is installed."""
     return works(language) and BY_NAME[language].heads is None
@@ -59,18 +74,27 @@ def grammar(language: Language) -> Grammar:
     return tree_sitter.Language(getattr(import_module(language.module), language.factory)())
 
 
+def as_parsed(source: bytes, language: Language) -> bytes:
+    """Return what the parser gets in place of ``source``, which has the same length and lines."""
+    if language.is_script_in_page:
+        return _scripts(source)
+    if language.name == "cpp":
+        return _EXPORTED.sub(lambda match: match[1] + b" " * len(match[2]), source)
+    if language.name == "csharp":
+        return _EXTENDED.sub(_as_class, source)
+    return source
+
+
 def syntax_tree(source: bytes, language: Language) -> Node | None:
     """Return the root of the syntax tree, or None if that takes too many steps, or reads of the source.
+
+    ``source``: as :func:`as_parsed` returns it. Its nodes have no ``text``: take that from the source.
 
     Recovering from errors takes quadratic time on some input: without a limit, 8 KB can take 10 s. The limits
     count steps and chunks and not seconds, so that the result is the same on every machine.
     """
     import tree_sitter  # an extra
 
-    if language.is_script_in_page:
-        source = _scripts(source)
-    if language.name == "cpp":
-        source = _EXPORTED.sub(lambda match: match[1] + b" " * len(match[2]), source)
     if language.has_slow_angles and _opens_many_angles(source):
         return None
     calls_left = (_STEPS_PER_BYTE * len(source) + _STEPS_OF_ANY_FILE) // _STEPS_PER_CALL
