@@ -162,6 +162,21 @@ def test_tags_of_a_build_log_are_no_structure() -> None:
     assert shown("dedup_lines", "[INFO] a\n" * 3 + "[INFO] b\n") == "[INFO] a [x3]\n[INFO] b\n"
 
 
+def test_the_first_of_equal_lines_says_whether_they_are_merged() -> None:
+    """The last line is shorter, without its end: it alone was merged, and its count said three."""
+    text = "\r``\r\r``\r\r``"
+    assert shown("dedup_lines", text) == text
+
+
+def test_library_frames_are_counted_in_the_first_of_repeated_frames_too() -> None:
+    library = '  File "/usr/lib/python3.11/a.py", line 3, in f\n    x()\n'
+    less = shown("traceback", f"{library}\tat a.b.C(D.java:3)\n" * 2)
+    assert less == (
+        "  [... 1 library frame left out ...]\n\tat a.b.C(D.java:3)\n  [... 2 repeated frames left out ...]\n"
+    )
+    assert shown("traceback", less) == less
+
+
 def test_a_table_that_is_not_shorter_is_not_made() -> None:
     assert shown("json_table", '[{"a":1}]') == '[{"a":1}]'
 

@@ -560,6 +560,8 @@ def test_a_page_in_a_form_is_kept() -> None:
         f"<html><body><form><h2>Order 7731</h2><p>Total: 42.50</p>{fields}</form><form>Find {fields}</form>"
     )
     text = seen("html_to_text", page)
+    nested = page.replace("<form><h2>", "<form><form><h2>").replace("</form><form>", "</form></form><form>")
+    assert seen("html_to_text", nested) == text, "each field is counted once"
     assert text.startswith("## Order 7731\n\nTotal: 42.50\n\n[... 4 elements of")
     assert "Andorra" not in text
 
@@ -640,6 +642,9 @@ HUGE = 200_000
         ("html_to_text", "<!-- a -->" * (HUGE // 10)),
         ("html_to_text", "<p>a" + " " * HUGE + "b"),
         ("html_to_text", "<p>" + "<div>" * (HUGE // 100)),
+        ("html_to_text", "<p>" + "<div " * (HUGE // 5)),
+        ("html_to_text", "<p>" + "<p x='" * (HUGE // 6)),
+        ("html_to_text", "<p>" + "<form>" * (HUGE // 30)),
         ("select('a b', lines=2)", "# a" + " " * HUGE + "x\n\nb\n"),
         ("json_table", "[" + ",".join(f'{{"a{i}":1}}' for i in range(HUGE // 10)) + "]"),
     ],

@@ -10,7 +10,7 @@ from tokenbox.content.lenses.lens import LensKind, register
 from tokenbox.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from bs4 import BeautifulSoup
+    from bs4 import BeautifulSoup, Tag
 
     from tokenbox.content.lenses.lens import Apply
 
@@ -67,11 +67,16 @@ def _text_of(page: str) -> str:
     from bs4 import BeautifulSoup  # an extra
     from markdownify import MarkdownConverter  # an extra
 
-    soup = BeautifulSoup(_LONG_BLANK.sub(lambda run: run[0][:256], page), "html.parser")
-    forms = [form for form in soup.find_all("form") if form.find(_WORDS_IN_FORM)]
+    # What begins after the last ">" is no element. The parser would try each "<" to the end of the page.
+    last = page.rfind(">") + 1
+    source = page[:last] + page[last:].replace("<", "&lt;")
+    soup = BeautifulSoup(_LONG_BLANK.sub(lambda run: run[0][:256], source), "html.parser")
+    forms = _forms_of_words(soup)
+    outer = [form for form in forms if form.find_parent("form") is None]
+    fields = [field for form in outer for field in form.find_all(_FIELDS)]
     for form in forms:
         form.name = "div"
-    out = [*soup.find_all(_REMOVED), *(field for form in forms for field in form.find_all(_FIELDS))]
+    out = [*soup.find_all(_REMOVED), *fields]
     for element in out:
         element.decompose()
     if _depth(soup) > _MAX_DEPTH:
@@ -87,6 +92,17 @@ def _text_of(page: str) -> str:
         parts.append(f"[... {elements} of navigation, style and script left out ...]")
     result = "\n\n".join(parts) + "\n"
     return page if _HTML.match(result) or len(result) > len(page) else result
+
+
+def _forms_of_words(soup: BeautifulSoup) -> list[Tag]:
+    """Return the forms with words around their fields. Forms may be nested, so each element is seen once."""
+    around: set[int] = set()
+    for element in soup.find_all(_WORDS_IN_FORM):
+        for parent in element.parents:
+            if id(parent) in around:
+                break
+            around.add(id(parent))
+    return [form for form in soup.find_all("form") if id(form) in around]
 
 
 def _squeezed(markdown: str) -> str:
@@ -113,7 +129,7 @@ def _depth(soup: BeautifulSoup) -> int:
 register(
     LensKind(
         "html_to_text",
-        "4",
+        "5",
         build_html_to_text,
         description="a web page as Markdown, without scripts, styles and navigation (extra html)",
         example="html_to_text",

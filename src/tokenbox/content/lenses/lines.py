@@ -127,7 +127,7 @@ def count_omitted(lines: Iterable[str]) -> int:
     return total
 
 
-@lens("4", "each repeated line once, with a count; in code, only lines repeated in a row")
+@lens("5", "each repeated line once, with a count; in code, only lines repeated in a row")
 def dedup_lines(text: str) -> str:
     """Keep the first of equal lines, with ``[x3]`` for three of them. Blank lines are all kept.
 
@@ -147,14 +147,14 @@ def dedup_lines(text: str) -> str:
         times[keys[-1]] = times.get(keys[-1], 0) + count
         characters[keys[-1]] = characters.get(keys[-1], 0) + len(line)
     result: list[str] = []
-    done: set[tuple[str, int]] = set()
+    once: dict[tuple[str, int], str] = {}  # the first line of each key, with the count
     for line, key in zip(lines, keys, strict=True):
-        once = with_count(line, times[key])
-        if not key[0].strip() or len(once) >= characters[key]:
+        is_first = key not in once
+        merged = once.setdefault(key, with_count(line, times[key]))
+        if not key[0].strip() or len(merged) >= characters[key]:
             result.append(line)
-        elif key not in done:
-            done.add(key)
-            result.append(once)
+        elif is_first:
+            result.append(merged)
     return "".join(result)
 
 

@@ -114,7 +114,7 @@ class _Frame(NamedTuple):
 
 
 @lens(
-    "6",
+    "7",
     "tracebacks of eleven languages: own frames, with a count of library and repeated ones",
     Parameter("own", str, default=""),
     example="traceback",
@@ -185,7 +185,7 @@ def _folded(frames: Sequence[_Frame]) -> list[str]:
     while place < len(frames):
         period, times = _cycle(frames, place)
         if times > 1:
-            result += _lines_of(frames[place : place + period])
+            result += _folded(frames[place : place + period])
             result += _instead(frames[place + period : place + period * times], "repeated frame")
             place += period * times
             continue
