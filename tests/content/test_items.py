@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import tokenbox
 from tokenbox.content.exchanges import Grouping, exchanges
 from tokenbox.content.items import read_item, read_items
+from tokenbox.content.library_objects import tool_call
 from tokenbox.content.message import InvalidMessage, Role, thaw
 from tokenbox.content.request import Api, read_request, read_tools
 from tokenbox.engine.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 CHAT_TOOL = {"type": "function", "function": {"name": "f", "description": "d", "parameters": SCHEMA}}
@@ -208,6 +212,32 @@ def test_every_text_of_a_request_is_found() -> None:
 def test_a_shape_that_is_not_understood_names_its_place(value: object, says: str) -> None:
     with pytest.raises(InvalidMessage) as caught:
         read_items(value)
+    assert says in caught.value.message
+
+
+def nested(depth: int) -> list[Any]:
+    found: list[Any] = ["x"]
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("read", "says"),
+    [
+        (lambda: tool_call("c", "at", {"time": object()}), "the arguments of a call to 'at' are not JSON"),
+        (lambda: tool_call("c", "at", nested(5_000)), "are not JSON"),
+        (
+            lambda: read_request({"messages": []}, fields=[1]),  # type: ignore[arg-type]  # from untyped code
+            "fields of a request are a mapping, not list",
+        ),
+        (lambda: read_request({"messages": [], "system": nested(5_000)}), "nested more than 32"),
+        (lambda: read_request({"input": "q", "instructions": nested(990)}), "nested more than 32"),
+    ],
+)
+def test_what_is_no_json_or_too_deep_is_refused(read: Callable[[], object], says: str) -> None:
+    with pytest.raises(InvalidMessage) as caught:
+        read()
     assert says in caught.value.message
 
 

@@ -92,6 +92,7 @@ DEEP["self"] = DEEP
         ({"role": "user", "content": "x", 3: 3}, "not text: 3"),
         ({"role": "user", "content": "x", "extra": object()}, "object"),
         ({"role": "user", "content": "x", "extra": b"x"}, "bytes"),
+        ({"role": "user", "content": "x", "extra": [float("nan")]}, "extra[0] is nan, which is not JSON"),
         ({"role": "user", "content": "x", "tool_calls": [CALL]}, "only an assistant"),
         ({"role": "assistant", "content": "x", "tool_calls": {}}, "tool_calls"),
         ({"role": "assistant", "content": "x", "tool_calls": [{}]}, "tool_calls[0]"),

@@ -12,7 +12,7 @@ from tokenbox.errors import InvalidSection, shown
 from tokenbox.integers import MAX_INTEGER, whole
 from tokenbox.records import to_record
 
-_PERCENT = re.compile(r"[0-9]{1,20}(?:[./][0-9]{1,20})? ?%")
+_PERCENT = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,20}|/[1-9][0-9]{0,19})? ?%")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Group:
 GROUP_FIELDS = ("min", "max", "priority", "parent")
 
 
-def exact_bound(place: str, value: object) -> int | Fraction | None:
+def exact_bound(place: str, value: object, **details: object) -> int | Fraction | None:
     """Return an upper bound: tokens, or a percentage as an exact share of the budget. None: no bound."""
     number = whole(value)
     if value is None or (number is not None and 0 <= number <= MAX_INTEGER):
@@ -79,6 +79,7 @@ def exact_bound(place: str, value: object) -> int | Fraction | None:
         raise InvalidSection(
             f"{place}: max is tokens, or a share such as '30%' of the budget, not {shown(value)}.",
             field="max",
+            **details,
         )
     return share
 

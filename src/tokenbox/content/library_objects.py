@@ -312,7 +312,10 @@ def _text(text: object) -> dict[str, Any]:
 
 def tool_call(identifier: object, name: object, arguments: object) -> dict[str, Any]:
     """Return a tool call in the chat completions shape. Arguments that are not text become JSON."""
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    try:
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidMessage(f"the arguments of a call to {name!r:.60} are not JSON: {error}.") from None
     function = {"name": name, "arguments": text}
     return {"id": None if identifier is None else str(identifier), "type": "function", "function": function}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -332,7 +333,11 @@ def thaw(value: Frozen) -> Any:  # noqa: ANN401  # JSON
 def _freeze(value: object, where: Place, depth: int) -> Frozen:
     if depth > MAX_DEPTH:
         raise InvalidMessage(f"{path_of(where).partition('.')[0]} is nested more than {MAX_DEPTH} deep.")
-    if value is None or isinstance(value, bool | float):
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidMessage(f"{path_of(where)} is {value}, which is not JSON.")
         return value
     if isinstance(value, str):
         _check_text(value, where)

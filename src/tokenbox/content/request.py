@@ -148,6 +148,8 @@ def read_request(
     """
     if not isinstance(value, Mapping):
         return Request.of_items(read_items(value, strict=strict), tools, fields)
+    if not isinstance(fields, Mapping | None):
+        raise InvalidMessage(f"the fields of a request are a mapping, not {type(fields).__name__}.")
     body: dict[str, Any] = {**value, **(fields or {})}
     if tools is not None:
         body["tools"] = tools
@@ -314,7 +316,7 @@ def _given_items(given: object, api: Api) -> object:
 
 
 def _system_messages(body: Mapping[str, Any], api: Api) -> list[Message]:
-    return [message for name in _SYSTEM.get(api, ()) for message in _system(body.get(name))]
+    return [message for name in _SYSTEM.get(api, ()) for message in _system(body.get(name), name)]
 
 
 _Messages = tuple[Sequence[Message], Sequence[int], tuple[Frozen, ...], tuple[int, ...]]
@@ -344,7 +346,9 @@ _SYSTEM: Final[Mapping[Api, tuple[str, ...]]] = {
 }
 
 
-def _system(value: object) -> list[Message]:
+def _system(value: object, name: str) -> list[Message]:
+    if not isinstance(value, str):
+        freeze_object({name: value}, "request")  # raises for what is nested too deeply, or no JSON
     text = "\n".join(texts_in(value))
     return [Message.of({"role": Role.SYSTEM.value, "content": text})] if text else []
 

@@ -208,7 +208,7 @@ class Section:
         object.__setattr__(self, "forms", self._alternatives(self.forms))
         if self.forms and self.strategy is not None:
             self._refuse("forms", "and strategy exclude each other. Put the strategy into forms")
-        object.__setattr__(self, "max", exact_bound(f"section {self.id!r}", self.max))
+        object.__setattr__(self, "max", exact_bound(f"section {self.id!r}", self.max, id=self.id))
         for name, other in (("group", self.group), ("with", self.with_)):
             if other is not None:
                 self._check_text(name, other)
@@ -337,7 +337,7 @@ class Section:
         """Turn a list or a mapping as content into one line per item."""
         given: object = self.content
         if isinstance(given, Mapping):
-            items = [f"{key}: {self._item(value)}" for key, value in given.items()]
+            items = [f"{self._key(key)}: {self._item(value)}" for key, value in given.items()]
         elif isinstance(given, Sequence) and not isinstance(given, str | bytes):
             items = [self._item(value) for value in given]
         else:
@@ -353,8 +353,16 @@ class Section:
             return value
         try:
             return json.dumps(value, ensure_ascii=False, allow_nan=False)
+        except RecursionError:
+            self._refuse("content", "has an item that is nested too deeply")
         except (TypeError, ValueError) as error:
             self._refuse("content", f"has an item that is neither text nor JSON: {error}")
+
+    def _key(self, key: object) -> str:
+        try:
+            return str(key)
+        except ValueError as error:  # an integer of more than 4,300 digits
+            self._refuse("content", f"has a key that cannot be written: {error}")
 
     def _alternatives(self, value: object) -> tuple[Pipeline | Text, ...]:
         if isinstance(value, str) or not isinstance(value, Sequence):

@@ -6,11 +6,13 @@ import math
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
+from tokenbox.errors import shown
 from tokenbox.integers import plain, whole
 
 # The limit of exponents and digits: a rational has as many digits as the exponent of its decimal form.
 _MAX_EXPONENT = 1000
 _MAX_BITS = 3325  # slightly more than an integer of 1,000 decimal digits has
+_MAX_DIGITS = 4_000  # of a decimal form: more than any rational within the limit has
 
 
 def exact_weight(value: object) -> int | Fraction:
@@ -45,11 +47,14 @@ def _from_decimal(value: str | Decimal) -> Fraction:
     try:
         number = Decimal(value)
     except InvalidOperation:
-        raise ValueError(f"{value!r} is not a decimal number") from None
+        raise ValueError(f"{shown(value)} is not a decimal number") from None
     if not number.is_finite():
         raise ValueError(f"a weight is finite, not {value}")
     if abs(number.adjusted()) > _MAX_EXPONENT:
-        raise ValueError(f"{value} has an exponent beyond {_MAX_EXPONENT}")
+        raise ValueError(f"{shown(value)} has an exponent beyond {_MAX_EXPONENT}")
+    # Turning a long one into a fraction takes quadratic time.
+    if len(number.as_tuple().digits) > _MAX_DIGITS:
+        raise ValueError(f"a weight has at most {_MAX_EXPONENT} digits")
     return Fraction(number)
 
 
