@@ -16,133 +16,72 @@ from typing import Final
 from tokenbox.cli.listing import COMMANDS
 from tokenbox.integers import written_figure
 
-COMMAND_MEANT: Final[Mapping[str, str]] = {
-    "token": "count",
-    "tokens": "count",
-    "tokenize": "count",
-    "wc": "count",
-    "encode": "count",
-    "trim": "fit",
-    "truncate": "fit",
-    "shorten": "fit",
-    "compact": "fit",
-    "evict": "fit",
-    "bundle": "pack",
-    "repo": "pack",
-    "repomix": "pack",
-    "concat": "pack",
-    "compile": "layout",
-    "build": "layout",
-    "render": "layout",
-    "whatif": "layout",
-    "guard": "enforce",
-    "gate": "enforce",
-    "allow": "enforce",
-    "chat": "shell",
-    "repl": "shell",
-    "talk": "shell",
-    "prompt": "ask",
-    "query": "ask",
-    "complete": "ask",
-    "proxy": "serve",
-    "server": "serve",
-    "start": "serve",
-    "run": "serve",
-    "up": "serve",
-    "price": "cost",
-    "usage": "cost",
-    "spend": "cost",
-    "ledger": "cost",
-    "set": "config set",
-    "keys": "gateway keys",
-    "settings": "config",
-    "info": "doctor",
-    "status": "doctor",
-    "env": "doctor",
-    "about": "doctor",
-    "debug": "doctor",
-    "version": "--version",
-    "list": "tokenizers",
-    "encodings": "tokenizers",
-    "model": "models",
-    "prices": "models",
-    "verify": "proof verify",
-    "replay": "proof replay",
-    "test": "check",
-    "lint": "check",
-    "ci": "check",
-    "setup": "init",
-    "new": "init",
-    "discover": "models --discover",
+_COMMANDS: Final = {
+    "count": "token tokens tokenize wc encode",
+    "fit": "trim truncate shorten compact evict",
+    "pack": "bundle repo repomix concat",
+    "layout": "compile build render whatif",
+    "enforce": "guard gate allow",
+    "shell": "chat repl talk",
+    "ask": "prompt query complete",
+    "serve": "proxy server start run up",
+    "cost": "price usage spend ledger",
+    "config set": "set",
+    "config": "settings",
+    "gateway keys": "keys",
+    "doctor": "info status env about debug",
+    "--version": "version",
+    "tokenizers": "list encodings",
+    "models": "model prices",
+    "models --live": "discover",
+    "proof verify": "verify",
+    "proof replay": "replay",
+    "check": "test lint ci",
+    "init": "setup new",
 }
-"""Commands of other tools, and words that people try, with our command for them."""
+"""Our commands, with those of other tools and words that people try for them."""
 
-OPTION_MEANT: Final[Mapping[str, Sequence[str]]] = {
-    "--max-tokens": ("--budget", "--max-ctx"),
-    "--max_tokens": ("--budget", "--max-ctx"),
-    "--token-budget": ("--budget",),
-    "--tokens": ("--budget",),
-    "--map-tokens": ("--budget",),
-    "--token-limit": ("--budget", "--max-ctx"),
-    "--limit": ("--budget",),
-    "--max": ("--budget",),
-    "--size": ("--budget",),
-    "--window": ("--max-ctx", "--budget"),
-    "--context": ("--max-ctx", "--budget"),
-    "--context-window": ("--max-ctx",),
-    "--max-context": ("--max-ctx",),
-    "--num-ctx": ("--max-ctx", "--budget"),
-    "--ctx-size": ("--max-ctx", "--budget"),
-    "--reserve": ("--reserve-out",),
-    "--reserve-output": ("--reserve-out",),
-    "--max-output-tokens": ("--reserve-out",),
-    "--encoding": ("--tokenizer",),
-    "--encoder": ("--tokenizer",),
-    "--token-count-encoding": ("--tokenizer",),
-    "--vocab": ("--tokenizer",),
-    "--url": ("--upstream", "--endpoint"),
-    "--server": ("--upstream", "--endpoint"),
-    "--base-url": ("--upstream", "--endpoint"),
-    "--api-base": ("--upstream", "--endpoint"),
-    "--backend": ("--upstream", "--endpoint"),
-    "--target": ("--upstream", "--endpoint"),
-    "--out": ("--output",),
-    "--output-file": ("--output",),
-    "--file": ("--output",),
-    "--style": ("--format",),
-    "--output-format": ("--format",),
-    "--type": ("--format",),
-    "--markdown": ("--format markdown",),
-    "--xml": ("--format xml",),
-    "--prompt": ("--query", "--system"),
-    "--question": ("--query",),
-    "--issue": ("--query-file",),
-    "--ignore": ("--exclude",),
-    "--include-pattern": ("--include",),
-    "--exclude-pattern": ("--exclude",),
-    "--remove-comments": ("--strip comments",),
-    "--truncate-base64": ("--strip base64",),
-    "--output-show-line-numbers": ("--line-numbers",),
-    "--token-count-tree": ("--tree",),
-    "--include-diffs": ("--diff",),
-    "--include-logs": ("--log 20",),
-    "--split-output": ("--split",),
-    "--instruction-file-path": ("--instructions",),
-    "--clipboard": ("--copy",),
-    "--verbose": ("--explain",),
-    "--why": ("--explain",),
-    "--dry-run": ("--check", "--explain"),
-    "--budget": ("--max-ctx",),
-    "--html": ("--output page.html",),
-    "--what-if": ("--whatif",),
-    "--json": ("--format json",),
-    "--listen": ("--port",),
-    "--bind": ("--host",),
-    "--address": ("--host",),
-    "--column": ("--content",),
-    "--last": ("--since",),
-}
-"""Options of other tools with ours, the likeliest first. One is offered only if the command has it."""
+COMMAND_MEANT: Final = {word: command for command, words in _COMMANDS.items() for word in words.split()}
+
+_OPTIONS: Final[Sequence[tuple[Sequence[str], str]]] = (
+    (("--budget", "--max-ctx"), "--max-tokens --max_tokens --token-limit"),
+    (("--budget",), "--token-budget --tokens --map-tokens --limit --max --size"),
+    (("--max-ctx", "--budget"), "--window --context --num-ctx --ctx-size"),
+    (("--max-ctx",), "--context-window --max-context --budget"),
+    (("--reserve-out",), "--reserve --reserve-output --max-output-tokens"),
+    (("--tokenizer",), "--encoding --encoder --token-count-encoding --vocab"),
+    (("--upstream", "--endpoint"), "--url --server --base-url --api-base --backend --target"),
+    (("--output",), "--out --output-file --file"),
+    (("--format",), "--style --output-format --type"),
+    (("--format markdown",), "--markdown"),
+    (("--format xml",), "--xml"),
+    (("--format json",), "--json"),
+    (("--query", "--system"), "--prompt"),
+    (("--query",), "--question"),
+    (("--query-file",), "--issue"),
+    (("--exclude",), "--ignore --exclude-pattern"),
+    (("--include",), "--include-pattern"),
+    (("--strip comments",), "--remove-comments"),
+    (("--strip base64",), "--truncate-base64"),
+    (("--line-numbers",), "--output-show-line-numbers"),
+    (("--tree",), "--token-count-tree"),
+    (("--diff",), "--include-diffs"),
+    (("--log 20",), "--include-logs"),
+    (("--split",), "--split-output"),
+    (("--instructions",), "--instruction-file-path"),
+    (("--copy",), "--clipboard"),
+    (("--explain",), "--verbose --why"),
+    (("--check", "--explain"), "--dry-run"),
+    (("--output page.html",), "--html"),
+    (("--whatif",), "--what-if"),
+    (("--port",), "--listen"),
+    (("--host",), "--bind --address"),
+    (("--content",), "--column"),
+    (("--since",), "--last"),
+)
+"""Our options, the likeliest first, with those of other tools. One is offered only if the command has it."""
+
+OPTION_MEANT: Final = {word: meant for meant, words in _OPTIONS for word in words.split()}
 
 OPTION_EXPLAINED: Final[Mapping[tuple[str, str], tuple[str, str | None]]] = {
     ("pack", "--compress"): ("with a --budget it shows outlines of files that do not fit", None),
@@ -171,14 +110,8 @@ OPTION_EXPLAINED: Final[Mapping[tuple[str, str], tuple[str, str | None]]] = {
         ("the output reserve is a setting", "tokenbox config set policy.reserve_out 1000"),
     ),
     ("check", "--budget"): ("budgets are settings", "tokenbox config set check.prompts.budget 8000"),
-    ("serve", "--config"): (
-        "it reads .tokenbox/config.toml and your user file",
-        "tokenbox init",
-    ),
-    ("serve", "--model"): (
-        "a request names its model",
-        "tokenbox serve --upstream http://127.0.0.1:8080",
-    ),
+    ("serve", "--config"): ("it reads .tokenbox/config.toml and your user file", "tokenbox init"),
+    ("serve", "--model"): ("a request names its model", "tokenbox serve --upstream http://127.0.0.1:8080"),
     ("config", "--list"): ("it shows all settings without one", "tokenbox config"),
 }
 """By command and option: why the command does not have the option, and a command line that works."""
@@ -206,10 +139,8 @@ _EXTRA = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((?P<word>[^ )]
 _NEEDS_VALUE = re.compile(r"Option '(?P<word>[^']*)' requires an argument\.")
 _MISSING = re.compile(r"Missing (?:argument|option|parameter):? '(?P<word>[^']*)'\.?")
 _CHOICE_MEANT: Final = {
+    **dict.fromkeys(("txt", "text", "plain"), "minimal"),
     "md": "markdown",
-    "txt": "minimal",
-    "text": "minimal",
-    "plain": "minimal",
     "lcp": "bcp",
 }
 _SIMILAR = 0.75
@@ -320,12 +251,9 @@ def _option(wrong: Wrong) -> Hint:
     if (command, name) in OPTION_EXPLAINED:
         reason, example = OPTION_EXPLAINED[command, name]
         return f"tokenbox {command} has no option {name}: {reason}.", example
-    meant = next((o for o in OPTION_MEANT.get(name, ()) if o.split()[0] in wrong.known.options), None)
-    if (
-        meant is None
-        and command == "count"
-        and (name == "--budget" or "--budget" in OPTION_MEANT.get(name, ()))
-    ):
+    likely = OPTION_MEANT.get(name, ())
+    meant = next((option for option in likely if option.split()[0] in wrong.known.options), None)
+    if meant is None and command == "count" and "--budget" in (name, *likely):
         return "tokenbox count has no budget: it counts all of a text.", _EXAMPLES["fit"]
     if meant is None:
         near = difflib.get_close_matches(name, wrong.known.options, 2, _SIMILAR)

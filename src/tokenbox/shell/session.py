@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tokenbox.errors import TokenboxError
 from tokenbox.shell import proposals
 from tokenbox.shell.offers import OutputOffer, offer
 from tokenbox.shell.screen import cost_text, figure
@@ -91,18 +90,6 @@ class Session:
 
         path = user_file(self.place.variables)
         return None if path is None else str(path)
-
-    @property
-    def model_names(self) -> list[str]:
-        return self.models.names
-
-    @property
-    def session_names(self) -> list[str]:
-        """The names of stored sessions for completion; empty if the store fails."""
-        try:
-            return [info.name for info in self.record.sessions()]
-        except TokenboxError:
-            return []
 
     @property
     def _output_budget(self) -> int:

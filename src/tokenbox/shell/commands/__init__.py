@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tokenbox.errors import TokenboxError
 from tokenbox.shell.commands import again, context, models, sessions, settings, system
 from tokenbox.shell.errors import BadArguments, UnknownMeta
 
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MetaCommand:
-    """A ``:`` command. ``words`` returns the completions of its first argument."""
+    """A ``:`` command. ``words``: the completions of its first argument."""
 
     name: str
     arguments: str
     help: str
     handler: Callable[[Session, str], None]
-    words: Callable[[Session], Iterable[str]] = lambda _: ()
+    words: Callable[[Session], Iterable[str]] | tuple[str, ...] = ()
 
     @property
     def usage(self) -> str:
@@ -46,6 +47,18 @@ def quit_shell(session: Session, arguments: str) -> None:
     session.ended = True
 
 
+def model_names(session: Session) -> Iterable[str]:
+    return session.models.names
+
+
+def session_names(session: Session) -> Iterable[str]:
+    """Return the names of stored sessions; none if the store fails."""
+    try:
+        return [info.name for info in session.record.sessions()]
+    except TokenboxError:
+        return []
+
+
 LINES: Final = (
     ("TEXT", "send a message to the model; Ctrl-C stops the answer and keeps the partial one"),
     ("!COMMAND", "run a command; its output is offered to the context"),
@@ -55,14 +68,13 @@ LINES: Final = (
     ("LINE\\", "continue in the next line (or press Alt-Enter)"),
 )
 
+_ON_OFF: Final = ("on", "off")
 COMMANDS: Final[tuple[MetaCommand, ...]] = (
     MetaCommand("help", "[COMMAND]", "show this list", show_help, lambda _: [c.name for c in COMMANDS]),
-    MetaCommand(
-        "model", "[NAME]", "show the model, or switch to another", models.model, lambda s: s.model_names
-    ),
+    MetaCommand("model", "[NAME]", "show the model, or switch to another", models.model, model_names),
     MetaCommand("models", "", "list the models of your settings and of the server", models.models),
     MetaCommand("file", "PATH [QUERY]", "attach a file or folder to the next question", context.file),
-    MetaCommand("retry", "[MODEL]", "ask the last question again", again.retry, lambda s: s.model_names),
+    MetaCommand("retry", "[MODEL]", "ask the last question again", again.retry, model_names),
     MetaCommand("undo", "", "remove the last question and its answer", again.undo),
     MetaCommand("edit", "[TEXT]", "change the last question and ask it again", again.edit),
     MetaCommand(
@@ -70,7 +82,7 @@ COMMANDS: Final[tuple[MetaCommand, ...]] = (
         "[code [NUMBER]]",
         "copy the last answer, or code in it, to the clipboard",
         again.copy,
-        lambda _: ["code"],
+        ("code",),
     ),
     MetaCommand("export", "FILE.md|FILE.json", "write the conversation to a file", again.export),
     MetaCommand(
@@ -88,53 +100,47 @@ COMMANDS: Final[tuple[MetaCommand, ...]] = (
     MetaCommand("pin", "NUMBER", "keep an item from being evicted; again: unpin it", context.pin),
     MetaCommand("drop", "NUMBER|last", "remove an item from the context", context.drop),
     MetaCommand("reset", "", "start a new conversation with the same settings", context.reset),
-    MetaCommand("cost", "[detail]", "show the cost of this session", context.cost, lambda _: ["detail"]),
+    MetaCommand("cost", "[detail]", "show the cost of this session", context.cost, ("detail",)),
     MetaCommand(
         "project",
         "[on|off|FILE]",
         "add the project's instructions to the system prompt",
         system.project,
-        lambda _: ["on", "off"],
+        _ON_OFF,
     ),
     MetaCommand(
         "memory",
         "[add TEXT|drop NUMBER]",
         "list or change the notes for every session",
         system.memory,
-        lambda _: ["add", "drop"],
+        ("add", "drop"),
     ),
     MetaCommand(
-        "tools",
-        "[on|off]",
-        "let the model propose commands, which you approve",
-        system.tools,
-        lambda _: ["on", "off"],
+        "tools", "[on|off]", "let the model propose commands, which you approve", system.tools, _ON_OFF
     ),
     MetaCommand(
         "mcp",
         "[ACTION ...]",
         "use MCP servers: connect NAME COMMAND-or-URL, disconnect NAME, list",
         system.mcp,
-        lambda _: ["connect", "disconnect", "list"],
+        ("connect", "disconnect", "list"),
     ),
     MetaCommand(
         "tokenize",
         "[probe|TEXT]",
         "show the counter of this model; probe its server again; show the tokens of a text",
         models.tokenize,
-        lambda _: ["probe"],
+        ("probe",),
     ),
     MetaCommand(
         "proof",
         "[write]",
         "show what the last call sent and why, or write a proof bundle",
         sessions.proof,
-        lambda _: ["write"],
+        ("write",),
     ),
     MetaCommand("save", "[NAME|FILE.json]", "name the session, or write it to a file", sessions.save),
-    MetaCommand(
-        "load", "NAME|FILE.json", "continue a saved session", sessions.load, lambda s: s.session_names
-    ),
+    MetaCommand("load", "NAME|FILE.json", "continue a saved session", sessions.load, session_names),
     MetaCommand("sessions", "", "list the saved sessions", sessions.sessions),
     MetaCommand("config", "", "list all settings and their sources", models.config),
     MetaCommand("quit", "", "leave (or press Ctrl-D)", quit_shell),
@@ -160,4 +166,5 @@ def completions(session: Session, words: Sequence[str]) -> list[tuple[str, str]]
     command = _BY_NAME.get(words[0].removeprefix(":"))
     if command is None or len(words) > 2:  # :name and its first argument
         return []
-    return [(word, "") for word in command.words(session)]
+    words = command.words(session) if callable(command.words) else command.words
+    return [(word, "") for word in words]
