@@ -168,7 +168,6 @@ def _normalized(arguments: list[str]) -> list[str]:
 
 
 def _failed(error: Exception, arguments: Sequence[str]) -> Exit:
-    """Report a usage error, or a bug of tokenbox."""
     # typer does not export the class of its usage errors; these attributes identify one.
     describe = getattr(error, "format_message", None)
     context = getattr(error, "ctx", None)

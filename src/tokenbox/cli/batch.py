@@ -172,7 +172,6 @@ def _report_failures(found: BatchSummary) -> None:
 
 
 def _picture(found: BatchSummary) -> list[Line]:
-    """Return the summary as a table and a histogram of the tokens per row."""
     tally = found.tally
     about = "" if tally.exact else "~"
     shards = f"{found.shards:,} shard{'' if found.shards == 1 else 's'}"

@@ -38,8 +38,6 @@ class NoBudgets(TokenboxError, code="no_budgets"):
 
 
 class CheckOutcome(StrEnum):
-    """The result of checking a file."""
-
     OK = "ok"
     OVER = "over budget"
     GREW = "grew too much"

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CallQuery:
-    """The calls to sum up, and the fields to group them by."""
-
     by: tuple[CallField, ...]
     span: CallSpan
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 
 class AnswerMode(StrEnum):
-    """The form of the answer."""
-
     TEXT = "text"
     JSON = "json"
     STREAM = "stream"

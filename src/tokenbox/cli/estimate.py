@@ -43,6 +43,5 @@ def estimate(
 
 
 def _show(found: Estimate) -> None:
-    """Show a line for each chunk, and the whole request last."""
     rows = [*zip(found.per_chunk, found.ids, strict=True), (found.tokens_in, "the whole")]
     terminal.show_counts([(tokens, found.exact, name) for tokens, name in rows], found.tokenizer)

@@ -197,7 +197,6 @@ def revoke(
 
 
 def _owners_app(kind: str) -> typer.Typer:
-    """Build the commands of users or of teams."""
 
     def put(
         name: str = argument("NAME", "The name of the user or team."),

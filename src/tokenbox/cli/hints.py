@@ -276,7 +276,6 @@ def _option(wrong: Wrong) -> Hint:
 
 
 def _before_the_command(wrong: Wrong) -> Hint:
-    """Move options behind the command."""
     message = f"tokenbox has no option {wrong.word}."
     if wrong.word in ("-v", "-V"):
         return message, "tokenbox --version"

@@ -84,7 +84,6 @@ def inspect(
 
 
 def _check(files: list[str], output: str | None, *, as_json: bool, open_it: bool, serve: bool) -> None:
-    """Raise :class:`UsageProblem` for options that exclude each other."""
     if as_json and (output is not None or open_it or serve):
         raise UsageProblem("--json prints the record: not with -o, --open or --serve.")
     if output is None and not (as_json or open_it or serve) and terminal.is_seen():

@@ -224,7 +224,6 @@ def _compare(choices: LayoutCommand, budgets: list[int]) -> None:
 
 
 def _show_breakpoints(choices: LayoutCommand, low: int, high: int) -> None:
-    """Show a line for each budget at which a section changes."""
     with terminal.progress("laying out"):
         document = _read(choices)
         found = document.breakpoints(low, high, tokenizer=_counter(choices, document))

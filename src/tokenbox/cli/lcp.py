@@ -264,7 +264,6 @@ def _header(header: Header) -> dict[str, object]:
 
 
 def _events(data: bytes, store: str | None) -> Iterator[Event]:
-    """Yield the events of decoding a pack."""
     decoder = tokenbox.lcp.Decoder(_store(store), limits=tokenbox.lcp.Limits(frame=None))
     yield from decoder.events(data)
     decoder.finish()

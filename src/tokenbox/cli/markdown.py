@@ -51,7 +51,6 @@ class Markdown:
         self._gap = ""
 
     def feed(self, piece: str) -> None:
-        """Render the next piece of the text."""
         text = self._held + piece
         *lines, rest = text.split("\n")
         for line in lines:
@@ -238,7 +237,6 @@ class Markdown:
 
 
 def _cells(line: str) -> list[str]:
-    """Return the cells of a table's row."""
     text = line.strip().removeprefix("|")
     text = text[:-1] if text.endswith("|") and not text.endswith("\\|") else text
     return [cell.strip().replace("\\|", "|") for cell in _BAR.split(text)]

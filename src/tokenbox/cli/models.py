@@ -93,7 +93,6 @@ def _ask_servers(config: Config) -> None:
 def _found(
     wanted: str, config: Config, discovered: Mapping[str, ModelLimits], *, everyone: bool
 ) -> tuple[list[ModelInfo], int]:
-    """Return the models to show, and the number of those left out."""
     configured = config.catalog_limits()
     infos = tokenbox.catalog.find(
         wanted, configured=configured, discovered=discovered, makers_only=not everyone

@@ -47,7 +47,6 @@ def flag(usage: str, about: str) -> Any:  # noqa: ANN401  # stands for a value o
 
 
 def argument(placeholder: str, about: str, default: object = ..., *, show_default: bool = True) -> Any:  # noqa: ANN401  # stands for a value of its option
-    """Return an argument. ``...``: required."""
     return typer.Argument(default, metavar=placeholder, help=about, show_default=show_default)
 
 

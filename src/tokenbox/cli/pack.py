@@ -61,8 +61,6 @@ SHOWN_NOTES = 5
 
 
 class PackFormat(StrEnum):
-    """The output format of a pack."""
-
     XML = "xml"
     MARKDOWN = "markdown"
     MINIMAL = "minimal"
@@ -171,7 +169,6 @@ class PackCommand:
         )
 
     def verify(self) -> None:
-        """Raise :class:`UsageProblem` for options that exclude each other."""
         views = [
             name
             for name, on in (("--tree", self.tree), ("--check", self.check), ("--explain", self.explain))

@@ -271,7 +271,6 @@ def _listed_record(bundle: Listed) -> dict[str, object]:
 def _page(
     contents: Contents, made: Record, signed_by: Sequence[str], not_checked: Sequence[str]
 ) -> Iterator[str]:
-    """Yield the lines of ``proof show``."""
     manifest, predicate = contents.manifest, contents.manifest.predicate
     engine, outcome = cast("Record", predicate["engine"]), cast("Record", predicate["outcome"])
     tokenizer = cast("Record", predicate["tokenizer"])

@@ -91,7 +91,6 @@ def replayed(contents: Contents, texts: Texts, tokenizer: str | None) -> Replay:
 
 
 def _files(path: str) -> list[str]:
-    """Return the file itself, or all files in the folder."""
     if not Path(path).is_dir():
         return [path]
     found = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]

@@ -33,8 +33,6 @@ STRATEGY = option("--strategy NAME", "box, ladder, window, an entry point, or yo
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The chunks, and the model and output limit that a whole request names."""
-
     chunks: Chunks
     model: str | None = None
     max_tokens: object = None
@@ -42,8 +40,6 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The input that the arguments and options name."""
-
     files: Sequence[str]
     messages: str | None = None
     document: str | None = None
@@ -121,7 +117,6 @@ def tokens_in(text: str | None, option: str, default: object) -> Any:  # noqa: A
 
 
 def _read_messages(name: str) -> Read:
-    """Read a JSON file: a list of messages, or a request."""
     shown = shown_name(name)
     try:
         data: Any = json.loads(read_text(name))

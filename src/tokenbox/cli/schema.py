@@ -70,7 +70,6 @@ def schema_of(name: str, *, strict: bool = False) -> dict[str, Any]:
 
 
 def _expanded(note: Any, *, strict: bool) -> dict[str, Any]:  # noqa: ANN401  # a note
-    """Return the JSON Schema of a note."""
     if isinstance(note, tuple):
         return {"oneOf": [_expanded(note[1], strict=strict), {"type": "null"}]}
     if isinstance(note, list):

@@ -96,7 +96,6 @@ def _folder() -> str:
 
 
 def _talk(session: Session) -> None:
-    """Run a session on a terminal, with a line editor."""
     try:
         from tokenbox.shell.editor import Editor
     except ImportError:

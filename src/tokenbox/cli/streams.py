@@ -101,7 +101,6 @@ def read_bytes(name: str) -> bytes:
 
 
 def shown_name(name: str) -> str:
-    """Return the name of an input for messages."""
     return "standard input" if name == STDIN else name
 
 
@@ -168,7 +167,6 @@ def write_warnings(problems: Iterable[str]) -> None:
 
 
 def finish_output() -> None:
-    """Flush standard output."""
     try:
         sys.stdout.flush()
     except OSError as error:

@@ -68,7 +68,6 @@ def charset(stream: TextIO | None = None) -> Charset:
 
 
 def is_seen() -> bool:
-    """Return True if standard output is a terminal."""
     return sys.stdout.isatty()
 
 
@@ -77,7 +76,6 @@ def errors_are_seen() -> bool:
 
 
 def show(lines: Sequence[Line]) -> None:
-    """Write the lines to standard output."""
     if is_seen():
         _colour(lines, sys.stdout)
     else:
@@ -120,7 +118,6 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Line]:
 
 
 def line(text: str) -> Line:
-    """Return a line of plain text."""
     return [Span(printable(text, charset()), Style.PLAIN)]
 
 

@@ -238,7 +238,6 @@ _MEANT_LAST: Mapping[str, tuple[str, ...]] = {
 
 
 def unknown_key(name: KeyName) -> str:
-    """Return the error message for an unknown key, with the nearest known one."""
     if len(name) > 3 and key_of((name[0], name[1], name[-1])) is not None:
         meant = key_text((name[0], ".".join(name[1:-1]), name[-1]))
         return f"there is no key {key_text(name)}. A name with dots needs quotes: {meant}"

@@ -61,7 +61,6 @@ def kept_answer(endpoint: str, model: str) -> ModelLimits:
 
 
 def forget_answers() -> None:
-    """Delete all saved answers."""
     global _read  # noqa: PLW0603  # the file as last read
     _read = None
     _own.clear()

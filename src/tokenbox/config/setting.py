@@ -59,7 +59,6 @@ class Setting:
 
     @property
     def source(self) -> str:
-        """The source as text."""
         return str(self.origin)
 
     def to_dict(self) -> dict[str, object]:

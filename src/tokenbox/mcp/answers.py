@@ -97,7 +97,6 @@ AT: Final = "@"
 
 
 def as_json(value: object) -> str:
-    """Return compact JSON for a model."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 

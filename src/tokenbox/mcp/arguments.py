@@ -61,7 +61,6 @@ class Argument:
 
 
 def schema(arguments: tuple[Argument, ...]) -> dict[str, Any]:
-    """Return the JSON schema of the arguments."""
     properties = {
         one.name: {**one.kind.schema, **({"description": one.about} if one.about else {})}
         for one in arguments

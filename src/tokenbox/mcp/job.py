@@ -38,7 +38,6 @@ class CallProgress:
         self.done = min(self.done + number, self.total)
 
     def stop(self) -> None:
-        """Cancel the call."""
         self._stop.set()
 
     def finish(self) -> None:

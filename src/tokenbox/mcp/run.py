@@ -99,8 +99,6 @@ def http_app(
 
 
 class _Bearer:
-    """Refuses requests without the bearer token."""
-
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
         self._token = f"Bearer {token}".encode()

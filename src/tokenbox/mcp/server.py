@@ -83,7 +83,6 @@ def make_server(desk: Desk, started: Sequence[str] = ()) -> Server[Any]:
 
 
 def tool_list() -> list[types.Tool]:
-    """Return the tools in the form of the protocol."""
     reads_only = types.ToolAnnotations(read_only_hint=True)
     return [
         types.Tool(

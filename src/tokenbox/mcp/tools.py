@@ -50,7 +50,6 @@ class Desk:
         return counters.text_counter(arguments.get("model", self.model), None)
 
     def limit(self, arguments: Mapping[str, Any]) -> int:
-        """Return the largest answer in tokens."""
         limit: int = arguments.get("max_tokens", self.max_tokens)
         return limit
 
@@ -81,7 +80,6 @@ class Tool:
 
 
 def pack(call: ToolRun) -> list[str]:
-    """Pack files within a budget. The handle gives access to what is not shown."""
     arguments, job = call.arguments, call.job
     path = call.roots.resolve(arguments["path"])
     surveyed = folder.survey([path], within=call.roots.above(path))
@@ -120,7 +118,6 @@ def pack(call: ToolRun) -> list[str]:
 
 
 def count(call: ToolRun) -> list[str]:
-    """Count a text or messages."""
     arguments = call.arguments
     if ("text" in arguments) == ("messages" in arguments):
         raise InvalidArguments("give either text or messages.")
@@ -129,7 +126,6 @@ def count(call: ToolRun) -> list[str]:
 
 
 def select(call: ToolRun) -> list[str]:
-    """Select the most relevant chunks. The handle gives access to the others."""
     arguments = call.arguments
     counter, limit = call.desk.counter(arguments), call.desk.limit(arguments)
     chunks = [Chunk.of(value, number) for number, value in enumerate(arguments["chunks"])]
@@ -145,7 +141,6 @@ def select(call: ToolRun) -> list[str]:
 
 
 def explain(call: ToolRun) -> list[str]:
-    """Explain how each file or chunk of an answer is shown, and why."""
     kept = _kept(call)[0]
     if not kept.about:
         raise UnknownHandle(
@@ -155,7 +150,6 @@ def explain(call: ToolRun) -> list[str]:
 
 
 def expand(call: ToolRun) -> list[str]:
-    """Return what an answer left out, byte for byte."""
     kept, start = _kept(call)
     name = call.arguments.get("name")
     if name is None:
@@ -173,7 +167,6 @@ def expand(call: ToolRun) -> list[str]:
 
 
 def verify(call: ToolRun) -> list[str]:
-    """Verify every byte of a proof bundle."""
     path = call.roots.resolve(call.arguments["path"])
     try:
         files, bundle_id = open_bundle(path)
@@ -202,7 +195,6 @@ def _kept(call: ToolRun) -> tuple[Kept, int]:
 
 
 def _whole(call: ToolRun, kept: Kept, start: int = 0) -> list[str]:
-    """Return a text and its length."""
     return answered(
         kept,
         {"characters": len(kept.text)},

@@ -268,7 +268,6 @@ def used(
 
 
 def report_end(session: Session, ended: Ended) -> None:
-    """Report an answer that did not end normally."""
     answer = ended.answer
     if ended.outcome is Outcome.STOPPED:
         kept = "the partial answer is kept" if answer.text else "there was no answer yet"

@@ -30,8 +30,6 @@ ABOUT_LENGTH: Final = 200
 
 
 class ContextKind(StrEnum):
-    """The kind of an item."""
-
     SYSTEM = "system prompt"
     PROJECT = "project"
     MEMORY = "memory"
@@ -103,7 +101,6 @@ class Context:
 
     @property
     def identity(self) -> TokenizerIdentity:
-        """The identity of the counter of the current model."""
         return self.conversation.identity
 
     @property
@@ -200,7 +197,6 @@ class Context:
         return shorter
 
     def take_back(self, number: int, offers: Sequence[OutputOffer]) -> None:
-        """Undo :meth:`ask`."""
         if number in self.conversation.window:
             self.conversation.drop(number)
         self.offers = [*offers, *self.offers]

@@ -79,7 +79,6 @@ class Pastes:
         return placeholder
 
     def unfolded(self, line: str) -> str:
-        """Return a line with its pastes in full."""
         for placeholder, text in self._texts.items():
             line = line.replace(placeholder, text)
         return line

@@ -108,7 +108,6 @@ def _last_unquoted(text: str) -> int | None:
 
 
 def _program(command: str) -> str:
-    """Return the name of the program, after assignments of variables."""
     for word in command.split():
         if not _ASSIGNMENT.match(word):
             return word

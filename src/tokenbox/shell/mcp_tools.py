@@ -53,12 +53,10 @@ class McpTools:
         return {name: connection.tools for name, connection in self._connections.items()}
 
     def where(self, server: str) -> str:
-        """Return the command or URL that the server was connected with."""
         return self._connections[server].where
 
     @property
     def schemas(self) -> list[Mapping[str, Any]]:
-        """The schemas of all tools, as in a request."""
         return [tool.schema for tools in self.servers.values() for tool in tools]
 
     def knows(self, tool: str) -> bool:
@@ -96,7 +94,6 @@ class McpTools:
         raise McpFailed(f"no connected server has a tool {tool!r}.", tool=tool)
 
     def close(self) -> None:
-        """End all connections."""
         for name in list(self._connections):
             self.disconnect(name)
 

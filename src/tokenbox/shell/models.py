@@ -76,7 +76,6 @@ class Models:
 
     @property
     def names(self) -> list[str]:
-        """The NAME of each ``[models.NAME]``."""
         return self._config.names("models")
 
     @property

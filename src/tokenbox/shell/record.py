@@ -68,7 +68,6 @@ class SessionRecord:
         return self._session
 
     def sessions(self) -> list[SessionInfo]:
-        """Return all stored sessions, the last used first."""
         return self.store.sessions.list()
 
     def resume(self, session: StoredSession, calls: Iterable[Call]) -> None:
@@ -76,7 +75,6 @@ class SessionRecord:
         self.ledger = Ledger(calls)
 
     def leave(self) -> None:
-        """Start a new session."""
         self._session, self.name = None, None
         self.positions, self.summary_position = {}, None
 
@@ -142,7 +140,6 @@ class SessionRecord:
                 self._write(lambda at=position: session.pin(at, pinned=pinned))  # type: ignore[misc]
 
     def settings_changed(self) -> None:
-        """Write the current model and settings."""
         session = self._session
         if session is not None:
             self._write(lambda: session.change(self.now(), model=self.model(), settings=self.settings()))

@@ -108,7 +108,6 @@ class Refused:
     error: ContextCriticalOverflow
 
     def question(self, session: Session, question: int) -> tuple[str, dict[str, str]]:
-        """Return the problem in words, and the choices by their keys."""
         choices = {}
         if question == next(reversed(session.context.conversation.window)):
             choices[CUT] = "cut the middle of your question until it fits"

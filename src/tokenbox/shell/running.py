@@ -59,7 +59,6 @@ class WorkingPlace:
         return os.path.join(self.folder, os.path.expanduser(name))  # never raises
 
     def has(self, program: str) -> bool:
-        """Return True if a command of this name can be run here."""
         if program in _BUILTINS:
             return True
         path = os.path.join(self.folder, program) if "/" in program else program  # as the shell does

@@ -101,7 +101,6 @@ class Session:
         return self.models.tokenizer
 
     def describe(self, offer: OutputOffer) -> str:
-        """Describe an offer for a notice."""
         size = figure(self.models.count_text(offer.text))
         if offer.binary:
             return f"the output is not text; only its size is on offer, {size} tokens"
@@ -116,7 +115,6 @@ class Session:
         return f"{size} tokens on offer; :drop last undoes it"
 
     def prompt(self) -> str:
-        """Return the prompt with its figures."""
         used = "ctx_used" in self.template.fields
         total = self.context.about(self.answered) if used else None
         return self.template.filled(
@@ -136,7 +134,6 @@ class Session:
         self.wanted_budget = self.context.conversation.token_budget = tokens
 
     def tools(self) -> list[Mapping[str, object]]:
-        """Return the tools of the next request."""
         return [*([proposals.RUN_COMMAND] if self.proposals_on else []), *self.mcp.schemas]
 
     def settings_to_keep(self) -> Mapping[str, object]:

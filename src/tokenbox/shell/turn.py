@@ -110,7 +110,6 @@ def answer_to(session: Session, question: int, offers: Sequence[OutputOffer]) ->
 
 
 def keep(session: Session, numbers: Sequence[int]) -> None:
-    """Write messages of the conversation to the record."""
     window = session.context.conversation.window
     session.record.append(
         {number: window[number].messages[0] for number in numbers}, session.models.count_here

@@ -31,7 +31,6 @@ class MetaCommand:
 
 
 def show_help(session: Session, arguments: str) -> None:
-    """Show the table, or one row of it."""
     if arguments:
         command = find(arguments.removeprefix(":"))
         session.screen.table(("command", "what it does"), [(command.usage, command.help)])

@@ -24,7 +24,6 @@ _SHOWN: Final = 60
 
 
 def retry(session: Session, arguments: str) -> None:
-    """Replace the last answer by asking again, perhaps another model."""
     numbers = _last_exchange(session)
     if arguments:
         session.models.use(arguments)
@@ -33,14 +32,12 @@ def retry(session: Session, arguments: str) -> None:
 
 
 def undo(session: Session, arguments: str) -> None:
-    """Remove the last question and its answer."""
     if arguments:
         raise BadArguments(":undo takes no arguments.")
     _take_back(session)
 
 
 def edit(session: Session, arguments: str) -> None:
-    """Replace the last question by another, or put it at the prompt to be edited."""
     question, offers = _take_back(session)
     session.context.offers = [*offers, *session.context.offers]
     if arguments:
@@ -50,7 +47,6 @@ def edit(session: Session, arguments: str) -> None:
 
 
 def copy(session: Session, arguments: str) -> None:
-    """Copy the last answer, or a block of code in it, to the clipboard."""
     words = arguments.split()
     number = digits(words[1]) if len(words) == 2 else 0
     if (words and words[0] != "code") or len(words) > 2 or number is None:

@@ -96,7 +96,6 @@ def tokens(session: Session, arguments: str) -> None:
 
 
 def budget(session: Session, arguments: str) -> None:
-    """Show the budget, or set it for this session."""
     conversation = session.context.conversation
     if arguments:
         tokens = digits(arguments.replace(",", "").replace("_", ""))
@@ -112,7 +111,6 @@ def budget(session: Session, arguments: str) -> None:
 
 
 def pin(session: Session, arguments: str) -> None:
-    """Pin an exchange, or unpin a pinned one."""
     number = _number(arguments, ":pin")
     conversation = session.context.conversation
     numbers = session.context.exchange(number)
@@ -125,7 +123,6 @@ def pin(session: Session, arguments: str) -> None:
 
 
 def drop(session: Session, arguments: str) -> None:
-    """Remove an exchange, or the last offered output, from the context."""
     before = session.context.total(offered=True)
     if arguments == "last":
         if not session.context.offers:

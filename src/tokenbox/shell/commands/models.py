@@ -98,7 +98,6 @@ def show_tokens(session: Session, text: str) -> None:
 
 
 def config(session: Session, arguments: str) -> None:
-    """List all settings and their sources. Only the names of keys are shown."""
     if arguments:
         raise BadArguments(":config takes no arguments.")
     rows = [(s.name, setting_text(s.value), s.source) for s in session.config.settings()]

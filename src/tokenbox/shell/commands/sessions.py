@@ -28,7 +28,6 @@ MAX_BYTES = 256 * 1024 * 1024
 
 
 def save(session: Session, arguments: str) -> None:
-    """Name the session, or write all of it to a file."""
     stored = session.record.stored
     if stored is None and session.context.conversation.window:
         raise SessionFailed("this session is not stored, so there is nothing to save.")
@@ -47,7 +46,6 @@ def save(session: Session, arguments: str) -> None:
 
 
 def load(session: Session, arguments: str) -> None:
-    """Continue a session, by its name or from a file."""
     if not arguments:
         raise BadArguments(":load takes a name of :sessions, or a FILE.json of :save.")
     sessions = session.record.store.sessions
@@ -129,7 +127,6 @@ def _take_back_unanswered(session: Session) -> None:
 
 
 def sessions(session: Session, arguments: str) -> None:
-    """List the stored sessions, the last used first. A * marks the current one."""
     if arguments:
         raise BadArguments(":sessions takes no arguments.")
     found = session.record.sessions()

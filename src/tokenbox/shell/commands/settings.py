@@ -19,7 +19,6 @@ TABLES: Final = ("shell", "cost")
 
 
 def names(session: Session) -> list[str]:
-    """Return the names of the settings that can be changed."""
     return [setting.name for setting in session.config.settings() if setting.key[0] in TABLES]
 
 

@@ -37,7 +37,6 @@ def project(session: Session, arguments: str) -> None:
 
 
 def memory(session: Session, arguments: str) -> None:
-    """Show the notes, add one, or forget one."""
     action, _, rest = arguments.partition(" ")
     if action == "add" and rest.strip():
         note = session.models.keys.hidden_in(rest.strip())
