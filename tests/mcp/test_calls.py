@@ -11,7 +11,7 @@ import pytest
 
 from tests.mcp.talking import call, failure, talk
 from tests.waiting import SECONDS, until
-from tokenbox.mcp.arguments import TEXTS, WHOLE
+from tokenbox.mcp.calls import TEXTS, WHOLE
 from tokenbox.mcp.server import make_server
 from tokenbox.mcp.tools import TOOLS, Desk
 from tokenbox.tokenizers.protocol import BaseTokenizer, Tokenizer, TokenizerIdentity

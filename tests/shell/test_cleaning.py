@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenbox.shell.cleaning import Capture, clean, readable
+from tokenbox.shell.outputs import Capture, clean, readable
 
 
 def captured(*pieces: bytes, limit: int = 64) -> Capture:

@@ -12,8 +12,7 @@ import pytest
 
 from tests.waiting import until
 from tokenbox.content.lenses.lines import ends_tokens
-from tokenbox.shell.cleaning import readable
-from tokenbox.shell.offers import offer
+from tokenbox.shell.outputs import offer, readable
 from tokenbox.shell.running import Ran, WorkingPlace, run
 from tokenbox.tokenizers import get
 

@@ -31,7 +31,7 @@ from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import printable
 
 # Commands that are not defined in the module of their own name.
-MODULES = {"init": "config", "serve": "gateway"}
+MODULES = {"ask": "shell", "init": "config", "serve": "gateway"}
 # Groups of commands, and the groups inside them.
 GROUPS = {"lcp": (), "proof": (), "gateway": ("keys", "users", "teams")}
 # Options whose value may be `module:function`.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import tokenbox
 from tokenbox.cli import clock, terminal
@@ -29,11 +30,11 @@ from tokenbox.render.lines import printable
 from tokenbox.store.calls import CallField, CallSpan
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from tokenbox.ledger.totals import Totals
     from tokenbox.store.calls import CallTotals
-    from tokenbox.store.stores import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +71,21 @@ def cost(
     if import_file is not None:
         _import(import_file, where)
         return
-    with _opened(where) as source:
+    from tokenbox.store.stores import file_of, open_store
+
+    path = file_of(where)
+    is_missing = path is not None and not path.exists()  # reading creates no file
+    with nullcontext() if is_missing else open_store(path or where) as store:
+        name = str(path) if store is None else store.name
         if export:
-            _export(source.store, query)
-        elif as_json:
-            write_record("cost", _record(source, query))
+            for call in () if store is None else store.calls.each(query.span):
+                write_bytes(json_bytes(call.to_dict(), one_line=True))
+            return
+        rows = [] if store is None else store.calls.rows(query.by, query.span)
+        if as_json:
+            write_record("cost", _record(rows, query, name))
         else:
-            _show(source, query)
+            _show(rows, query, name)
 
 
 def _query(since: str | None, until: str | None, by: str, project: str | None, now: datetime) -> CallQuery:
@@ -103,41 +112,11 @@ def project_of(folder: Path) -> str:
     return str(folder.absolute() if found is None else found.root)
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerSource:
-    """A store to read. ``store`` is None if nothing has been recorded yet."""
-
-    store: Store | None
-    name: str
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.store is not None:
-            self.store.close()
-
-    def rows(self, query: CallQuery) -> list[CallTotals]:
-        return [] if self.store is None else self.store.calls.rows(query.by, query.span)
-
-
-def _opened(where: str | None) -> LedgerSource:
-    """Open the store for reading, without creating a file."""
-    from tokenbox.store.stores import file_of, open_store
-
-    path = file_of(where)
-    if path is not None and not path.exists():
-        return LedgerSource(None, str(path))
-    store = open_store(path or where)
-    return LedgerSource(store, store.name)
-
-
-def _record(source: LedgerSource, query: CallQuery) -> dict[str, object]:
-    rows = source.rows(query)
+def _record(rows: Sequence[CallTotals], query: CallQuery, database: str) -> dict[str, object]:
     since, until = query.span.since, query.span.until
     keys = [by.value for by in query.by]
     return {
-        "database": source.name,
+        "database": database,
         "since": None if since is None else time_text(since),
         "until": None if until is None else time_text(until),
         "project": query.span.project,
@@ -147,10 +126,15 @@ def _record(source: LedgerSource, query: CallQuery) -> dict[str, object]:
     }
 
 
-def _show(source: LedgerSource, query: CallQuery) -> None:
-    rows = source.rows(query)
+def _show(rows: Sequence[CallTotals], query: CallQuery, database: str) -> None:
+    if not rows and query.span == CallSpan():
+        write_error(
+            f"No calls are recorded in {printable(database)} yet. "
+            "tokenbox records the tokens and the cost of each call it makes.\n"
+        )
+        return
     if not rows:
-        write_error(_nothing(source, query))
+        write_error(f"No calls in {printable(database)} are within these bounds.\n")
         return
     keys = [by.value for by in query.by]
     whole: Totals = total(row.totals for row in rows)
@@ -159,22 +143,6 @@ def _show(source: LedgerSource, query: CallQuery) -> None:
     heads, *lines = aligned([[*keys, *HEADS], *body], len(keys))
     terminal.show(terminal.table(heads, lines))
     write_error("".join(f"note: {note}\n" for note in notes(whole)))
-
-
-def _nothing(source: LedgerSource, query: CallQuery) -> str:
-    if query.span.since is None and query.span.until is None and query.span.project is None:
-        return (
-            f"No calls are recorded in {printable(source.name)} yet. "
-            "tokenbox records the tokens and the cost of each call it makes.\n"
-        )
-    return f"No calls in {printable(source.name)} are within these bounds.\n"
-
-
-def _export(store: Store | None, query: CallQuery) -> None:
-    if store is None:
-        return
-    for call in store.calls.each(query.span):
-        write_bytes(json_bytes(call.to_dict(), one_line=True))
 
 
 def _import(name: str, where: str | None) -> None:

@@ -149,7 +149,7 @@ def decode(
     if not as_json:
         raise UsageProblem("decoded blocks are printed as JSON: add --json. For text: tokenbox lcp render.")
 
-    pack = _read(file, store)
+    pack = tokenbox.lcp.decode(read_bytes(file), _store(store))
     record = {
         "header": _header(pack.header),
         "compression": "whole" if pack.header.compressed else "none",
@@ -181,7 +181,7 @@ def render(
     if explain and (as_json or output is not None):
         raise UsageProblem("--explain shows the layout instead of the text. Leave out --json and -o.")
     result = _rendered(
-        _read(file, store),
+        tokenbox.lcp.decode(read_bytes(file), _store(store)),
         tokenizer,
         budget=budget,
         mode=mode,
@@ -206,7 +206,7 @@ def stats(
     Example: tokenbox lcp stats context.bcp
     """
     data = read_bytes(file)
-    pack = _decoded(data, store)
+    pack = tokenbox.lcp.decode(data, _store(store))
     results = {mode: _rendered(pack, tokenizer, mode=mode) for mode in renderer_names()}
     plain = results["markdown"]
     rows = [
@@ -233,14 +233,6 @@ def stats(
     ]
     shown.append(("pack", f"{len(data):,}", "-", "-"))
     terminal.show(terminal.table(("form", "bytes", "tokens", "of Markdown"), shown))
-
-
-def _read(file: str, store: str | None) -> Pack:
-    return _decoded(read_bytes(file), store)
-
-
-def _decoded(data: bytes, store: str | None) -> Pack:
-    return tokenbox.lcp.decode(data, _store(store))
 
 
 def _store(store: str | None) -> ContentStore | None:

@@ -1,4 +1,4 @@
-"""``tokenbox shell``: an interactive conversation with a model."""
+"""``tokenbox shell``: an interactive conversation with a model; ``tokenbox ask``: one question."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import platformdirs
 import tokenbox
 from tokenbox.__about__ import __version__
 from tokenbox.cli import clock
-from tokenbox.cli.options import argument, flag, option
-from tokenbox.cli.outcome import Exit
-from tokenbox.cli.streams import same_file, standard_input
+from tokenbox.cli.options import AS_JSON, argument, flag, option
+from tokenbox.cli.outcome import Exit, UsageProblem
+from tokenbox.cli.streams import STDIN, read_bytes, same_file, standard_input, write_record
 from tokenbox.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -61,6 +61,42 @@ def shell(
     finally:
         session.close()
     return Exit.OK if on_terminal else screen.status
+
+
+def ask(
+    question: list[str] = argument("QUESTION...", "The question."),
+    model: str | None = MODEL,
+    endpoint: str | None = ENDPOINT,
+    budget: int | None = BUDGET,
+    system: str | None = SYSTEM,
+    as_json: bool = AS_JSON,
+) -> int:
+    """Ask a model one question.
+
+    Standard input becomes the context of the question, cut to the token budget: of a text that is too long,
+    the beginning and the end are kept, and a note tells the model and you that the middle was left out.
+
+    Example: git diff | tokenbox ask "Is there a bug in this?"
+    """
+    from tokenbox.cli import screens
+    from tokenbox.shell.asking import ask as ask_model
+    from tokenbox.shell.build import ShellOptions, begin
+
+    text = " ".join(question).strip()
+    if not text:
+        raise UsageProblem("the question is empty.")
+    piped = b"" if sys.stdin is None or sys.stdin.isatty() else read_bytes(STDIN)
+    screen = screens.QuietScreen() if as_json else screens.PipeScreen()
+    config = configured(model, budget, system)
+    options = ShellOptions(endpoint, must_answer=True)
+    session = begin(screen, config, environment(config, keep=True), options)
+    try:
+        result = ask_model(session, text, piped)
+    finally:
+        session.close()
+    if as_json:
+        write_record("answer", result.to_dict())
+    return Exit.INTERRUPTED if result.stopped else Exit.OK
 
 
 def configured(model: str | None, budget: int | None, system: str | None) -> Config:

@@ -11,10 +11,9 @@ defaults. All keys are in :mod:`tokenbox.config.keys`.
 """
 
 from tokenbox.config.config import Config, Connection, ModelPolicy
-from tokenbox.config.current import current, reload
 from tokenbox.config.errors import ConfigError
 from tokenbox.config.keys import KEYS, SettingKey
-from tokenbox.config.loading import load
+from tokenbox.config.loading import current, load, reload
 from tokenbox.config.places import find_project, user_file
 from tokenbox.config.setting import Level, Origin, Setting
 from tokenbox.config.state import forget, read_state, remember

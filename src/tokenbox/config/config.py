@@ -108,8 +108,8 @@ class Config:
         the id contradict each other.
         """
         entries = self._entries(model)
-        found = {name: self._policy_setting(name, entries) for name in _POLICY}
-        found["tokenizer"] = self._tokenizer_setting(entries)
+        found = {name: self._model_setting(name, entries, ("policy", name)) for name in _POLICY}
+        found["tokenizer"] = self._model_setting("tokenizer", entries, None)
         max_ctx, reserve_out, headroom, strategy, tokenizer = (setting.value for setting in found.values())
         return ModelPolicy(
             self.model_id(model),
@@ -256,21 +256,15 @@ class Config:
         names = self.names("models")
         return [model] if model in names else [name for name in names if self.model_id(name) == model]
 
-    def _policy_setting(self, part: str, entries: Iterable[str]) -> Setting:
+    def _model_setting(self, part: str, entries: Iterable[str], general: KeyName | None) -> Setting:
+        """Return the setting of a model: in each layer that of its entries, else the one for all models."""
         for layer in self.layers:
             own = [layer[name] for entry in entries if (name := ("models", entry, part)) in layer]
             if own:
                 return _agreed(own)
-            if ("policy", part) in layer:
-                return layer["policy", part]
-        return self.setting(("policy", part))
-
-    def _tokenizer_setting(self, entries: Iterable[str]) -> Setting:
-        for layer in self.layers:
-            own = [layer[name] for entry in entries if (name := ("models", entry, "tokenizer")) in layer]
-            if own:
-                return _agreed(own)
-        return Setting(("models", ANY, "tokenizer"), None, _DEFAULT)
+            if general is not None and general in layer:
+                return layer[general]
+        return Setting(("models", ANY, part), None, _DEFAULT) if general is None else self.setting(general)
 
 
 def _agreed(settings: Sequence[Setting]) -> Setting:

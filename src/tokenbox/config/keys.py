@@ -23,12 +23,7 @@ ENVIRONMENT_PREFIX = "TOKENBOX_"
 _PERCENT = re.compile(r"(\d{1,2}(?:\.\d{1,9})?) ?%")
 # Variables that are not keys, but paths of files.
 OTHER_VARIABLES = frozenset(
-    (
-        "TOKENBOX_USER_CONFIG",
-        "TOKENBOX_CACHE_DIR",
-        "TOKENBOX_ADMIN_KEY",
-        "TOKENBOX_MCP_TOKEN",
-    )
+    "TOKENBOX_USER_CONFIG TOKENBOX_CACHE_DIR TOKENBOX_ADMIN_KEY TOKENBOX_MCP_TOKEN".split()
 )
 
 
@@ -112,18 +107,9 @@ class SettingKey:
         return "" if percent is None else f" Write {Decimal(percent[1]) / 100}."
 
 
-SERVER_KINDS = (
-    "auto",
-    "llama.cpp",
-    "vllm",
-    "sglang",
-    "tgi",
-    "ollama",
-    "lmstudio",
-    "openai",
-    "openai-responses",
-    "anthropic",
-    "openai-compatible",
+SERVER_KINDS = tuple(
+    "auto llama.cpp vllm sglang tgi ollama lmstudio openai openai-responses anthropic "
+    "openai-compatible".split()
 )
 SERVED_BY = "What software serves it, also a kind that an installed package offers."
 GATEWAY_MODES = ("observe", "enforce", "fit")

@@ -1,10 +1,11 @@
-"""Load settings from all sources into layers."""
+"""Load settings from all sources into layers, and keep those of the current folder for the next call."""
 
 from __future__ import annotations
 
 import difflib
 import os
 import shlex
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -138,3 +139,44 @@ def _short(path: Path, folder: Path) -> str:
     """Return the path relative to ``folder`` if it is inside, otherwise unchanged."""
     here = Path(os.path.abspath(folder))  # without resolving links
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+# The settings of calls by folder and our variables, with the times at which their files were changed.
+_kept: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[Config, tuple[int | None, ...]]] = {}
+_lock = threading.Lock()
+
+
+def current() -> Config:
+    """Return the settings of the current folder. Changes of their files or the environment are detected.
+
+    A new file is detected only after :func:`reload`.
+    """
+    key = (
+        os.getcwd(),
+        tuple(sorted((k, v) for k, v in os.environ.items() if k.startswith(ENVIRONMENT_PREFIX))),
+    )
+    with _lock:
+        kept = _kept.get(key)
+        if kept is not None and kept[1] == _changed(kept[0].files):
+            return kept[0]
+    config = load()
+    with _lock:
+        _kept[key] = config, _changed(config.files)
+    return config
+
+
+def reload() -> None:
+    """Clear the cache; the next call reads the settings again."""
+    with _lock:
+        _kept.clear()
+
+
+def _changed(files: tuple[str, ...]) -> tuple[int | None, ...]:
+    return tuple(_mtime(file) for file in files)
+
+
+def _mtime(file: str) -> int | None:
+    try:
+        return os.stat(file).st_mtime_ns  # before every request
+    except OSError:
+        return None

@@ -38,22 +38,8 @@ TABLE = ("tool", "tokenbox")
 
 # Names of settings that would contain a secret.
 _SECRET_NAMES = frozenset(
-    [
-        "key",
-        "api_key",
-        "apikey",
-        "token",
-        "api_token",
-        "auth_token",
-        "access_token",
-        "private_key",
-        "secret",
-        "password",
-        "passwd",
-        "authorization",
-        "bearer",
-        "credentials",
-    ]
+    "key api_key apikey token api_token auth_token access_token private_key secret password passwd "
+    "authorization bearer credentials".split()
 )
 # The size of the largest number that a message repeats.
 _MAX_SHOWN_BITS = 128

@@ -18,8 +18,7 @@ from pydantic import ValidationError
 
 from tokenbox.__about__ import __version__
 from tokenbox.errors import TokenboxError
-from tokenbox.mcp.arguments import checked, schema
-from tokenbox.mcp.job import CallProgress, Stopped
+from tokenbox.mcp.calls import CallProgress, Stopped, checked, schema
 from tokenbox.mcp.roots import NoRoots, Roots
 from tokenbox.mcp.tools import TOOLS, Desk, ToolRun
 from tokenbox.render.lines import printable

@@ -12,8 +12,17 @@ from tokenbox.compose.selection import Chunk
 from tokenbox.conversation.record import UnknownHandle
 from tokenbox.integers import digits
 from tokenbox.mcp.answers import AT, DEFAULT_TOKENS, NOTE_ROOM, Kept, Shelf, answered, as_json
-from tokenbox.mcp.arguments import CHUNKS, MESSAGES, TEXT, TEXTS, WHOLE, Argument, InvalidArguments
-from tokenbox.mcp.job import JobCounts
+from tokenbox.mcp.calls import (
+    CHUNKS,
+    MESSAGES,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    Argument,
+    CallProgress,
+    InvalidArguments,
+    JobCounts,
+)
 from tokenbox.mcp.roots import OutsideRoots
 from tokenbox.proof.errors import BundleInvalid
 from tokenbox.proof.signing import signers_in
@@ -22,7 +31,6 @@ from tokenbox.store.bundles import open_bundle
 
 if TYPE_CHECKING:
     from tokenbox.compose.selection import Selection
-    from tokenbox.mcp.job import CallProgress
     from tokenbox.mcp.roots import Roots
     from tokenbox.proof.signing import PublicKey
     from tokenbox.tokenizers.protocol import Tokenizer

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from tokenbox.content.lenses.lines import ends_tokens
 from tokenbox.ledger import Category, Outcome
 from tokenbox.shell import calls
-from tokenbox.shell.cleaning import clean
 from tokenbox.shell.errors import BadArguments, NoModel
+from tokenbox.shell.outputs import clean
 from tokenbox.shell.room import fit_window, refusal
 
 if TYPE_CHECKING:

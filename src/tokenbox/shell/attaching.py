@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.files import open_regular
 from tokenbox.shell.errors import NoSuchItem
-from tokenbox.shell.offers import OutputOffer
+from tokenbox.shell.outputs import OutputOffer
 
 if TYPE_CHECKING:
     from tokenbox.shell.session import Session

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tokenbox.ledger import Call
     from tokenbox.shell.memory import Instructions
     from tokenbox.shell.models import Models
-    from tokenbox.shell.offers import OutputOffer
+    from tokenbox.shell.outputs import OutputOffer
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 # Offered outputs take at most 1/OFFERS_PART of the budget, so that the question fits too.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.errors import TokenboxError
 from tokenbox.shell import commands, turn
-from tokenbox.shell.offers import has_output
+from tokenbox.shell.outputs import has_output
 from tokenbox.shell.running import run
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
-from tokenbox.shell.cleaning import Capture
+from tokenbox.shell.outputs import Capture
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.shell import proposals
-from tokenbox.shell.offers import OutputOffer, offer
+from tokenbox.shell.outputs import OutputOffer, offer
 from tokenbox.shell.screen import cost_text, figure
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tokenbox.content.message import ToolCall
-    from tokenbox.shell.offers import OutputOffer
+    from tokenbox.shell.outputs import OutputOffer
     from tokenbox.shell.session import Session
 
 # The limit of tool rounds for one question; a model that reaches it is in a loop.

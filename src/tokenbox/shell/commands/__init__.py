@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.errors import TokenboxError
-from tokenbox.shell.commands import again, context, models, sessions, settings, system
+from tokenbox.shell.commands import again, context, models, sessions, system
 from tokenbox.shell.errors import BadArguments, UnknownMeta
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ COMMANDS: Final[tuple[MetaCommand, ...]] = (
         "set",
         "[NAME [VALUE]]",
         "list the settings of the shell, or change one for this session",
-        settings.change,
-        settings.names,
+        models.change,
+        models.setting_names,
     ),
     MetaCommand("context", "[--json]", "list what the next call sends", context.context),
     MetaCommand("tokens", "TEXT", "count the tokens of a text", context.tokens),
@@ -165,5 +165,4 @@ def completions(session: Session, words: Sequence[str]) -> list[tuple[str, str]]
     command = _BY_NAME.get(words[0].removeprefix(":"))
     if command is None or len(words) > 2:  # :name and its first argument
         return []
-    words = command.words(session) if callable(command.words) else command.words
-    return [(word, "") for word in words]
+    return [(word, "") for word in (command.words(session) if callable(command.words) else command.words)]

@@ -16,7 +16,7 @@ from tokenbox.shell.screen import figure, plural
 
 if TYPE_CHECKING:
     from tokenbox.content.message import Message
-    from tokenbox.shell.offers import OutputOffer
+    from tokenbox.shell.outputs import OutputOffer
     from tokenbox.shell.session import Session
 
 _FENCE: Final = re.compile(r"(`{3,}(?=[^`]*$)|~{3,})(.*)")

@@ -1,11 +1,19 @@
-"""Turns the output of a command into plain text: no control sequences, no overwritten lines."""
+"""The output of a command: captured, cleaned to plain text, and offered to the context within a budget.
+
+Plain text has no control sequences and no overwritten lines.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tokenbox.shell.running import Ran
+    from tokenbox.tokenizers.protocol import Tokenizer
 
 # The sequences of ECMA-48: control strings, control sequences, and shorter escapes. An unterminated one is
 # removed with the rest of its line.
@@ -113,3 +121,51 @@ def _overwritten(line: str) -> str:
             shown[column : column + 1] = [c]
             column += 1
     return "".join(shown).rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class OutputOffer:
+    """``text``: the command and its output. ``whole``, ``kept``: tokens before and after cutting."""
+
+    command: str
+    text: str
+    whole: int
+    kept: int
+    binary: bool = False
+
+    @property
+    def cut(self) -> bool:
+        return self.kept < self.whole
+
+
+def has_output(ran: Ran) -> bool:
+    """Return True if there is something to offer: more than blanks and marks of full-screen programs."""
+    text = readable(ran.output)
+    return text is None or bool(text.replace(FULL_SCREEN, "").strip())
+
+
+def offer(ran: Ran, budget: int, tokenizer: Tokenizer, hide: Callable[[str], str]) -> OutputOffer:
+    """Return the offer of a command that has ended, its output cut to ``budget`` tokens.
+
+    ``hide`` removes secrets.
+    """
+    text = readable(ran.output)
+    if text is None:
+        size = f"[{ran.output.size:,} bytes that are not text]"
+        return OutputOffer(ran.command, _transcript(hide(ran.command), size, ran.status), 0, 0, binary=True)
+    from tokenbox.content.lenses.lines import ends_tokens  # not needed for the first prompt
+
+    text = hide(text).strip("\n")
+    whole = tokenizer.count(text)
+    kept = ends_tokens(text, budget, tokenizer)
+    return OutputOffer(
+        ran.command,
+        _transcript(hide(ran.command), kept if text else "[no output]", ran.status),
+        whole,
+        whole if kept == text else tokenizer.count(kept),
+    )
+
+
+def _transcript(command: str, output: str, status: int) -> str:
+    failure = f"\n[exit status {status}]" if status else ""
+    return f"$ {command}\n{output}{failure}"

@@ -1,14 +1,20 @@
-"""The arguments of a tool: one table gives the JSON schema for the model and the validation."""
+"""A call of a tool: its arguments, from one table with the JSON schema for the model, and its progress."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from tokenbox.compose.counting import DEFAULT_CACHE
 from tokenbox.errors import TokenboxError
 from tokenbox.folder.names import shown
 from tokenbox.integers import MAX_INTEGER, whole
+from tokenbox.tokenizers.cache import CountCache
+
+if TYPE_CHECKING:
+    from tokenbox.tokenizers.protocol import Tokenizer
 
 
 class InvalidArguments(TokenboxError, code="invalid_arguments"):
@@ -22,10 +28,6 @@ def _is_text(value: object) -> bool:
 def _is_whole(value: object) -> bool:
     number = whole(value)
     return number is not None and 0 < number <= MAX_INTEGER
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def _is_list(value: object) -> bool:
@@ -43,7 +45,11 @@ class ArgumentKind:
 
 TEXT: Final = ArgumentKind({"type": "string"}, "a string", _is_text)
 WHOLE: Final = ArgumentKind({"type": "integer", "minimum": 1}, "a whole number, 1 or more", _is_whole)
-TEXTS: Final = ArgumentKind({"type": "array", "items": {"type": "string"}}, "a list of strings", _are_texts)
+TEXTS: Final = ArgumentKind(
+    {"type": "array", "items": {"type": "string"}},
+    "a list of strings",
+    lambda value: isinstance(value, list) and all(map(_is_text, value)),
+)
 MESSAGES: Final = ArgumentKind({"type": "array", "items": {"type": "object"}}, "a list of messages", _is_list)
 CHUNKS: Final = ArgumentKind(
     {"type": "array", "items": {"type": ["string", "object"]}}, "a list of chunks", _is_list
@@ -93,3 +99,55 @@ def checked(arguments: tuple[Argument, ...], given: Mapping[str, Any]) -> dict[s
         if one.kind is WHOLE:
             found[one.name] = whole(value)
     return found
+
+
+# Texts that are counted between two checks for cancellation.
+_BATCH: Final = 64
+
+
+class Stopped(Exception):  # not an error: the client cancelled the call
+    """The call was cancelled."""
+
+
+class CallProgress:
+    """The progress of a call. One thread updates it, another reads it."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self.done = 0
+        self.total = 0
+
+    def begin(self, total: int) -> None:
+        self.total = total
+
+    def advance(self, number: int = 1) -> None:
+        """Add completed steps. Raises :class:`Stopped`."""
+        if self._stop.is_set():
+            raise Stopped
+        self.done = min(self.done + number, self.total)
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def finish(self) -> None:
+        self.done = self.total
+
+
+class JobCounts(CountCache):
+    """The shared cache of counts, used by one call. Counting stops if the call is cancelled."""
+
+    def __init__(self, job: CallProgress, counts: CountCache = DEFAULT_CACHE) -> None:
+        super().__init__(1)
+        self._job = job
+        self._shared = counts
+
+    def count_batch(
+        self, tokenizer: Tokenizer, texts: Sequence[str], digests: Sequence[bytes] | None = None
+    ) -> list[int]:
+        found: list[int] = []
+        for start in range(0, len(texts), _BATCH):
+            batch = slice(start, start + _BATCH)
+            self._job.advance(len(texts[batch]))
+            known = None if digests is None else digests[batch]
+            found += self._shared.count_batch(tokenizer, texts[batch], known)
+        return found
