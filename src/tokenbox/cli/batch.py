@@ -19,7 +19,7 @@ from tokenbox.batch.work import ShardRecord
 from tokenbox.cli import clock, terminal
 from tokenbox.cli.count import note_misspelt
 from tokenbox.cli.options import ALLOW_OUTSIDE, MODEL, RECLAIM, TOKENIZER, argument, flag, option
-from tokenbox.cli.outcome import Exit, UsageProblem, report
+from tokenbox.cli.outcome import Exit, UsageProblem, only_one, report
 from tokenbox.cli.proving import PROOF, PROOF_DIR, proving
 from tokenbox.cli.streams import json_bytes, write_bytes, write_error, write_record
 from tokenbox.engine.result import Policy
@@ -86,8 +86,7 @@ def batch(
     Example: tokenbox batch rows.jsonl -o out.jsonl --content text --budget 4000
     """
     with proving(proof=proof, texts=None, folder=proof_dir) as prover:
-        if resume and overwrite:
-            raise UsageProblem("--resume and --overwrite do not go together. Give one of them.")
+        only_one({"--resume": resume, "--overwrite": overwrite})
         _refuse_memory(output)
         from tokenbox.batch.runs import RunOptions, run
 

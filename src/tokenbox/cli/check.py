@@ -15,7 +15,7 @@ import tokenbox
 from tokenbox.cli import terminal
 from tokenbox.cli.count import DEFAULT_TOKENIZER, by_settings, chat_in
 from tokenbox.cli.options import AS_JSON, argument, flag, option
-from tokenbox.cli.outcome import Exit, UsageProblem
+from tokenbox.cli.outcome import Exit, only_one
 from tokenbox.cli.streams import read_text, write_error, write_record, write_text
 from tokenbox.config.keys import key_text
 from tokenbox.content.message import InvalidMessage, UndeclaredCost
@@ -124,9 +124,7 @@ def check(
 
     Example: tokenbox check --base origin/main
     """
-    if markdown and as_json:
-        raise UsageProblem("--markdown and --json do not go together. Give one of them.")
-
+    only_one({"--markdown": markdown, "--json": as_json})
     settings = tokenbox.config.load()
     root = Path() if settings.root is None else settings.root
     groups = _groups(settings, names)

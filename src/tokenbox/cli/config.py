@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import tokenbox
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, argument, flag
-from tokenbox.cli.outcome import UsageProblem
+from tokenbox.cli.outcome import UsageProblem, only_one
 from tokenbox.cli.streams import same_file, write_error, write_record, write_text, write_warnings
 from tokenbox.render.lines import printable
 
@@ -49,8 +49,7 @@ def config(
     if keys:
         _show_keys(words, as_json=as_json)
         return
-    if user and remember:
-        raise UsageProblem("--user and --remember do not go together. Give one of them.")
+    only_one({"--user": user, "--remember": remember})
     if words and words[0] == "set":
         _set(words[1:], user=user, remembered=remember, as_json=as_json)
         return

@@ -10,7 +10,7 @@ import tokenbox
 from tokenbox.cli import terminal
 from tokenbox.cli.count import by_settings, chat_in, note_misspelt, note_unseen, why_no_chat
 from tokenbox.cli.options import argument, flag, option
-from tokenbox.cli.outcome import Exit, UsageProblem
+from tokenbox.cli.outcome import Exit, UsageProblem, only_one
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, proving
 from tokenbox.cli.streams import (
     json_bytes,
@@ -91,8 +91,7 @@ class FitCommand:
 
     def run(self) -> int:
         with proving(proof=self.proof, texts=self.proof_texts, folder=self.proof_dir) as prover:
-            if self.as_json and self.explain:
-                raise UsageProblem("--json and --explain do not go together. Give one of them.")
+            only_one({"--json": self.as_json, "--explain": self.explain})
             chat = _read(self.file)
             with terminal.progress("fitting"):
                 fitted, count = _fitted(chat, self, prover)

@@ -14,8 +14,8 @@ import typer
 
 import tokenbox
 from tokenbox.cli import clock, terminal
-from tokenbox.cli.options import AS_JSON, DocumentedCommand, argument, flag, option
-from tokenbox.cli.outcome import Exit, UsageProblem, reported
+from tokenbox.cli.options import AS_JSON, argument, flag, option
+from tokenbox.cli.outcome import Exit, UsageProblem, group
 from tokenbox.cli.streams import write_bytes, write_error, write_record, write_text, write_warnings
 from tokenbox.errors import MissingExtra
 from tokenbox.ledger.quota import Quota
@@ -92,19 +92,11 @@ QUOTAS = option("--quota -q AMOUNT/WINDOW", "Such as 9000tokens/day or $5/month;
 
 
 def build_app() -> typer.Typer:
-    app = typer.Typer(
-        help="Manage gateway keys, users and teams; check a gateway.",
-        no_args_is_help=True,
-    )
-    keys = typer.Typer(help="Create, list and revoke gateway keys.", no_args_is_help=True)
-    keys.command("create", cls=DocumentedCommand)(reported(create))
-    keys.command("list", cls=DocumentedCommand)(reported(list_keys))
-    keys.command("revoke", cls=DocumentedCommand)(reported(revoke))
-    app.add_typer(keys, name="keys")
+    app = group("Manage gateway keys, users and teams; check a gateway.", {"status": status, "check": check})
+    keys = {"create": create, "list": list_keys, "revoke": revoke}
+    app.add_typer(group("Create, list and revoke gateway keys.", keys), name="keys")
     for kind in ("user", "team"):
         app.add_typer(_owners_app(kind), name=f"{kind}s")
-    app.command(cls=DocumentedCommand)(reported(status))
-    app.command(cls=DocumentedCommand)(reported(check))
     return app
 
 
@@ -244,7 +236,6 @@ def _owners_app(kind: str) -> typer.Typer:
             else:
                 write_error(f"The {kind} {name} is removed.\n")
 
-    app = typer.Typer(help=f"Manage {kind}s, whose gateway keys share quotas.", no_args_is_help=True)
     for command, about, example in (
         (
             put,
@@ -254,10 +245,9 @@ def _owners_app(kind: str) -> typer.Typer:
         (show, f"List the {kind}s.", "list"),
         (remove, f"Remove a {kind} that has no keys.", "remove research"),
     ):
-        name = example.split()[0]
-        text = f"{about}\n\nExample: tokenbox gateway {kind}s {example}"
-        app.command(name, cls=DocumentedCommand, help=text)(reported(command))
-    return app
+        command.__doc__ = f"{about}\n\nExample: tokenbox gateway {kind}s {example}"
+    commands = {"set": put, "list": show, "remove": remove}
+    return group(f"Manage {kind}s, whose gateway keys share quotas.", commands)
 
 
 def status(

@@ -12,7 +12,7 @@ import tokenbox
 from tokenbox.cli import terminal
 from tokenbox.cli.count import by_settings, note_misspelt
 from tokenbox.cli.options import ALLOW_OUTSIDE, OUTPUT, OWN_TOKENIZER, RECLAIM, argument, flag, option
-from tokenbox.cli.outcome import Exit, UsageProblem
+from tokenbox.cli.outcome import Exit, UsageProblem, only_one
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, asks_for_proof, proving
 from tokenbox.cli.streams import (
     MAX_BYTES,
@@ -102,9 +102,8 @@ class LayoutCommand:
         """Raise :class:`UsageProblem` for options that exclude each other; no option is silently ignored."""
         given = {option for option, is_given in self._given().items() if is_given}
         for one, others in _EXCLUDES.items():
-            clash = [other for other in others if one in given and other in given]
-            if clash:
-                raise UsageProblem(f"{one} and {clash[0]} do not go together. Give one of them.")
+            for other in others:
+                only_one({one: one in given, other: other in given})
         if self.explain and (self.as_json or self.messages) and self.output is None:
             raise UsageProblem(
                 "--explain and JSON both go to standard output. With -o FILE the JSON goes there."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +13,8 @@ import typer
 import tokenbox
 from tokenbox.cli import terminal
 from tokenbox.cli.count import DEFAULT_TOKENIZER
-from tokenbox.cli.options import AS_JSON, OUTPUT, DocumentedCommand, argument, flag, option
-from tokenbox.cli.outcome import UsageProblem, reported
+from tokenbox.cli.options import AS_JSON, OUTPUT, argument, flag, option
+from tokenbox.cli.outcome import UsageProblem, group
 from tokenbox.cli.streams import (
     STDIN,
     UnreadableInput,
@@ -49,14 +48,8 @@ TOKENIZER_NAME = option("--tokenizer -t NAME", "A tokenizer of `tokenbox tokeniz
 
 
 def build_app() -> typer.Typer:
-    app = typer.Typer(
-        help="Read, check, render and write LCP/BCP packs.",
-        rich_markup_mode="markdown" if sys.stdout.isatty() else None,
-        no_args_is_help=True,
-    )
-    for command in (inspect, validate, encode, decode, render, stats):
-        app.command(cls=DocumentedCommand)(reported(command))
-    return app
+    commands = (inspect, validate, encode, decode, render, stats)
+    return group("Read, check, render and write LCP/BCP packs.", {each.__name__: each for each in commands})
 
 
 def inspect(

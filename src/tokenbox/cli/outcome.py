@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import IntEnum
@@ -14,6 +15,7 @@ from typing import Any, get_type_hints
 import typer
 
 from tokenbox.cli import terminal
+from tokenbox.cli.options import DocumentedCommand
 from tokenbox.cli.streams import write_error, write_record
 from tokenbox.errors import ContextCriticalOverflow, NothingFits, TokenboxError
 from tokenbox.render.lines import printable
@@ -37,6 +39,26 @@ class Exit(IntEnum):
 
 class UsageProblem(TokenboxError, code="usage"):
     """Options that exclude each other, or an invalid value."""
+
+
+def only_one(given: Mapping[str, object]) -> str | None:
+    """Return the option that is given, or None if none is. Raises :class:`UsageProblem` for two."""
+    named = [option for option, value in given.items() if value]
+    if len(named) > 1:
+        raise UsageProblem(f"{named[0]} and {named[1]} do not go together. Give one of them.")
+    return named[0] if named else None
+
+
+def group(about: str, commands: Mapping[str, Callable[..., Any]]) -> typer.Typer:
+    """Return a group of commands by their names."""
+    app = typer.Typer(
+        help=about,
+        rich_markup_mode="markdown" if sys.stdout.isatty() else None,
+        no_args_is_help=True,
+    )
+    for name, command in commands.items():
+        app.command(name, cls=DocumentedCommand)(reported(command))
+    return app
 
 
 def status_of(error: TokenboxError) -> Exit:

@@ -21,7 +21,7 @@ from tokenbox.cli.clipboard import copy
 from tokenbox.cli.count import ENGINE_OPTION, Engine, by_settings, named_tokenizer, note_misspelt
 from tokenbox.cli.disk_usage import show_usage, usage_of
 from tokenbox.cli.options import OUTPUT, TOKENIZER, argument, flag, option
-from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.outcome import Exit, UsageProblem, only_one, reporting
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, asks_for_proof, proving
 from tokenbox.cli.streams import (
     STDIN,
@@ -169,13 +169,7 @@ class PackCommand:
         )
 
     def verify(self) -> None:
-        views = [
-            name
-            for name, on in (("--tree", self.tree), ("--check", self.check), ("--explain", self.explain))
-            if on
-        ]
-        if len(views) > 1:
-            raise UsageProblem(f"{views[0]} and {views[1]} do not go together. Give one of them.")
+        view = only_one({"--tree": self.tree, "--check": self.check, "--explain": self.explain})
         if self.check and self.budget is None:
             raise UsageProblem("--check needs --budget: without one everything fits.")
         if self.text_format is PackFormat.BCP and self.budget is not None and not self.check:
@@ -189,14 +183,14 @@ class PackCommand:
         if self._proves and (self.tree or self.check or self.text_format is PackFormat.BCP):
             raise UsageProblem("--proof records a rendering: not with --tree, --check or --format bcp.")
         if (self.tree or self.check) and self.output is not None:
-            raise UsageProblem(f"{views[0]} writes no pack. Leave out -o.")
-        if self.text_format is PackFormat.BCP and not views and self.output is None and terminal.is_seen():
+            raise UsageProblem(f"{view} writes no pack. Leave out -o.")
+        if self.text_format is PackFormat.BCP and view is None and self.output is None and terminal.is_seen():
             raise UsageProblem("a .bcp pack is not text for a terminal. Name a file with -o, or use a pipe.")
-        self._verify_outputs(views)
+        self._verify_outputs(view)
         if self.explain and self.output == STDIN:
             raise UsageProblem("--explain and -o - both go to standard output. Name a file for the text.")
 
-    def _verify_outputs(self, views: Sequence[str]) -> None:
+    def _verify_outputs(self, view: str | None) -> None:
         to_a_file = self.output not in {None, STDIN}
         if self.watch and not (to_a_file or self.copy):
             raise UsageProblem("--watch writes the pack at each change. Name a file with -o, or give --copy.")
@@ -204,7 +198,7 @@ class PackCommand:
             raise UsageProblem("--split writes several files. Name them with -o, as in -o pack.xml.")
         if self.split is not None and self.text_format in {PackFormat.JSON, PackFormat.BCP}:
             raise UsageProblem("--split is for a text. Give --format xml, markdown or minimal.")
-        if self.copy and (views or self.text_format is PackFormat.BCP or self.output == STDIN):
+        if self.copy and (view or self.text_format is PackFormat.BCP or self.output == STDIN):
             raise UsageProblem("--copy puts a text on the clipboard: not with a view, .bcp or -o -.")
         if self._proves and (self.watch or self.split is not None):
             raise UsageProblem("--proof records one rendering: not with --watch or --split.")
@@ -335,8 +329,7 @@ def _paths(paths: Sequence[str], *, stdin0: bool) -> list[str]:
 
 
 def _query(text: str | None, file: str | None) -> str | None:
-    if text is not None and file is not None:
-        raise UsageProblem("--query and --query-file do not go together. Give one of them.")
+    only_one({"--query": text is not None, "--query-file": file is not None})
     found = _text_of(file) if text is None else text
     if found is not None and not found.strip():
         raise UsageProblem("the query is empty. Describe the task, or leave out --query.")

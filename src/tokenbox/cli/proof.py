@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 import typer
 
 from tokenbox.cli import proof_signing, terminal
-from tokenbox.cli.options import AS_JSON, EXIT_CODE, OUTPUT, OWN_TOKENIZER, DocumentedCommand, option
-from tokenbox.cli.outcome import Exit, UsageProblem, reported
+from tokenbox.cli.options import AS_JSON, EXIT_CODE, OUTPUT, OWN_TOKENIZER, option
+from tokenbox.cli.outcome import Exit, UsageProblem, group
 from tokenbox.cli.proving import DIR, NAME, find_bundle, report_no_bundles, store_in, trusted_keys
 from tokenbox.cli.streams import deliver, write_record, write_text
 from tokenbox.proof.archive import archived, entries
@@ -38,25 +37,21 @@ SHOWN_ID = 12
 
 
 def build_app() -> typer.Typer:
-    app = typer.Typer(
-        help="List, show, verify, replay, compare, export and sign proof bundles.",
-        rich_markup_mode="markdown" if sys.stdout.isatty() else None,
-        no_args_is_help=True,
+    return group(
+        "List, show, verify, replay, compare, export and sign proof bundles.",
+        {
+            "list": list_bundles,
+            "show": show,
+            "verify": proof_signing.verify,
+            "replay": replay,
+            "diff": diff,
+            "export": export,
+            "keygen": proof_signing.keygen,
+            "sign": proof_signing.sign,
+            "inclusion": proof_signing.inclusion,
+            "checkpoint": proof_signing.checkpoint,
+        },
     )
-    for name, command in (
-        ("list", list_bundles),
-        ("show", show),
-        ("verify", proof_signing.verify),
-        ("replay", replay),
-        ("diff", diff),
-        ("export", export),
-        ("keygen", proof_signing.keygen),
-        ("sign", proof_signing.sign),
-        ("inclusion", proof_signing.inclusion),
-        ("checkpoint", proof_signing.checkpoint),
-    ):
-        app.command(name, cls=DocumentedCommand)(reported(command))
-    return app
 
 
 def list_bundles(folder: str | None = DIR, as_json: bool = AS_JSON) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import tokenbox
 from tokenbox.cli.options import argument, option
-from tokenbox.cli.outcome import UsageProblem
+from tokenbox.cli.outcome import UsageProblem, only_one
 from tokenbox.cli.streams import STDIN, read_bytes, read_text, shown_name, write_warnings
 from tokenbox.content.request import INPUT_KEYS
 from tokenbox.errors import DocumentError
@@ -53,10 +53,7 @@ class Given:
             "--document": self.document is not None,
             "--lcp": self.pack is not None,
         }
-        named = [option for option, is_given in inputs.items() if is_given]
-        if len(named) > 1:
-            raise UsageProblem(f"{named[0]} and {named[1]} do not go together. Give one of them.")
-        if not named:
+        if only_one(inputs) is None:
             raise UsageProblem(f"name an input: {', '.join(inputs)}; - is standard input.")
         if self.files.count(STDIN) > 1:
             raise UsageProblem("standard input can be read only once: give - only once.")

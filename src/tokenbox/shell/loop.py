@@ -120,7 +120,7 @@ def take(session: Session, line: str) -> None:
         match parse(line, session.place.has):
             case Meta(name, arguments):
                 session.answered = None  # the command may change what is sent
-                commands.find(name).handler(session, arguments)
+                commands.execute(session, name, arguments)
             case Command(text, question):
                 run_command(session, text, asked=bool(question))
                 if question:

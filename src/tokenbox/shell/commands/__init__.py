@@ -40,9 +40,7 @@ def show_help(session: Session, arguments: str) -> None:
     session.screen.table(("command", "what it does"), [(c.usage, c.help) for c in COMMANDS])
 
 
-def quit_shell(session: Session, arguments: str) -> None:
-    if arguments:
-        raise BadArguments(":quit takes no arguments.")
+def quit_shell(session: Session, _: str) -> None:
     session.ended = True
 
 
@@ -156,6 +154,14 @@ def find(name: str) -> MetaCommand:
     near = difflib.get_close_matches(name, _BY_NAME, 1)
     hint = f"Did you mean :{near[0]}?" if near else "See :help."
     raise UnknownMeta(f"there is no command :{name[:40]}. {hint}", name=name)
+
+
+def execute(session: Session, name: str, arguments: str) -> None:
+    """Execute a command. Raises what it raises, and :class:`BadArguments` if it takes none."""
+    command = find(name)
+    if arguments and not command.arguments:
+        raise BadArguments(f":{command.name} takes no arguments.")
+    command.handler(session, arguments)
 
 
 def completions(session: Session, words: Sequence[str]) -> list[tuple[str, str]]:

@@ -31,9 +31,7 @@ def retry(session: Session, arguments: str) -> None:
     turn.say_again(session, numbers)
 
 
-def undo(session: Session, arguments: str) -> None:
-    if arguments:
-        raise BadArguments(":undo takes no arguments.")
+def undo(session: Session, _: str) -> None:
     _take_back(session)
 
 

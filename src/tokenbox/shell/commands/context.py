@@ -137,10 +137,8 @@ def drop(session: Session, arguments: str) -> None:
     session.screen.notice(f"[dropped {what}: {figure(before)} -> {figure(after)} tokens]")
 
 
-def reset(session: Session, arguments: str) -> None:
+def reset(session: Session, _: str) -> None:
     """Start a new conversation in a new session. The old session stays stored."""
-    if arguments:
-        raise BadArguments(":reset takes no arguments.")
     session.context.conversation.reset()
     session.context.offers = []
     session.record.leave()

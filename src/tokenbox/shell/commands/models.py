@@ -39,10 +39,8 @@ def model(session: Session, arguments: str) -> None:
     fit_window(session)
 
 
-def models(session: Session, arguments: str) -> None:
+def models(session: Session, _: str) -> None:
     """List the models of the settings and of the current server. A * marks the current one."""
-    if arguments:
-        raise BadArguments(":models takes no arguments.")
     current = session.models.target.model
     listed = [("*" if name == current else "", name) for name in session.models.listed()]
     rows = []
@@ -101,9 +99,7 @@ def show_tokens(session: Session, text: str) -> None:
     session.screen.text(f"{shown}\n{local}{figure(counted)} ({counted.source})")
 
 
-def config(session: Session, arguments: str) -> None:
-    if arguments:
-        raise BadArguments(":config takes no arguments.")
+def config(session: Session, _: str) -> None:
     rows = [(s.name, setting_text(s.value), s.source) for s in session.config.settings()]
     session.screen.table(("setting", "value", "from"), rows)
 

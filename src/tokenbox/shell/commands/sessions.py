@@ -126,9 +126,7 @@ def _take_back_unanswered(session: Session) -> None:
     session.screen.notice(f"[your last question was not answered; ask again: {shown[-200:]}]")
 
 
-def sessions(session: Session, arguments: str) -> None:
-    if arguments:
-        raise BadArguments(":sessions takes no arguments.")
+def sessions(session: Session, _: str) -> None:
     found = session.record.sessions()
     if not found:
         session.screen.text("no saved sessions")
