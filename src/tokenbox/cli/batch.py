@@ -14,8 +14,8 @@ import tokenbox
 from tokenbox.batch.engines import EngineName
 from tokenbox.batch.errors import RowsFailed
 from tokenbox.batch.plan import Decisions, Task
-from tokenbox.batch.shards import RowFormat
-from tokenbox.batch.work import ShardRecord
+from tokenbox.batch.shards import RowFormat, Sharded
+from tokenbox.batch.work import Event, Mark, ShardRecord
 from tokenbox.cli import clock, terminal
 from tokenbox.cli.count import note_misspelt
 from tokenbox.cli.options import ALLOW_OUTSIDE, MODEL, RECLAIM, TOKENIZER, argument, flag, option
@@ -25,13 +25,10 @@ from tokenbox.cli.streams import json_bytes, write_bytes, write_error, write_rec
 from tokenbox.engine.result import Policy
 from tokenbox.integers import digits
 from tokenbox.ledger.cost import dollars
-from tokenbox.render.lines import Span, Style, printable
+from tokenbox.render.lines import Line, Span, Style, printable
 
 if TYPE_CHECKING:
-    from tokenbox.batch.shards import Sharded
     from tokenbox.batch.summary import BatchSummary
-    from tokenbox.batch.work import Event, Mark
-    from tokenbox.render.lines import Line
 
 
 _BAR_WIDTH = 30

@@ -24,17 +24,14 @@ from tokenbox.cli.streams import (
 )
 from tokenbox.ledger.call import Call, time_text
 from tokenbox.ledger.errors import InvalidCall, LedgerError
-from tokenbox.ledger.totals import HEADS, aligned, cells, notes, total
+from tokenbox.ledger.totals import HEADS, Totals, aligned, cells, notes, total
 from tokenbox.ledger.when import moment
 from tokenbox.render.lines import printable
-from tokenbox.store.calls import CallField, CallSpan
+from tokenbox.store.calls import CallField, CallSpan, CallTotals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
-
-    from tokenbox.ledger.totals import Totals
-    from tokenbox.store.calls import CallTotals
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,12 @@ from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, argument, option
 from tokenbox.cli.outcome import Exit, UsageProblem, report
 from tokenbox.cli.streams import STDIN, read_text, shown_name, write_error, write_record
-from tokenbox.compose.requests import NO_BOUND
+from tokenbox.compose.requests import NO_BOUND, Count
 from tokenbox.content.request import read_request
 from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
-    from tokenbox.compose.requests import Count
     from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
 DEFAULT_TOKENIZER = "o200k_base"

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 from tokenbox.cli import terminal
 from tokenbox.compose.counting import Counter
-from tokenbox.folder.listing import branches
-from tokenbox.render.lines import Span, Style
+from tokenbox.folder.listing import Branch, branches
+from tokenbox.render.lines import Line, Span, Style
 
 if TYPE_CHECKING:
     from tokenbox.folder import Source
-    from tokenbox.folder.listing import Branch
-    from tokenbox.render.lines import Line
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
 

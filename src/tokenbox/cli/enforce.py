@@ -14,13 +14,11 @@ from tokenbox.cli.options import AS_JSON, option
 from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, proving
 from tokenbox.cli.streams import STDIN, json_bytes, write_bytes
-from tokenbox.policy.records import CutChunks, LargerWindow, LowerMaxTokens
-from tokenbox.render.lines import Span, Style, printable
+from tokenbox.policy.records import CutChunks, LargerWindow, LowerMaxTokens, Remedy
+from tokenbox.render.lines import Line, Span, Style, printable
 
 if TYPE_CHECKING:
     from tokenbox.policy import Enforcement
-    from tokenbox.policy.records import Remedy
-    from tokenbox.render.lines import Line
 
 
 class AnswerMode(StrEnum):

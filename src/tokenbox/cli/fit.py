@@ -11,7 +11,7 @@ from tokenbox.cli import terminal
 from tokenbox.cli.count import by_settings, chat_in, note_misspelt, note_unseen, why_no_chat
 from tokenbox.cli.options import argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, only_one
-from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, proving
+from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, Prover, proving
 from tokenbox.cli.streams import (
     json_bytes,
     read_text,
@@ -25,7 +25,6 @@ from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS
 from tokenbox.errors import ContextCriticalOverflow
 
 if TYPE_CHECKING:
-    from tokenbox.cli.proving import Prover
     from tokenbox.compose.requests import Count
     from tokenbox.conversation.record import Fitted
 

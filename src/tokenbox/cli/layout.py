@@ -13,7 +13,7 @@ from tokenbox.cli import terminal
 from tokenbox.cli.count import by_settings, note_misspelt
 from tokenbox.cli.options import ALLOW_OUTSIDE, OUTPUT, OWN_TOKENIZER, RECLAIM, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, only_one
-from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, asks_for_proof, proving
+from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, Prover, asks_for_proof, proving
 from tokenbox.cli.streams import (
     MAX_BYTES,
     STDIN,
@@ -30,14 +30,12 @@ from tokenbox.engine.result import Policy
 from tokenbox.errors import ContextCriticalOverflow, DocumentError, TokenboxError
 from tokenbox.integers import digits
 from tokenbox.render.explain import picture
-from tokenbox.render.lines import plain
+from tokenbox.render.lines import Line, plain
 from tokenbox.render.whatif import Column, whatif_lines
 
 if TYPE_CHECKING:
-    from tokenbox.cli.proving import Prover
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.documents import LayoutDocument
-    from tokenbox.render.lines import Line
     from tokenbox.tokenizers.protocol import Tokenizer
 
 

@@ -26,9 +26,9 @@ from tokenbox.cli.streams import (
     write_record,
     write_text,
 )
-from tokenbox.compose.blocks import Verbosity, render_blocks
+from tokenbox.compose.blocks import BlockLayout, Verbosity, render_blocks
 from tokenbox.content.block_kinds import AnnotationKind
-from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
+from tokenbox.content.blocks import AnnotationBlock, Block, resolve_priorities
 from tokenbox.errors import EmptyInput
 from tokenbox.folder.manifest import block_record, read_manifest
 from tokenbox.lcp.encoder import encode_entries
@@ -37,8 +37,6 @@ from tokenbox.store.content_store import DirectoryStore
 from tokenbox.tokenizers import registry
 
 if TYPE_CHECKING:
-    from tokenbox.compose.blocks import BlockLayout
-    from tokenbox.content.blocks import Block
     from tokenbox.lcp import BlockEvent, ContentStore, Event, Header, Pack
     from tokenbox.tokenizers.protocol import Tokenizer
 

@@ -14,14 +14,13 @@ from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.streams import write_error, write_record, write_warnings
 from tokenbox.errors import TokenboxError
-from tokenbox.render.lines import Span, Style, cells, printable
+from tokenbox.render.lines import Line, Span, Style, cells, printable
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
     from tokenbox.catalog import Disagreement, Figure, ModelInfo, ModelLimits, Price
     from tokenbox.config import Config
-    from tokenbox.render.lines import Line
 
 MAX_SHOWN = 20
 """Matches of a query that are shown without ``--all``."""

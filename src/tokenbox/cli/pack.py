@@ -6,7 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -22,7 +22,7 @@ from tokenbox.cli.count import ENGINE_OPTION, Engine, by_settings, named_tokeniz
 from tokenbox.cli.disk_usage import show_usage, usage_of
 from tokenbox.cli.options import OUTPUT, TOKENIZER, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, only_one, reporting
-from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, asks_for_proof, proving
+from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, Prover, asks_for_proof, proving
 from tokenbox.cli.streams import (
     STDIN,
     deliver,
@@ -40,9 +40,6 @@ from tokenbox.store.stored_counts import StoredCounts, default_folder
 from tokenbox.tokenizers.cache import CountCache
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from tokenbox.cli.proving import Prover
     from tokenbox.folder import (
         CountAhead,
         Note,

@@ -10,11 +10,10 @@ from tokenbox.cli.options import AS_JSON, option
 from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, proving
 from tokenbox.cli.streams import STDIN, json_bytes, write_bytes, write_file
-from tokenbox.render.lines import Span, Style, printable
+from tokenbox.render.lines import Line, Span, Style, printable
 
 if TYPE_CHECKING:
     from tokenbox.policy import PackPlan
-    from tokenbox.render.lines import Line
 
 _STYLES = {
     "kept": Style.KEPT,

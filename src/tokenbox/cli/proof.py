@@ -14,21 +14,17 @@ from tokenbox.cli.proving import DIR, NAME, find_bundle, report_no_bundles, stor
 from tokenbox.cli.streams import deliver, write_record, write_text
 from tokenbox.proof.archive import archived, entries
 from tokenbox.proof.bundle import VOLATILE
-from tokenbox.proof.contents import differences, read_contents
-from tokenbox.proof.evidence import EvidenceKind
-from tokenbox.proof.manifest import leaves, read_volatile
+from tokenbox.proof.contents import Contents, differences, read_contents
+from tokenbox.proof.evidence import EvidenceKind, Record
+from tokenbox.proof.manifest import Manifest, leaves, read_volatile
 from tokenbox.proof.signing import signers_in
-from tokenbox.proof.verify import MAX_VOLATILE
+from tokenbox.proof.verify import MAX_VOLATILE, BundleFiles
 from tokenbox.proof.verify import verify as verified
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
     from tokenbox.batch.evidence import Replayed
-    from tokenbox.proof.contents import Contents
-    from tokenbox.proof.evidence import Record
-    from tokenbox.proof.manifest import Manifest
     from tokenbox.proof.replay import Replay
-    from tokenbox.proof.verify import BundleFiles
     from tokenbox.store.bundles import Listed
 
 _NAMES_SHOWN = 12

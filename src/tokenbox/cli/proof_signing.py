@@ -18,14 +18,12 @@ from tokenbox.proof.errors import BundleInvalid, LogInvalid
 from tokenbox.proof.verify import verify as verified
 from tokenbox.render.lines import printable
 from tokenbox.store import bundle_log
-from tokenbox.store.bundle_log import entered_before, verify_log
-from tokenbox.store.bundles import FolderFiles, sign_bundle
+from tokenbox.store.bundle_log import Inclusion, entered_before, verify_log
+from tokenbox.store.bundles import Bundles, FolderFiles, sign_bundle
 from tokenbox.store.key_files import PUBLIC, read_public, read_signer, write_key
 
 if TYPE_CHECKING:
     from tokenbox.proof.signing import PublicKey
-    from tokenbox.store.bundle_log import Inclusion
-    from tokenbox.store.bundles import Bundles
 
 KEYS = option("--key FILE.pub", "A public key; may be repeated.")
 THRESHOLD = option("--signatures N", "The number of keys that must have signed.", 1, min=1)

@@ -18,7 +18,7 @@ from tokenbox.proof.calls import Texts
 from tokenbox.proof.errors import ReplayImpossible
 from tokenbox.proof.evidence import EvidenceKind
 from tokenbox.proof.of_messages import message_texts
-from tokenbox.proof.replay import recorded_tokenizer, replay
+from tokenbox.proof.replay import Replay, recorded_tokenizer, replay
 from tokenbox.tokenizers import registry
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tokenbox.folder import Source
     from tokenbox.proof.contents import Contents
     from tokenbox.proof.manifest import Manifest
-    from tokenbox.proof.replay import Replay
     from tokenbox.proof.verify import BundleFiles
 
 MAX_BYTES = 1 << 30

@@ -9,14 +9,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import BinaryIO
 
 from tokenbox.errors import TokenboxError
 from tokenbox.files import replace
 from tokenbox.render.lines import printable
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
 
 STDIN = "-"
 # The largest input that is read; a larger one is a mistake, or a device that never ends.

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from tokenbox.cli.streams import write_text
 from tokenbox.render.lines import (
@@ -26,8 +26,6 @@ from tokenbox.render.lines import (
 )
 
 if TYPE_CHECKING:
-    from typing import TextIO
-
     from rich.progress import Progress, TaskID
 
     from tokenbox.errors import ContextCriticalOverflow

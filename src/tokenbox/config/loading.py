@@ -8,7 +8,6 @@ import shlex
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tokenbox.config.config import Config
 from tokenbox.config.errors import ConfigCode, ConfigError
@@ -23,16 +22,13 @@ from tokenbox.config.keys import (
     key_text,
     parse_key,
 )
-from tokenbox.config.places import FOLDER, find_project, user_file
+from tokenbox.config.places import FOLDER, Project, find_project, user_file
 from tokenbox.config.reading import given_value, read_settings, refuse_secrets, tokenizer_name, unknown_key
 from tokenbox.config.setting import Level, Origin, Setting
 from tokenbox.config.state import FILE as STATE_FILE
 from tokenbox.config.state import read_state
 from tokenbox.config.trust import Layer, allow_code, without_risks
 from tokenbox.config.values import from_toml
-
-if TYPE_CHECKING:
-    from tokenbox.config.places import Project
 
 # The minimum similarity of a suggestion: all variables have the same prefix.
 _MIN_SIMILARITY = 0.85

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from tokenbox.config.errors import ConfigCode, ConfigError
-from tokenbox.config.setting import Level
+from tokenbox.config.setting import Level, Setting
 from tokenbox.files import is_inside
 from tokenbox.named_code import allow, allow_entries, is_code
 
 if TYPE_CHECKING:
     from tokenbox.config.keys import KeyName
-    from tokenbox.config.setting import Setting
 
 # The hosts to which a project's settings may send a key: its own service, and this machine.
 _HOSTS_OF_KEYS: Final = {"OPENAI_API_KEY": "api.openai.com", "ANTHROPIC_API_KEY": "api.anthropic.com"}

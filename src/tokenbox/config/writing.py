@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
@@ -21,12 +21,8 @@ from tokenbox.config.reading import (
     settings_in,
     unknown_key,
 )
-from tokenbox.config.setting import Level, Origin
+from tokenbox.config.setting import Level, Origin, Setting
 from tokenbox.files import OWN, replace
-
-if TYPE_CHECKING:
-    from tokenbox.config.setting import Setting
-
 
 TEMPLATE = """\
 # Settings of tokenbox for this project. `tokenbox config` shows every one, with where it came from.

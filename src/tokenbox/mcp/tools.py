@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox import api, counters, folder
-from tokenbox.compose.selection import Chunk
+from tokenbox.compose.selection import Chunk, Selection
 from tokenbox.conversation.record import UnknownHandle
 from tokenbox.integers import digits
 from tokenbox.mcp.answers import AT, DEFAULT_TOKENS, NOTE_ROOM, Kept, Shelf, answered, as_json
@@ -23,16 +23,13 @@ from tokenbox.mcp.calls import (
     InvalidArguments,
     JobCounts,
 )
-from tokenbox.mcp.roots import OutsideRoots
+from tokenbox.mcp.roots import OutsideRoots, Roots
 from tokenbox.proof.errors import BundleInvalid
-from tokenbox.proof.signing import signers_in
+from tokenbox.proof.signing import PublicKey, signers_in
 from tokenbox.proof.verify import verify as verified
 from tokenbox.store.bundles import open_bundle
 
 if TYPE_CHECKING:
-    from tokenbox.compose.selection import Selection
-    from tokenbox.mcp.roots import Roots
-    from tokenbox.proof.signing import PublicKey
     from tokenbox.tokenizers.protocol import Tokenizer
 
 # Notes about skipped files in an answer; `explain` has all.

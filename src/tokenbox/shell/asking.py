@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tokenbox.content.lenses.lines import ends_tokens
-from tokenbox.ledger import Category, Outcome
+from tokenbox.ledger import Call, Category, Outcome
 from tokenbox.shell import calls
 from tokenbox.shell.errors import BadArguments, NoModel
 from tokenbox.shell.outputs import clean
 from tokenbox.shell.room import fit_window, refusal
 
 if TYPE_CHECKING:
-    from tokenbox.ledger import Call
     from tokenbox.providers.counting import TokenCount
     from tokenbox.providers.events import ChatAnswer
     from tokenbox.shell.session import Session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.content.request import read_request
 from tokenbox.ledger import UNKNOWN_USAGE, Call, Category, Outcome, Prediction, Usage, cap_at_dollars
@@ -19,18 +19,15 @@ from tokenbox.providers.errors import (
     ServerFailed,
     ServerUnreachable,
 )
-from tokenbox.providers.events import FinishReason, ReasoningDelta, TextDelta
+from tokenbox.providers.events import ChatAnswer, FinishReason, ReasoningDelta, TextDelta
 from tokenbox.shell.evidence import of_call
 from tokenbox.shell.models import bounded, count_of
 from tokenbox.shell.screen import figure, plural
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from tokenbox.catalog import Price
     from tokenbox.errors import TokenboxError
     from tokenbox.providers.counting import TokenCount
-    from tokenbox.providers.events import ChatAnswer
     from tokenbox.shell.models import ModelKeys
     from tokenbox.shell.session import Session
 

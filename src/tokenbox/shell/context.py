@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.content.message import Role
+from tokenbox.content.message import Message, Role
 from tokenbox.providers.counting import TokenCount
 from tokenbox.records import to_record
 from tokenbox.shell.attaching import Attached
 from tokenbox.shell.errors import NoSuchItem
 
 if TYPE_CHECKING:
-    from tokenbox.content.message import Message
     from tokenbox.conversation import Conversation, Enforced
     from tokenbox.ledger import Call
     from tokenbox.shell.memory import Instructions

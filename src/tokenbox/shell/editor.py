@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.completion import Completer, Completion, PathCompleter
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import ANSI
-from prompt_toolkit.history import FileHistory
+from prompt_toolkit.history import FileHistory, History
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.keys import Keys
 
@@ -18,8 +18,6 @@ from tokenbox.files import OWN, open_regular
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from prompt_toolkit.completion import CompleteEvent
-    from prompt_toolkit.history import History
     from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 
     Choice = tuple[str, str]  # a completion and its description

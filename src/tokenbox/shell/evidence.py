@@ -10,16 +10,16 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from tokenbox.compose.requests import By, Count
-from tokenbox.content.message import check_messages
-from tokenbox.content.request import read_request
+from tokenbox.compose.requests import By, Count, RequestCounter
+from tokenbox.content.message import Message, check_messages
+from tokenbox.content.request import Request, read_request
 from tokenbox.errors import TokenboxError
 from tokenbox.models import Counting, counters_for
 from tokenbox.policy.guard import GuardLimits, Uncertain, Verdict, guard
 from tokenbox.proof.bundle import DECISIONS
-from tokenbox.proof.calls import evidence_of, recorded_decision
+from tokenbox.proof.calls import Arguments, Recorded, evidence_of, recorded_decision
 from tokenbox.proof.errors import BundleInvalid, ReplayImpossible
-from tokenbox.proof.evidence import Budget, Evidence, EvidenceKind, Input, Sourced
+from tokenbox.proof.evidence import Budget, Evidence, EvidenceKind, Input, Record, Sourced
 from tokenbox.proof.of_messages import as_given, message_input, recorded_messages, tools_input
 from tokenbox.proof.of_policy import budget_of, recorded_limits
 from tokenbox.shell.models import bounded, count_of
@@ -27,11 +27,6 @@ from tokenbox.tokenizers.protocol import TokenizerIdentity
 from tokenbox.tokenizers.registry import FILE_PREFIX
 
 if TYPE_CHECKING:
-    from tokenbox.compose.requests import RequestCounter
-    from tokenbox.content.message import Message
-    from tokenbox.content.request import Request
-    from tokenbox.proof.calls import Arguments, Recorded
-    from tokenbox.proof.evidence import Record
     from tokenbox.providers.counting import TokenCount
     from tokenbox.shell.session import Session
 

@@ -14,37 +14,33 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
 from tokenbox import tokenizers
-from tokenbox.catalog import ModelLimits, price, tokenizer_family
+from tokenbox.catalog import ModelLimits, Price, price, tokenizer_family
 from tokenbox.compose.bound import Bound
-from tokenbox.compose.requests import By, Count
+from tokenbox.compose.requests import By, Count, RequestCounter
 from tokenbox.config.trust import may_have_key
 from tokenbox.config.values import looks_secret
 from tokenbox.content.message import thaw
 from tokenbox.conversation.calibration import Calibration, CountedFor, unread
 from tokenbox.errors import MissingExtra, TokenboxError
 from tokenbox.models import Counters, Counting, Stated, counters_for, resolve_figures
-from tokenbox.policy import GuardLimits, Uncertain, guard
+from tokenbox.policy import GuardLimits, Uncertain, Verdict, guard
 from tokenbox.policy.guard import checked_uncertain
 from tokenbox.providers.counting import CHARS4, NOTHING, TokenCount, is_unicode, local_count
 from tokenbox.providers.memory import SESSION
 from tokenbox.providers.target import MIN_HIDDEN, ApiKey, Bounds, Target
 from tokenbox.shell.errors import KeyNotSent, ModelNotConfigured
 from tokenbox.tokenizers.ownership import BASELINES, key_of_model
-from tokenbox.tokenizers.protocol import TokenizerIdentity
+from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 from tokenbox.tokenizers.registry import UNKNOWN
 
 if TYPE_CHECKING:
     from datetime import date
     from decimal import Decimal
 
-    from tokenbox.catalog import Price
-    from tokenbox.compose.requests import RequestCounter
     from tokenbox.config import Config, Connection
     from tokenbox.content.items import Item
     from tokenbox.content.request import Request
-    from tokenbox.policy import Verdict
     from tokenbox.providers.blocking import BlockingProvider
-    from tokenbox.tokenizers.protocol import Tokenizer
 
 KEYRING_SERVICE: Final = "tokenbox"
 _MAX_CACHED: Final = 4096

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.engine.box import largest_remainder
 from tokenbox.render.lines import UNICODE, Line, Span, Style
-from tokenbox.shell.context import ContextKind
+from tokenbox.shell.context import ContextKind, ContextRow
 from tokenbox.shell.screen import percent
 
 if TYPE_CHECKING:
     from tokenbox.providers.counting import TokenCount
-    from tokenbox.shell.context import ContextRow
 
 FULL: Final = 80
 """The percentage of the budget from which the user is warned."""

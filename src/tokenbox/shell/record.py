@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tokenbox.content.message import Message, Role
 from tokenbox.conversation.counted_window import handle_of
 from tokenbox.errors import TokenboxError
-from tokenbox.ledger import Call, Ledger
+from tokenbox.ledger import Call, Ledger, Totals
 from tokenbox.store.calls import CallSpan
 from tokenbox.store.errors import SessionChanged
 from tokenbox.store.turns import Turn, TurnState
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from tokenbox.ledger import Totals
     from tokenbox.providers.counting import TokenCount
     from tokenbox.store.sessions import SessionInfo, StoredSession
     from tokenbox.store.stores import Store

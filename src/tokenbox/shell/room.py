@@ -11,7 +11,7 @@ from tokenbox.content.lenses.lines import ends_tokens
 from tokenbox.conversation.counted_window import HANDLE
 from tokenbox.conversation.limits import overflow
 from tokenbox.conversation.low_water import AUTO
-from tokenbox.engine.steps import WindowAction
+from tokenbox.engine.steps import WindowAction, WindowStep
 from tokenbox.ledger import Category, Outcome
 from tokenbox.shell.calls import call, check_cap, price_now
 from tokenbox.shell.errors import NoSummary
@@ -20,7 +20,6 @@ from tokenbox.shell.screen import figure, plural
 
 if TYPE_CHECKING:
     from tokenbox.conversation import Enforced, Evicted
-    from tokenbox.engine.steps import WindowStep
     from tokenbox.errors import ContextCriticalOverflow
     from tokenbox.shell.session import Session
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.shell import proposals
 from tokenbox.shell.outputs import OutputOffer, offer
-from tokenbox.shell.screen import cost_text, figure
+from tokenbox.shell.screen import Screen, cost_text, figure
 
 if TYPE_CHECKING:
     from tokenbox.config import Config
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tokenbox.shell.models import Models
     from tokenbox.shell.record import SessionRecord
     from tokenbox.shell.running import Ran, WorkingPlace
-    from tokenbox.shell.screen import Screen
     from tokenbox.shell.settings import PromptTemplate, ShellSettings
     from tokenbox.tokenizers.protocol import Tokenizer
 

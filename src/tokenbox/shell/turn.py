@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.errors import TokenboxError
 from tokenbox.ledger import Category, Outcome
@@ -17,8 +17,6 @@ from tokenbox.shell.running import run
 from tokenbox.shell.screen import Approval
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from tokenbox.content.message import ToolCall
     from tokenbox.shell.outputs import OutputOffer
     from tokenbox.shell.session import Session

@@ -17,11 +17,10 @@ from tokenbox.shell.screen import figure, plural
 from tokenbox.store.bundles import Bundles, bundles_of
 from tokenbox.store.calls import CallSpan
 from tokenbox.store.key_files import read_signer
-from tokenbox.store.sessions import SAVED
+from tokenbox.store.sessions import SAVED, StoredSession
 
 if TYPE_CHECKING:
     from tokenbox.shell.session import Session
-    from tokenbox.store.sessions import StoredSession
 
 FILE_ENDING = ".json"
 MAX_BYTES = 256 * 1024 * 1024
