@@ -269,7 +269,7 @@ def test_bytes_that_are_no_text_cost_one_line(tokenbox: CommandLine) -> None:
 
 
 def test_a_huge_line_costs_one_answer(tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout, "MAX_BYTES", 100)
+    monkeypatch.setattr(streams, "MAX_BYTES", 100)
     for length in (101, 102, 202, 1000):
         result = tokenbox("layout", "--jsonl", stdin=b"0" * length + b"\n" + LINE)
         first, second = map(json.loads, result.out.splitlines())

@@ -14,19 +14,10 @@ import typer
 
 from tokenbox import named_code
 from tokenbox.__about__ import __version__
+from tokenbox.cli import streams
 from tokenbox.cli.listing import COMMANDS, SUMMARY, help_text
 from tokenbox.cli.options import DocumentedCommand
 from tokenbox.cli.outcome import COMMAND_LINE, Exit, report, reported
-from tokenbox.cli.streams import (
-    ReaderGoneError,
-    UnreadableInput,
-    abandon_output,
-    check_streams,
-    finish_output,
-    write_error,
-    write_record,
-    write_text,
-)
 from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import printable
 
@@ -64,7 +55,7 @@ def build_app(commands: Iterable[str] = COMMANDS) -> typer.Typer:
 
 def show_version(asked: bool) -> None:
     if asked:
-        write_text(f"tokenbox {__version__}\n")
+        streams.write_text(f"tokenbox {__version__}\n")
         raise typer.Exit
 
 
@@ -80,21 +71,21 @@ def run(arguments: list[str]) -> int:
     """Run a command and return its exit status. Bad input gives a message, never a traceback."""
     gc.set_threshold(*_GC_THRESHOLDS)
     try:
-        check_streams()
+        streams.check_streams()
         _allow_code(arguments)
         COMMAND_LINE.set(arguments)
         status = _invoke(_normalized(arguments))
-        finish_output()
-    except ReaderGoneError:
+        streams.finish_output()
+    except streams.ReaderGoneError:
         # The reader closed the pipe, as `| head` does: not an error.
-        abandon_output()
+        streams.abandon_output()
         return Exit.OK
     except TokenboxError as error:
         # Commands report their own errors; what arrives here is a failure to write the output.
-        abandon_output()
+        streams.abandon_output()
         return report(error)
     except KeyboardInterrupt:
-        abandon_output()
+        streams.abandon_output()
         return Exit.INTERRUPTED
     return status
 
@@ -109,29 +100,31 @@ def _allow_code(arguments: Sequence[str]) -> None:
 
 def _invoke(arguments: list[str]) -> int:
     if arguments == ["--help"]:
-        write_text(help_text(bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+        streams.write_text(help_text(bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
         return Exit.OK
     try:
         app = build_app(_needed(arguments))
         status = app(args=arguments, prog_name="tokenbox", standalone_mode=False)
-    except (ReaderGoneError, TokenboxError):
+    except (streams.ReaderGoneError, TokenboxError):
         raise
     except SystemExit as ended:
         # typer raises this when the reader of its help closes the pipe.
         if isinstance(ended.__context__, BrokenPipeError):
-            raise ReaderGoneError from None
+            raise streams.ReaderGoneError from None
         raise
     except OSError as error:
         if error.filename is None:
             return report(_FOLDER_GONE) if not _folder_exists() else _failed(error, arguments)
         name = str(error.filename)[:200]  # such as a name longer than the file system allows
-        return report(UnreadableInput(f"{name} cannot be read: {error.strerror}.", file=name))
+        return report(streams.UnreadableInput(f"{name} cannot be read: {error.strerror}.", file=name))
     except Exception as error:  # noqa: BLE001  # the last line of defence
         status = _failed(error, arguments)
     return int(status or 0)
 
 
-_FOLDER_GONE = UnreadableInput("the current folder was deleted. Go to one that exists: cd ~", file=".")
+_FOLDER_GONE = streams.UnreadableInput(
+    "the current folder was deleted. Go to one that exists: cd ~", file="."
+)
 
 
 def _folder_exists() -> bool:
@@ -184,13 +177,13 @@ def _failed(error: Exception, arguments: Sequence[str]) -> Exit:
         message, hint = improved(str(describe()), arguments, known)
     if "--json" in arguments:
         remedies = {} if hint is None else {"remedies": [hint]}
-        write_record("error", {"error": {"code": code, "message": message, **remedies}})
-    write_error(f"error: {printable(message)} ({code})\n")
+        streams.write_record("error", {"error": {"code": code, "message": message, **remedies}})
+    streams.write_error(f"error: {printable(message)} ({code})\n")
     if describe is None:
-        write_error(f"This is a bug in tokenbox; please report it.\n{traceback.format_exc()}")
+        streams.write_error(f"This is a bug in tokenbox; please report it.\n{traceback.format_exc()}")
         return Exit.BUG
     if hint is not None:
-        write_error(f"Try: {printable(hint)}\n")
+        streams.write_error(f"Try: {printable(hint)}\n")
     path = f"tokenbox {arguments[0]}" if arguments[0] in COMMANDS else "tokenbox"
-    write_error(f"Help: {path if context is None else context.command_path} --help\n")
+    streams.write_error(f"Help: {path if context is None else context.command_path} --help\n")
     return Exit.BAD_INPUT

@@ -10,18 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tokenbox
-from tokenbox.cli import clock, terminal
+from tokenbox.cli import clock, streams, terminal
 from tokenbox.cli.options import AS_JSON, flag, option
 from tokenbox.cli.outcome import UsageProblem
-from tokenbox.cli.streams import (
-    json_bytes,
-    read_text,
-    shown_name,
-    write_bytes,
-    write_error,
-    write_record,
-    write_text,
-)
 from tokenbox.ledger.call import Call, time_text
 from tokenbox.ledger.errors import InvalidCall, LedgerError
 from tokenbox.ledger.totals import HEADS, Totals, aligned, cells, notes, total
@@ -76,11 +67,11 @@ def cost(
         name = str(path) if store is None else store.name
         if export:
             for call in () if store is None else store.calls.each(query.span):
-                write_bytes(json_bytes(call.to_dict(), one_line=True))
+                streams.write_bytes(streams.json_bytes(call.to_dict(), one_line=True))
             return
         rows = [] if store is None else store.calls.rows(query.by, query.span)
         if as_json:
-            write_record("cost", _record(rows, query, name))
+            streams.write_record("cost", _record(rows, query, name))
         else:
             _show(rows, query, name)
 
@@ -125,13 +116,13 @@ def _record(rows: Sequence[CallTotals], query: CallQuery, database: str) -> dict
 
 def _show(rows: Sequence[CallTotals], query: CallQuery, database: str) -> None:
     if not rows and query.span == CallSpan():
-        write_error(
+        streams.write_error(
             f"No calls are recorded in {printable(database)} yet. "
             "tokenbox records the tokens and the cost of each call it makes.\n"
         )
         return
     if not rows:
-        write_error(f"No calls in {printable(database)} are within these bounds.\n")
+        streams.write_error(f"No calls in {printable(database)} are within these bounds.\n")
         return
     keys = [by.value for by in query.by]
     whole: Totals = total(row.totals for row in rows)
@@ -139,20 +130,20 @@ def _show(rows: Sequence[CallTotals], query: CallQuery, database: str) -> None:
     body.append(["total", *[""] * (len(keys) - 1), *cells(whole)])
     heads, *lines = aligned([[*keys, *HEADS], *body], len(keys))
     terminal.show(terminal.table(heads, lines))
-    write_error("".join(f"note: {note}\n" for note in notes(whole)))
+    streams.write_error("".join(f"note: {note}\n" for note in notes(whole)))
 
 
 def _import(name: str, where: str | None) -> None:
     from tokenbox.store.stores import open_store
 
     calls = [
-        _call(line, shown_name(name), number)
-        for number, line in enumerate(read_text(name).splitlines(), 1)
+        _call(line, streams.shown_name(name), number)
+        for number, line in enumerate(streams.read_text(name).splitlines(), 1)
         if line.strip()
     ]
     with open_store(where) as store:
         added = store.calls.record(*calls)
-        write_text(f"{len(calls):,} calls read, {added:,} of them new to {printable(store.name)}\n")
+        streams.write_text(f"{len(calls):,} calls read, {added:,} of them new to {printable(store.name)}\n")
 
 
 def _call(line: str, shown: str, number: int) -> Call:

@@ -7,20 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tokenbox
-from tokenbox.cli import terminal
+from tokenbox.cli import streams, terminal
 from tokenbox.cli.count import by_settings, chat_in, note_misspelt, note_unseen, why_no_chat
 from tokenbox.cli.options import argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, only_one
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, Prover, proving
-from tokenbox.cli.streams import (
-    json_bytes,
-    read_text,
-    shown_name,
-    write_bytes,
-    write_error,
-    write_file,
-    write_text,
-)
 from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS
 from tokenbox.errors import ContextCriticalOverflow
 
@@ -97,14 +88,14 @@ class FitCommand:
             shown = chat.holding(_without_head(fitted, len(chat.messages)))
             note_unseen(self.file, count, shown)
             if self.output is not None:
-                write_file(self.output, json_bytes(shown))
+                streams.write_file(self.output, streams.json_bytes(shown))
             if self.as_json:
-                write_bytes(json_bytes({**fitted.to_dict(), "count": count.to_dict()}))
+                streams.write_bytes(streams.json_bytes({**fitted.to_dict(), "count": count.to_dict()}))
             elif self.explain:
-                write_text(f"{fitted.explain()}\n")
+                streams.write_text(f"{fitted.explain()}\n")
             else:
                 if self.output is None:
-                    write_bytes(json_bytes(shown))
+                    streams.write_bytes(streams.json_bytes(shown))
                 _report(fitted, count)
             return Exit.OK if prover is None else prover.status()
 
@@ -113,7 +104,7 @@ fit = FitCommand
 
 
 def _read(file: str) -> Chat:
-    text = read_text(file)
+    text = streams.read_text(file)
     value = chat_in(text)
     key = next((key for key in _INPUTS if isinstance(value, dict) and isinstance(value.get(key), list)), None)
     if key is None and not isinstance(value, list):
@@ -121,8 +112,8 @@ def _read(file: str) -> Chat:
             raise UsageProblem(f"{file} is not a chat. For a layout document: tokenbox layout {file}")
         problem = why_no_chat(text) if file.endswith((".json", ".jsonl")) else None
         raise UsageProblem(
-            f"{shown_name(file)} {problem or 'has no chat messages.'} Give a JSON list of messages, or a "
-            'request such as {"messages": [{"role": "user", "content": "hi"}]}.'
+            f"{streams.shown_name(file)} {problem or 'has no chat messages.'} Give a JSON list of messages, "
+            'or a request such as {"messages": [{"role": "user", "content": "hi"}]}.'
         )
     return Chat(value, key)
 
@@ -160,7 +151,9 @@ def _fitted(chat: Chat, options: FitCommand, prover: Prover | None) -> tuple[Fit
             fitted = fitted_into(left)
         except ContextCriticalOverflow:
             if model is None and tokenizer is None:
-                write_error("note: without --model NAME, the frame of the request is a high estimate.\n")
+                streams.write_error(
+                    "note: without --model NAME, the frame of the request is a high estimate.\n"
+                )
             raise
         kept = _without_head(fitted, len(chat.messages))
         count = tokenbox.count(chat.holding(kept), model, tokenizer=tokenizer)
@@ -186,7 +179,7 @@ def _budget_of(model: str | None) -> int:
 def _report(fitted: Fitted[Any], count: Count) -> None:
     """Report on standard error how many messages were kept, shortened and removed."""
     removed, shortened = len(fitted.gone), len(fitted.shortened)
-    write_error(
+    streams.write_error(
         f"{count} of {fitted.budget:,} tokens: {len(fitted.messages)} of {len(fitted.inputs)} messages kept"
         f"{f', {shortened} shortened' if shortened else ''}{f', {removed} left out' if removed else ''}. "
         "--explain shows why.\n"

@@ -15,7 +15,7 @@ import typer
 import tokenbox
 from tokenbox.cli import clock, terminal
 from tokenbox.cli.options import AS_JSON, argument, flag, option
-from tokenbox.cli.outcome import Exit, UsageProblem, group
+from tokenbox.cli.outcome import Commands, Exit, UsageProblem, group
 from tokenbox.cli.streams import write_bytes, write_error, write_record, write_text, write_warnings
 from tokenbox.errors import MissingExtra
 from tokenbox.ledger.quota import Quota
@@ -93,7 +93,7 @@ QUOTAS = option("--quota -q AMOUNT/WINDOW", "Such as 9000tokens/day or $5/month;
 
 def build_app() -> typer.Typer:
     app = group("Manage gateway keys, users and teams; check a gateway.", {"status": status, "check": check})
-    keys = {"create": create, "list": list_keys, "revoke": revoke}
+    keys: Commands = {"create": create, "list": list_keys, "revoke": revoke}
     app.add_typer(group("Create, list and revoke gateway keys.", keys), name="keys")
     for kind in ("user", "team"):
         app.add_typer(_owners_app(kind), name=f"{kind}s")
@@ -246,7 +246,7 @@ def _owners_app(kind: str) -> typer.Typer:
         (remove, f"Remove a {kind} that has no keys.", "remove research"),
     ):
         command.__doc__ = f"{about}\n\nExample: tokenbox gateway {kind}s {example}"
-    commands = {"set": put, "list": show, "remove": remove}
+    commands: Commands = {"set": put, "list": show, "remove": remove}
     return group(f"Manage {kind}s, whose gateway keys share quotas.", commands)
 
 

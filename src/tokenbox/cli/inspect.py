@@ -8,20 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tokenbox
-from tokenbox.cli import terminal
+from tokenbox.cli import streams, terminal
 from tokenbox.cli.count import by_settings
 from tokenbox.cli.options import ALLOW_OUTSIDE, MODEL, OWN_TOKENIZER, argument, flag, option
 from tokenbox.cli.outcome import UsageProblem
-from tokenbox.cli.streams import (
-    STDIN,
-    OutputFailed,
-    json_bytes,
-    read_bytes,
-    same_file,
-    write_bytes,
-    write_error,
-    write_file,
-)
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
@@ -72,13 +62,13 @@ def inspect(
     with terminal.progress("reading and laying out", len(files)) as advance:
         entries: list[PageEntry] = []
         for name in files:
-            data = None if Path(name).is_dir() else read_bytes(name)
+            data = None if Path(name).is_dir() else streams.read_bytes(name)
             entries += entries_in(name, data, options)
             advance()
     if as_json:
-        write_bytes(json_bytes(tokenbox.inspect.record_of(entries)))
+        streams.write_bytes(streams.json_bytes(tokenbox.inspect.record_of(entries)))
     elif output is not None and output.lower().endswith((_LHAR, _LHAR_JSON)):
-        write_file(output, written(entries, wrapped=output.lower().endswith(_LHAR_JSON)))
+        streams.write_file(output, written(entries, wrapped=output.lower().endswith(_LHAR_JSON)))
     else:
         _deliver(tokenbox.inspect.page(entries).encode(), output, open_it=open_it, serve=serve, port=port)
 
@@ -88,26 +78,26 @@ def _check(files: list[str], output: str | None, *, as_json: bool, open_it: bool
         raise UsageProblem("--json prints the record: not with -o, --open or --serve.")
     if output is None and not (as_json or open_it or serve) and terminal.is_seen():
         raise UsageProblem("name the page to write, as in -o page.html, or use --open or --serve.")
-    if files.count(STDIN):
+    if files.count(streams.STDIN):
         raise UsageProblem("inspect tells formats apart by file names, so it cannot read -. Name a file.")
-    if output is not None and any(same_file(output, name) for name in files):
+    if output is not None and any(streams.same_file(output, name) for name in files):
         raise UsageProblem(f"-o {output} would overwrite an input. Name another file.")
 
 
 def _deliver(page: bytes, output: str | None, *, open_it: bool, serve: bool, port: int) -> None:
     if output is not None:
-        write_file(output, page)
+        streams.write_file(output, page)
     elif open_it and not serve:
         with tempfile.NamedTemporaryFile("wb", prefix="tokenbox-", suffix=".html", delete=False) as file:
             file.write(page)
         output = file.name
-        write_error(f"page: {printable(output)}\n")
+        streams.write_error(f"page: {printable(output)}\n")
     if serve:
         _serve(page, port, open_it=open_it)
     elif open_it and output is not None:
         webbrowser.open(Path(output).resolve().as_uri())
     elif output is None:
-        write_bytes(page)
+        streams.write_bytes(page)
 
 
 def _serve(page: bytes, port: int, *, open_it: bool) -> None:
@@ -115,14 +105,14 @@ def _serve(page: bytes, port: int, *, open_it: bool) -> None:
     from tokenbox.inspect.serve import serve
 
     def ready(address: str) -> None:
-        write_error(f"serving {address} (press Ctrl-C to stop)\n")
+        streams.write_error(f"serving {address} (press Ctrl-C to stop)\n")
         if open_it:
             webbrowser.open(address)
 
     try:
         serve(page, policy(asset(SCRIPT), asset(STYLE)), port, ready)
     except OSError as error:
-        raise OutputFailed(
+        raise streams.OutputFailed(
             f"port {port} cannot be used: {error.strerror or error}. For any free port: --port 0.",
             port=port,
         ) from None

@@ -9,23 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tokenbox
-from tokenbox.cli import terminal
+from tokenbox.cli import streams, terminal
 from tokenbox.cli.count import by_settings, note_misspelt
 from tokenbox.cli.options import ALLOW_OUTSIDE, OUTPUT, OWN_TOKENIZER, RECLAIM, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, only_one
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, Prover, asks_for_proof, proving
-from tokenbox.cli.streams import (
-    MAX_BYTES,
-    STDIN,
-    ReaderGoneError,
-    deliver,
-    json_bytes,
-    read_text,
-    record_bytes,
-    same_file,
-    standard_input,
-    write_bytes,
-)
 from tokenbox.engine.result import Policy
 from tokenbox.errors import ContextCriticalOverflow, DocumentError, TokenboxError
 from tokenbox.integers import digits
@@ -106,12 +94,16 @@ class LayoutCommand:
             raise UsageProblem(
                 "--explain and JSON both go to standard output. With -o FILE the JSON goes there."
             )
-        if self.explain and self.output == STDIN:
+        if self.explain and self.output == streams.STDIN:
             raise UsageProblem("--explain and -o - both go to standard output. Name a file for the text.")
         self._check_document()
         if self.base is not None and not Path(self.base).is_dir():
             raise UsageProblem(f"--base {self.base}: there is no such folder.")
-        if self.output is not None and self.document is not None and same_file(self.output, self.document):
+        if (
+            self.output is not None
+            and self.document is not None
+            and streams.same_file(self.output, self.document)
+        ):
             raise UsageProblem(f"-o {self.output} would overwrite the document itself. Name another file.")
 
     def applied_to(self, document: LayoutDocument) -> LayoutDocument:
@@ -124,9 +116,9 @@ class LayoutCommand:
             return
         if self.document is None:
             raise UsageProblem("name a layout document, or - for standard input, or use --jsonl.")
-        if self.document == STDIN and self.text_format is None:
+        if self.document == streams.STDIN and self.text_format is None:
             raise UsageProblem("a document on standard input needs --format toml, yaml or json.")
-        if self.document != STDIN and (self.text_format is not None or self.base is not None):
+        if self.document != streams.STDIN and (self.text_format is not None or self.base is not None):
             option = "--base" if self.text_format is None else "--format"
             raise UsageProblem(f"{option} is for standard input; a file has its own folder and suffix.")
 
@@ -181,13 +173,13 @@ def _lay_out(choices: LayoutCommand, prover: Prover | None) -> None:
         counter = _counter(choices, document)
         result = document.layout(budget=choices.budget, tokenizer=counter, proof=prover)
         if choices.messages:
-            data = json_bytes(result.messages())
+            data = streams.json_bytes(result.messages())
         elif choices.as_json:
-            data = json_bytes(result.to_dict())
+            data = streams.json_bytes(result.to_dict())
         else:
             data = result.text.encode()
     if choices.output is not None or not choices.explain:
-        deliver(data, choices.output)
+        streams.deliver(data, choices.output)
     if choices.explain:
         terminal.show(picture(result, terminal.width(), terminal.charset()))
 
@@ -213,7 +205,7 @@ def _compare(choices: LayoutCommand, budgets: list[int]) -> None:
             {"error": result.to_dict()} if isinstance(result, ContextCriticalOverflow) else result.to_dict()
             for result in results
         ]
-        deliver(record_bytes("whatif", {"layouts": layouts}), choices.output)
+        streams.deliver(streams.record_bytes("whatif", {"layouts": layouts}), choices.output)
         return
 
     columns = [Column(budget, result) for budget, result in zip(budgets, results, strict=True)]
@@ -226,7 +218,7 @@ def _show_breakpoints(choices: LayoutCommand, low: int, high: int) -> None:
         found = document.breakpoints(low, high, tokenizer=_counter(choices, document))
     if choices.as_json:
         record = {"breakpoints": [point.to_dict() for point in found]}
-        deliver(record_bytes("breakpoints", record), choices.output)
+        streams.deliver(streams.record_bytes("breakpoints", record), choices.output)
         return
     rows = [
         (f"{p.budget:,}", p.section, p.before or "does not fit", p.after or "does not fit") for p in found
@@ -238,16 +230,16 @@ def _deliver_lines(lines: Sequence[Line], choices: LayoutCommand) -> None:
     if choices.output is None:
         terminal.show(lines)
     else:
-        deliver(plain(lines).encode(), choices.output)
+        streams.deliver(plain(lines).encode(), choices.output)
 
 
 def _read(choices: LayoutCommand) -> LayoutDocument:
-    name = choices.document or STDIN
-    if name != STDIN:
+    name = choices.document or streams.STDIN
+    if name != streams.STDIN:
         document = tokenbox.documents.read_document(name, allow_outside=choices.allow_outside)
     else:
         document = tokenbox.documents.parse_text(
-            read_text(STDIN),
+            streams.read_text(streams.STDIN),
             f".{choices.text_format}",
             base=choices.base or ".",
             name="standard input",
@@ -271,17 +263,17 @@ def answer_lines(choices: LayoutCommand, prover: Prover | None = None) -> Exit:
             if not line.strip(_BLANK):
                 continue
             try:
-                answer = json_bytes(_answer(line, number, choices, prover), one_line=True)
+                answer = streams.json_bytes(_answer(line, number, choices, prover), one_line=True)
             except TokenboxError as error:
-                answer = record_bytes("error", {"error": error.to_dict()}, one_line=True)
-            except (ReaderGoneError, KeyboardInterrupt):
+                answer = streams.record_bytes("error", {"error": error.to_dict()}, one_line=True)
+            except (streams.ReaderGoneError, KeyboardInterrupt):
                 raise
             except Exception as error:  # noqa: BLE001  # a bug must not lose the answers to the other lines
                 message = f"{type(error).__name__}: {error}. This is a bug in tokenbox; please report it."
                 failed = {"code": "internal_error", "message": message}
-                answer = record_bytes("error", {"error": failed}, one_line=True)
+                answer = streams.record_bytes("error", {"error": failed}, one_line=True)
                 status = Exit.BUG
-            write_bytes(answer, flush=True)
+            streams.write_bytes(answer, flush=True)
             advance()
     return status
 
@@ -302,23 +294,23 @@ def _answer(line: bytes, number: int, choices: LayoutCommand, prover: Prover | N
 
 def _lines() -> Iterator[tuple[int, bytes]]:
     """Yield the lines with their numbers, from 1. Only the beginning of an oversized line is kept."""
-    number, source = 0, standard_input()
-    while line := source.readline(MAX_BYTES + 1):
+    number, source = 0, streams.standard_input()
+    while line := source.readline(streams.MAX_BYTES + 1):
         number += 1
         yield number, line
-        while len(line) > MAX_BYTES and not line.endswith(b"\n"):
-            line = source.readline(MAX_BYTES + 1)
+        while len(line) > streams.MAX_BYTES and not line.endswith(b"\n"):
+            line = source.readline(streams.MAX_BYTES + 1)
 
 
 def _decoded(line: bytes, number: int) -> str:
-    if len(line) > MAX_BYTES:
+    if len(line) > streams.MAX_BYTES:
         raise DocumentError(
-            f"the line has more than {MAX_BYTES:,} bytes. "
+            f"the line has more than {streams.MAX_BYTES:,} bytes. "
             "Put long texts into files and name them with content_file.",
             file=_SOURCE,
             line=number,
             code=tokenbox.documents.DocumentCode.FILE_TOO_LARGE.value,
-            limit=MAX_BYTES,
+            limit=streams.MAX_BYTES,
         )
     try:
         return line.decode()

@@ -11,21 +11,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 import tokenbox
-from tokenbox.cli import terminal
+from tokenbox.cli import streams, terminal
 from tokenbox.cli.count import DEFAULT_TOKENIZER
 from tokenbox.cli.options import AS_JSON, OUTPUT, argument, flag, option
 from tokenbox.cli.outcome import UsageProblem, group
-from tokenbox.cli.streams import (
-    STDIN,
-    UnreadableInput,
-    deliver,
-    json_bytes,
-    read_bytes,
-    read_text,
-    write_error,
-    write_record,
-    write_text,
-)
 from tokenbox.compose.blocks import BlockLayout, Verbosity, render_blocks
 from tokenbox.content.block_kinds import AnnotationKind
 from tokenbox.content.blocks import AnnotationBlock, Block, resolve_priorities
@@ -62,7 +51,7 @@ def inspect(
     # Priorities come from annotations alone; a placeholder stands for any other block, to save memory.
     annotations: list[Block] = []
     placeholder = AnnotationBlock(0, AnnotationKind.TAG, b"")
-    data = read_bytes(file)
+    data = streams.read_bytes(file)
     # A pack that cannot be read is refused before any of it is counted.
     for _ in _events(data, store):
         pass
@@ -75,7 +64,7 @@ def inspect(
     for row, priority in zip(rows, resolve_priorities(annotations), strict=True):
         row["priority"] = None if row["tokens"] is None else priority.display
     if as_json:
-        write_record("lcp.inspect", {"header": _header(header), "blocks": rows})
+        streams.write_record("lcp.inspect", {"header": _header(header), "blocks": rows})
         return
     about = "" if counter.identity.exact else "~"
     shown = [
@@ -99,13 +88,13 @@ def validate(file: str = PACK_FILE, store: str | None = STORE, as_json: bool = A
 
     Example: tokenbox lcp validate context.bcp
     """
-    events = _events(read_bytes(file), store)
+    events = _events(streams.read_bytes(file), store)
     header = next(event.header for event in events if isinstance(event, tokenbox.lcp.HeaderEvent))
     blocks = sum(event.blocks for event in events if isinstance(event, tokenbox.lcp.EndEvent))
     if as_json:
-        write_record("lcp.validate", {"valid": True, "header": _header(header), "blocks": blocks})
+        streams.write_record("lcp.validate", {"valid": True, "header": _header(header), "blocks": blocks})
     else:
-        write_text(f"valid: {blocks:,} block{'' if blocks == 1 else 's'}\n")
+        streams.write_text(f"valid: {blocks:,} block{'' if blocks == 1 else 's'}\n")
 
 
 def encode(
@@ -120,12 +109,12 @@ def encode(
     if output is None and terminal.is_seen():
         raise UsageProblem("a .bcp pack is not text for a terminal. Name a file with -o, or use a pipe.")
 
-    folder = Path() if manifest == STDIN else Path(manifest).parent
-    read = read_manifest(_manifest(manifest), lambda name: read_bytes(str(folder / name)))
+    folder = Path() if manifest == streams.STDIN else Path(manifest).parent
+    read = read_manifest(_manifest(manifest), lambda name: streams.read_bytes(str(folder / name)))
     data = encode_entries(
         read.entries, _store(store), compression=read.compression, deduplicate=read.deduplicate
     )
-    deliver(data, output)
+    streams.deliver(data, output)
 
 
 def decode(
@@ -140,7 +129,7 @@ def decode(
     if not as_json:
         raise UsageProblem("decoded blocks are printed as JSON: add --json. For text: tokenbox lcp render.")
 
-    pack = tokenbox.lcp.decode(read_bytes(file), _store(store))
+    pack = tokenbox.lcp.decode(streams.read_bytes(file), _store(store))
     record = {
         "header": _header(pack.header),
         "compression": "whole" if pack.header.compressed else "none",
@@ -149,7 +138,7 @@ def decode(
             for block, frame in zip(pack.blocks, pack.frames, strict=True)
         ],
     }
-    write_record("lcp.manifest", record)
+    streams.write_record("lcp.manifest", record)
 
 
 def render(
@@ -172,7 +161,7 @@ def render(
     if explain and (as_json or output is not None):
         raise UsageProblem("--explain shows the layout instead of the text. Leave out --json and -o.")
     result = _rendered(
-        tokenbox.lcp.decode(read_bytes(file), _store(store)),
+        tokenbox.lcp.decode(streams.read_bytes(file), _store(store)),
         tokenizer,
         budget=budget,
         mode=mode,
@@ -181,12 +170,12 @@ def render(
         soft=soft,
     )
     if explain:
-        write_text(result.explain() + "\n")
+        streams.write_text(result.explain() + "\n")
     else:
-        deliver(json_bytes(result.to_dict()) if as_json else result.text.encode(), output)
+        streams.deliver(streams.json_bytes(result.to_dict()) if as_json else result.text.encode(), output)
     if result.over:
         about = "" if result.tokenizer.exact else "~"
-        write_error(f"note: {about}{result.over:,} tokens over the budget of {result.budget:,}\n")
+        streams.write_error(f"note: {about}{result.over:,} tokens over the budget of {result.budget:,}\n")
 
 
 def stats(
@@ -196,7 +185,7 @@ def stats(
 
     Example: tokenbox lcp stats context.bcp
     """
-    data = read_bytes(file)
+    data = streams.read_bytes(file)
     pack = tokenbox.lcp.decode(data, _store(store))
     results = {mode: _rendered(pack, tokenizer, mode=mode) for mode in renderer_names()}
     plain = results["markdown"]
@@ -215,7 +204,7 @@ def stats(
             "pack_bytes": len(data),
             "blocks": len(pack.blocks),
         }
-        write_record("lcp.stats", {**record, "renderings": rows})
+        streams.write_record("lcp.stats", {**record, "renderings": rows})
         return
     about = "" if plain.tokenizer.exact else "~"
     shown = [
@@ -231,14 +220,14 @@ def _store(store: str | None) -> ContentStore | None:
 
 
 def _manifest(name: str) -> object:
-    text = read_text(name)
+    text = streams.read_text(name)
     try:
         found: object = tomllib.loads(text) if name.lower().endswith(".toml") else json.loads(text)
     except RecursionError:
-        raise UnreadableInput(f"{name} is nested too deeply.", file=name) from None
+        raise streams.UnreadableInput(f"{name} is nested too deeply.", file=name) from None
     except ValueError as error:
         kind = "TOML" if name.lower().endswith(".toml") else "JSON"
-        raise UnreadableInput(f"{name} is not {kind}: {error}.", file=name) from None
+        raise streams.UnreadableInput(f"{name} is not {kind}: {error}.", file=name) from None
     return found
 
 

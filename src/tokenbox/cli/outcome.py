@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from enum import IntEnum
 from functools import update_wrapper
 from inspect import signature
-from typing import Any, get_type_hints
+from typing import Any, TypeAlias, get_type_hints
 
 import typer
 
@@ -49,7 +49,10 @@ def only_one(given: Mapping[str, object]) -> str | None:
     return named[0] if named else None
 
 
-def group(about: str, commands: Mapping[str, Callable[..., Any]]) -> typer.Typer:
+Commands: TypeAlias = Mapping[str, Callable[..., Any]]
+
+
+def group(about: str, commands: Commands) -> typer.Typer:
     """Return a group of commands by their names."""
     app = typer.Typer(
         help=about,

@@ -16,23 +16,13 @@ from typing import TYPE_CHECKING
 import tokenbox
 from tokenbox import folder as packing
 from tokenbox.__about__ import DISTRIBUTION
-from tokenbox.cli import terminal
+from tokenbox.cli import streams, terminal
 from tokenbox.cli.clipboard import copy
 from tokenbox.cli.count import ENGINE_OPTION, Engine, by_settings, named_tokenizer, note_misspelt
 from tokenbox.cli.disk_usage import show_usage, usage_of
 from tokenbox.cli.options import OUTPUT, TOKENIZER, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, only_one, reporting
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, Prover, asks_for_proof, proving
-from tokenbox.cli.streams import (
-    STDIN,
-    deliver,
-    json_bytes,
-    read_bytes,
-    standard_input,
-    write_error,
-    write_record,
-    write_text,
-)
 from tokenbox.cli.watching import watch
 from tokenbox.folder.option_values import FileOrder, Purpose, Strip
 from tokenbox.render.lines import printable
@@ -40,16 +30,6 @@ from tokenbox.store.stored_counts import StoredCounts, default_folder
 from tokenbox.tokenizers.cache import CountCache
 
 if TYPE_CHECKING:
-    from tokenbox.folder import (
-        CountAhead,
-        Note,
-        PackedFolder,
-        PackOptions,
-        PackSettings,
-        PriorityRule,
-        Source,
-        Survey,
-    )
     from tokenbox.tokenizers import protocol
 
 HEAD = "HEAD"
@@ -151,7 +131,7 @@ class PackCommand:
     def _proves(self) -> bool:
         return asks_for_proof(proof=self.proof, texts=self.proof_texts, folder=self.proof_dir)
 
-    def _settings(self) -> PackSettings:
+    def _settings(self) -> packing.PackSettings:
         """Return the options that a project's settings may also state."""
         return packing.PackSettings(
             include=tuple(self.include) if self.include else None,
@@ -184,18 +164,18 @@ class PackCommand:
         if self.text_format is PackFormat.BCP and view is None and self.output is None and terminal.is_seen():
             raise UsageProblem("a .bcp pack is not text for a terminal. Name a file with -o, or use a pipe.")
         self._verify_outputs(view)
-        if self.explain and self.output == STDIN:
+        if self.explain and self.output == streams.STDIN:
             raise UsageProblem("--explain and -o - both go to standard output. Name a file for the text.")
 
     def _verify_outputs(self, view: str | None) -> None:
-        to_a_file = self.output not in {None, STDIN}
+        to_a_file = self.output not in {None, streams.STDIN}
         if self.watch and not (to_a_file or self.copy):
             raise UsageProblem("--watch writes the pack at each change. Name a file with -o, or give --copy.")
         if self.split is not None and not to_a_file:
             raise UsageProblem("--split writes several files. Name them with -o, as in -o pack.xml.")
         if self.split is not None and self.text_format in {PackFormat.JSON, PackFormat.BCP}:
             raise UsageProblem("--split is for a text. Give --format xml, markdown or minimal.")
-        if self.copy and (view or self.text_format is PackFormat.BCP or self.output == STDIN):
+        if self.copy and (view or self.text_format is PackFormat.BCP or self.output == streams.STDIN):
             raise UsageProblem("--copy puts a text on the clipboard: not with a view, .bcp or -o -.")
         if self._proves and (self.watch or self.split is not None):
             raise UsageProblem("--proof records one rendering: not with --watch or --split.")
@@ -214,7 +194,9 @@ def with_revision(arguments: Sequence[str]) -> list[str]:
     return [*options, *arguments[end:]]
 
 
-def _cloned(named: Sequence[str], given: PackSettings, purpose: Purpose | None, ended: ExitStack) -> str:
+def _cloned(
+    named: Sequence[str], given: packing.PackSettings, purpose: Purpose | None, ended: ExitStack
+) -> str:
     """Clone the repository that is named, and return its folder, which lasts until ``ended`` closes."""
     if len(named) > 1:
         raise UsageProblem("a remote repository is packed alone. Name one URL, and no other path.")
@@ -228,13 +210,13 @@ class _Run:
     """A run of the command, which ``--watch`` repeats."""
 
     choices: PackCommand
-    given: PackSettings
+    given: packing.PackSettings
     paths: tuple[str, ...]
     query: str | None
-    rules: tuple[PriorityRule, ...]
+    rules: tuple[packing.PriorityRule, ...]
     prover: Prover | None
 
-    def surveyed(self) -> Survey:
+    def surveyed(self) -> packing.Survey:
         """Find the files, without those that the command writes: a pack does not contain itself."""
         surveyed = packing.survey(self.paths)
         stem, suffix = os.path.splitext(os.path.realpath(self.choices.output or os.devnull))
@@ -302,7 +284,7 @@ class _Run:
             with terminal.progress("counting"):
                 usage = usage_of(source, counter, counts)
             if choices.text_format is PackFormat.JSON:
-                write_record("tree", usage.to_dict())
+                streams.write_record("tree", usage.to_dict())
             else:
                 show_usage(usage, exact=counter.identity.exact)
             return Exit.OK
@@ -319,7 +301,7 @@ def _counts(*, stored: bool) -> AbstractContextManager[CountCache]:
 def _paths(paths: Sequence[str], *, stdin0: bool) -> list[str]:
     named = list(paths)
     if stdin0:
-        named += [os.fsdecode(name) for name in standard_input().read().split(b"\0") if name]
+        named += [os.fsdecode(name) for name in streams.standard_input().read().split(b"\0") if name]
     if not named:
         raise UsageProblem("name files or folders, such as . for the current one, or use --stdin0.")
     return named
@@ -337,18 +319,18 @@ def _text_of(file: str | None) -> str | None:
     """Return the text of a file; PowerShell writes UTF-16."""
     if file is None:
         return None
-    data = read_bytes(file)
+    data = streams.read_bytes(file)
     text = packing.as_text(data)
     return data.decode("utf-8", "replace") if text is None else text[0].decode()
 
 
 def _render(
-    source: Source,
+    source: packing.Source,
     counter: protocol.Tokenizer,
     counts: CountCache,
-    ahead: CountAhead,
+    ahead: packing.CountAhead,
     choices: PackCommand,
-    options: PackOptions,
+    options: packing.PackOptions,
     prover: Prover | None,
 ) -> int:
     mode = "xml" if choices.text_format in (PackFormat.JSON, PackFormat.BCP) else choices.text_format.value
@@ -362,43 +344,47 @@ def _render(
         assert choices.budget is not None  # noqa: S101  # `verify` checked it
         over = result.total - choices.budget
         verdict = "fits" if over <= 0 else f"does not fit, {about}{over:,} over"
-        write_text(f"{about}{result.total:,} of {choices.budget:,} tokens: {verdict}\n")
+        streams.write_text(f"{about}{result.total:,} of {choices.budget:,} tokens: {verdict}\n")
         return Exit.OK if over <= 0 else Exit.DOES_NOT_FIT
     data: Iterable[bytes] = (piece.encode() for piece in result.rendering.pieces)
     if choices.text_format is PackFormat.JSON:
-        data = [json_bytes(result.to_dict())]
+        data = [streams.json_bytes(result.to_dict())]
     if choices.copy:
         copy(b"".join(data))
     if choices.split is not None:
         _write_parts(result, counter, counts, choices, mode)
     elif choices.output is not None or not (choices.explain or choices.copy):
-        deliver(data, choices.output)
+        streams.deliver(data, choices.output)
     if choices.explain:
-        write_text(result.explain() + "\n")
-    write_error(_outcome(result, about) + "\n")
+        streams.write_text(result.explain() + "\n")
+    streams.write_error(_outcome(result, about) + "\n")
     return Exit.OK if prover is None else prover.status()
 
 
 def _write_parts(
-    result: PackedFolder, counter: protocol.Tokenizer, counts: CountCache, choices: PackCommand, mode: str
+    result: packing.PackedFolder,
+    counter: protocol.Tokenizer,
+    counts: CountCache,
+    choices: PackCommand,
+    mode: str,
 ) -> None:
     """Write each part of the pack to its own file: ``pack.1.xml``, ``pack.2.xml``, ..."""
     stem, suffix = os.path.splitext(str(choices.output))
     parts = packing.split(result, counter, choices.split or 0, mode, cache=counts)
     for number, part in enumerate(parts, 1):
         name = f"{stem}.{number}{suffix}"
-        deliver(part.text.encode(), name)
-        write_error(f"{printable(name)}: {part.total:,} tokens\n")
+        streams.deliver(part.text.encode(), name)
+        streams.write_error(f"{printable(name)}: {part.total:,} tokens\n")
 
 
-def _encode(source: Source, choices: PackCommand) -> None:
+def _encode(source: packing.Source, choices: PackCommand) -> None:
     with terminal.progress("summarizing"):
         data = tokenbox.lcp.encode(packing.as_blocks(source), compression=tokenbox.lcp.Compression.BLOCKS)
     _report_notes(source.notes)
-    deliver(data, choices.output)
+    streams.deliver(data, choices.output)
 
 
-def _outcome(result: PackedFolder, about: str) -> str:
+def _outcome(result: packing.PackedFolder, about: str) -> str:
     """Return one line: the tokens of the budget, and the number of files in each form."""
     forms = Counter(file.shown.name for file in result.files)
     names = {"FULL": "full", "FOCUSED": "in part", "OUTLINE": "outline", "LISTED": "not shown"}
@@ -408,7 +394,7 @@ def _outcome(result: PackedFolder, about: str) -> str:
     return f"{tokens}; {len(result.files):,} file{'' if len(result.files) == 1 else 's'}: {shown}"
 
 
-def _report_grammars(source: Source) -> None:
+def _report_grammars(source: packing.Source) -> None:
     """Report the languages whose files are cut at blank lines, because their grammar is not installed."""
     from tokenbox.content.lenses.syntax import works
 
@@ -416,15 +402,15 @@ def _report_grammars(source: Source) -> None:
     missing = [language for language in sorted(kinds) if not works(language)]
     if missing:
         number = sum(kinds[language] for language in missing)
-        write_error(
+        streams.write_error(
             f"note: files without an outline, cut at blank lines: {number:,} ({', '.join(missing)}). "
             f"Their grammars are not installed: pip install '{DISTRIBUTION}[outline]'\n"
         )
 
 
-def _report_notes(notes: Sequence[Note]) -> None:
+def _report_notes(notes: Sequence[packing.Note]) -> None:
     """Report the first notes of each kind."""
-    kinds: dict[packing.NoteKind, list[Note]] = {}
+    kinds: dict[packing.NoteKind, list[packing.Note]] = {}
     for note in notes:
         kinds.setdefault(note.kind, []).append(note)
     lines: list[str] = []
@@ -436,4 +422,4 @@ def _report_notes(notes: Sequence[Note]) -> None:
                 f"note: ... and {len(found) - len(shown):,} more such ({kind.value}); --format json has all"
             )
     if lines:
-        write_error("".join(f"{printable(line)}\n" for line in lines))
+        streams.write_error("".join(f"{printable(line)}\n" for line in lines))

@@ -9,19 +9,9 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
+from tokenbox.config import keys
 from tokenbox.config.config import Config
 from tokenbox.config.errors import ConfigCode, ConfigError
-from tokenbox.config.keys import (
-    ENVIRONMENT_PREFIX,
-    OTHER_VARIABLES,
-    KeyName,
-    SettingKey,
-    ValueKind,
-    by_variable,
-    key_of,
-    key_text,
-    parse_key,
-)
 from tokenbox.config.places import FOLDER, Project, find_project, user_file
 from tokenbox.config.reading import given_value, read_settings, refuse_secrets, tokenizer_name, unknown_key
 from tokenbox.config.setting import Level, Origin, Setting
@@ -73,11 +63,11 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _flags(flags: Mapping[str, object], folder: Path) -> dict[KeyName, Setting]:
+def _flags(flags: Mapping[str, object], folder: Path) -> dict[keys.KeyName, Setting]:
     found = {}
     for text, value in flags.items():
-        name = parse_key(text)
-        row = None if name is None else key_of(name)
+        name = keys.parse_key(text)
+        row = None if name is None else keys.key_of(name)
         if isinstance(value, str):
             refuse_secrets(text, value, Origin(Level.FLAG, f"--{text.rpartition('.')[2].replace('_', '-')}"))
         if name is None or row is None:
@@ -87,12 +77,12 @@ def _flags(flags: Mapping[str, object], folder: Path) -> dict[KeyName, Setting]:
     return found
 
 
-def _environment(env: Mapping[str, str], folder: Path, problems: list[str]) -> dict[KeyName, Setting]:
+def _environment(env: Mapping[str, str], folder: Path, problems: list[str]) -> dict[keys.KeyName, Setting]:
     """Return the settings in variables. Empty ones are ignored; unknown ones of ours are problems."""
-    known = by_variable()
+    known = keys.by_variable()
     found = {}
     for variable, text in env.items():
-        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in OTHER_VARIABLES or not text:
+        if not variable.startswith(keys.ENVIRONMENT_PREFIX) or variable in keys.OTHER_VARIABLES or not text:
             continue
         row = known.get(variable)
         if row is None:
@@ -105,21 +95,23 @@ def _environment(env: Mapping[str, str], folder: Path, problems: list[str]) -> d
     return found
 
 
-def _checked(row: SettingKey, name: KeyName, value: object, origin: Origin, folder: Path) -> Setting:
-    refuse_secrets(key_text(name), value, origin)
+def _checked(
+    row: keys.SettingKey, name: keys.KeyName, value: object, origin: Origin, folder: Path
+) -> Setting:
+    refuse_secrets(keys.key_text(name), value, origin)
     found = given_value(row, name, value, str(origin))
-    if row.kind is ValueKind.TOKENIZER:
+    if row.kind is keys.ValueKind.TOKENIZER:
         found = tokenizer_name(str(found), folder)
     return Setting(name, found, origin)
 
 
-def _remembered(project: Project, problems: list[str]) -> dict[KeyName, Setting]:
+def _remembered(project: Project, problems: list[str]) -> dict[keys.KeyName, Setting]:
     state = read_state(project.root)
     problems += state.problems
     found = {}
     for text, value in state.values.items():
-        name = parse_key(text)
-        row = None if name is None else key_of(name)
+        name = keys.parse_key(text)
+        row = None if name is None else keys.key_of(name)
         read = None if row is None or not row.remembered else from_toml(row, value)
         if name is None or read is None:
             problems.append(
@@ -149,7 +141,7 @@ def current() -> Config:
     """
     key = (
         os.getcwd(),
-        tuple(sorted((k, v) for k, v in os.environ.items() if k.startswith(ENVIRONMENT_PREFIX))),
+        tuple(sorted((k, v) for k, v in os.environ.items() if k.startswith(keys.ENVIRONMENT_PREFIX))),
     )
     with _lock:
         kept = _kept.get(key)

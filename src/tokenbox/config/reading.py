@@ -7,21 +7,8 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from tokenbox.config import keys
 from tokenbox.config.errors import ConfigCode, ConfigError
-from tokenbox.config.keys import (
-    ANY,
-    ELSEWHERE,
-    KEYS,
-    KeyName,
-    SettingKey,
-    ValueKind,
-    is_table,
-    key_of,
-    key_text,
-    names_near,
-    parse_key,
-    tables,
-)
 from tokenbox.config.setting import Level, Origin, Setting
 from tokenbox.config.values import from_text, from_toml, looks_secret
 from tokenbox.documents.files import FileProblemError, decode, read_bytes
@@ -66,7 +53,7 @@ def mentions_us(pyproject: Path) -> bool:
     return isinstance(found, Mapping)
 
 
-def read_settings(path: Path, level: Level, *, name: str, base: Path) -> dict[KeyName, Setting]:
+def read_settings(path: Path, level: Level, *, name: str, base: Path) -> dict[keys.KeyName, Setting]:
     """Return the settings of a file, with paths relative to ``base``. Errors name it ``name``.
 
     Raises :class:`ConfigError`.
@@ -93,7 +80,7 @@ def parse_text(text: str, name: str) -> DocumentSource:
 
 def settings_in(
     source: DocumentSource, level: Level, *, base: Path, in_pyproject: bool
-) -> dict[KeyName, Setting]:
+) -> dict[keys.KeyName, Setting]:
     """Return the settings of a parsed file. Raises :class:`ConfigError` for the first invalid one."""
     reader = _Reader(source, level, base, TABLE if in_pyproject else ())
     top: object = source.data
@@ -107,49 +94,49 @@ def settings_in(
 
 
 class _Reader:
-    def __init__(self, source: DocumentSource, level: Level, base: Path, prefix: KeyName) -> None:
-        self.found: dict[KeyName, Setting] = {}
+    def __init__(self, source: DocumentSource, level: Level, base: Path, prefix: keys.KeyName) -> None:
+        self.found: dict[keys.KeyName, Setting] = {}
         self.prefix = prefix
         self._source, self._level, self._base = source, level, base
 
-    def read_table(self, outer: KeyName, table: Mapping[object, object]) -> None:
+    def read_table(self, outer: keys.KeyName, table: Mapping[object, object]) -> None:
         for part, value in table.items():
             name = (*outer, str(part))
-            if len(name) == 1 and name[0] in ELSEWHERE:
+            if len(name) == 1 and name[0] in keys.ELSEWHERE:
                 self._check_elsewhere(name[0])
-            elif (row := key_of(name)) is not None and not _is_inner(row, value):
+            elif (row := keys.key_of(name)) is not None and not _is_inner(row, value):
                 self.found[name] = self._setting(row, name, value)
-            elif is_table(name) and isinstance(value, Mapping):
+            elif keys.is_table(name) and isinstance(value, Mapping):
                 self.read_table(name, value)
             else:
                 raise self._unknown(name, value)
 
-    def error(self, name: KeyName, code: ConfigCode, message: str) -> ConfigError:
+    def error(self, name: keys.KeyName, code: ConfigCode, message: str) -> ConfigError:
         return ConfigError(
             message,
             code=code,
             file=self._source.name,
             line=self._source.line((*self.prefix, *name)),
-            key=key_text(name) or None,
+            key=keys.key_text(name) or None,
         )
 
-    def _setting(self, row: SettingKey, name: KeyName, value: object) -> Setting:
-        text = key_text(name)
+    def _setting(self, row: keys.SettingKey, name: keys.KeyName, value: object) -> Setting:
+        text = keys.key_text(name)
         refuse_secrets(text, value, self._place(name))
         checked = from_toml(row, value)
         if checked is None:
             code = ConfigCode.WRONG_TYPE if _is_other_type(row, value) else ConfigCode.BAD_VALUE
             message = f"{text} must be {row.expected}{_instead_of(row, value)}.{row.correction(value)}"
             raise self.error(name, code, message)
-        if row.kind is ValueKind.TOKENIZER:
+        if row.kind is keys.ValueKind.TOKENIZER:
             checked = tokenizer_name(str(checked), self._base)
         return Setting(name, checked, self._place(name))
 
-    def _place(self, name: KeyName) -> Origin:
+    def _place(self, name: keys.KeyName) -> Origin:
         return Origin(self._level, self._source.name, self._source.line((*self.prefix, *name)))
 
     def _check_elsewhere(self, table: str) -> None:
-        home = ELSEWHERE[table]
+        home = keys.ELSEWHERE[table]
         if home and not self.prefix:
             raise self.error(
                 (table,),
@@ -157,27 +144,29 @@ class _Reader:
                 f"[{table}] is not read from here. Move it to [tool.tokenbox.{table}] in {home}.",
             )
 
-    def _unknown(self, name: KeyName, value: object) -> ConfigError:
-        refuse_secrets(key_text(name), value, self._place(name))
-        if is_table(name):
+    def _unknown(self, name: keys.KeyName, value: object) -> ConfigError:
+        refuse_secrets(keys.key_text(name), value, self._place(name))
+        if keys.is_table(name):
             return self.error(
-                name, ConfigCode.WRONG_TYPE, f"{key_text(name)} must be a table, [{key_text(name)}]."
+                name,
+                ConfigCode.WRONG_TYPE,
+                f"{keys.key_text(name)} must be a table, [{keys.key_text(name)}].",
             )
-        if (row := key_of(name)) is not None:
+        if (row := keys.key_of(name)) is not None:
             return self.error(
-                name, ConfigCode.WRONG_TYPE, f"{key_text(name)} must be {row.expected}, not a table."
+                name, ConfigCode.WRONG_TYPE, f"{keys.key_text(name)} must be {row.expected}, not a table."
             )
         split = _split_by_dots(name, value)
         if split is not None:
             return self.error(
-                name, ConfigCode.UNKNOWN_KEY, f"a name with dots needs quotes: [{key_text(split)}]."
+                name, ConfigCode.UNKNOWN_KEY, f"a name with dots needs quotes: [{keys.key_text(split)}]."
             )
         return self.error(name, ConfigCode.UNKNOWN_KEY, unknown_key(name))
 
 
-def name_of(text: str) -> KeyName:
+def name_of(text: str) -> keys.KeyName:
     """Parse a key. Raises :class:`ConfigError`."""
-    name = parse_key(text)
+    name = keys.parse_key(text)
     if name is None:
         raise ConfigError(
             f"{text[:60]!r} is not a key. Keys are written as policy.headroom, or as "
@@ -223,28 +212,29 @@ _MEANT_LAST: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def unknown_key(name: KeyName) -> str:
-    if len(name) > 3 and key_of((name[0], name[1], name[-1])) is not None:
-        meant = key_text((name[0], ".".join(name[1:-1]), name[-1]))
-        return f"there is no key {key_text(name)}. A name with dots needs quotes: {meant}"
-    known = names_near(name)
-    if key_text(name) in _MEANT:
-        return f"there is no key {key_text(name)}. Did you mean {_MEANT[key_text(name)]}?"
+def unknown_key(name: keys.KeyName) -> str:
+    if len(name) > 3 and keys.key_of((name[0], name[1], name[-1])) is not None:
+        meant = keys.key_text((name[0], ".".join(name[1:-1]), name[-1]))
+        return f"there is no key {keys.key_text(name)}. A name with dots needs quotes: {meant}"
+    known = keys.names_near(name)
+    if keys.key_text(name) in _MEANT:
+        return f"there is no key {keys.key_text(name)}. Did you mean {_MEANT[keys.key_text(name)]}?"
     alike = [word for word in _MEANT_LAST.get(name[-1], ()) if word in known]
     near = [
-        key_text((*name[:-1], word)) for word in alike or difflib.get_close_matches(name[-1][:100], known, 1)
+        keys.key_text((*name[:-1], word))
+        for word in alike or difflib.get_close_matches(name[-1][:100], known, 1)
     ]
     if not known:
         near = difflib.get_close_matches(
-            key_text(name)[:100], [key.name.replace(ANY, "NAME") for key in KEYS], 1
+            keys.key_text(name)[:100], [key.name.replace(keys.ANY, "NAME") for key in keys.KEYS], 1
         )
     if near:
         hint = f"Did you mean {near[0]}?"
     elif known:
-        hint = f"There are: {', '.join(key_text((*name[:-1], word)) for word in known)}."
+        hint = f"There are: {', '.join(keys.key_text((*name[:-1], word)) for word in known)}."
     else:
         hint = "tokenbox config shows all keys."
-    return f"there is no key {key_text(name)}. {hint}"
+    return f"there is no key {keys.key_text(name)}. {hint}"
 
 
 def refuse_secrets(key: str, value: object, origin: Origin) -> None:
@@ -265,18 +255,18 @@ def refuse_secrets(key: str, value: object, origin: Origin) -> None:
         )
 
 
-def given_value(row: SettingKey, name: KeyName, value: object, where: str | None = None) -> object:
+def given_value(row: keys.SettingKey, name: keys.KeyName, value: object, where: str | None = None) -> object:
     """Return the value of a variable, a flag or a command. Raises :class:`ConfigError`, without a secret."""
     found = from_text(row, value) if isinstance(value, str) else from_toml(row, value)
     if found is not None:
         return found
-    may_be_secret = row.kind in (ValueKind.VARIABLE, ValueKind.ENDPOINT)
+    may_be_secret = row.kind in (keys.ValueKind.VARIABLE, keys.ValueKind.ENDPOINT)
     instead = "" if may_be_secret else f", not {str(value)[:60]!r}"
     raise ConfigError(
-        f"{key_text(name)} must be {row.expected}{instead}.{row.correction(value)}",
+        f"{keys.key_text(name)} must be {row.expected}{instead}.{row.correction(value)}",
         code=ConfigCode.BAD_VALUE,
         where=where,
-        key=key_text(name),
+        key=keys.key_text(name),
     )
 
 
@@ -288,18 +278,18 @@ def tokenizer_name(text: str, base: Path) -> str:
     return f"file:{os.path.join(base, os.path.expanduser(path))}"  # for any text
 
 
-def _is_inner(row: SettingKey, value: object) -> bool:
+def _is_inner(row: keys.SettingKey, value: object) -> bool:
     """Return whether the value is a table below ``tokenizers.*``, which takes any name."""
-    return row.parts[-1] == ANY and isinstance(value, Mapping)
+    return row.parts[-1] == keys.ANY and isinstance(value, Mapping)
 
 
-def _split_by_dots(name: KeyName, value: object) -> KeyName | None:
+def _split_by_dots(name: keys.KeyName, value: object) -> keys.KeyName | None:
     """Return ``("models", "gpt-5.1")`` for [models.gpt-5.1], which TOML reads as three tables; else None."""
-    if len(name) < 2 or (name[0], ANY) not in tables():  # a table of the user's names
+    if len(name) < 2 or (name[0], keys.ANY) not in keys.tables():  # a table of the user's names
         return None
     parts = list(name[1:])
     while isinstance(value, Mapping):
-        if any(key_of((name[0], name[1], str(part))) for part in value):
+        if any(keys.key_of((name[0], name[1], str(part))) for part in value):
             return (name[0], ".".join(parts))
         if len(value) != 1:
             return None
@@ -308,26 +298,26 @@ def _split_by_dots(name: KeyName, value: object) -> KeyName | None:
     return None
 
 
-def _is_other_type(row: SettingKey, value: object) -> bool:
+def _is_other_type(row: keys.SettingKey, value: object) -> bool:
     texts = (
-        ValueKind.TEXT,
-        ValueKind.CHOICE,
-        ValueKind.DAY,
-        ValueKind.ENDPOINT,
-        ValueKind.VARIABLE,
-        ValueKind.TOKENIZER,
-        ValueKind.PATH,
+        keys.ValueKind.TEXT,
+        keys.ValueKind.CHOICE,
+        keys.ValueKind.DAY,
+        keys.ValueKind.ENDPOINT,
+        keys.ValueKind.VARIABLE,
+        keys.ValueKind.TOKENIZER,
+        keys.ValueKind.PATH,
     )
     if row.kind in texts:
         return not isinstance(value, str)
-    if row.kind in (ValueKind.TEXTS, ValueKind.CHOICES):
+    if row.kind in (keys.ValueKind.TEXTS, keys.ValueKind.CHOICES):
         return not isinstance(value, list)
     return isinstance(value, str | bool | list | Mapping)
 
 
-def _instead_of(row: SettingKey, value: object) -> str:
+def _instead_of(row: keys.SettingKey, value: object) -> str:
     """Return the wrong value in short form, but not that of a variable's name, which may be a secret."""
-    if row.kind in (ValueKind.VARIABLE, ValueKind.ENDPOINT):
+    if row.kind in (keys.ValueKind.VARIABLE, keys.ValueKind.ENDPOINT):
         return ""
     if isinstance(value, Mapping):
         return ", not a table"

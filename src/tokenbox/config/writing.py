@@ -9,18 +9,10 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
+from tokenbox.config import reading
 from tokenbox.config.errors import ConfigCode, ConfigError
 from tokenbox.config.keys import KeyName, key_of, key_text
 from tokenbox.config.places import FILE, FOLDER
-from tokenbox.config.reading import (
-    given_value,
-    name_of,
-    parse_file,
-    parse_text,
-    refuse_secrets,
-    settings_in,
-    unknown_key,
-)
 from tokenbox.config.setting import Level, Origin, Setting
 from tokenbox.files import OWN, replace
 
@@ -95,17 +87,17 @@ def write_setting(path: Path, key: str, text: str) -> None:
 
     ``text``: the value as in a flag. Raises :class:`ConfigError`.
     """
-    name = name_of(key)
+    name = reading.name_of(key)
     row = key_of(name)
-    refuse_secrets(key_text(name), text, Origin(Level.FLAG, "tokenbox config set"))
+    reading.refuse_secrets(key_text(name), text, Origin(Level.FLAG, "tokenbox config set"))
     if row is None:
-        raise ConfigError(unknown_key(name), code=ConfigCode.UNKNOWN_KEY, key=key_text(name))
-    value = given_value(row, name, text)
+        raise ConfigError(reading.unknown_key(name), code=ConfigCode.UNKNOWN_KEY, key=key_text(name))
+    value = reading.given_value(row, name, text)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         before = ""
         if path.exists():
-            parse_file(path, str(path))  # report its errors before any change
+            reading.parse_file(path, str(path))  # report its errors before any change
             before = path.read_bytes().decode().removeprefix("\ufeff").replace("\r\n", "\n")
         replace(path, _with(before, name, value, str(path)).encode(), new=OWN)
     except OSError as error:
@@ -144,7 +136,7 @@ def _by_hand(name: KeyName, file: str, why: str) -> ConfigError:
 
 
 def _settings(text: str, file: str) -> dict[KeyName, object]:
-    found: dict[KeyName, Setting] = settings_in(
-        parse_text(text, file), Level.PROJECT, base=Path(), in_pyproject=False
+    found: dict[KeyName, Setting] = reading.settings_in(
+        reading.parse_text(text, file), Level.PROJECT, base=Path(), in_pyproject=False
     )
     return {name: setting.value for name, setting in found.items()}

@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.content.request import read_request
 from tokenbox.ledger import UNKNOWN_USAGE, Call, Category, Outcome, Prediction, Usage, cap_at_dollars
-from tokenbox.providers.errors import (
-    AuthenticationFailed,
-    ConnectionLost,
-    InvalidRequest,
-    InvalidTarget,
-    ProviderError,
-    RateLimited,
-    RequestRejected,
-    ServerFailed,
-    ServerUnreachable,
-)
+from tokenbox.providers import errors
 from tokenbox.providers.events import ChatAnswer, FinishReason, ReasoningDelta, TextDelta
 from tokenbox.shell.evidence import of_call
 from tokenbox.shell.models import bounded, count_of
@@ -38,12 +28,12 @@ MAX_WAIT: Final = 60
 BUSY: Final = (503, 529)
 # Errors before any model has read the request, so that nothing is charged.
 NOT_CHARGED: Final = (
-    InvalidTarget,
-    InvalidRequest,
-    ServerUnreachable,
-    AuthenticationFailed,
-    RateLimited,
-    RequestRejected,
+    errors.InvalidTarget,
+    errors.InvalidRequest,
+    errors.ServerUnreachable,
+    errors.AuthenticationFailed,
+    errors.RateLimited,
+    errors.RequestRejected,
 )
 
 
@@ -138,12 +128,12 @@ def call(
 def seconds_to_wait(ended: Ended, attempt: int) -> int | None:
     """Return the seconds to wait before a retry, None if the call must not be retried."""
     error = ended.error
-    busy = isinstance(error, RateLimited) or (
-        isinstance(error, ServerFailed) and error.details.get("status") in BUSY
+    busy = isinstance(error, errors.RateLimited) or (
+        isinstance(error, errors.ServerFailed) and error.details.get("status") in BUSY
     )
     if not busy or ended.answer.text or ended.answer.tool_calls:
         return None
-    retry_after = error.retry_after if isinstance(error, RateLimited | ServerFailed) else None
+    retry_after = error.retry_after if isinstance(error, errors.RateLimited | errors.ServerFailed) else None
     return 2**attempt if retry_after is None else retry_after
 
 
@@ -205,7 +195,7 @@ def call_once(
                 thought.show(event.text)
     except KeyboardInterrupt:
         outcome = Outcome.STOPPED
-    except ProviderError as failed:
+    except errors.ProviderError as failed:
         outcome, error = Outcome.FAILED, failed
     finally:
         stream.close()
@@ -257,7 +247,7 @@ def used(
     """Return the usage of a call and whether it is exact: the server's, else an estimate; 0 if refused."""
     if answer.usage is not None:
         return answer.usage, True
-    if isinstance(error, NOT_CHARGED) and not isinstance(error, ConnectionLost):
+    if isinstance(error, NOT_CHARGED) and not isinstance(error, errors.ConnectionLost):
         return Usage(0, 0), True
     if outcome is Outcome.FAILED and not answer.text:
         return UNKNOWN_USAGE, False
