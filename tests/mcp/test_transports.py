@@ -16,6 +16,7 @@ import pytest
 from mcp import StdioServerParameters
 
 import tokenbox
+from tests.cli.transcript import CommandLine
 from tests.mcp.talking import ERAS, call, failure, note, talk
 from tests.waiting import SECONDS
 
@@ -226,11 +227,11 @@ def test_a_token_is_asked_for(project: Path) -> None:
         (["--root", "nothing-there"], "is not a folder"),
     ],
 )
-def test_what_is_not_safe_is_not_started(options: list[str], says: str) -> None:
-    variables = {name: value for name, value in os.environ.items() if name != "TOKENBOX_MCP_TOKEN"}
-    done = subprocess.run(
-        [*COMMAND, *options], capture_output=True, text=True, timeout=SECONDS, check=False, env=variables
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert says in done.stderr
-    assert "Traceback" not in done.stderr
+def test_what_is_not_safe_is_not_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], says: str
+) -> None:
+    monkeypatch.delenv("TOKENBOX_MCP_TOKEN", raising=False)
+    done = CommandLine(monkeypatch, tmp_path)("mcp", *options)
+    assert (done.status, done.out) == (2, b"")
+    assert says in done.err
+    assert "Traceback" not in done.err

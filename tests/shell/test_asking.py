@@ -7,53 +7,57 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cli.transcript import CommandLine
 from tests.providers.fake import head_of, raw, serving
 from tests.shell.test_servers import HEAD, delta, says, script
 from tests.waiting import SECONDS
 from tokenbox.providers.counting import TokenCount
+from tokenbox.providers.memory import SESSION
 from tokenbox.shell.asking import ask as ask_once
 from tokenbox.shell.room import refusal
+from tokenbox.store.calls import CallSpan
+from tokenbox.store.stores import open_store
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
     from tests.llama.server import LlamaServer
     from tests.shell.conftest import Begin
 
+    Ask = Callable[..., "Asked"]
 
-class Ask:
-    """Runs the program, as a script does."""
 
-    def __init__(self, folder: Path) -> None:
-        self.env = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(folder),
-            "TOKENBOX_POLICY_RESERVE_OUT": "12",
-            "TOKENBOX_TOKENIZE_USE_ENDPOINT": "true",
-        }
-        self.folder = folder
+SETTINGS = {"TOKENBOX_POLICY_RESERVE_OUT": "12", "TOKENBOX_TOKENIZE_USE_ENDPOINT": "true"}
 
-    def __call__(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
-            [sys.executable, "-m", "tokenbox", "ask", *arguments],
-            input=stdin,
-            env=self.env,
-            cwd=self.folder,
-            capture_output=True,
-            check=False,
-        )
+
+@dataclass
+class Asked:
+    stdout: bytes
+    stderr: bytes
+    returncode: int
 
 
 @pytest.fixture
-def ask(tmp_path: Path) -> Ask:
-    return Ask(tmp_path)
+def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Run ``tokenbox ask``, as a script does."""
+    tokenbox = CommandLine(monkeypatch, tmp_path)
+    for name, value in {**SETTINGS, "HOME": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    SESSION.forget()
+
+    def run(*arguments: str, stdin: bytes = b"") -> Asked:
+        ran = tokenbox("ask", *arguments, stdin=stdin)
+        return Asked(ran.out, ran.err.encode(), ran.status)
+
+    return run
 
 
 def test_the_answer_is_on_standard_output(ask: Ask) -> None:
@@ -96,7 +100,6 @@ def test_what_fits_is_sent_whole(ask: Ask) -> None:
         (("--model", "nosuch", "what?"), b"", 2, "server_failed"),
     ],
 )
-@pytest.mark.slow
 def test_failures_have_their_status_and_code(
     ask: Ask, arguments: tuple[str, ...], stdin: bytes, status: int, code: str
 ) -> None:
@@ -115,20 +118,14 @@ def test_a_server_that_is_not_there_is_said_once(ask: Ask) -> None:
     assert b"(connection_refused)" in ran.stderr
 
 
-def test_what_it_cost_is_in_the_ledger(ask: Ask, llama: LlamaServer) -> None:
+def test_what_it_cost_is_in_the_ledger(ask: Ask, llama: LlamaServer, tmp_path: Path) -> None:
     assert ask("--endpoint", llama.url, "hello").returncode == 0
-    cost = subprocess.run(
-        [sys.executable, "-m", "tokenbox", "cost", "--json"],
-        env=ask.env,
-        cwd=ask.folder,
-        capture_output=True,
-        check=True,
-    )
-    assert json.loads(cost.stdout)["total"]["calls"] == 1
+    with open_store(tmp_path / "tokenbox.db") as store:
+        assert store.calls.totals(CallSpan()).calls == 1
 
 
 @pytest.mark.slow
-def test_ctrl_c_prints_what_came(ask: Ask) -> None:
+def test_ctrl_c_prints_what_came(tmp_path: Path) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await head_of(reader)
         event = b"data: %s\n\n" % json.dumps(delta(content="half an ans")).encode()
@@ -136,14 +133,14 @@ def test_ctrl_c_prints_what_came(ask: Ask) -> None:
         await writer.drain()
         await reader.read()  # until the client leaves
 
-    settings = ask.folder / ".config" / "tokenbox" / "config.toml"
+    settings = tmp_path / ".config" / "tokenbox" / "config.toml"
     settings.parent.mkdir(parents=True)
     with raw(talk) as server:
         settings.write_text(f'[models.m]\nendpoint = "{server.url}"\nkind = "openai-compatible"\n')
         process = subprocess.Popen(
             [sys.executable, "-m", "tokenbox", "ask", "what?"],
-            env={**ask.env, "TOKENBOX_TOKENIZE_USE_ENDPOINT": "false"},
-            cwd=ask.folder,
+            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TOKENBOX_POLICY_RESERVE_OUT": "12"},
+            cwd=tmp_path,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tokenbox.shell.editor import FOLDED_CHARACTERS, FOLDED_LINES, Pastes, open_history
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def test_a_long_paste_is_one_mark() -> None:
     assert pastes.unfolded(f"what is wrong in {mark}?") == f"what is wrong in {log}?"
 
 
+@settings(max_examples=examples(40))
 @given(st.lists(st.text(max_size=40).map(lambda t: t * 40), max_size=4))
 def test_whatever_was_pasted_comes_out(texts: list[str]) -> None:
     pastes = Pastes()

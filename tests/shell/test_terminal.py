@@ -232,7 +232,7 @@ def test_the_model_can_be_switched(terminal: Terminal, llama: LlamaServer, start
     assert shell.leaves() == 0
 
 
-@pytest.mark.parametrize("columns", [60, 80, 200])
+@pytest.mark.parametrize("columns", [60, 200])
 def test_no_key_is_on_the_screen_or_on_the_disk(terminal: Terminal, llama: LlamaServer, columns: int) -> None:
     secret = f"sk-{os.urandom(16).hex()}"
     settings = terminal.folder / "home" / ".config" / "tokenbox" / "config.toml"
