@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenbox.shell.loop import Command, Input, Meta, Nothing, Say, parse
+from tokenbox.shell.loop import Command, Input, Meta, Say, parse
 
 PROGRAMS = {"ls", "cat", "git", "echo"}
 
@@ -18,10 +18,10 @@ def read(line: str) -> Input:
 @pytest.mark.parametrize(
     ("line", "meaning"),
     [
-        ("", Nothing()),
-        ("   ", Nothing()),
-        ("\\", Nothing()),
-        ("!", Nothing()),
+        ("", None),
+        ("   ", None),
+        ("\\", None),
+        ("!", None),
         ("hello", Say("hello")),
         ("  hello  ", Say("hello")),
         (":help", Meta("help")),
@@ -55,9 +55,9 @@ def test_lines(line: str, meaning: Input) -> None:
 @given(st.text(max_size=60))
 def test_any_text_can_be_said_with_a_backslash(text: str) -> None:
     said = read("\\" + text)
-    assert said == (Say(text.strip(), literal=True) if text.strip() else Nothing())
+    assert said == (Say(text.strip(), literal=True) if text.strip() else None)
 
 
 @given(st.text(alphabet="ls |>'\"\\!:ab\n", max_size=40))
 def test_any_line_means_something(line: str) -> None:
-    assert isinstance(read(line), Nothing | Meta | Command | Say)
+    assert isinstance(read(line), None | Meta | Command | Say)

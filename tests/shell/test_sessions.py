@@ -53,7 +53,7 @@ def test_a_prompt_keeps_its_beginning_where_low_water_is_auto(start: Begin) -> N
         context, cuts[low_water] = session.context, 0
         for number in range(120):
             context.ask(f"question {number}")
-            cuts[low_water] += bool(context.evict().numbers)
+            cuts[low_water] += bool(context.evict()[0])
             assert context.total().value <= 400
             context.conversation.assistant("the answer to it")
     assert 0 < cuts["auto"] < cuts["1"] / 3

@@ -168,13 +168,14 @@ def _failed(error: Exception, arguments: Sequence[str]) -> Exit:
     if describe is None:
         code, message = "internal_error", f"{type(error).__name__}: {error}"
     else:
-        from tokenbox.cli.hints import Known, improved
+        from tokenbox.cli.hints import improved
 
         command = None if context is None else context.command
         params = () if command is None else command.params
-        known = Known({o for param in params for o in param.opts}, tuple(getattr(command, "commands", ())))
+        known = {option for param in params for option in param.opts}
+        commands = tuple(getattr(command, "commands", ()))
         code = "usage"
-        message, hint = improved(str(describe()), arguments, known)
+        message, hint = improved(str(describe()), arguments, known, commands)
     if "--json" in arguments:
         remedies = {} if hint is None else {"remedies": [hint]}
         streams.write_record("error", {"error": {"code": code, "message": message, **remedies}})

@@ -132,7 +132,7 @@ def _forget(words: list[str]) -> None:
 
 
 def _set(words: list[str], *, user: bool, remembered: bool, as_json: bool) -> None:
-    from tokenbox.config.places import FILE, FOLDER, user_file
+    from tokenbox.config.reading import FILE, FOLDER, user_file
     from tokenbox.config.state import FILE as STATE_FILE
 
     if len(words) != 2:  # a key and its value

@@ -197,34 +197,29 @@ _VALUE_WITHOUT_OPTION: Final[Sequence[tuple[str, Callable[[str], str | None]]]] 
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """The options of the command, and the commands of a group."""
-
-    options: Collection[str]
-    commands: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Wrong:
-    """A usage error: its message, the word at fault, and all arguments."""
+    """A usage error: its message, the word at fault, all arguments, and what the command or group knows."""
 
     message: str
     word: str
     arguments: Sequence[str]
-    known: Known
+    options: Collection[str]
+    commands: Sequence[str]
 
 
 Hint = tuple[str, str | None]
 """The message, and a command line to try instead, if one is likely."""
 
 
-def improved(message: str, arguments: Sequence[str], known: Known) -> Hint:
+def improved(
+    message: str, arguments: Sequence[str], options: Collection[str], commands: Sequence[str] = ()
+) -> Hint:
     """Return a usage error in plain words, and ``arguments`` corrected, if a correction is likely."""
     for pattern, explain in _RULES:
         if (found := pattern.search(message)) is not None:
             # typer shows a word as Python writes it, such as 'a\\\\b'.
             word = next((each for each in arguments if repr(each)[1:-1] == found["word"]), found["word"])
-            return explain(Wrong(message, word, arguments, known))
+            return explain(Wrong(message, word, arguments, options, commands))
     return message, None
 
 
@@ -234,7 +229,7 @@ def _command(wrong: Wrong) -> Hint:
         return f"tokenbox gateway has no command '{word}'.", "tokenbox serve --upstream http://127.0.0.1:8080"
     if wrong.arguments[0] != word:
         path = " ".join(["tokenbox", *wrong.arguments[: wrong.arguments.index(word)]])
-        return f"{path} has no command '{word}'. There are {', '.join(wrong.known.commands)}.", None
+        return f"{path} has no command '{word}'. There are {', '.join(wrong.commands)}.", None
     if word in COMMAND_MEANT:
         return f"there is no command '{word}'.", _line([*COMMAND_MEANT[word].split(), *rest])
     for matches, kind, meant in _MISTAKEN_FOR_COMMANDS:
@@ -252,11 +247,11 @@ def _option(wrong: Wrong) -> Hint:
         reason, example = OPTION_EXPLAINED[command, name]
         return f"tokenbox {command} has no option {name}: {reason}.", example
     likely = OPTION_MEANT.get(name, ())
-    meant = next((option for option in likely if option.split()[0] in wrong.known.options), None)
+    meant = next((option for option in likely if option.split()[0] in wrong.options), None)
     if meant is None and command == "count" and "--budget" in (name, *likely):
         return "tokenbox count has no budget: it counts all of a text.", _EXAMPLES["fit"]
     if meant is None:
-        near = difflib.get_close_matches(name, wrong.known.options, 2, _SIMILAR)
+        near = difflib.get_close_matches(name, wrong.options, 2, _SIMILAR)
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
         return f"tokenbox {command} has no option {name}.{hint}", None
     changed: list[str] = []
@@ -314,7 +309,7 @@ def _range(wrong: Wrong) -> Hint:
 def _extra(wrong: Wrong) -> Hint:
     message = f"tokenbox {wrong.arguments[0]} does not take the argument '{wrong.word}'."
     for option, value_of in _VALUE_WITHOUT_OPTION:
-        value = value_of(wrong.word) if option in wrong.known.options else None
+        value = value_of(wrong.word) if option in wrong.options else None
         if value is not None:
             others = [each for each in wrong.arguments if each != wrong.word]
             return message, _line([*others, option, value])

@@ -14,7 +14,7 @@ from tokenbox.config.config import Config, Connection, ModelPolicy
 from tokenbox.config.errors import ConfigError
 from tokenbox.config.keys import KEYS, SettingKey
 from tokenbox.config.loading import current, load, reload
-from tokenbox.config.places import find_project, user_file
+from tokenbox.config.reading import find_project, user_file
 from tokenbox.config.setting import Level, Origin, Setting
 from tokenbox.config.state import forget, read_state, remember
 from tokenbox.config.writing import init, write_setting

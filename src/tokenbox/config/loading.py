@@ -12,8 +12,17 @@ from pathlib import Path
 from tokenbox.config import keys
 from tokenbox.config.config import Config
 from tokenbox.config.errors import ConfigCode, ConfigError
-from tokenbox.config.places import FOLDER, Project, find_project, user_file
-from tokenbox.config.reading import given_value, read_settings, refuse_secrets, tokenizer_name, unknown_key
+from tokenbox.config.reading import (
+    FOLDER,
+    Project,
+    find_project,
+    given_value,
+    read_settings,
+    refuse_secrets,
+    tokenizer_name,
+    unknown_key,
+    user_file,
+)
 from tokenbox.config.setting import Level, Origin, Setting
 from tokenbox.config.state import FILE as STATE_FILE
 from tokenbox.config.state import read_state

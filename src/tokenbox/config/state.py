@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.config.errors import ConfigCode, ConfigError
 from tokenbox.config.keys import KEYS, key_of, parse_key
-from tokenbox.config.places import FOLDER
-from tokenbox.config.reading import given_value
+from tokenbox.config.reading import FOLDER, given_value
 from tokenbox.documents.files import FileProblemError, read_bytes
 from tokenbox.documents.source import DocumentCode
 from tokenbox.errors import shown

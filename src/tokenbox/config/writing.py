@@ -12,7 +12,7 @@ from tomlkit.exceptions import TOMLKitError
 from tokenbox.config import reading
 from tokenbox.config.errors import ConfigCode, ConfigError
 from tokenbox.config.keys import KeyName, key_of, key_text
-from tokenbox.config.places import FILE, FOLDER
+from tokenbox.config.reading import FILE, FOLDER
 from tokenbox.config.setting import Level, Origin, Setting
 from tokenbox.files import OWN, replace
 

@@ -94,7 +94,6 @@ def begin(
         environment.open_store,
         environment.now,
         environment.new_id,
-        models.keys.hidden_in,
         screen.notice,
         lambda: models.name or None,
         lambda: session.settings_to_keep(),  # noqa: PLW0108  # made below

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tokenbox.shell.memory import Instructions
     from tokenbox.shell.models import Models
     from tokenbox.shell.outputs import OutputOffer
-    from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 # Offered outputs take at most 1/OFFERS_PART of the budget, so that the question fits too.
 OFFERS_PART: Final = 2
@@ -65,15 +64,6 @@ class ContextRow:
 
 
 @dataclass(frozen=True, slots=True)
-class LimitsEnforced:
-    """The result of enforcing the limits. ``numbers``: the evicted messages; ``turns``: the user's."""
-
-    numbers: tuple[int, ...]
-    turns: int
-    enforced: Enforced
-
-
-@dataclass(frozen=True, slots=True)
 class Asked:
     """A question as it was typed, and the outputs that were on offer."""
 
@@ -97,10 +87,6 @@ class Context:
     offers: list[OutputOffer] = field(default_factory=list)
     asked: dict[int, Asked] = field(default_factory=dict)
     """The questions of this process by their numbers, as they were typed."""
-
-    @property
-    def identity(self) -> TokenizerIdentity:
-        return self.conversation.identity
 
     @property
     def budget(self) -> int:
@@ -172,7 +158,7 @@ class Context:
         """Add an output for the next question. Return the oldest offers, which are removed to make room."""
         self.offers.append(offer)
         room, removed = self.budget // OFFERS_PART, []
-        while len(self.offers) > 1 and sum(self._count(o.text).value for o in self.offers) > room:
+        while len(self.offers) > 1 and sum(self.models.count_text(o.text).value for o in self.offers) > room:
             removed.append(self.offers.pop(0))
         return removed
 
@@ -200,18 +186,15 @@ class Context:
             self.conversation.drop(number)
         self.offers = [*offers, *self.offers]
 
-    def evict(self) -> LimitsEnforced:
-        """Evict the oldest exchanges until both limits hold, or nothing more may be evicted."""
+    def evict(self) -> tuple[list[int], Enforced]:
+        """Evict the oldest exchanges until both limits hold, or nothing more may be evicted.
+
+        Return the numbers of the evicted messages, and what was done.
+        """
         self.refresh()
         before = self.conversation.window
         enforced = self.conversation.enforce_budget()
-        numbers = tuple(number for number in before if number not in self.conversation.window)
-        turns = sum(before[number].role is Role.USER for number in numbers)
-        return LimitsEnforced(numbers, turns, enforced)
-
-    def left_out(self) -> dict[str, str]:
-        """Return the full texts of shortened results by their handles."""
-        return dict(self.conversation.left_out)
+        return [number for number in before if number not in self.conversation.window], enforced
 
     def exchange(self, number: int) -> list[int]:
         """Return the exchange of a message: from a user's message to before the next. Raises NoSuchItem."""
@@ -272,12 +255,9 @@ class Context:
         *,
         pinned: bool = False,
     ) -> ContextRow:
-        counted = self._count(text)
+        counted = self.models.count_text(text)
         beginning = " ".join(about[: 4 * ABOUT_LENGTH].split())[:ABOUT_LENGTH]
         return ContextRow(kind, beginning, counted.value, counted.exact, number, age, pinned)
-
-    def _count(self, text: str) -> TokenCount:
-        return self.models.count_text(text)
 
     def _with_offers(self, text: str, attached: Sequence[OutputOffer] = ()) -> str:
         parts = [offer.text for offer in (*self.offers, *attached)]

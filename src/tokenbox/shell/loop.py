@@ -33,11 +33,6 @@ _META: Final = re.compile(r":([A-Za-z?][\w-]*)(?:\s+(.*))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
-    """An empty line."""
-
-
-@dataclass(frozen=True, slots=True)
 class Meta:
     name: str
     arguments: str = ""
@@ -59,21 +54,21 @@ class Say:
     literal: bool = False
 
 
-Input = Nothing | Meta | Command | Say
+Input = Meta | Command | Say | None
 
 
 def parse(line: str, is_command: Callable[[str], bool]) -> Input:
-    """Parse an input of one or more  ``is_command`` returns True for the name of a program."""
+    """Parse a line; None if it is empty. ``is_command`` returns True for the name of a program."""
     text = line.strip()
     if not text:
-        return Nothing()
+        return None
     if text.startswith(LITERAL):
-        return Say(text[1:].strip(), literal=True) if text[1:].strip() else Nothing()
+        return Say(text[1:].strip(), literal=True) if text[1:].strip() else None
     if (meta := _META.fullmatch(text)) is not None:
         return Meta(meta[1].lower(), (meta[2] or "").strip())
     if text.startswith("!"):
         command, question = _split(text[1:].strip())
-        return Command(command, question) if command else Nothing()
+        return Command(command, question) if command else None
     command, question = _split(text)
     if question is not None and is_command(_program(command)):
         return Command(command, question)

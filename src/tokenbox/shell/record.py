@@ -32,7 +32,6 @@ class SessionRecord:
     open_store: Callable[[], Store] | None
     now: Callable[[], datetime]
     new_id: Callable[[], str]
-    hide: Callable[[str], str]
     notify: Callable[[str], None]
     model: Callable[[], str | None]
     settings: Callable[[], Mapping[str, object]]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.caching import low_water
 from tokenbox.content.lenses.lines import ends_tokens
+from tokenbox.content.message import Role
 from tokenbox.conversation.counted_window import HANDLE
 from tokenbox.conversation.limits import overflow
 from tokenbox.conversation.low_water import AUTO
@@ -153,25 +154,24 @@ def in_round_figures(tokens: int) -> int:
 
 def evict(session: Session) -> Enforced:
     """Evict until the request fits, and report what was shortened, evicted and summarized."""
-    before = session.context.left_out()
-    evicted = session.context.evict()
-    enforced = evicted.enforced
+    conversation = session.context.conversation
+    before, window = set(conversation.left_out), conversation.window
+    numbers, enforced = session.context.evict()
     session.evictions += enforced.steps
-    handles = [handle for handle in session.context.left_out() if handle not in before]
+    handles = [handle for handle in conversation.left_out if handle not in before]
     report_shortened(session, enforced.steps, handles)
-    if evicted.numbers:
-        session.record.mark(evicted.numbers, "evicted")
-        unit = "tool round"
-        if evicted.turns:
-            unit = "exchange" if evicted.turns == 1 else f"{evicted.turns} exchanges"
-        messages = plural(len(evicted.numbers), "message")
+    if numbers:
+        session.record.mark(numbers, "evicted")
+        turns = sum(window[number].role is Role.USER for number in numbers)
+        unit = "tool round" if not turns else "exchange" if turns == 1 else f"{turns} exchanges"
+        messages = plural(len(numbers), "message")
         why = next(step.why for step in enforced.steps if step.action is WindowAction.EVICT)
         session.screen.notice(
             f"[evicted the oldest {unit} ({messages}): {why}; "
             f"now {figure(session.context.total())} of {session.context.budget:,} tokens]"
         )
     if enforced.summary is not None:
-        session.record.summarize(evicted.numbers, enforced.summary)
+        session.record.summarize(numbers, enforced.summary)
         size = figure(session.models.count_text(enforced.summary))
         session.screen.notice(f"[the evicted messages are summarized in {size} tokens]")
     if enforced.failure is not None:

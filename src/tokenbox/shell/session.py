@@ -85,7 +85,7 @@ class Session:
     @property
     def settings_file(self) -> str | None:
         """The path of the user's settings, existing or not; None if the environment disables them."""
-        from tokenbox.config.places import user_file  # only for an error
+        from tokenbox.config.reading import user_file  # only for an error
 
         path = user_file(self.place.variables)
         return None if path is None else str(path)

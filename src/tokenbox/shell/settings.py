@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from decimal import Decimal
-from typing import TYPE_CHECKING, Final, cast
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.ledger import Unpriced
 from tokenbox.render.lines import printable
 from tokenbox.shell.errors import InvalidPrompt
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from tokenbox.config import Config
     from tokenbox.conversation.low_water import LowWater
+
+
+# The fields of a session's settings that are keys of [cost]; the others are keys of [shell].
+_COST: Final = {"cap": "cap_at_dollars", "day_cap": "cap_per_day", "unpriced": "unpriced"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +48,11 @@ class ShellSettings:
 
     @classmethod
     def of(cls, config: Config) -> ShellSettings:
-        def value(name: str) -> object:
-            return config.value(f"shell.{name}")
-
-        cap, day_cap = (config.value(f"cost.{name}") for name in ("cap_at_dollars", "cap_per_day"))
-        return cls(
-            cast("int", value("token_budget")),
-            cast("int", value("max_turns")),
-            cast("LowWater", value("low_water")),
-            bool(value("cache_marks")),
-            cast("int", value("output_tokens")),
-            bool(value("summarize")),
-            str(value("system") or ""),
-            bool(value("project")),
-            bool(value("tools")),
-            str(value("prompt")),
-            cap if isinstance(cap, Decimal) else None,
-            day_cap if isinstance(day_cap, Decimal) else None,
-            Unpriced(str(config.value("cost.unpriced"))),
-            cast("tuple[str, ...]", value("allow")),
-            config.problems,
-        )
+        keys = [part.name for part in fields(cls) if part.name not in {*_COST, "problems"}]
+        values: dict[str, Any] = {name: config.value(("shell", name)) for name in keys}
+        values |= {name: config.value(("cost", key)) for name, key in _COST.items()}
+        values |= {"system": values["system"] or "", "unpriced": Unpriced(values["unpriced"])}
+        return cls(**values, problems=config.problems)
 
 
 DEFAULT_TEMPLATE: Final = "{model} {ctx_used}/{ctx_budget}> "

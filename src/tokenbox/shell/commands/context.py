@@ -147,7 +147,7 @@ def reset(session: Session, _: str) -> None:
 
 def expand(session: Session, arguments: str) -> None:
     """List the shortened tool results and the messages that left, or show one in full."""
-    shortened = session.context.left_out()
+    shortened = session.context.conversation.left_out
     if not arguments:
         left_out = {**session.record.texts(evicted=True), **shortened}
         if not left_out:
