@@ -14,6 +14,7 @@ from tests.waiting import SECONDS
 from tokenbox.caching.changes import marked
 from tokenbox.shell import mcp_tools
 from tokenbox.shell.loop import take
+from tokenbox.shell.mcp_tools import _name
 from tokenbox.shell.screen import Approval
 
 if TYPE_CHECKING:
@@ -353,3 +354,12 @@ def test_a_claude_model_gets_cache_breakpoints_once_the_prompt_is_long_enough(st
     assert marked(short) == []
     assert marked(long) == ["messages[2].content[0]"]
     assert [marked(body) for body in requests(marks=False)] == [[], []]
+
+
+def test_tools_of_one_server_have_names_of_their_own() -> None:
+    """Names that a model does not accept are changed, and may become the same."""
+    long = "x" * 70
+    taken: list[str] = []
+    for tool in ("a.b", "a_b", "a b", long, f"{long}y"):
+        taken.append(_name("s", tool, taken))
+    assert taken == ["s__a_b", "s__a_b_2", "s__a_b_3", f"s__{'x' * 61}", f"s__{'x' * 59}_2"]

@@ -15,6 +15,7 @@ from tests.providers.fake import serving
 from tests.shell.test_servers import says, script
 from tests.waiting import SECONDS
 from tokenbox.cli.replaying import replayed, texts_of
+from tokenbox.engine.steps import WindowAction, WindowReason, WindowStep
 from tokenbox.proof.bundle import VOLATILE, build
 from tokenbox.proof.contents import read_contents
 from tokenbox.proof.errors import ReplayImpossible
@@ -467,8 +468,14 @@ def test_the_last_call_is_proven(start: Begin, llama: LlamaServer) -> None:
     session, heard = start(llama.url, flags=COUNTING)
     take(session, ":proof")
     assert heard.problems[-1].code == "no_such_item"
+    session.evictions += [
+        WindowStep((number,), WindowReason.OVER, 9, 8, 1, 8, action)
+        for number, action in enumerate(WindowAction)
+    ]
     take(session, "hello")
     take(session, ":proof")
+    done = [row[0] for row in heard.tables[-1] if row[0].endswith(" 1")]
+    assert done == ["evicted 1", "masked 1", "cut 1", "restored 1"]
     assert ["sent", f"1 message, {session.record.last_call.usage.input_tokens} tokens"] in heard.tables[-1]  # type: ignore[union-attr]
     take(session, ":proof write")
     take(session, "!ls .tokenbox/proof/*/")

@@ -6,8 +6,9 @@ import asyncio
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -60,7 +61,7 @@ class McpTools:
         return [tool.schema for tools in self.servers.values() for tool in tools]
 
     def knows(self, tool: str) -> bool:
-        return any(tool == known.name for tools in self.servers.values() for known in tools)
+        return self._found(tool) is not None
 
     def connect(self, name: str, where: str, variables: Mapping[str, str], folder: str) -> Sequence[McpTool]:
         """Start the server of a command line, or connect to a URL, and return its tools.
@@ -87,11 +88,15 @@ class McpTools:
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
         """Call a tool and return its result as text. Raises :class:`McpFailed`."""
-        for connection in self._connections.values():
-            for known in connection.tools:
-                if known.name == tool:
-                    return wait_for(_call(connection, known, arguments))
-        raise McpFailed(f"no connected server has a tool {tool!r}.", tool=tool)
+        found = self._found(tool)
+        if found is None:
+            raise McpFailed(f"no connected server has a tool {tool!r}.", tool=tool)
+        return wait_for(_call(*found, arguments))
+
+    def _found(self, tool: str) -> tuple[_Connection, McpTool] | None:
+        """Return the tool of that name, and its server."""
+        tools = ((server, known) for server in self._connections.values() for known in server.tools)
+        return next((found for found in tools if found[1].name == tool), None)
 
     def close(self) -> None:
         for name in list(self._connections):
@@ -151,19 +156,27 @@ def _transport(where: str, variables: Mapping[str, str], folder: str, log: TextI
 
 
 async def _list(server: str, client: Any) -> tuple[McpTool, ...]:
-    tools: list[McpTool] = []
+    tools: dict[str, McpTool] = {}
     cursor: str | None = None
     for _ in range(_MAX_PAGES):
         page = await client.list_tools(cursor=cursor)
-        tools += [_tool(server, tool) for tool in page.tools]
+        for tool in page.tools:
+            name = _name(server, tool.name, tools)
+            tools[name] = _tool(name, tool)
         cursor = page.next_cursor
         if not cursor:
             break
-    return tuple(tools)
+    return tuple(tools.values())
 
 
-def _tool(server: str, tool: Any) -> McpTool:
-    name = f"{server}__{_INVALID.sub('_', tool.name)}"[:_MAX_NAME]
+def _name(server: str, tool: str, taken: Collection[str]) -> str:
+    """Return a name that models accept and no other tool has: ``a.b`` and ``a_b`` would be the same."""
+    name = f"{server}__{_INVALID.sub('_', tool)}"[:_MAX_NAME]
+    others = (f"{name[: _MAX_NAME - len(end)]}{end}" for end in map("_{}".format, count(2)))
+    return name if name not in taken else next(other for other in others if other not in taken)
+
+
+def _tool(name: str, tool: Any) -> McpTool:
     function: dict[str, Any] = {"name": name}
     if tool.description:
         function["description"] = tool.description

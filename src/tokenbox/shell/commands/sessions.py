@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tokenbox.config.setting import Level
 from tokenbox.config.trust import own_paths
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tokenbox.shell.session import Session
 
 FILE_ENDING = ".json"
+_DONE = {"evict": "evicted", "mask": "masked", "cut": "cut", "restore": "restored"}
 MAX_BYTES = 256 * 1024 * 1024
 
 
@@ -166,9 +168,14 @@ def proof(session: Session, arguments: str) -> None:
         ("limit", f"{evidence.budget.tokens.value:,} ({evidence.budget.tokens.source})"),
         ("counted by", f"{evidence.tokenizer.name} {evidence.tokenizer.fingerprint[:12]}"),
         ("SHA-256", evidence.digest or ""),
-        *((f"evicted {len(step['messages'])}", str(step["why"])) for step in evidence.decisions[1:]),  # type: ignore[arg-type]
+        *(_step(step) for step in evidence.decisions[1:]),
     ]
     session.screen.table(("the last call", ""), rows)
+
+
+def _step(step: Mapping[str, Any]) -> tuple[str, str]:
+    """Return a row: what was done with how many messages, and why."""
+    return f"{_DONE[step['action']]} {len(step['messages'])}", str(step["why"])
 
 
 def write(path: str, text: str) -> None:
