@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
@@ -15,26 +13,14 @@ import typer
 import tokenbox
 from tokenbox.cli import clock, terminal
 from tokenbox.cli.options import AS_JSON, argument, flag, option
-from tokenbox.cli.outcome import Commands, Exit, UsageProblem, group
+from tokenbox.cli.outcome import Commands, Exit, UsageProblem, group, needing
 from tokenbox.cli.streams import write_bytes, write_error, write_record, write_text, write_warnings
-from tokenbox.errors import MissingExtra
 from tokenbox.ledger.quota import Quota
 from tokenbox.store.owners import Owner, OwnerKind
 
 if TYPE_CHECKING:
     from tokenbox.gateway.settings import GatewaySettings
     from tokenbox.store.stores import Store
-
-
-@contextmanager
-def gateway_extra() -> Iterator[None]:
-    """Wrap imports of the gateway. Raises :class:`MissingExtra` if a package of its extra is missing."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("tokenbox"):
-            raise
-        raise MissingExtra.of("the gateway", "gateway") from None
 
 
 def serve(
@@ -61,7 +47,7 @@ def serve(
     """
     from tokenbox.gateway.configured import settings_from
 
-    with gateway_extra():
+    with needing("the gateway", "gateway"):
         from tokenbox.gateway.run import run
 
     flags = {
@@ -301,7 +287,7 @@ def check(as_json: bool = AS_JSON) -> None:
     """
     from tokenbox.gateway.configured import settings_from
 
-    with gateway_extra():
+    with needing("the gateway", "gateway"):
         from tokenbox.gateway.run import check as check_settings
 
     settings = settings_from(".", {})

@@ -6,10 +6,9 @@ import os
 from pathlib import Path
 
 from tokenbox.cli.options import flag, option
-from tokenbox.cli.outcome import UsageProblem
+from tokenbox.cli.outcome import UsageProblem, needing
 from tokenbox.cli.proving import trusted_keys
 from tokenbox.cli.streams import write_error
-from tokenbox.errors import MissingExtra
 
 TOKEN = "TOKENBOX_MCP_TOKEN"  # noqa: S105  # the name of a variable
 PORT = 8321
@@ -34,13 +33,9 @@ def mcp(
 
     Example: tokenbox mcp --root . --model gpt-4o
     """
-    try:
+    with needing("the MCP server", "mcp"):
         from tokenbox.mcp.run import is_loopback, serve_http, serve_stdio
         from tokenbox.mcp.server import make_server
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("tokenbox"):
-            raise
-        raise MissingExtra.of("the MCP server", "mcp") from None
     from tokenbox import counters
     from tokenbox.mcp.tools import Desk
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tokenbox
+from tokenbox.cli.outcome import needing
 from tokenbox.cli.streams import read_bytes
 from tokenbox.content.request import in_parts
-from tokenbox.errors import MissingExtra, TokenboxError
+from tokenbox.errors import TokenboxError
 from tokenbox.proof.bundle import TEXTS
 from tokenbox.proof.calls import Texts
 from tokenbox.proof.errors import ReplayImpossible
@@ -80,10 +81,8 @@ def replayed(contents: Contents, texts: Texts, tokenizer: str | None) -> Replay:
     """Make the recorded call again. Raises :class:`ReplayImpossible`."""
     name = str(contents.manifest.predicate["function"])
     if name in _SURFACES:
-        try:
+        with needing(_SURFACES[name], name):
             function = getattr(import_module(f"tokenbox.{name}.evidence"), name.upper())
-        except ImportError:
-            raise MissingExtra.of(_SURFACES[name], name) from None
         return replay(contents, texts, tokenizer, {name: function})
 
     return replay(contents, texts, None if tokenizer is None else registry.get(tokenizer))

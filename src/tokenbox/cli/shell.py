@@ -15,9 +15,8 @@ import tokenbox
 from tokenbox.__about__ import __version__
 from tokenbox.cli import clock
 from tokenbox.cli.options import AS_JSON, argument, flag, option
-from tokenbox.cli.outcome import Exit, UsageProblem
+from tokenbox.cli.outcome import Exit, UsageProblem, needing
 from tokenbox.cli.streams import STDIN, read_bytes, same_file, standard_input, write_record
-from tokenbox.errors import MissingExtra
 
 if TYPE_CHECKING:
     from tokenbox.config import Config
@@ -132,11 +131,8 @@ def _folder() -> str:
 
 
 def _talk(session: Session) -> None:
-    try:
+    with needing("the shell on a terminal", "shell"):
         from tokenbox.shell.editor import Editor
-    except ImportError:
-        raise MissingExtra.of("the shell on a terminal", "shell") from None
-
     from tokenbox.shell.commands import completions
     from tokenbox.shell.loop import take
 

@@ -85,6 +85,7 @@ class SettingKey:
         return ENVIRONMENT_PREFIX + self.name.upper().replace(".", "_")
 
     def takes(self, choice: object) -> bool:
+        """Return whether it is one of the choices."""
         if choice in self.choices or not self.offered:
             return choice in self.choices
         from importlib.metadata import entry_points  # 20 ms, only for other names

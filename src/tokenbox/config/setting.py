@@ -59,6 +59,7 @@ class Setting:
 
     @property
     def source(self) -> str:
+        """The source as text."""
         return str(self.origin)
 
     def to_dict(self) -> dict[str, object]:
