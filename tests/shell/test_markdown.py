@@ -132,6 +132,25 @@ def test_a_table_that_is_too_wide_for_any_terminal_ends() -> None:
     assert out.count("word") == 80
 
 
+@pytest.mark.parametrize("word", ["x" * 9_000, "`" + "y" * 5_000 + "`", "**" + "z" * 5_000 + "**a"])
+@pytest.mark.parametrize("begin", ["", "# ", "some words before it "])
+def test_a_very_long_word_is_written_as_it_comes(word: str, begin: str) -> None:
+    """To hold it back until it ends takes quadratic time: 80 KB took 8 seconds."""
+    shown: list[list[str]] = []
+    for size in (7, len(begin) + len(word)):
+        pieces: list[str] = []
+        page = Markdown(pieces.append, lambda: 80, colours=True)
+        text = f"{begin}{word}"
+        for at in range(0, len(text), size):
+            page.feed(text[at : at + size])
+        if size == 7:
+            assert sum(map(len, pieces)) > len(word) - 2_100
+        page.feed(" and after it")
+        page.end()
+        shown.append(["".join(pieces)])
+    assert shown[0] == shown[1]
+
+
 def test_a_terminal_gets_no_control_characters_of_a_text(
     monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:

@@ -25,10 +25,14 @@ _BLANK: Final = re.compile(r"\s+")
 _ROW: Final = re.compile(r"\s{0,3}\|")
 _DASHES: Final = re.compile(r"\s{0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$")
 _BAR: Final = re.compile(r"(?<!\\)\|")
+# The most characters of a word that wait for its end. A longer one fits on no line.
+_LONGEST: Final = 2_000
 # The least number of lines of a table: its heads and the dashes below them.
 _WITH_DASHES: Final = 2
 # The beginning of a line that may still become a heading, a list item or a fence.
-_UNDECIDED: Final = re.compile(r"\s*(?:#{1,6}|[-*+]|\d{1,9}[.)]?|>|`{1,}[^`\s]*|~{1,}\S*|[-*_ ]+)?\s*$")
+_UNDECIDED: Final = re.compile(
+    r"\s*(?:#{1,6}|[-*+]|\d{1,9}[.)]?|>|`{1,2}|`{3,}[^`\s]*|~{1,2}|~{3,}\S*|[-*_ ]+)?\s*$"
+)
 
 
 class Markdown:
@@ -49,6 +53,7 @@ class Markdown:
         self._heading = False
         self._styles: list[str] = []
         self._gap = ""
+        self._in_word = False  # a word so long that its beginning is written already
 
     def feed(self, piece: str) -> None:
         text = self._held + piece
@@ -176,20 +181,28 @@ class Markdown:
         for part in parts:
             if part.isspace():
                 self._gap = part if not self._column else " " * min(len(part), 2)
+                self._in_word = False
             else:
                 self._word(part)
-        return rest
+        if len(rest) <= _LONGEST:
+            return rest
+        # The end is held back: it may be a part of a mark, or decide on the one that follows.
+        begin = rest[:-2].rstrip("`*_") or rest[:-2]
+        self._word(begin)
+        self._in_word = True
+        return rest[len(begin) :]
 
     def _word(self, word: str) -> None:
         pieces = self._pieces(word)
         size = sum(cells(text) for text, _ in pieces)
         room = self._width()
-        if self._column > len(self._indent) and self._column + len(self._gap) + size > room:
+        wraps = self._column > len(self._indent) and self._column + len(self._gap) + size > room
+        if wraps and not self._in_word:
             self._show(f"\n{self._indent}")
             self._column = len(self._indent)
         else:
             self._put(self._gap)
-        self._gap = ""
+        self._gap, self._in_word = "", False
         for text, style in pieces:
             self._styled(style)
             self._put(text)
