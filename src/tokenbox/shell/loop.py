@@ -96,7 +96,7 @@ def _last_unquoted(text: str) -> int | None:
             quote = "" if c == quote else quote
         elif c in "'\"":
             # After the first |> the question may begin, and "what's" opens no quotation there.
-            quote = c if found is None or c in text[i + 1 :] else ""
+            quote = c if found is None or text.find(c, i + 1) >= 0 else ""
         elif text.startswith(ASK, i):
             found = i
     return found
