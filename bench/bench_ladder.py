@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tokenbox.engine.ladder import Form
-    from tokenbox.render.markup import Framed
+    from tokenbox.render.templates import Framed
 
 SIZES = (100, 1_000, 10_000, 100_000)
 REPEATS = {100: 15, 1_000: 9, 10_000: 5, 100_000: 3}

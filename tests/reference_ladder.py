@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from tokenbox.content.block_kinds import Priority
 from tokenbox.content.blocks import AnnotationBlock, EmbeddingRefBlock, resolve_priorities
-from tokenbox.render.markup import merged_placeholder
 from tokenbox.render.registry import find_renderer
-from tokenbox.render.templates import block_body
+from tokenbox.render.templates import block_body, merged_placeholder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

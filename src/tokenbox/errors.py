@@ -240,6 +240,17 @@ class ContextCriticalOverflow(LayoutError, code="context_critical_overflow"):
         )
 
 
+def raise_budget(budget: int, needed: int) -> dict[str, object]:
+    """Return the change that raises the budget to what is needed, as an overflow suggests it."""
+    by = needed - budget
+    return {
+        "change": "raise_budget",
+        "by": by,
+        "minimum_budget": needed,
+        "say": f"raise the budget by {by:,} to {needed:,}",
+    }
+
+
 class RenderError(TokenboxError, code="render_error"):
     """Blocks cannot be rendered."""
 

@@ -31,8 +31,8 @@ from tokenbox.errors import (
     RenderError,
     TokenizerError,
 )
-from tokenbox.render.markup import Framed, Markup
 from tokenbox.render.registry import BUILTIN, RENDERERS
+from tokenbox.render.templates import Framed, Markup
 from tokenbox.render.xml import XML
 from tokenbox.tokenizers.cache import CountCache
 

@@ -21,7 +21,7 @@ from tokenbox.folder.languages import kind_of
 from tokenbox.folder.listing import FileShown
 from tokenbox.folder.priorities import PriorityProblem
 from tokenbox.folder.project import ProjectProblem
-from tokenbox.render.markup import block_description
+from tokenbox.render.templates import block_description
 
 if TYPE_CHECKING:
     from pathlib import Path

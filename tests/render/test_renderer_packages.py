@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tokenbox.errors import RenderError
-from tokenbox.render.markup import Markup
 from tokenbox.render.minimal import MINIMAL
 from tokenbox.render.registry import find_renderer, register_renderer, renderer_names
+from tokenbox.render.templates import Markup
 
 MODULE = '''
 """Blocks as an org-mode document."""

@@ -16,9 +16,15 @@ from tokenbox.content.block_kinds import Priority
 from tokenbox.content.blocks import EmbeddingRefBlock, ImageBlock, PayloadBlock
 from tokenbox.content.section import Section
 from tokenbox.engine.ladder import SET_ASIDE, SLACK, Form
-from tokenbox.errors import ContextCriticalOverflow, RenderError, shown
-from tokenbox.render.markup import Framed, block_description, block_label, merged_placeholder
-from tokenbox.render.templates import block_body, is_text
+from tokenbox.errors import ContextCriticalOverflow, RenderError, raise_budget, shown
+from tokenbox.render.templates import (
+    Framed,
+    block_body,
+    block_description,
+    block_label,
+    is_text,
+    merged_placeholder,
+)
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
 
 if TYPE_CHECKING:
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
     from tokenbox.compose.counting import Counter
     from tokenbox.compose.parts import Parts
     from tokenbox.content.blocks import Block
-    from tokenbox.render.markup import Markup
+    from tokenbox.render.templates import Markup
     from tokenbox.tokenizers.patterns import CutRules
 
     class Summarize(Protocol):
@@ -305,9 +311,7 @@ class BlockWhole:
         self, critical: Sequence[int], fixed_load: int, budget: int, allowance: int = 0
     ) -> ContextCriticalOverflow:
         least = fixed_load - allowance
-        deficit = least - budget
-        change: dict[str, object] = {"change": "raise_budget", "by": deficit, "minimum_budget": least}
-        change["say"] = raise_budget = f"raise the budget by {deficit:,} to {least:,}"
+        change = raised = raise_budget(budget, least)
         around = (0, len(self.parts.texts) - 1)
         # With an allowance, leaving out one block changes the allowance too, so suggest only the budget.
         part = self.parts.enough_alone([1 + i for i in critical], fixed_load, budget, around)
@@ -317,9 +321,9 @@ class BlockWhole:
                 "change": "lower_priority",
                 "id": self._name(i),
                 "size": self.size(i),
-                "lose_at_least": deficit,
+                "lose_at_least": least - budget,
                 "minimum_budget": least,
-                "say": f"give {self._name(i)} ({self.size(i):,} tokens) a lower priority, or {raise_budget}",
+                "say": f"give {self._name(i)} ({self.size(i):,} tokens) a lower priority, or {raised['say']}",
             }
         return ContextCriticalOverflow(
             fixed_load=fixed_load,

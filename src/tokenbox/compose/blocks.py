@@ -22,9 +22,8 @@ from tokenbox.errors import EmptyInput, InvalidContent, NothingFits, RenderError
 from tokenbox.integers import MAX_INTEGER, token_budget
 from tokenbox.records import to_record
 from tokenbox.render.html import in_words, picture_of
-from tokenbox.render.markup import block_description, block_label
 from tokenbox.render.registry import find_renderer
-from tokenbox.render.templates import is_text
+from tokenbox.render.templates import block_description, block_label, is_text
 from tokenbox.tokenizers.cache import text_digest
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
 from tokenbox.tokenizers.registry import as_tokenizer
@@ -244,29 +243,20 @@ def render_blocks(  # noqa: PLR0913  # keyword options, as of `layout`
     priorities = [all_priorities[i] for i in indices]
     counter = Counter(as_tokenizer(tokenizer), cache)
     forms = BlockForms([given[i] for i in indices], indices, markup, counter, summarize)
-    plan = _Plan(forms, indices, priorities, checked_budget, _verbosity(verbosity), soft=soft)
+    plan = _Plan(forms, indices, priorities, checked_budget, _verbosity(verbosity), soft)
     return plan.exact() or plan.conservative()
 
 
+@dataclass(frozen=True, slots=True)
 class _Plan:
-    """The blocks and options of one rendering, with its two kinds of pricing."""
+    """The blocks and the checked options of one rendering, with its two kinds of pricing."""
 
-    def __init__(  # the options of `render_blocks`, checked
-        self,
-        forms: BlockForms,
-        indices: Sequence[int],
-        priorities: Sequence[Priority],
-        budget: int | None,
-        verbosity: Verbosity,
-        *,
-        soft: bool,
-    ) -> None:
-        self.forms = forms
-        self.indices = indices
-        self.priorities = priorities
-        self.budget = budget
-        self.verbosity = verbosity
-        self.soft = soft
+    forms: BlockForms
+    indices: Sequence[int]
+    priorities: Sequence[Priority]
+    budget: int | None
+    verbosity: Verbosity
+    soft: bool
 
     def exact(self) -> BlockLayout | None:
         """Return the layout with exact pricing; None if the tokenizer or these texts do not allow it."""

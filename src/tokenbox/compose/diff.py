@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from tokenbox.content.section import Section
 from tokenbox.engine.result import Decision
 from tokenbox.errors import LayoutError
 from tokenbox.records import AsRecord, to_record
+from tokenbox.render.explain import LayoutShown
 from tokenbox.render.lines import cells, pad, printable
-
-if TYPE_CHECKING:
-    from tokenbox.render.explain import SectionRead
-    from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 SCHEMA = "tokenbox.layout/1"
 """The schema of the record that ``Layout.to_dict()`` returns."""
@@ -35,19 +32,13 @@ _TOKENIZER = ("name", "version", "fingerprint", "exact")
 _INPUTS = tuple(f.name for f in fields(Section) if f.init and f.name != "id")
 
 
-class LayoutRead(Protocol):
+class LayoutRead(LayoutShown, Protocol):
     """The compared attributes of a layout, in addition to ``_VALUES``."""
 
     @property
-    def inputs(self) -> tuple[Section, ...]: ...
-    @property
     def texts(self) -> tuple[str, ...]: ...
     @property
-    def sections(self) -> Sequence[SectionRead]: ...
-    @property
     def text(self) -> str: ...
-    @property
-    def tokenizer(self) -> TokenizerIdentity: ...
     @property
     def digest(self) -> str: ...
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tokenbox.compose.columns import contents_of
 from tokenbox.compose.cutting import SectionCuts
-from tokenbox.errors import ContextCriticalOverflow
+from tokenbox.errors import ContextCriticalOverflow, raise_budget
 
 if TYPE_CHECKING:
     from tokenbox.compose.counting import Counter
@@ -187,21 +187,15 @@ class Parts:
 
     def _smallest_change(self, critical: Sequence[int], fixed_load: int, budget: int) -> dict[str, object]:
         """Suggest shrinking the smallest critical section that is large enough, or raising the budget."""
-        deficit = fixed_load - budget
-        raise_budget = f"raise the budget by {deficit:,} to {fixed_load:,}"
+        raised = raise_budget(budget, fixed_load)
         # A section with a `with` partner cannot become flexible alone.
         together = {name for s in self.sections if s.with_ is not None for name in (s.id, s.with_)}
         alone = [i for i in critical if self.sections[i].id not in together]
         bound = [i for i in critical if self.sections[i].id in together]
         i = self.enough_alone(alone, fixed_load, budget, bound)
         if i is None:
-            return {
-                "change": "raise_budget",
-                "by": deficit,
-                "minimum_budget": fixed_load,
-                "say": raise_budget,
-            }
-        section = self.sections[i]
+            return raised
+        section, deficit = self.sections[i], fixed_load - budget
         return {
             "change": "make_flexible",
             "id": section.id,
@@ -210,6 +204,6 @@ class Parts:
             "minimum_budget": fixed_load,
             "say": (
                 f"give section {section.id!r} ({self.base_sizes[i]:,} tokens) a shrink above 0, "
-                f"so that it may lose {deficit:,}, or {raise_budget}"
+                f"so that it may lose {deficit:,}, or {raised['say']}"
             ),
         }

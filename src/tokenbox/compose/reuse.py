@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from itertools import accumulate, chain
-from operator import indexOf, is_
+from operator import eq, indexOf, is_
 from types import MethodType
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, cast
 
@@ -25,8 +25,6 @@ _LAYOUTS = 4
 # The number of sections: fewer are measured as quickly, and more would need much memory.
 _MIN_SECTIONS = 32
 _MAX_SECTIONS = 200_000
-# The number of texts to compare at once.
-_STEP = 256
 
 
 class Measured(Generic[T]):
@@ -83,8 +81,8 @@ class Measurements:
             return Measured(values, measure)
         last = next((kept for kept in self._kept if _alike(kept.by, by)), None)
         if last is not None:
-            before = _common_prefix(last.texts, texts)
-            after = _common_suffix(last.texts, texts, min(len(last.texts), len(texts)) - before)
+            before, after = _common_ends(last.texts, texts, eq)
+            after = min(after, len(texts) - before, len(last.texts) - before)
             known = cast("Sequence[T | None]", last.values)
             values[:before] = known[:before]
             values[len(values) - after :] = known[len(known) - after :]
@@ -103,32 +101,6 @@ def _one_holds(texts: Sequence[str], values: Sequence[T | None], holds: Callable
         if value is not None:
             return holds(texts[i], value)
     return True
-
-
-def _common_prefix(old: Sequence[str], new: Sequence[str]) -> int:
-    """Return the number of equal texts at the beginning."""
-    most, same = min(len(old), len(new)), 0
-    if not most or old[0] != new[0]:
-        return 0
-    while same < most and old[same : same + _STEP] == new[same : same + _STEP]:
-        same += _STEP
-    while same < most and old[same] == new[same]:
-        same += 1
-    return min(same, most)
-
-
-def _common_suffix(old: Sequence[str], new: Sequence[str], most: int) -> int:
-    """Return the number of equal texts at the end, ``most`` at most."""
-    old_end, new_end, same = len(old), len(new), 0
-    if not most or old[-1] != new[-1]:
-        return 0
-    while same + _STEP <= most and (
-        old[old_end - same - _STEP : old_end - same] == new[new_end - same - _STEP : new_end - same]
-    ):
-        same += _STEP
-    while same < most and old[old_end - same - 1] == new[new_end - same - 1]:
-        same += 1
-    return same
 
 
 class LastResult(Generic[T]):
@@ -192,12 +164,14 @@ class ParsedSections:
         names = list(chain.from_iterable(mappings))
         values = list(chain.from_iterable(map(dict.values, mappings)))
         last = self._kept
-        ends = [_common_ends(last.values, values)]
+        ends = [_common_ends(last.values, values, is_)]
         if any(ends[0]) and not set(map(type, last.values)) <= _IMMUTABLE:
             ends = [(0, 0)]
         if any(ends[0]):
-            ends = [_whole_mappings(some, lengths) for some in (ends[0], _common_ends(last.names, names))]
-            ends.append(_common_ends(last.lengths, lengths))
+            ends = [
+                _whole_mappings(some, lengths) for some in (ends[0], _common_ends(last.names, names, is_))
+            ]
+            ends.append(_common_ends(last.lengths, lengths, eq))
         before = min(first for first, _ in ends)
         after = min(len(given) - before, len(last.sections) - before, *(end for _, end in ends))
         end = len(given) - after
@@ -207,12 +181,14 @@ class ParsedSections:
         return sections
 
 
-def _common_ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
-    """Return the lengths of the common prefix and suffix, by identity. They overlap for equal lists."""
-    first = _alike_until(map(is_, old, new), old, new)
+def _common_ends(
+    old: Sequence[object], new: Sequence[object], are_alike: Callable[[object, object], bool]
+) -> tuple[int, int]:
+    """Return the lengths of the common prefix and suffix. They overlap for equal lists."""
+    first = _alike_until(map(are_alike, old, new), old, new)
     if first == len(old) == len(new):
         return first, first
-    return first, _alike_until(map(is_, reversed(old), reversed(new)), old, new)
+    return first, _alike_until(map(are_alike, reversed(old), reversed(new)), old, new)
 
 
 def _alike_until(same: Iterable[bool], old: Sequence[object], new: Sequence[object]) -> int:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.compose.counting import Counter
 from tokenbox.content.block_kinds import Priority
 from tokenbox.engine.choice import Upgrade, choose
-from tokenbox.errors import ContextCriticalOverflow, InvalidContent, TokenizerError, shown
+from tokenbox.errors import ContextCriticalOverflow, InvalidContent, TokenizerError, raise_budget, shown
 from tokenbox.integers import plain, token_budget
 from tokenbox.tokenizers.registry import as_tokenizer
 from tokenbox.worth.documents import Document, PieceSpan
@@ -287,12 +287,7 @@ class _Chunks:
                 fixed_load=load,
                 budget=budget,
                 critical=sizes,
-                smallest_change={
-                    "change": "raise_budget",
-                    "by": load - budget,
-                    "minimum_budget": load,
-                    "say": f"raise the budget by {load - budget:,} to {load:,}",
-                },
+                smallest_change=raise_budget(budget, load),
                 estimate=not self._counter.tokenizer.identity.exact,
                 what="chunks",
             )

@@ -8,7 +8,7 @@ from decimal import Decimal
 from tokenbox.content.weight import exact_weight
 from tokenbox.conversation.low_water import eagerness_of
 from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS, Reduce, WindowLimits
-from tokenbox.errors import ContextCriticalOverflow, InvalidBudget, shown
+from tokenbox.errors import ContextCriticalOverflow, InvalidBudget, raise_budget, shown
 from tokenbox.integers import limit
 
 # What a request has beside its messages.
@@ -78,15 +78,12 @@ def overflow(
         i = max(range(len(kept)), key=lambda i: kept[i][1])
         name, size = kept[i]
         kept = [*kept[:i], (name, size + unnamed), *kept[i + 1 :]]
-    raise_budget = f"raise the budget by {deficit:,} to {total:,}"
-    change: dict[str, object] = {"change": "raise_budget", "by": deficit, "minimum_budget": total}
+    change = raised = raise_budget(budget, total)
     enough = [item for item in kept if item[1] >= deficit]
     if enough:
         name, size = min(enough, key=lambda item: item[1])
         change = {"change": "shorten", "id": name, "by": deficit, "minimum_budget": total}
-        change["say"] = f"shorten {name} ({size:,} tokens) by {deficit:,}, or {raise_budget}"
-    else:
-        change["say"] = raise_budget
+        change["say"] = f"shorten {name} ({size:,} tokens) by {deficit:,}, or {raised['say']}"
     return ContextCriticalOverflow(
         fixed_load=total,
         budget=budget,

@@ -75,8 +75,14 @@ class Step(NamedTuple):
     @property
     def why(self) -> str:
         """The reason as a sentence, with its figures."""
+        return self.because("")
+
+    def because(self, about: str) -> str:
+        """Return the reason as a sentence. ``about`` is the prefix of token counts."""
         items = f"{self.items} item{'' if self.items == 1 else 's'}"
-        return self.reason.value.format(over=f"{self.over:,}", limit=f"{self.limit:,}", items=items)
+        return self.reason.value.format(
+            over=f"{about}{self.over:,}", limit=f"{about}{self.limit:,}", items=items
+        )
 
     def to_dict(self) -> dict[str, object]:
         return to_record(self, "action before after why")

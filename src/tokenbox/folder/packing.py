@@ -12,7 +12,7 @@ from tokenbox.compose.blocks import render_blocks
 from tokenbox.compose.counting import Counter
 from tokenbox.content.block_kinds import Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DocumentBlock
-from tokenbox.errors import ContextCriticalOverflow, NothingFits, TokenizerError
+from tokenbox.errors import ContextCriticalOverflow, NothingFits, TokenizerError, raise_budget
 from tokenbox.folder.candidates import PieceForm, numbered
 from tokenbox.folder.choosing import WITH_QUERY, WITHOUT_QUERY, Board
 from tokenbox.folder.focus import in_focus
@@ -297,12 +297,7 @@ class _Packer:
                 fixed_load=total,
                 budget=budget,
                 critical=list(zip(names, sizes, strict=True)),
-                smallest_change={
-                    "change": "raise_budget",
-                    "by": total - budget,
-                    "minimum_budget": total,
-                    "say": f"raise the budget by {total - budget:,} to {total:,}",
-                },
+                smallest_change=raise_budget(budget, total),
                 estimate=not counter.tokenizer.identity.exact,
                 what="blocks",
             )

@@ -25,7 +25,7 @@ from tokenbox.proof.calls import RecordedFunction, missing_texts
 from tokenbox.proof.errors import BundleInvalid
 from tokenbox.proof.evidence import EvidenceKind, Input, Summary
 from tokenbox.proof.manifest import bracketed
-from tokenbox.render.markup import block_description, block_label
+from tokenbox.render.templates import block_description, block_label
 
 if TYPE_CHECKING:
     from tokenbox.compose.blocks import BlockLayout

@@ -6,7 +6,6 @@ position in the emitted text, on the same scale. The wall on the right is the bu
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tokenbox.engine.box import largest_remainder
 from tokenbox.engine.result import Action, Decision
+from tokenbox.render.html import tally
 from tokenbox.render.lines import (
     UNICODE,
     Charset,
@@ -57,8 +57,8 @@ _PAST = {
 }
 
 
-class SectionRead(Protocol):
-    """The decision for a section, in a layout or in a record of one."""
+class SectionShown(Protocol):
+    """The decision for a section."""
 
     @property
     def id(self) -> str: ...
@@ -70,9 +70,6 @@ class SectionRead(Protocol):
     def size(self) -> int: ...
     @property
     def form(self) -> str | None: ...
-
-
-class SectionShown(SectionRead, Protocol):
     @property
     def steps(self) -> tuple[Step, ...]: ...
 
@@ -110,7 +107,7 @@ def explain(layout: LayoutShown, width: int = 80, charset: Charset = UNICODE) ->
 
 def picture(layout: LayoutShown, width: int = 80, charset: Charset = UNICODE) -> list[Line]:
     """Return the picture as lines of styled text."""
-    rows = shown_rows([row_of(i, layout) for i in range(len(layout.inputs))])
+    rows = shown_rows(layout)
     grid = Grid.of(rows, layout, max(width, MIN_WIDTH), charset)
     lines: list[Line] = [
         grid.headline(layout),
@@ -123,48 +120,33 @@ def picture(layout: LayoutShown, width: int = 80, charset: Charset = UNICODE) ->
 
 
 class SectionRow(NamedTuple):
-    """One section of the picture."""
+    """One section of the picture. ``start``: its place in the emitted text, in tokens."""
 
-    id: str
-    decision: Decision
+    section: SectionShown
     critical: bool
-    base_size: int
-    size: int
-    steps: tuple[Step, ...]
-    form: str | None
+    start: int
 
 
-def row_of(i: int, layout: LayoutShown) -> SectionRow:
-    section = layout.sections[i]
-    return SectionRow(
-        section.id,
-        section.decision,
-        layout.inputs[i].critical,
-        section.base_size,
-        section.size,
-        section.steps,
-        section.form,
-    )
+class ShownRows(NamedTuple):
+    """The rows to show, and the omitted ones."""
 
-
-@dataclass(frozen=True, slots=True)
-class ShownRows:
-    """The rows to show, each with its start in the emitted text in tokens, and the omitted rows."""
-
-    rows: list[tuple[SectionRow, int]]
+    rows: list[SectionRow]
     omitted: list[SectionRow]
 
 
-def shown_rows(rows: Sequence[SectionRow], limit: int = MAX_ROWS) -> ShownRows:
-    """Choose at most ``limit`` rows, in order: changed ones first, then critical ones, then the largest."""
-    starts = [0, *accumulate(row.size for row in rows)]
-    by_interest = sorted(
-        range(len(rows)),
-        key=lambda i: (rows[i].decision not in _IN_PART, not rows[i].critical, -rows[i].base_size, i),
-    )
-    chosen = set(by_interest[:limit])
+def shown_rows(layout: LayoutShown) -> ShownRows:
+    """Choose at most ``MAX_ROWS`` rows, in order: the changed, then the critical, then the largest first."""
+    starts = accumulate((section.size for section in layout.sections), initial=0)
+    criticals = (section.critical for section in layout.inputs)
+    rows = list(map(SectionRow, layout.sections, criticals, starts))
+
+    def interest(i: int) -> tuple[bool, bool, int, int]:
+        section = rows[i].section
+        return section.decision not in _IN_PART, not rows[i].critical, -section.base_size, i
+
+    chosen = set(sorted(range(len(rows)), key=interest)[:MAX_ROWS])
     return ShownRows(
-        [(row, start) for i, (row, start) in enumerate(zip(rows, starts, strict=False)) if i in chosen],
+        [row for i, row in enumerate(rows) if i in chosen],
         [row for i, row in enumerate(rows) if i not in chosen],
     )
 
@@ -184,13 +166,13 @@ class Grid:
     @classmethod
     def of(cls, shown: ShownRows, layout: LayoutShown, width: int, charset: Charset) -> Grid:
         about = "" if layout.tokenizer.exact else "~"
-        rows = [row for row, _ in shown.rows]
-        sizes = [row.base_size for row in rows] + [row.size for row in rows]
-        sums = [sum(r.base_size for r in shown.omitted), sum(r.size for r in shown.omitted)]
-        figure = len(f"{about}{max([layout.budget, layout.total, *sizes, *sums, 1_000]):,}")
+        sections = [row.section for row in shown.rows]
+        sizes = [size for section in sections for size in (section.base_size, section.size)]
+        figure = len(f"{about}{max([layout.budget, layout.total, *sizes, *_sums(shown.omitted), 1_000]):,}")
         # mark, name, gap, base, arrow, size, gap, decision, gap, wall ... wall
         fixed = 2 + 2 + figure + 2 + len(charset.arrow) + figure + 2 + 10 + 2 + 2
-        names = max([cells(printable(row.id, charset)) for row in rows] + [cells(_more(shown.omitted)), 11])
+        ids = [cells(printable(section.id, charset)) for section in sections]
+        names = max(*ids, cells(_more(shown.omitted)), 11)
         name = max(min(names, (width - fixed) // 2, max(width // 4, 16)), 8)
         bar = min(width - fixed - name, MAX_BAR)
         return cls(width, name, figure, bar if bar >= MIN_BAR else 0, layout.budget, about, charset)
@@ -223,9 +205,9 @@ class Grid:
             yield (Span("no sections", Style.FAINT),)
             return
         yield self._heading()
-        for row, start in shown.rows:
-            yield self._section(row, start)
-            yield from self._reasons(row)
+        for row in shown.rows:
+            yield self._section(row)
+            yield from self._reasons(row.section)
         if shown.omitted:
             yield self._omitted(shown.omitted)
         if layout.joins:
@@ -244,6 +226,9 @@ class Grid:
         """Format a token count; an estimate is marked."""
         return f"{self.about}{tokens:,}"
 
+    def _figures(self, base: int, size: int) -> tuple[str, str]:
+        return self._counted(base).rjust(self.figure), self._counted(size).rjust(self.figure)
+
     def _amount(self, label: str, figure: str, share: str, style: Style, start: int, end: int) -> Line:
         between = 2 * self.figure + len(self.charset.arrow) + 2
         left = f"{pad(label, self.name + 2, self.charset)}  {figure.rjust(between)}  {share.rjust(10)}  "
@@ -257,21 +242,19 @@ class Grid:
         left = f"  {pad('section', self.name, self.charset)}  {base} {self.charset.arrow} {size}  decision"
         return (Span(left, Style.FAINT),)
 
-    def _section(self, row: SectionRow, start: int) -> Line:
-        style = Style.CRITICAL if row.critical and row.decision is Decision.KEPT else STYLES[row.decision]
+    def _section(self, row: SectionRow) -> Line:
+        section, decision = row.section, row.section.decision
+        style = Style.CRITICAL if row.critical and decision is Decision.KEPT else STYLES[decision]
         mark = f"{self.charset.critical} " if row.critical else "  "
-        base, size = (
-            self._counted(row.base_size).rjust(self.figure),
-            self._counted(row.size).rjust(self.figure),
-        )
+        base, size = self._figures(section.base_size, section.size)
         return (
             Span(mark, Style.CRITICAL),
-            Span(pad(printable(row.id, self.charset), self.name, self.charset), Style.STRONG),
+            Span(pad(printable(section.id, self.charset), self.name, self.charset), Style.STRONG),
             Span(f"  {base} {self.charset.arrow} "),
             Span(size, style),
             Span("  "),
-            Span(f"{row.decision.value:<10}  ", style),
-            *self._bar(start, start + row.size, style),
+            Span(f"{decision.value:<10}  ", style),
+            *self._bar(row.start, row.start + section.size, style),
         )
 
     def _bar(self, start: int, end: int, style: Style) -> Line:
@@ -291,13 +274,13 @@ class Grid:
                 body = self.charset.sliver
         return (wall, Span(" " * left), Span(body, style), Span(" " * (self.bar - left - len(body))), wall)
 
-    def _reasons(self, row: SectionRow) -> Iterable[Line]:
+    def _reasons(self, section: SectionShown) -> Iterable[Line]:
         """Yield the reason of each step, and its change of size if there are several steps."""
         lead = f"  {self.charset.because} "
-        texts = [] if row.form is None else [f"in the form {printable(row.form, self.charset)}"]
-        for step in row.steps:
-            text = why(step, self.about)
-            if len(row.steps) > 1:
+        texts = [] if section.form is None else [f"in the form {printable(section.form, self.charset)}"]
+        for step in section.steps:
+            text = step.because(self.about)
+            if len(section.steps) > 1:
                 change = f"{self._counted(step.before)} {self.charset.arrow} {self._counted(step.after)}"
                 text = f"{_PAST[step.action]} {change}: {text}"
             texts.append(text)
@@ -306,15 +289,15 @@ class Grid:
                 yield (Span((lead if not i else " " * len(lead)) + part, Style.FAINT),)
 
     def _omitted(self, rows: Sequence[SectionRow]) -> Line:
-        base, size = sum(row.base_size for row in rows), sum(row.size for row in rows)
         label = pad(_more(rows), self.name, self.charset)
-        before, after = (self._counted(tokens).rjust(self.figure) for tokens in (base, size))
-        figures = f"{before} {self.charset.arrow} {after}"
-        return (Span(f"  {label}  {figures}  {_decisions(rows)}", Style.FAINT),)
+        figures = f" {self.charset.arrow} ".join(self._figures(*_sums(rows)))
+        decisions = tally(row.section.decision for row in rows)
+        return (Span(f"  {label}  {figures}  {decisions}", Style.FAINT),)
 
     def _summary(self, layout: LayoutShown) -> Iterable[Line]:
         sections = layout.sections
-        number = f"{len(sections):,} section{'' if len(sections) == 1 else 's'}: {_decisions(sections)}"
+        decisions = tally(section.decision for section in sections)
+        number = f"{len(sections):,} section{'' if len(sections) == 1 else 's'}: {decisions}"
         legend = f"{self.charset.critical} critical: never cut or dropped"
         if not any(section.critical for section in layout.inputs):
             yield (Span(number),)
@@ -326,12 +309,6 @@ class Grid:
         for warned in layout.warnings[:MAX_ROWS]:
             for part in wrap(f"! {printable(warned.message, self.charset)}", self.width):
                 yield (Span(part),)
-
-
-def why(step: Step, about: str) -> str:
-    """Return the reason of a step as a sentence. ``about`` is the prefix of token counts."""
-    items = f"{step.items} item{'' if step.items == 1 else 's'}"
-    return step.reason.value.format(over=f"{about}{step.over:,}", limit=f"{about}{step.limit:,}", items=items)
 
 
 def overflow_picture(
@@ -375,7 +352,6 @@ def _more(rows: Sequence[SectionRow]) -> str:
     return f"and {len(rows):,} more" if rows else ""
 
 
-def _decisions(rows: Iterable[SectionRow | SectionShown]) -> str:
-    """Return the number of each decision: ``8 kept, 1 truncated, 3 dropped``."""
-    numbers = Counter(row.decision for row in rows)
-    return ", ".join(f"{numbers[decision]:,} {decision.value}" for decision in Decision if numbers[decision])
+def _sums(rows: Iterable[SectionRow]) -> tuple[int, int]:
+    sections = [row.section for row in rows]
+    return sum(section.base_size for section in sections), sum(section.size for section in sections)

@@ -14,9 +14,8 @@ import re
 from collections.abc import Mapping
 
 from tokenbox.content.block_kinds import BlockType, DataFormat, TurnRole
-from tokenbox.render.markup import LINE_BREAKS, Markup
 from tokenbox.render.registry import register_renderer
-from tokenbox.render.templates import BlockTemplate
+from tokenbox.render.templates import LINE_BREAKS, BlockTemplate, Markup
 
 _FENCE = "```"
 _BACKTICKS = re.compile("`+")
@@ -145,55 +144,28 @@ def bodies(text: str) -> list[str]:
     return found
 
 
+def _headed(heading: str, before: str = "{open}", after: str = "{close}") -> BlockTemplate:
+    """Return the template of a block under a heading; ``before`` and ``after`` its full content."""
+    return BlockTemplate(f"{heading}\n\n{before}", after, f"{heading} (summary)\n\n{{open}}", "{close}")
+
+
+_EMBEDDING = "*[Embedding ref: model={model}]*"
+
 TEMPLATES: Mapping[BlockType | None, BlockTemplate] = {
-    BlockType.CODE: BlockTemplate(
-        "## {path}\n\n{fence}{lang}\n", "\n{fence}", "## {path} (summary)\n\n{open}", "{close}"
-    ),
+    BlockType.CODE: _headed("## {path}", "{fence}{lang}\n", "\n{fence}"),
     BlockType.CONVERSATION: BlockTemplate(
         "**{Role}**:{inline}", "{close}", "**{Role}** (summary):{inline}", "{close}"
     ),
-    BlockType.FILE_TREE: BlockTemplate(
-        "### File Tree: {root}\n\n{fence}\n",
-        "{fence}",
-        "### File Tree: {root} (summary)\n\n{open}",
-        "{close}",
+    BlockType.FILE_TREE: _headed("### File Tree: {root}", "{fence}\n", "{fence}"),
+    BlockType.TOOL_RESULT: _headed("### Tool: {name} ({status})"),
+    BlockType.DOCUMENT: _headed("### Document: {title} [{format}]"),
+    BlockType.STRUCTURED_DATA: _headed("### Data [{format}]")._replace(
+        before="{fence}{format}\n", after="\n{fence}"
     ),
-    BlockType.TOOL_RESULT: BlockTemplate(
-        "### Tool: {name} ({status})\n\n{open}",
-        "{close}",
-        "### Tool: {name} ({status}) (summary)\n\n{open}",
-        "{close}",
-    ),
-    BlockType.DOCUMENT: BlockTemplate(
-        "### Document: {title} [{format}]\n\n{open}",
-        "{close}",
-        "### Document: {title} [{format}] (summary)\n\n{open}",
-        "{close}",
-    ),
-    BlockType.STRUCTURED_DATA: BlockTemplate(
-        "{fence}{format}\n", "\n{fence}", "### Data [{format}] (summary)\n\n{open}", "{close}"
-    ),
-    BlockType.DIFF: BlockTemplate(
-        "### Diff: {path}\n\n{fence}diff\n", "{fence}", "### Diff: {path} (summary)\n\n{open}", "{close}"
-    ),
-    BlockType.EMBEDDING_REF: BlockTemplate(
-        "*[Embedding ref: model={model}]*",
-        "",
-        "*[Embedding ref: model={model}]* (summary)\n\n{open}",
-        "{close}",
-    ),
-    BlockType.IMAGE: BlockTemplate(
-        "### Image ({media}): {alt}\n\n{open}",
-        "{close}",
-        "### Image ({media}): {alt} (summary)\n\n{open}",
-        "{close}",
-    ),
-    BlockType.EXTENSION: BlockTemplate(
-        "### Extension: {ns}/{kind}\n\n{open}",
-        "{close}",
-        "### Extension: {ns}/{kind} (summary)\n\n{open}",
-        "{close}",
-    ),
+    BlockType.DIFF: _headed("### Diff: {path}", "{fence}diff\n", "{fence}"),
+    BlockType.EMBEDDING_REF: _headed(_EMBEDDING)._replace(before=_EMBEDDING, after=""),
+    BlockType.IMAGE: _headed("### Image ({media}): {alt}"),
+    BlockType.EXTENSION: _headed("### Extension: {ns}/{kind}"),
     None: BlockTemplate(
         "<!-- unknown block type 0x{id} -->\n{open}",
         "{close}",

@@ -11,9 +11,8 @@ import re
 from collections.abc import Mapping
 
 from tokenbox.content.block_kinds import BlockType, TurnRole
-from tokenbox.render.markup import LINE_BREAKS, Markup
 from tokenbox.render.registry import register_renderer
-from tokenbox.render.templates import BlockTemplate
+from tokenbox.render.templates import LINE_BREAKS, BlockTemplate, Markup
 
 _ROLES = "|".join(role.display for role in TurnRole)
 _NO_BREAK = f"[^{LINE_BREAKS}]"
@@ -54,28 +53,22 @@ def bodies(text: str) -> list[str]:
     ]
 
 
+def _titled(title: str) -> BlockTemplate:
+    return BlockTemplate(f"--- {title} ---\n", "", f"--- {title} (summary) ---\n")
+
+
 TEMPLATES: Mapping[BlockType | None, BlockTemplate] = {
-    BlockType.CODE: BlockTemplate("--- {path} [{lang}] ---\n", "", "--- {path} [{lang}] (summary) ---\n"),
+    BlockType.CODE: _titled("{path} [{lang}]"),
     BlockType.CONVERSATION: BlockTemplate("[{role}] ", "", "[{role}, summary] "),
-    BlockType.FILE_TREE: BlockTemplate("--- tree: {root} ---\n", "", "--- tree: {root} (summary) ---\n"),
-    BlockType.TOOL_RESULT: BlockTemplate(
-        "--- {name} [{status}] ---\n", "", "--- {name} [{status}] (summary) ---\n"
-    ),
-    BlockType.DOCUMENT: BlockTemplate("--- {title} ---\n", "", "--- {title} (summary) ---\n"),
-    BlockType.STRUCTURED_DATA: BlockTemplate(
-        "--- data [{format}] ---\n", "", "--- data [{format}] (summary) ---\n"
-    ),
-    BlockType.DIFF: BlockTemplate("--- diff: {path} ---\n", "", "--- diff: {path} (summary) ---\n"),
-    BlockType.EMBEDDING_REF: BlockTemplate(
-        "[embed-ref: {model}]", "", "--- embed-ref: {model} (summary) ---\n"
-    ),
-    BlockType.IMAGE: BlockTemplate(
-        "--- image [{media}]: {alt} ---\n", "", "--- image [{media}]: {alt} (summary) ---\n"
-    ),
-    BlockType.EXTENSION: BlockTemplate(
-        "--- ext: {ns}/{kind} ---\n", "", "--- ext: {ns}/{kind} (summary) ---\n"
-    ),
-    None: BlockTemplate("--- unknown 0x{id} ---\n", "", "--- unknown 0x{id} (summary) ---\n"),
+    BlockType.FILE_TREE: _titled("tree: {root}"),
+    BlockType.TOOL_RESULT: _titled("{name} [{status}]"),
+    BlockType.DOCUMENT: _titled("{title}"),
+    BlockType.STRUCTURED_DATA: _titled("data [{format}]"),
+    BlockType.DIFF: _titled("diff: {path}"),
+    BlockType.EMBEDDING_REF: _titled("embed-ref: {model}")._replace(before="[embed-ref: {model}]"),
+    BlockType.IMAGE: _titled("image [{media}]: {alt}"),
+    BlockType.EXTENSION: _titled("ext: {ns}/{kind}"),
+    None: _titled("unknown 0x{id}"),
 }
 
 MINIMAL = Markup(

@@ -15,7 +15,7 @@ from tokenbox.named_code import entry_points_of
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from tokenbox.render.markup import Markup
+    from tokenbox.render.templates import Markup
 
 ENTRY_POINTS: Final = "tokenbox.renderers"
 BUILTIN: Final = ("xml", "markdown", "minimal")

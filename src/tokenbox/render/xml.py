@@ -15,9 +15,8 @@ from collections.abc import Mapping
 from functools import cache
 
 from tokenbox.content.block_kinds import BlockType
-from tokenbox.render.markup import Markup
 from tokenbox.render.registry import register_renderer
-from tokenbox.render.templates import BlockTemplate
+from tokenbox.render.templates import BlockTemplate, Markup
 
 _ELEMENTS = {
     BlockType.CODE: "code",
@@ -111,58 +110,29 @@ def bodies(text: str) -> list[str]:
     return found
 
 
+def _element(opening: str, *, before_end: str = "\n") -> BlockTemplate:
+    """Return the template of an element whose contents begin on their own line."""
+    closing = f"</{opening.split(maxsplit=1)[0]}>"
+    return BlockTemplate(
+        f"<{opening}>\n", before_end + closing, f'<{opening} summary="true">\n', f"\n{closing}"
+    )
+
+
 TEMPLATES: Mapping[BlockType | None, BlockTemplate] = {
-    BlockType.CODE: BlockTemplate(
-        '<code lang="{lang}" path="{path}">\n',
-        "\n</code>",
-        '<code lang="{lang}" path="{path}" summary="true">\n',
-        "\n</code>",
-    ),
+    BlockType.CODE: _element('code lang="{lang}" path="{path}"'),
     BlockType.CONVERSATION: BlockTemplate(
         '<turn role="{role}">', "</turn>", '<turn role="{role}" summary="true">', "</turn>"
     ),
-    BlockType.FILE_TREE: BlockTemplate(
-        '<tree root="{root}">\n', "</tree>", '<tree root="{root}" summary="true">\n', "\n</tree>"
+    BlockType.FILE_TREE: _element('tree root="{root}"', before_end=""),
+    BlockType.TOOL_RESULT: _element('tool name="{name}" status="{status}"'),
+    BlockType.DOCUMENT: _element('doc title="{title}" format="{format}"'),
+    BlockType.STRUCTURED_DATA: _element('data format="{format}"'),
+    BlockType.DIFF: _element('diff path="{path}"', before_end=""),
+    BlockType.EMBEDDING_REF: _element('embed-ref model="{model}"')._replace(
+        before='<embed-ref model="{model}" />', after=""
     ),
-    BlockType.TOOL_RESULT: BlockTemplate(
-        '<tool name="{name}" status="{status}">\n',
-        "\n</tool>",
-        '<tool name="{name}" status="{status}" summary="true">\n',
-        "\n</tool>",
-    ),
-    BlockType.DOCUMENT: BlockTemplate(
-        '<doc title="{title}" format="{format}">\n',
-        "\n</doc>",
-        '<doc title="{title}" format="{format}" summary="true">\n',
-        "\n</doc>",
-    ),
-    BlockType.STRUCTURED_DATA: BlockTemplate(
-        '<data format="{format}">\n',
-        "\n</data>",
-        '<data format="{format}" summary="true">\n',
-        "\n</data>",
-    ),
-    BlockType.DIFF: BlockTemplate(
-        '<diff path="{path}">\n', "</diff>", '<diff path="{path}" summary="true">\n', "\n</diff>"
-    ),
-    BlockType.EMBEDDING_REF: BlockTemplate(
-        '<embed-ref model="{model}" />',
-        "",
-        '<embed-ref model="{model}" summary="true">\n',
-        "\n</embed-ref>",
-    ),
-    BlockType.IMAGE: BlockTemplate(
-        '<image type="{media}" alt="{alt}">\n',
-        "\n</image>",
-        '<image type="{media}" alt="{alt}" summary="true">\n',
-        "\n</image>",
-    ),
-    BlockType.EXTENSION: BlockTemplate(
-        '<ext ns="{ns}" type="{kind}">\n',
-        "\n</ext>",
-        '<ext ns="{ns}" type="{kind}" summary="true">\n',
-        "\n</ext>",
-    ),
+    BlockType.IMAGE: _element('image type="{media}" alt="{alt}"'),
+    BlockType.EXTENSION: _element('ext ns="{ns}" type="{kind}"'),
     None: BlockTemplate(
         "<!-- unknown block type 0x{id} -->\n", "", "<!-- unknown block type 0x{id} (summary) -->\n"
     ),
