@@ -1,11 +1,14 @@
-"""The table of the fields of each block type's body (lcp-wire section 3)."""
+"""The bodies of blocks: the table of their fields (lcp-wire section 3), and reading and writing it (1.6).
+
+A field is its number, its wire type and its payload.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tokenbox.content.block_kinds import (
     AnnotationKind,
@@ -34,9 +37,21 @@ from tokenbox.content.blocks import (
     ToolResultBlock,
     TreeEntry,
 )
+from tokenbox.lcp.errors import (
+    InvalidEnumValue,
+    MissingRequiredField,
+    TreeTooDeep,
+    UnencodableValue,
+    UnexpectedEof,
+    UnknownFieldWireType,
+)
+from tokenbox.lcp.frames import MAX_VARINT, read_varint, write_varint
+from tokenbox.lcp.pack import MAX_TREE_DEPTH
 
 if TYPE_CHECKING:
     from enum import IntEnum
+
+    from tokenbox.content.blocks import Block
 
 
 class FieldKind(Enum):
@@ -83,10 +98,6 @@ class BodyFields:
     make: Callable[..., Any]
     fields: tuple[Field, ...]
     nested: BodyFields | None = None
-    by_number: dict[int, Field] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "by_number", dict(enumerate(self.fields, 1)))
 
 
 def _code(
@@ -175,3 +186,177 @@ BODIES: dict[int, BodyFields] = {
         Field("content", BYTES),
     ),
 }
+
+# The wire types.
+_VARINT, _BYTES, _NESTED = 0, 1, 2
+
+_WIRE_TYPE = {
+    FieldKind.U32: _VARINT,
+    FieldKind.U64: _VARINT,
+    FieldKind.ENUM: _VARINT,
+    FieldKind.WIDE_ENUM: _VARINT,
+    FieldKind.TEXT: _BYTES,
+    FieldKind.BYTES: _BYTES,
+    FieldKind.NESTED: _NESTED,
+}
+_LARGEST = {
+    FieldKind.U32: 2**32 - 1,
+    FieldKind.U64: MAX_VARINT,
+    FieldKind.ENUM: 0xFF,
+    FieldKind.WIDE_ENUM: 0xFF,
+}
+_KIND_OF_UNKNOWN = {_VARINT: FieldKind.U64, _BYTES: FieldKind.BYTES, _NESTED: FieldKind.BYTES}
+
+
+class _Open(NamedTuple):
+    """A partially read message: its end, and the values found so far."""
+
+    message: BodyFields
+    end: int
+    values: dict[str, Any]
+    into: str  # the attribute of the enclosing message that this becomes an element of
+
+
+class BodyReader:
+    """A reader of bodies, within the limits of one pack.
+
+    ``depth``: the maximum nesting depth. ``count_element`` is called for each nested part.
+    """
+
+    def __init__(self, depth: int, count_element: Callable[[], None]) -> None:
+        self._depth = depth
+        self._count_element = count_element
+        # An explicit stack: the pack controls the nesting depth, so recursion would be unsafe.
+        self._open: list[_Open] = []
+
+    def read(self, data: memoryview, position: int, message: BodyFields, summary: str | None) -> Block:
+        """Read the fields from ``position`` to the end of ``data``, and return the block with ``summary``.
+
+        Raises a ``WireError``, ``FieldError`` or :class:`TreeTooDeep`; offsets are positions in ``data``.
+        """
+        self._open = [_Open(message, len(data), {"summary": summary}, "")]
+        while True:
+            message, end, values, into = self._open[-1]
+            if position < end:
+                position = self._read_field(data, position)
+                continue
+            made = _make(message, values, end)
+            self._open.pop()
+            if not self._open:
+                block: Block = made
+                return block
+            self._open[-1].values.setdefault(into, []).append(made)
+
+    def _read_field(self, data: memoryview, position: int) -> int:
+        """Read one field. Return the next position: after the field, or inside it if it is nested."""
+        message, end, values, _ = self._open[-1]
+        number, position = read_varint(data, position, end)
+        wire_type, position = read_varint(data, position, end)
+        if wire_type not in _KIND_OF_UNKNOWN:
+            raise UnknownFieldWireType(value=wire_type, offset=position)
+        field = message.fields[number - 1] if 0 < number <= len(message.fields) else None
+        # The field determines how its payload is read, not the wire type in the pack.
+        kind = _KIND_OF_UNKNOWN[wire_type] if field is None else field.kind
+        payload, start = read_varint(data, position, end)
+        if kind in _LARGEST:
+            if field is not None:
+                values[field.attribute] = _number(field, payload, position)
+            return start
+        if payload > end - start:
+            raise UnexpectedEof(end, f"a field that announces {payload:,} bytes")
+        after = start + payload
+        if field is None:
+            return after
+        if kind is FieldKind.NESTED:
+            return self._enter(field, start, after)
+        value = data[start:after]
+        values[field.attribute] = str(value, "utf-8", "replace") if kind is FieldKind.TEXT else bytes(value)
+        return after
+
+    def _enter(self, field: Field, start: int, end: int) -> int:
+        if len(self._open) > self._depth:
+            raise TreeTooDeep(limit=self._depth, offset=start)
+        self._count_element()
+        message = self._open[-1].message
+        self._open.append(_Open(message.nested or message, end, {}, field.attribute))
+        return start
+
+
+def _number(field: Field, value: int, position: int) -> int:
+    if field.kind is FieldKind.U32:
+        return value & 0xFFFFFFFF
+    if field.kind is FieldKind.ENUM:
+        value &= 0xFF
+    if field.enum is None:
+        return value
+    try:
+        return field.enum(value)
+    except ValueError:
+        raise InvalidEnumValue(enum=field.enum.__name__, value=value, offset=position) from None
+
+
+def _make(message: BodyFields, values: dict[str, Any], end: int) -> Any:  # noqa: ANN401  # the result of message.make
+    for field in message.fields:
+        value = values.get(field.attribute)
+        if value is None and field.need is Need.REQUIRED:
+            raise MissingRequiredField(name=field.name, offset=end)
+        if field.kind is FieldKind.NESTED and value is not None:
+            values[field.attribute] = tuple(value)
+    return message.make(**values)
+
+
+def write_message(value: object, message: BodyFields, depth: int = 0) -> bytes:
+    """Encode the fields of ``value``. Raises :class:`UnencodableValue` and :class:`TreeTooDeep`."""
+    parts: list[bytes] = []
+    for number, field in enumerate(message.fields, 1):
+        item = getattr(value, field.attribute)
+        if item is None and field.need is Need.OPTIONAL:
+            continue
+        head = bytes([number, _WIRE_TYPE[field.kind]])
+        if field.kind is FieldKind.NESTED:
+            if item and depth == MAX_TREE_DEPTH:
+                raise TreeTooDeep(limit=MAX_TREE_DEPTH)
+            for element in item:
+                _put_bytes(parts, head, write_message(element, message.nested or message, depth + 1))
+        elif field.kind in _LARGEST:
+            parts += (head, write_varint(_checked_number(field, item)))
+        else:
+            as_bytes = text_bytes if field.kind is FieldKind.TEXT else _checked_bytes
+            _put_bytes(parts, head, as_bytes(field.name, item))
+    return b"".join(parts)
+
+
+def _put_bytes(parts: list[bytes], head: bytes, payload: bytes) -> None:
+    parts += (head, write_varint(len(payload)), payload)
+
+
+def _checked_number(field: Field, value: object) -> int:
+    largest = _LARGEST[field.kind]
+    if not isinstance(value, int) or not 0 <= value <= largest:
+        raise UnencodableValue(field.name, f"is a whole number from 0 to {largest:,}, not {value!r}")
+    if field.enum is not None:
+        try:
+            field.enum(value)
+        except ValueError:
+            raise UnencodableValue(
+                field.name, f"is a {field.enum.__name__}, which has no value {value:,}"
+            ) from None
+    return value
+
+
+def _checked_bytes(name: str, value: object) -> bytes:
+    if not isinstance(value, bytes):
+        raise UnencodableValue(name, f"is bytes, not {type(value).__name__}")
+    return value
+
+
+def text_bytes(name: str, text: object) -> bytes:
+    """Encode ``text`` as UTF-8. Raises :class:`UnencodableValue` if it is not text or not valid Unicode."""
+    if not isinstance(text, str):
+        raise UnencodableValue(name, f"is text, not {type(text).__name__}")
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UnencodableValue(
+            name, f"has the lone surrogate U+{ord(text[error.start]):04X} at character {error.start}"
+        ) from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tokenbox.content.blocks import Block, UnknownBlock
 from tokenbox.errors import TokenboxError
 from tokenbox.lcp.addressing import check_digest, resolve
-from tokenbox.lcp.bodies import BODIES
+from tokenbox.lcp.bodies import BODIES, BodyReader
 from tokenbox.lcp.compression import Expander, expanded
 from tokenbox.lcp.errors import (
     DecompressionBomb,
@@ -20,7 +20,6 @@ from tokenbox.lcp.errors import (
     TrailingData,
     UnexpectedEof,
 )
-from tokenbox.lcp.fields import BodyReader
 from tokenbox.lcp.frames import (
     COMPRESSED,
     END_TYPE,

@@ -24,7 +24,7 @@ from tokenbox.content.blocks import (
     UnknownBlock,
 )
 from tokenbox.lcp.addressing import body_digest
-from tokenbox.lcp.bodies import BODIES
+from tokenbox.lcp.bodies import BODIES, text_bytes, write_message
 from tokenbox.lcp.compression import MIN_BLOCK, compressed
 from tokenbox.lcp.errors import (
     BlockTooLarge,
@@ -34,7 +34,6 @@ from tokenbox.lcp.errors import (
     NoBlockTarget,
     UnencodableValue,
 )
-from tokenbox.lcp.fields import text_bytes, write_message
 from tokenbox.lcp.frames import (
     COMPRESSED,
     END,
