@@ -10,7 +10,7 @@ import pytest
 
 import tokenbox
 from tests.compose.independent import COUNTERS, HOSTILE, SEPARATORS
-from tokenbox.compose.pricing import RECOUNTED, joined_total
+from tokenbox.compose.seamed import RECOUNTED, joined_total
 from tokenbox.tokenizers import BaseTokenizer, CountCache, get
 
 if TYPE_CHECKING:

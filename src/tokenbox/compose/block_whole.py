@@ -10,8 +10,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from tokenbox.compose.linear import PricedWhole
-from tokenbox.compose.pricing import exact_whole
+from tokenbox.compose.parts import PricedWhole
+from tokenbox.compose.seamed import exact_whole
 from tokenbox.content.block_kinds import Priority
 from tokenbox.content.blocks import EmbeddingRefBlock, ImageBlock, PayloadBlock
 from tokenbox.content.section import Section

@@ -13,8 +13,7 @@ import rfc8785
 
 from tokenbox.compose.block_whole import BlockForms, BlockWhole, PricedBlockWhole, shows_content
 from tokenbox.compose.counting import Counter
-from tokenbox.compose.pricing import checked_total
-from tokenbox.compose.seamed import NotSeamable
+from tokenbox.compose.seamed import NotSeamable, checked_total
 from tokenbox.content.block_kinds import BlockType, Priority
 from tokenbox.content.blocks import AnnotationBlock, Block, resolve_priorities
 from tokenbox.engine.ladder import Form, LadderRun

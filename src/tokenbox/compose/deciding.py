@@ -14,8 +14,7 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from tokenbox.compose.linear import PricedWhole
-from tokenbox.compose.parts import spread
+from tokenbox.compose.parts import PricedWhole, spread
 from tokenbox.compose.seamed import SeamedWhole
 from tokenbox.engine.box import Ranked
 from tokenbox.engine.result import Policy

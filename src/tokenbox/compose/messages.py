@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tokenbox.compose.linear import LinearWhole
+from tokenbox.compose.parts import LinearWhole
 from tokenbox.compose.requests import CountsPieces
 from tokenbox.content.message import Message
 from tokenbox.content.request import Request

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tokenbox.compose.pricing import joined_total
+from tokenbox.compose.seamed import joined_total
 from tokenbox.errors import TokenizerError
 from tokenbox.tokenizers.registry import is_callers_own
 from tokenbox.tokenizers.utf8 import utf8

@@ -14,11 +14,10 @@ from tokenbox.compose.columns import SectionColumns
 from tokenbox.compose.counting import Counter
 from tokenbox.compose.deciding import deciding_sections
 from tokenbox.compose.layout import SEPARATOR, Layout, LayoutOptions, LayoutRecord
-from tokenbox.compose.linear import PricedWhole
 from tokenbox.compose.messages import MessagesWhole, check_roles, count_of_messages
-from tokenbox.compose.pricing import checked_total, exact_whole
+from tokenbox.compose.parts import PricedWhole
 from tokenbox.compose.requests import RequestCounter
-from tokenbox.compose.seamed import NotSeamable
+from tokenbox.compose.seamed import NotSeamable, checked_total, exact_whole
 from tokenbox.engine import box, degrade
 from tokenbox.engine.result import Policy
 from tokenbox.errors import (
