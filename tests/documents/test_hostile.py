@@ -160,3 +160,11 @@ def test_a_string_of_quotes_that_is_not_closed(text: str) -> None:
     error = refusal(lambda: parse_text(text, ".toml", base=CASES, name="x"))
     assert error is not None
     assert error.code == DocumentCode.SYNTAX
+
+
+def test_a_wrong_value_under_a_key_that_is_no_text() -> None:
+    """Data need not come from a file: its mappings may have any keys."""
+    content = {None: {2.5: float("nan")}}
+    error = refusal(lambda: parse_document({"sections": [{"id": "a", "content": content}]}, base=CASES))
+    assert error is not None
+    assert str(error).startswith("at sections[0].content.None.'2.5': must be a finite number")

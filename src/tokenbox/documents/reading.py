@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from tokenbox.compose.bounds import check_policy, checked_groups
 from tokenbox.content.group import Group
@@ -14,7 +14,7 @@ from tokenbox.content.section import Cut, Keep, Section, Text
 from tokenbox.documents import values
 from tokenbox.documents.document import LayoutDocument
 from tokenbox.documents.files import FileProblemError, NamedFiles, decode, read_bytes
-from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, shorten
+from tokenbox.documents.source import DocumentCode, DocumentSource, Given, KeyPath, shorten
 from tokenbox.documents.syntax_json import parse_json
 from tokenbox.documents.syntax_toml import parse_toml
 from tokenbox.documents.syntax_yaml import parse_yaml
@@ -36,14 +36,14 @@ FORMATS: dict[str, tuple[Callable[[str, str | None, int], DocumentSource], int]]
 }
 
 # The validator of each key. Lists and files have functions below.
-_OPTIONS: dict[str, Callable[[DocumentSource, KeyPath, object], object]] = {
+_OPTIONS: dict[str, Callable[[Given], object]] = {
     "budget": values.tokens,
     "tokenizer": values.name,
     "separator": values.text,
     "policy": values.one_of(Policy),
     "reclaim": values.boolean,
 }
-_CONSTRAINTS: dict[str, Callable[[DocumentSource, KeyPath, object], object]] = {
+_CONSTRAINTS: dict[str, Callable[[Given], object]] = {
     "priority": values.priority,
     "min": values.tokens,
     "grow": values.weight,
@@ -56,7 +56,7 @@ _CONSTRAINTS: dict[str, Callable[[DocumentSource, KeyPath, object], object]] = {
     "cut": values.one_of(Cut),
     "marker": values.text,
 }
-_GROUP: dict[str, Callable[[DocumentSource, KeyPath, object], object]] = {
+_GROUP: dict[str, Callable[[Given], object]] = {
     "min": values.tokens,
     "max": values.maximum,
     "priority": values.priority,
@@ -128,37 +128,37 @@ def _unknown_format(suffix: str, name: str | None) -> DocumentError:
 
 
 def _document(source: DocumentSource, files: NamedFiles) -> LayoutDocument:
-    top = values.table(source, (), source.data, _TOP_KEYS)
+    document = Given(source, (), source.data)
+    top = values.table(document, _TOP_KEYS)
     if "$schema" in top:
-        values.text(source, ("$schema",), top["$schema"])
-    options: dict[str, Any] = {
-        key: check(source, (key,), top[key]) for key, check in _OPTIONS.items() if key in top
-    }
+        values.text(top["$schema"])
+    options = _checked(_OPTIONS, top)
     if "sections" not in top:
         message = (
             "the document has no `sections`: a list, each with an `id` and a `content` or `content_file`."
         )
-        raise source.error(DocumentCode.MISSING_KEY, ("sections",), message)
+        raise document.at("sections").error(DocumentCode.MISSING_KEY, message)
     if "tokenizer" in options:
-        options["tokenizer"] = _vocabulary(source, files, options["tokenizer"])
-    sections, groups = _Sections(source, files).read(top), _groups(source, top.get("groups", {}))
-    document = LayoutDocument(sections, groups=groups, name=source.name, **options)
-    _check_names(source, document)
-    return document
+        options["tokenizer"] = _vocabulary(top["tokenizer"], files, options["tokenizer"])
+    sections = _Sections(files).read(top)
+    groups = _groups(top["groups"]) if "groups" in top else ()
+    read = LayoutDocument(sections, groups=groups, name=source.name, **options)
+    _check_names(source, read)
+    return read
 
 
-def _groups(source: DocumentSource, value: object) -> tuple[Group, ...]:
-    if not isinstance(value, Mapping):
-        values.table(source, ("groups",), value, ())
-    found = []
-    for name, table in cast("Mapping[str, object]", value).items():
-        path = ("groups", name)
-        given = values.table(source, path, table, tuple(_GROUP))
-        bounds: dict[str, Any] = {
-            key: check(source, (*path, key), given[key]) for key, check in _GROUP.items() if key in given
-        }
-        found.append(Group(values.name(source, path, name), **bounds))
-    return tuple(found)
+def _checked(checks: Mapping[str, Callable[[Given], object]], given: Mapping[str, Given]) -> dict[str, Any]:
+    """Return the values of the keys that are given, each checked."""
+    return {key: check(given[key]) for key, check in checks.items() if key in given}
+
+
+def _groups(given: Given) -> tuple[Group, ...]:
+    return tuple(
+        Group(
+            values.name(bounds._replace(value=name)), **_checked(_GROUP, values.table(bounds, tuple(_GROUP)))
+        )
+        for name, bounds in values.table(given).items()
+    )
 
 
 def _check_names(source: DocumentSource, document: LayoutDocument) -> None:
@@ -172,145 +172,125 @@ def _check_names(source: DocumentSource, document: LayoutDocument) -> None:
         raise source.error(DocumentCode.UNKNOWN_NAME, path, error.message) from None
 
 
-def _vocabulary(source: DocumentSource, files: NamedFiles, tokenizer: str) -> str:
+def _vocabulary(given: Given, files: NamedFiles, tokenizer: str) -> str:
     """Return the tokenizer; a vocabulary file is relative to the document's folder, like all its files."""
     if not tokenizer.startswith(FILE_PREFIX):
         return tokenizer
     try:
         return FILE_PREFIX + files.place(tokenizer.removeprefix(FILE_PREFIX))
     except FileProblemError as problem:
-        raise source.error(problem.code, ("tokenizer",), problem.message, **problem.details) from None
+        raise given.error(problem.code, problem.message, **problem.details) from None
 
 
 @dataclass(slots=True)
 class _Sections:
     """Reads the sections of one document."""
 
-    source: DocumentSource
     files: NamedFiles
     # A cache: many sections share few pipelines.
     pipelines: dict[str, Pipeline] = field(default_factory=dict)
 
-    def read(self, top: Mapping[str, object]) -> tuple[Section, ...]:
+    def read(self, top: Mapping[str, Given]) -> tuple[Section, ...]:
         defaults: dict[str, object] = {}
         if "defaults" in top:
-            table = values.table(self.source, ("defaults",), top["defaults"], _DEFAULT_KEYS)
-            defaults = self._constraints(table, ("defaults",))
-            self._settle_forms(table, ("defaults",), defaults)
+            table = values.table(top["defaults"], _DEFAULT_KEYS)
+            defaults = self._constraints(table)
+            self._settle_forms(top["defaults"], table, defaults)
         sections: list[Section] = []
         positions: dict[str, int] = {}
-        for position, item in enumerate(values.array(self.source, ("sections",), top["sections"])):
-            section = self._section(item, ("sections", position), defaults)
+        for position, item in enumerate(values.array(top["sections"])):
+            section = self._section(item, defaults)
             if section.id in positions:
-                self._refuse_repeated(section.id, positions[section.id], position)
+                self._refuse_repeated(item, section.id, positions[section.id], position)
             positions[section.id] = position
             sections.append(section)
         return tuple(sections)
 
-    def _section(self, item: object, path: KeyPath, defaults: Mapping[str, object]) -> Section:
-        table = values.table(self.source, path, item, _SECTION_KEYS)
+    def _section(self, given: Given, defaults: Mapping[str, object]) -> Section:
+        table = values.table(given, _SECTION_KEYS)
         if "id" not in table:
-            raise self.source.error(DocumentCode.MISSING_KEY, path, "a section needs an `id`.", key="id")
+            raise given.error(DocumentCode.MISSING_KEY, "a section needs an `id`.", key="id")
         fields: dict[str, Any] = {
             **defaults,
-            **self._constraints(table, path),
-            "id": values.name(self.source, (*path, "id"), table["id"]),
-            "content": self._content(table, path),
-            "extra": self._extra(table, path),
+            **self._constraints(table),
+            "id": values.name(table["id"]),
+            "content": self._content(given, table),
+            "extra": self._extra(given, table),
         }
         if "with" in table:
-            fields["with_"] = values.optional(values.name)(self.source, (*path, "with"), table["with"])
-        self._settle_forms(table, path, fields)
+            fields["with_"] = values.optional(values.name)(table["with"])
+        self._settle_forms(given, table, fields)
         return Section(**fields)
 
-    def _constraints(self, table: Mapping[str, object], path: KeyPath) -> dict[str, object]:
-        fields = {
-            key: check(self.source, (*path, key), table[key])
-            for key, check in _CONSTRAINTS.items()
-            if key in table
-        }
-        strategy = fields.get("strategy")
-        if isinstance(strategy, str):
-            fields["strategy"] = self._pipeline(strategy, (*path, "strategy"))
+    def _constraints(self, table: Mapping[str, Given]) -> dict[str, object]:
+        fields = _checked(_CONSTRAINTS, table)
+        if isinstance(fields.get("strategy"), str):
+            fields["strategy"] = self._pipeline(table["strategy"])
         if "forms" in table:
-            here = (*path, "forms")
-            items = values.array(self.source, here, table["forms"])
-            fields["forms"] = tuple(self._form((*here, n), item) for n, item in enumerate(items))
+            fields["forms"] = tuple(map(self._form, values.array(table["forms"])))
         return fields
 
-    def _form(self, path: KeyPath, value: object) -> Pipeline | Text:
-        if not isinstance(value, Mapping):
-            return self._pipeline(values.text(self.source, path, value), path)
-        table = values.table(self.source, path, value, ("text", "text_file"))
+    def _form(self, given: Given) -> Pipeline | Text:
+        if not isinstance(given.value, Mapping):
+            return self._pipeline(given)
+        table = values.table(given, ("text", "text_file"))
         if len(table) != 1:
             message = "a form is a pipeline of lenses, or has a `text` or a `text_file`."
-            raise self.source.error(DocumentCode.CONFLICT, path, message)
-        if "text" in table:
-            return Text(values.text(self.source, (*path, "text"), table["text"]))
-        return Text(self._file(table["text_file"], (*path, "text_file")))
+            raise given.error(DocumentCode.CONFLICT, message)
+        return Text(values.text(table["text"]) if "text" in table else self._file(table["text_file"]))
 
-    def _settle_forms(self, table: Mapping[str, object], path: KeyPath, fields: dict[str, Any]) -> None:
+    def _settle_forms(self, given: Given, table: Mapping[str, Given], fields: dict[str, Any]) -> None:
         """Keep either forms or a strategy, which exclude each other; a section's own overrides defaults."""
         if "strategy" in table and "forms" in table:
-            self._refuse_both("strategy", "forms", path)
+            self._refuse_both("strategy", "forms", given)
         if "strategy" in table or "forms" in table:
             fields.pop("forms" if "strategy" in table else "strategy", None)
         if fields.get("with_") == fields.get("id", ""):
             message = "a section goes with another section, not with itself."
-            raise self.source.error(DocumentCode.UNKNOWN_NAME, (*path, "with"), message)
+            raise given.at("with").error(DocumentCode.UNKNOWN_NAME, message)
 
-    def _pipeline(self, text: str, path: KeyPath) -> Pipeline:
+    def _pipeline(self, given: Given) -> Pipeline:
+        text = values.text(given)
         if text not in self.pipelines:
             try:
                 self.pipelines[text] = parse_pipeline(text)
             except LensError as error:
-                lens = error.to_dict()
-                raise self.source.error(DocumentCode.BAD_STRATEGY, path, error.message, lens=lens) from None
+                raise given.error(DocumentCode.BAD_STRATEGY, error.message, lens=error.to_dict()) from None
         return self.pipelines[text]
 
-    def _content(self, table: Mapping[str, object], path: KeyPath) -> object:
+    def _content(self, given: Given, table: Mapping[str, Given]) -> object:
         if "content" in table and "content_file" in table:
-            self._refuse_both("content", "content_file", path)
+            self._refuse_both("content", "content_file", given)
         if "content" in table:
-            return values.content(self.source, (*path, "content"), table["content"])
+            return values.content(table["content"])
         if "content_file" in table:
-            return self._file(table["content_file"], (*path, "content_file"))
-        message = f"section {shorten(str(table['id']))} needs a `content` or a `content_file`."
-        raise self.source.error(DocumentCode.MISSING_KEY, path, message, key="content")
+            return self._file(table["content_file"])
+        message = f"section {shorten(str(table['id'].value))} needs a `content` or a `content_file`."
+        raise given.error(DocumentCode.MISSING_KEY, message, key="content")
 
-    def _extra(self, table: Mapping[str, object], path: KeyPath) -> tuple[str, ...]:
+    def _extra(self, given: Given, table: Mapping[str, Given]) -> tuple[str, ...]:
         if "extra" in table and "extra_files" in table:
-            self._refuse_both("extra", "extra_files", path)
-        for key, read in (("extra", values.text), ("extra_files", self._extra_file)):
+            self._refuse_both("extra", "extra_files", given)
+        for key, read in (("extra", values.text), ("extra_files", self._file)):
             if key in table:
-                here = (*path, key)
-                items = values.array(self.source, here, table[key])
-                return tuple(
-                    read(self.source, (*here, position), item) for position, item in enumerate(items)
-                )
+                return tuple(map(read, values.array(table[key])))
         return ()
 
-    def _extra_file(self, _source: DocumentSource, path: KeyPath, value: object) -> str:
-        return self._file(value, path)
-
-    def _file(self, value: object, path: KeyPath) -> str:
-        name = values.name(self.source, path, value)
+    def _file(self, given: Given) -> str:
+        name = values.name(given)
         try:
             return self.files.text(name)
         except FileProblemError as problem:
-            raise self.source.error(
-                problem.code, path, problem.message, name=name, **problem.details
-            ) from None
+            raise given.error(problem.code, problem.message, name=name, **problem.details) from None
 
-    def _refuse_both(self, one: str, other: str, path: KeyPath) -> None:
+    def _refuse_both(self, one: str, other: str, given: Given) -> None:
         message = f"a section has `{one}` or `{other}`, not both. Remove one."
-        raise self.source.error(DocumentCode.CONFLICT, (*path, other), message, keys=[one, other])
+        raise given.at(other).error(DocumentCode.CONFLICT, message, keys=[one, other])
 
-    def _refuse_repeated(self, name: str, first: int, second: int) -> None:
-        line = self.source.line(("sections", first, "id"))
+    def _refuse_repeated(self, given: Given, name: str, first: int, second: int) -> None:
+        line = given.source.line(("sections", first, "id"))
         place = f"sections[{first}]" + (f" (line {line})" if line is not None else "")
         message = f"{place} and sections[{second}] both have the id {shorten(name)}. Ids are unique."
-        path = ("sections", second, "id")
-        raise self.source.error(
-            DocumentCode.DUPLICATE_ID, path, message, id=name, first=first, second=second, first_line=line
+        raise given.at("id").error(
+            DocumentCode.DUPLICATE_ID, message, id=name, first=first, second=second, first_line=line
         )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from tokenbox.errors import DocumentError
 
@@ -68,6 +69,22 @@ class DocumentSource:
             code=code.value,
             **details,
         )
+
+
+class Given(NamedTuple):
+    """A value of a document, at its place."""
+
+    source: DocumentSource
+    path: KeyPath
+    value: object
+
+    def at(self, key: str | int, value: object = None) -> Given:
+        """Return the value of a key, or an item, of this value."""
+        return Given(self.source, (*self.path, key), value)
+
+    def error(self, code: DocumentCode, message: str, **details: object) -> DocumentError:
+        """Return the error for this value."""
+        return self.source.error(code, self.path, message, **details)
 
 
 def path_text(path: KeyPath) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 from tokenbox.content.section import meant_field
 from tokenbox.content.weight import exact_weight
-from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, shorten
+from tokenbox.documents.source import DocumentCode, Given, shorten
 from tokenbox.documents.syntax_yaml import Odd
 from tokenbox.integers import MAX_INTEGER, meant_figure
 
@@ -31,45 +31,43 @@ _DECIMAL = re.compile(r"\+?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _PERCENT = re.compile(r"(?:100|[0-9]{1,2}(?:\.[0-9]{1,20})?) ?%")
 
 
-def table(
-    source: DocumentSource, path: KeyPath, value: object, keys: tuple[str, ...]
-) -> Mapping[str, object]:
-    """Return a mapping with no keys other than ``keys``."""
-    if not isinstance(value, Mapping):
-        is_chat = (
-            not path and isinstance(value, list) and any(isinstance(i, dict) and "role" in i for i in value)
-        )
-        hint = " These are chat messages: use tokenbox fit." if is_chat else ""
-        _wrong_type(source, path, value, "a mapping from keys to values", hint)
-    for key in value:
+def table(given: Given, keys: tuple[str, ...] | None = None) -> Mapping[str, Given]:
+    """Return the values of a mapping with no keys other than ``keys``. None: it may have any."""
+    found = given.value
+    if not isinstance(found, Mapping):
+        is_chat = isinstance(found, list) and any(isinstance(one, dict) and "role" in one for one in found)
+        hint = " These are chat messages: use tokenbox fit." if is_chat and not given.path else ""
+        _wrong_type(given, "a mapping from keys to values", hint)
+    for key in found:
         if not isinstance(key, str):
-            message = f"a key must be text, not {described(key)}."
-            raise source.error(DocumentCode.WRONG_TYPE, path, message)
-        if key not in keys:
+            raise given.error(DocumentCode.WRONG_TYPE, f"a key must be text, not {described(key)}.")
+        if keys is not None and key not in keys:
             near = meant_field(key, keys)
             hint = f"The keys here are: {', '.join(keys)}." if near is None else f"Did you mean {near!r}?"
-            hint = _GIVEN_BESIDE.get(key, hint) if not path else hint
+            hint = hint if given.path else _GIVEN_BESIDE.get(key, hint)
             message = f"there is no key {shorten(key)}. {hint}"
-            raise source.error(DocumentCode.UNKNOWN_KEY, (*path, key), message, key=key)
-    return value
+            raise given.at(key).error(DocumentCode.UNKNOWN_KEY, message, key=key)
+    source, path = given.source, given.path
+    return {key: Given(source, (*path, key), value) for key, value in found.items()}
 
 
-def array(source: DocumentSource, path: KeyPath, value: object) -> list[object] | tuple[object, ...]:
-    """Return a list."""
-    if not isinstance(value, list | tuple):
-        is_toml = str(source.name).endswith(".toml")
-        hint = f" In TOML: [[{path[-1]}]]." if is_toml and path and isinstance(value, Mapping) else ""
-        _wrong_type(source, path, value, "a list", hint)
-    return value
+def array(given: Given) -> list[Given]:
+    """Return the items of a list."""
+    if not isinstance(given.value, list | tuple):
+        is_table = str(given.source.name).endswith(".toml") and isinstance(given.value, Mapping)
+        hint = f" In TOML: [[{given.path[-1]}]]." if is_table and given.path else ""
+        _wrong_type(given, "a list", hint)
+    return [given.at(place, value) for place, value in enumerate(given.value)]
 
 
-def text(source: DocumentSource, path: KeyPath, value: object) -> str:
+def text(given: Given) -> str:
     """Return a text, which may be empty."""
+    value = given.value
     if not isinstance(value, str):
         quoted = ""
         if isinstance(value, bool | int | float | Decimal | Odd):
-            quoted = f' Put it in quotes: "{plain(source.written.get(path, value))}".'
-        _wrong_type(source, path, value, "text", quoted)
+            quoted = f' Put it in quotes: "{plain(given.source.written.get(given.path, value))}".'
+        _wrong_type(given, "text", quoted)
     if not value.isascii():
         try:
             value.encode()
@@ -78,39 +76,39 @@ def text(source: DocumentSource, path: KeyPath, value: object) -> str:
                 f"character {error.start} is the lone surrogate U+{ord(value[error.start]):04X}, "
                 "which is invalid Unicode. Write the complete character, or remove it."
             )
-            raise source.error(DocumentCode.BAD_VALUE, path, message, character=error.start) from None
+            raise given.error(DocumentCode.BAD_VALUE, message, character=error.start) from None
     return value
 
 
-def name(source: DocumentSource, path: KeyPath, value: object) -> str:
+def name(given: Given) -> str:
     """Return a non-empty text."""
-    checked = text(source, path, value)
+    checked = text(given)
     if not checked:
-        raise source.error(DocumentCode.BAD_VALUE, path, "must not be empty.")
+        raise given.error(DocumentCode.BAD_VALUE, "must not be empty.")
     return checked
 
 
-def boolean(source: DocumentSource, path: KeyPath, value: object) -> bool:
-    """Return a boolean."""
-    if not isinstance(value, bool):
-        _wrong_type(source, path, value, "true or false")
-    return value
+def boolean(given: Given) -> bool:
+    if not isinstance(given.value, bool):
+        _wrong_type(given, "true or false")
+    return given.value
 
 
-def tokens(source: DocumentSource, path: KeyPath, value: object) -> int:
+def tokens(given: Given) -> int:
     """Return a number of tokens: an integer of at least 0."""
-    return _whole_number(source, path, value, 0)
+    return _whole_number(given, 0)
 
 
-def priority(source: DocumentSource, path: KeyPath, value: object) -> int:
+def priority(given: Given) -> int:
     """Return an integer, which may be negative."""
-    return _whole_number(source, path, value, -MAX_INTEGER)
+    return _whole_number(given, -MAX_INTEGER)
 
 
-def weight(source: DocumentSource, path: KeyPath, value: object) -> int | Fraction:
+def weight(given: Given) -> int | Fraction:
     """Return an exact weight from a non-negative number or decimal string."""
+    value = given.value
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
-        _wrong_type(source, path, value, "a number, or a decimal number in quotes")
+        _wrong_type(given, "a number, or a decimal number in quotes")
     written = _DECIMAL.fullmatch(value) if isinstance(value, str) else True
     long = value.bit_length() > _MAX_BITS if isinstance(value, int) else len(str(value)) > _MAX_DIGITS
     if written and not long:
@@ -122,69 +120,73 @@ def weight(source: DocumentSource, path: KeyPath, value: object) -> int | Fracti
         "must be a finite decimal number such as 0.5, 0 or more, with an exponent and digits up to "
         f"{_MAX_DIGITS}, not {described(value)}."
     )
-    raise source.error(DocumentCode.BAD_VALUE, path, message)
+    raise given.error(DocumentCode.BAD_VALUE, message)
 
 
-def one_of(words: type[Word]) -> Callable[[DocumentSource, KeyPath, object], Word]:
+def one_of(words: type[Word]) -> Callable[[Given], Word]:
     """Return a validator for the values of an enumeration."""
+    by_value = {word.value: word for word in words}
 
-    def checked(source: DocumentSource, path: KeyPath, value: object) -> Word:
-        word = text(source, path, value)
-        choices = [choice.value for choice in words]
-        if word not in choices:
-            near = difflib.get_close_matches(word[:100], choices, 1)
+    def checked(given: Given) -> Word:
+        value = text(given)
+        word = by_value.get(value)
+        if word is None:
+            near = difflib.get_close_matches(value[:100], by_value, 1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            message = f"must be one of {', '.join(choices)}, not {shorten(word)}.{hint}"
-            raise source.error(DocumentCode.BAD_VALUE, path, message)
-        return words(word)
+            message = f"must be one of {', '.join(by_value)}, not {shorten(value)}.{hint}"
+            raise given.error(DocumentCode.BAD_VALUE, message)
+        return word
 
     return checked
 
 
-def maximum(source: DocumentSource, path: KeyPath, value: object) -> int | Fraction | None:
+def maximum(given: Given) -> int | Fraction | None:
     """Return a maximum: tokens, a share of the budget such as "30%", or None."""
+    value = given.value
     if value is None:
         return None
     if not isinstance(value, str):
-        return tokens(source, path, value)
+        return tokens(given)
     if not _PERCENT.fullmatch(value):
         message = f'must be a number of tokens or a percentage such as "30%", not {shorten(value)}.'
-        raise source.error(DocumentCode.BAD_VALUE, path, message)
+        raise given.error(DocumentCode.BAD_VALUE, message)
     return Fraction(value.rstrip("% ")) / 100
 
 
-def content(source: DocumentSource, path: KeyPath, value: object) -> object:
+def content(given: Given) -> object:
     """Return a text, or a list or mapping of any plain data."""
-    return (item if isinstance(value, Mapping | list | tuple) else text)(source, path, value)
+    if isinstance(given.value, str) or not isinstance(given.value, Mapping | list | tuple):
+        return text(given)
+    return item(given)
 
 
-def item(source: DocumentSource, path: KeyPath, value: object) -> object:
+def item(given: Given) -> object:
     """Return plain data, as in JSON."""
-    if len(path) > MAX_NESTED:
+    value = given.value
+    if len(given.path) > MAX_NESTED:
         message = f"a content here is nested more than {MAX_NESTED} levels deep. Give it as text."
-        raise source.error(DocumentCode.BAD_VALUE, path[:3], message)
+        raise given._replace(path=given.path[:3]).error(DocumentCode.BAD_VALUE, message)
     if isinstance(value, Mapping):
-        return {str(key): item(source, (*path, key), inner) for key, inner in value.items()}
+        return {str(key): item(given.at(str(key), inner)) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [item(source, (*path, place), inner) for place, inner in enumerate(value)]
+        return [item(one) for one in array(given)]
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float | Decimal):
         if not Decimal(value).is_finite():
-            raise source.error(
-                DocumentCode.BAD_VALUE, path, f"must be a finite number, not {described(value)}."
-            )
+            message = f"must be a finite number, not {described(value)}."
+            raise given.error(DocumentCode.BAD_VALUE, message)
         return float(value)
-    return text(source, path, value)
+    return text(given)
 
 
 def optional(
-    check: Callable[[DocumentSource, KeyPath, object], str],
-) -> Callable[[DocumentSource, KeyPath, object], str | None]:
+    check: Callable[[Given], str],
+) -> Callable[[Given], str | None]:
     """Return a validator like ``check`` that also accepts null."""
 
-    def checked(source: DocumentSource, path: KeyPath, value: object) -> str | None:
-        return None if value is None else check(source, path, value)
+    def checked(given: Given) -> str | None:
+        return None if given.value is None else check(given)
 
     return checked
 
@@ -209,26 +211,25 @@ def plain(value: object) -> str:
     return written if len(written) <= _MAX_SHOWN else f"{written[:_MAX_SHOWN]}..."
 
 
-def _whole_number(source: DocumentSource, path: KeyPath, value: object, least: int) -> int:
+def _whole_number(given: Given, least: int) -> int:
     """Return an integer of at least ``least``. 8000.0 is an integer too, as in JSON Schema."""
+    value = given.value
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         written = value.written if isinstance(value, Odd) else value
-        _wrong_type(source, path, value, "a whole number", meant_figure(written))
+        _wrong_type(given, "a whole number", meant_figure(written))
     exact = Decimal(repr(value)) if isinstance(value, float) else value
     if isinstance(exact, Decimal) and exact.is_finite() and exact != exact.to_integral_value():
-        _wrong_type(source, path, value, "a whole number")
+        _wrong_type(given, "a whole number")
     if (isinstance(exact, Decimal) and exact.is_nan()) or not least <= exact <= MAX_INTEGER:
         message = f"must be a whole number from {least} to {MAX_INTEGER}, not {described(value)}."
-        raise source.error(DocumentCode.BAD_VALUE, path, message)
+        raise given.error(DocumentCode.BAD_VALUE, message)
     return int(exact)
 
 
-def _wrong_type(
-    source: DocumentSource, path: KeyPath, value: object, expected: str, hint: str = ""
-) -> NoReturn:
-    subject = "" if path else "the document "
-    message = f"{subject}must be {expected}, not {described(value)}.{hint}"
-    raise source.error(DocumentCode.WRONG_TYPE, path, message, expected=expected)
+def _wrong_type(given: Given, expected: str, hint: str = "") -> NoReturn:
+    subject = "" if given.path else "the document "
+    message = f"{subject}must be {expected}, not {described(given.value)}.{hint}"
+    raise given.error(DocumentCode.WRONG_TYPE, message, expected=expected)
 
 
 _WORDS: tuple[tuple[type | tuple[type, ...], Callable[[Any], str]], ...] = (
