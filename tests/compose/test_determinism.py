@@ -61,7 +61,8 @@ PROGRAM = (
 )
 
 
-@pytest.mark.parametrize("seed", ["0", "1", "random"])
+# The seed of this process is random.
+@pytest.mark.parametrize("seed", ["0", "1"])
 def test_processes_and_hash_seeds(seed: str, expected: list[list[str]]) -> None:
     package = Path(tokenbox.__file__).parents[1]
     environment = os.environ | {
@@ -104,9 +105,7 @@ def test_sections_may_be_any_iterable() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("fastokens") is None, reason="fastokens (the extra fast) is not installed")
 def test_the_engine_does_not_matter() -> None:
+    engines = get("o200k_base", "tiktoken"), get("o200k_base", "fast")
     for budget in BUDGETS:
-        slow, fast = (
-            tokenbox.layout(sections(), budget, get("o200k_base", engine), cache=CountCache())
-            for engine in ("tiktoken", "fast")
-        )
+        slow, fast = (tokenbox.layout(sections(), budget, engine, cache=CountCache()) for engine in engines)
         assert slow.to_dict() == fast.to_dict()
