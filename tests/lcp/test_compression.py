@@ -17,7 +17,7 @@ from tokenbox.content.blocks import CodeBlock, UnknownBlock
 from tokenbox.lcp import BlockEvent, Decoder, EndEvent, Event, Limits, decode
 from tokenbox.lcp.compression import ZstdPieces, compressed, expanded
 from tokenbox.lcp.errors import DecompressFailed, DecompressionBomb, MissingEndSentinel, TrailingData
-from tokenbox.lcp.pack import MAX_EXPANDED_BLOCK, MAX_EXPANDED_PAYLOAD
+from tokenbox.lcp.frames import MAX_EXPANDED_BLOCK, MAX_EXPANDED_PAYLOAD
 
 BLOCK = CodeBlock(Lang.RUST, "a.rs", b"fn")
 SKIPPABLE = b"\x5a\x2a\x4d\x18\x05\0\0\0hello"

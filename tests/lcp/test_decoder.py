@@ -24,7 +24,7 @@ from tokenbox.lcp.errors import (
     UnexpectedEof,
     VarintTooLong,
 )
-from tokenbox.lcp.pack import MAX_BODY, MAX_TREE_DEPTH
+from tokenbox.lcp.frames import MAX_BODY, MAX_TREE_DEPTH
 
 BLOCK = CodeBlock(Lang.RUST, "a.rs", b"fn")
 FRAME = frame(1, CODE)

@@ -46,7 +46,7 @@ from tokenbox.lcp.errors import (
     TreeTooDeep,
     UnencodableValue,
 )
-from tokenbox.lcp.pack import MAX_BODY, MAX_TREE_DEPTH
+from tokenbox.lcp.frames import MAX_BODY, MAX_TREE_DEPTH
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -63,14 +63,10 @@ def _is_met(window: Window, limits: WindowLimits, extra: int) -> bool:
     if window.unsendable or (limits.max_turns is not None and window.exchanges > limits.max_turns):
         return False
     budget, total = limits.budget, window.total + extra
-    if budget is None or not _in_steps(limits):
+    if budget is None or not limits.in_steps:
         return budget is None or total <= budget
     # In steps, tokens that were freed before count too: the next step may be due.
     return total + max(0, window.freed) <= budget or _no_step_is_due(window, limits, budget, total)
-
-
-def _in_steps(limits: WindowLimits) -> bool:
-    return limits.eagerness is not None or limits.mark != limits.budget
 
 
 def _no_step_is_due(window: Window, limits: WindowLimits, budget: int, total: int) -> bool:
@@ -111,7 +107,7 @@ class _Planning:
         self._plan = EvictionPlan(window.total + extra)
         self._evicted: set[int] = set()
         self._exchanges = window.exchanges
-        self._in_steps = _in_steps(limits)
+        self._in_steps = limits.in_steps
         self._applied: list[PlannedChange] = []
         self._whole = 0
         """The total of the window if no budget had ever been enforced."""
@@ -362,21 +358,19 @@ class _Planning:
     def _reduce_to_nearest(self, mark: int) -> None:
         """Reduce the window until it is nearest to ``mark``; if two states are as near, keep the larger."""
         self._plan.ahead_frees = None  # some of those changes may be made here
-        for change in self._changes(mark, WindowReason.AHEAD, keep_last=True):
+        for change in self._changes(mark):
             before = self._copy()
             change()
             if before.total - mark <= mark - self._plan.total:
                 self._plan = before
                 return
 
-    def _changes(
-        self, target: int, reason: WindowReason, *, keep_last: bool = False
-    ) -> Iterator[Callable[[], None]]:
+    def _changes(self, target: int) -> Iterator[Callable[[], None]]:
         """Yield single changes, in order. Each is computed when it is called."""
         for number, action in self._shortenings():
-            yield partial(self._shorten, number, action, target, reason)
-        for units in self._window.eviction_candidates(self._limits.steps, self._evicted, keep_last=keep_last):
-            yield partial(self._evict, units, reason, self._plan.total - target, target)
+            yield partial(self._shorten, number, action, target, WindowReason.AHEAD)
+        for units in self._window.eviction_candidates(self._limits.steps, self._evicted, keep_last=True):
+            yield partial(self._evict, units, WindowReason.AHEAD, self._plan.total - target, target)
 
     def _shortenings(self) -> Iterator[tuple[int, WindowAction]]:
         """Yield the results that may be shortened and how, in order."""

@@ -91,3 +91,8 @@ class WindowLimits:
     eagerness: Fraction | None = None
     steps: frozenset[Reduce] = ALL_STEPS
     keep_results: int = KEEP_RESULTS
+
+    @property
+    def in_steps(self) -> bool:
+        """Whether more is evicted at once than the budget requires."""
+        return self.eagerness is not None or self.mark != self.budget

@@ -24,7 +24,7 @@ from tokenbox.content.block_kinds import (
 )
 from tokenbox.errors import TokenboxError
 from tokenbox.lcp.encoder import Compression, Entry
-from tokenbox.lcp.pack import MAX_TREE_DEPTH
+from tokenbox.lcp.frames import MAX_TREE_DEPTH
 
 if TYPE_CHECKING:
     from enum import IntEnum

@@ -5,11 +5,10 @@ blocks with options for each. Importing this package loads neither zstandard nor
 """
 
 from tokenbox.lcp.addressing import ContentStore, MemoryStore, body_digest
-from tokenbox.lcp.decoder import Decoder, decode
+from tokenbox.lcp.decoder import BlockEvent, Decoder, EndEvent, Event, HeaderEvent, Limits, Pack, decode
 from tokenbox.lcp.encoder import Compression, PackBuilder, encode, encode_again
 from tokenbox.lcp.errors import LcpError
 from tokenbox.lcp.frames import Frame, Header
-from tokenbox.lcp.pack import BlockEvent, EndEvent, Event, HeaderEvent, Limits, Pack
 
 __all__ = [
     "BlockEvent",

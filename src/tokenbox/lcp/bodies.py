@@ -45,8 +45,7 @@ from tokenbox.lcp.errors import (
     UnexpectedEof,
     UnknownFieldWireType,
 )
-from tokenbox.lcp.frames import MAX_VARINT, read_varint, write_varint
-from tokenbox.lcp.pack import MAX_TREE_DEPTH
+from tokenbox.lcp.frames import MAX_TREE_DEPTH, MAX_VARINT, read_varint, write_varint
 
 if TYPE_CHECKING:
     from enum import IntEnum

@@ -40,11 +40,11 @@ from tokenbox.lcp.frames import (
     END_TYPE,
     HAS_SUMMARY,
     IS_REFERENCE,
+    MAX_BODY,
     write_frame_head,
     write_header,
     write_varint,
 )
-from tokenbox.lcp.pack import MAX_BODY
 
 if TYPE_CHECKING:
     from typing import Self
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     )
     from tokenbox.content.blocks import Hunk, TreeEntry
     from tokenbox.lcp.addressing import ContentStore
-    from tokenbox.lcp.pack import Pack
+    from tokenbox.lcp.decoder import Pack
 
 
 class Compression(StrEnum):

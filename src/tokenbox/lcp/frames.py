@@ -31,6 +31,16 @@ HEADER_SIZE = 8
 END_TYPE = 0xFF
 MAX_BLOCK_TYPE = 0xFF
 
+MIB = 1 << 20
+
+# The limits of the reference for writing and expanding (lcp-wire 4.2 and 5).
+MAX_BODY = 16 * MIB
+MAX_EXPANDED_BLOCK = 16 * MIB
+MAX_EXPANDED_PAYLOAD = 256 * MIB
+
+# Deeper than any real project, but safe for comparing and printing the values recursively.
+MAX_TREE_DEPTH = 128
+
 # Header flags.
 PAYLOAD_COMPRESSED = 0x01
 HAS_INDEX = 0x02

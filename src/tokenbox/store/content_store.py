@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tokenbox.errors import TokenboxError
 from tokenbox.files import OWN, replace
-from tokenbox.lcp.pack import MAX_BODY
+from tokenbox.lcp.frames import MAX_BODY
 
 
 class ContentStoreError(TokenboxError, code="content_store_error"):
