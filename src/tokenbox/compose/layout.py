@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import rfc8785
 
-from tokenbox.compose.bounds import SectionWarning, check_policy, checked_groups, warnings
+from tokenbox.compose.constraints import SectionWarning, check_policy, checked_groups, warnings
 from tokenbox.compose.diff import SCHEMA, LayoutDiff, diff
 from tokenbox.compose.messages import messages_of
 from tokenbox.content.section import Section, Text

@@ -9,8 +9,8 @@ from itertools import accumulate
 from types import FunctionType
 from typing import TYPE_CHECKING, NamedTuple
 
-from tokenbox.compose.bounds import engine_boxes
 from tokenbox.compose.columns import SectionColumns
+from tokenbox.compose.constraints import engine_boxes
 from tokenbox.compose.counting import Counter
 from tokenbox.compose.deciding import deciding_sections
 from tokenbox.compose.layout import SEPARATOR, Layout, LayoutOptions, LayoutRecord

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.compose.bounds import check_policy, checked_groups
+from tokenbox.compose.constraints import check_policy, checked_groups
 from tokenbox.content.group import Group
 from tokenbox.content.lenses import parse_pipeline
 from tokenbox.content.section import Cut, Keep, Section, Text
 from tokenbox.documents import values
 from tokenbox.documents.document import LayoutDocument
 from tokenbox.documents.files import FileProblemError, NamedFiles, decode, read_bytes
-from tokenbox.documents.source import DocumentCode, DocumentSource, Given, KeyPath, shorten
+from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, PlacedValue, shorten
 from tokenbox.documents.syntax_json import parse_json
 from tokenbox.documents.syntax_toml import parse_toml
 from tokenbox.documents.syntax_yaml import parse_yaml
@@ -36,14 +36,14 @@ FORMATS: dict[str, tuple[Callable[[str, str | None, int], DocumentSource], int]]
 }
 
 # The validator of each key. Lists and files have functions below.
-_OPTIONS: dict[str, Callable[[Given], object]] = {
+_OPTIONS: dict[str, Callable[[PlacedValue], object]] = {
     "budget": values.tokens,
     "tokenizer": values.name,
     "separator": values.text,
     "policy": values.one_of(Policy),
     "reclaim": values.boolean,
 }
-_CONSTRAINTS: dict[str, Callable[[Given], object]] = {
+_CONSTRAINTS: dict[str, Callable[[PlacedValue], object]] = {
     "priority": values.priority,
     "min": values.tokens,
     "grow": values.weight,
@@ -56,7 +56,7 @@ _CONSTRAINTS: dict[str, Callable[[Given], object]] = {
     "cut": values.one_of(Cut),
     "marker": values.text,
 }
-_GROUP: dict[str, Callable[[Given], object]] = {
+_GROUP: dict[str, Callable[[PlacedValue], object]] = {
     "min": values.tokens,
     "max": values.maximum,
     "priority": values.priority,
@@ -128,7 +128,7 @@ def _unknown_format(suffix: str, name: str | None) -> DocumentError:
 
 
 def _document(source: DocumentSource, files: NamedFiles) -> LayoutDocument:
-    document = Given(source, (), source.data)
+    document = PlacedValue(source, (), source.data)
     top = values.table(document, _TOP_KEYS)
     if "$schema" in top:
         values.text(top["$schema"])
@@ -147,12 +147,14 @@ def _document(source: DocumentSource, files: NamedFiles) -> LayoutDocument:
     return read
 
 
-def _checked(checks: Mapping[str, Callable[[Given], object]], given: Mapping[str, Given]) -> dict[str, Any]:
+def _checked(
+    checks: Mapping[str, Callable[[PlacedValue], object]], given: Mapping[str, PlacedValue]
+) -> dict[str, Any]:
     """Return the values of the keys that are given, each checked."""
     return {key: check(given[key]) for key, check in checks.items() if key in given}
 
 
-def _groups(given: Given) -> tuple[Group, ...]:
+def _groups(given: PlacedValue) -> tuple[Group, ...]:
     return tuple(
         Group(
             values.name(bounds._replace(value=name)), **_checked(_GROUP, values.table(bounds, tuple(_GROUP)))
@@ -172,7 +174,7 @@ def _check_names(source: DocumentSource, document: LayoutDocument) -> None:
         raise source.error(DocumentCode.UNKNOWN_NAME, path, error.message) from None
 
 
-def _vocabulary(given: Given, files: NamedFiles, tokenizer: str) -> str:
+def _vocabulary(given: PlacedValue, files: NamedFiles, tokenizer: str) -> str:
     """Return the tokenizer; a vocabulary file is relative to the document's folder, like all its files."""
     if not tokenizer.startswith(FILE_PREFIX):
         return tokenizer
@@ -190,7 +192,7 @@ class _Sections:
     # A cache: many sections share few pipelines.
     pipelines: dict[str, Pipeline] = field(default_factory=dict)
 
-    def read(self, top: Mapping[str, Given]) -> tuple[Section, ...]:
+    def read(self, top: Mapping[str, PlacedValue]) -> tuple[Section, ...]:
         defaults: dict[str, object] = {}
         if "defaults" in top:
             table = values.table(top["defaults"], _DEFAULT_KEYS)
@@ -206,7 +208,7 @@ class _Sections:
             sections.append(section)
         return tuple(sections)
 
-    def _section(self, given: Given, defaults: Mapping[str, object]) -> Section:
+    def _section(self, given: PlacedValue, defaults: Mapping[str, object]) -> Section:
         table = values.table(given, _SECTION_KEYS)
         if "id" not in table:
             raise given.error(DocumentCode.MISSING_KEY, "a section needs an `id`.", key="id")
@@ -222,7 +224,7 @@ class _Sections:
         self._settle_forms(given, table, fields)
         return Section(**fields)
 
-    def _constraints(self, table: Mapping[str, Given]) -> dict[str, object]:
+    def _constraints(self, table: Mapping[str, PlacedValue]) -> dict[str, object]:
         fields = _checked(_CONSTRAINTS, table)
         if isinstance(fields.get("strategy"), str):
             fields["strategy"] = self._pipeline(table["strategy"])
@@ -230,7 +232,7 @@ class _Sections:
             fields["forms"] = tuple(map(self._form, values.array(table["forms"])))
         return fields
 
-    def _form(self, given: Given) -> Pipeline | Text:
+    def _form(self, given: PlacedValue) -> Pipeline | Text:
         if not isinstance(given.value, Mapping):
             return self._pipeline(given)
         table = values.table(given, ("text", "text_file"))
@@ -239,7 +241,9 @@ class _Sections:
             raise given.error(DocumentCode.CONFLICT, message)
         return Text(values.text(table["text"]) if "text" in table else self._file(table["text_file"]))
 
-    def _settle_forms(self, given: Given, table: Mapping[str, Given], fields: dict[str, Any]) -> None:
+    def _settle_forms(
+        self, given: PlacedValue, table: Mapping[str, PlacedValue], fields: dict[str, Any]
+    ) -> None:
         """Keep either forms or a strategy, which exclude each other; a section's own overrides defaults."""
         if "strategy" in table and "forms" in table:
             self._refuse_both("strategy", "forms", given)
@@ -249,7 +253,7 @@ class _Sections:
             message = "a section goes with another section, not with itself."
             raise given.at("with").error(DocumentCode.UNKNOWN_NAME, message)
 
-    def _pipeline(self, given: Given) -> Pipeline:
+    def _pipeline(self, given: PlacedValue) -> Pipeline:
         text = values.text(given)
         if text not in self.pipelines:
             try:
@@ -258,7 +262,7 @@ class _Sections:
                 raise given.error(DocumentCode.BAD_STRATEGY, error.message, lens=error.to_dict()) from None
         return self.pipelines[text]
 
-    def _content(self, given: Given, table: Mapping[str, Given]) -> object:
+    def _content(self, given: PlacedValue, table: Mapping[str, PlacedValue]) -> object:
         if "content" in table and "content_file" in table:
             self._refuse_both("content", "content_file", given)
         if "content" in table:
@@ -268,7 +272,7 @@ class _Sections:
         message = f"section {shorten(str(table['id'].value))} needs a `content` or a `content_file`."
         raise given.error(DocumentCode.MISSING_KEY, message, key="content")
 
-    def _extra(self, given: Given, table: Mapping[str, Given]) -> tuple[str, ...]:
+    def _extra(self, given: PlacedValue, table: Mapping[str, PlacedValue]) -> tuple[str, ...]:
         if "extra" in table and "extra_files" in table:
             self._refuse_both("extra", "extra_files", given)
         for key, read in (("extra", values.text), ("extra_files", self._file)):
@@ -276,18 +280,18 @@ class _Sections:
                 return tuple(map(read, values.array(table[key])))
         return ()
 
-    def _file(self, given: Given) -> str:
+    def _file(self, given: PlacedValue) -> str:
         name = values.name(given)
         try:
             return self.files.text(name)
         except FileProblemError as problem:
             raise given.error(problem.code, problem.message, name=name, **problem.details) from None
 
-    def _refuse_both(self, one: str, other: str, given: Given) -> None:
+    def _refuse_both(self, one: str, other: str, given: PlacedValue) -> None:
         message = f"a section has `{one}` or `{other}`, not both. Remove one."
         raise given.at(other).error(DocumentCode.CONFLICT, message, keys=[one, other])
 
-    def _refuse_repeated(self, given: Given, name: str, first: int, second: int) -> None:
+    def _refuse_repeated(self, given: PlacedValue, name: str, first: int, second: int) -> None:
         line = given.source.line(("sections", first, "id"))
         place = f"sections[{first}]" + (f" (line {line})" if line is not None else "")
         message = f"{place} and sections[{second}] both have the id {shorten(name)}. Ids are unique."

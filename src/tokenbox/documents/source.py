@@ -71,16 +71,16 @@ class DocumentSource:
         )
 
 
-class Given(NamedTuple):
+class PlacedValue(NamedTuple):
     """A value of a document, at its place."""
 
     source: DocumentSource
     path: KeyPath
     value: object
 
-    def at(self, key: str | int, value: object = None) -> Given:
+    def at(self, key: str | int, value: object = None) -> PlacedValue:
         """Return the value of a key, or an item, of this value."""
-        return Given(self.source, (*self.path, key), value)
+        return PlacedValue(self.source, (*self.path, key), value)
 
     def error(self, code: DocumentCode, message: str, **details: object) -> DocumentError:
         """Return the error for this value."""

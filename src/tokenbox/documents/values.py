@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 from tokenbox.content.section import meant_field
 from tokenbox.content.weight import exact_weight
-from tokenbox.documents.source import DocumentCode, Given, shorten
+from tokenbox.documents.source import DocumentCode, PlacedValue, shorten
 from tokenbox.documents.syntax_yaml import Odd
 from tokenbox.integers import MAX_INTEGER, meant_figure
 
@@ -31,7 +31,7 @@ _DECIMAL = re.compile(r"\+?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _PERCENT = re.compile(r"(?:100|[0-9]{1,2}(?:\.[0-9]{1,20})?) ?%")
 
 
-def table(given: Given, keys: tuple[str, ...] | None = None) -> Mapping[str, Given]:
+def table(given: PlacedValue, keys: tuple[str, ...] | None = None) -> Mapping[str, PlacedValue]:
     """Return the values of a mapping with no keys other than ``keys``. None: it may have any."""
     found = given.value
     if not isinstance(found, Mapping):
@@ -48,10 +48,10 @@ def table(given: Given, keys: tuple[str, ...] | None = None) -> Mapping[str, Giv
             message = f"there is no key {shorten(key)}. {hint}"
             raise given.at(key).error(DocumentCode.UNKNOWN_KEY, message, key=key)
     source, path = given.source, given.path
-    return {key: Given(source, (*path, key), value) for key, value in found.items()}
+    return {key: PlacedValue(source, (*path, key), value) for key, value in found.items()}
 
 
-def array(given: Given) -> list[Given]:
+def array(given: PlacedValue) -> list[PlacedValue]:
     """Return the items of a list."""
     if not isinstance(given.value, list | tuple):
         is_table = str(given.source.name).endswith(".toml") and isinstance(given.value, Mapping)
@@ -60,7 +60,7 @@ def array(given: Given) -> list[Given]:
     return [given.at(place, value) for place, value in enumerate(given.value)]
 
 
-def text(given: Given) -> str:
+def text(given: PlacedValue) -> str:
     """Return a text, which may be empty."""
     value = given.value
     if not isinstance(value, str):
@@ -80,7 +80,7 @@ def text(given: Given) -> str:
     return value
 
 
-def name(given: Given) -> str:
+def name(given: PlacedValue) -> str:
     """Return a non-empty text."""
     checked = text(given)
     if not checked:
@@ -88,23 +88,23 @@ def name(given: Given) -> str:
     return checked
 
 
-def boolean(given: Given) -> bool:
+def boolean(given: PlacedValue) -> bool:
     if not isinstance(given.value, bool):
         _wrong_type(given, "true or false")
     return given.value
 
 
-def tokens(given: Given) -> int:
+def tokens(given: PlacedValue) -> int:
     """Return a number of tokens: an integer of at least 0."""
     return _whole_number(given, 0)
 
 
-def priority(given: Given) -> int:
+def priority(given: PlacedValue) -> int:
     """Return an integer, which may be negative."""
     return _whole_number(given, -MAX_INTEGER)
 
 
-def weight(given: Given) -> int | Fraction:
+def weight(given: PlacedValue) -> int | Fraction:
     """Return an exact weight from a non-negative number or decimal string."""
     value = given.value
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
@@ -123,11 +123,11 @@ def weight(given: Given) -> int | Fraction:
     raise given.error(DocumentCode.BAD_VALUE, message)
 
 
-def one_of(words: type[Word]) -> Callable[[Given], Word]:
+def one_of(words: type[Word]) -> Callable[[PlacedValue], Word]:
     """Return a validator for the values of an enumeration."""
     by_value = {word.value: word for word in words}
 
-    def checked(given: Given) -> Word:
+    def checked(given: PlacedValue) -> Word:
         value = text(given)
         word = by_value.get(value)
         if word is None:
@@ -140,7 +140,7 @@ def one_of(words: type[Word]) -> Callable[[Given], Word]:
     return checked
 
 
-def maximum(given: Given) -> int | Fraction | None:
+def maximum(given: PlacedValue) -> int | Fraction | None:
     """Return a maximum: tokens, a share of the budget such as "30%", or None."""
     value = given.value
     if value is None:
@@ -153,14 +153,14 @@ def maximum(given: Given) -> int | Fraction | None:
     return Fraction(value.rstrip("% ")) / 100
 
 
-def content(given: Given) -> object:
+def content(given: PlacedValue) -> object:
     """Return a text, or a list or mapping of any plain data."""
     if isinstance(given.value, str) or not isinstance(given.value, Mapping | list | tuple):
         return text(given)
     return item(given)
 
 
-def item(given: Given) -> object:
+def item(given: PlacedValue) -> object:
     """Return plain data, as in JSON."""
     value = given.value
     if len(given.path) > MAX_NESTED:
@@ -181,11 +181,11 @@ def item(given: Given) -> object:
 
 
 def optional(
-    check: Callable[[Given], str],
-) -> Callable[[Given], str | None]:
+    check: Callable[[PlacedValue], str],
+) -> Callable[[PlacedValue], str | None]:
     """Return a validator like ``check`` that also accepts null."""
 
-    def checked(given: Given) -> str | None:
+    def checked(given: PlacedValue) -> str | None:
         return None if given.value is None else check(given)
 
     return checked
@@ -211,7 +211,7 @@ def plain(value: object) -> str:
     return written if len(written) <= _MAX_SHOWN else f"{written[:_MAX_SHOWN]}..."
 
 
-def _whole_number(given: Given, least: int) -> int:
+def _whole_number(given: PlacedValue, least: int) -> int:
     """Return an integer of at least ``least``. 8000.0 is an integer too, as in JSON Schema."""
     value = given.value
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
@@ -226,7 +226,7 @@ def _whole_number(given: Given, least: int) -> int:
     return int(exact)
 
 
-def _wrong_type(given: Given, expected: str, hint: str = "") -> NoReturn:
+def _wrong_type(given: PlacedValue, expected: str, hint: str = "") -> NoReturn:
     subject = "" if given.path else "the document "
     message = f"{subject}must be {expected}, not {described(given.value)}.{hint}"
     raise given.error(DocumentCode.WRONG_TYPE, message, expected=expected)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from tokenbox.compose import sections as compose_sections
-from tokenbox.compose.bounds import checked_groups
+from tokenbox.compose.constraints import checked_groups
 from tokenbox.compose.layout import SEPARATOR
 from tokenbox.compose.requests import RequestCounter
 from tokenbox.engine.result import Policy
