@@ -155,8 +155,7 @@ class SeamedWhole(Parts):
             if self._solid[i] or head == item:
                 size = self.counter.count(own + self.separator + item)
             else:
-                small, tail = self.counter.small, self._tails[i]
-                size += self.sizes[i] + small(tail + self.separator + head) - small(tail) - small(head)
+                size += self.sizes[i] + self._measured(self._tails[i], head)
             item = own + self.separator + item
         self.put(i, item, size)
 
@@ -233,9 +232,13 @@ class SeamedWhole(Parts):
             return self._priced_tails([tail])[tail] if cost is None else cost
         cost = self._seam_costs.get(pair)
         if cost is None:
-            small = self.counter.small
-            cost = self._seam_costs[pair] = small(tail + self.separator + head) - small(tail) - small(head)
+            cost = self._seam_costs[pair] = self._measured(tail, head)
         return cost
+
+    def _measured(self, tail: str, head: str) -> int:
+        """Return the cost of a seam: the tokens that it has more than its tail and its head alone."""
+        small = self.counter.small
+        return small(tail + self.separator + head) - small(tail) - small(head)
 
     def _priced_tails(self, tails: Iterable[str]) -> Mapping[str, int]:
         """Return the cost of each tail before a separator if the next part has no head."""
@@ -243,9 +246,7 @@ class SeamedWhole(Parts):
         new = {tail for tail in tails if tail not in costs}
         if new:
             self.counter.count_small([text for tail in new for text in (tail, tail + separator)])
-            small = self.counter.small
-            for tail in new:
-                costs[tail] = small(tail + separator) - small(tail)
+            costs.update((tail, self._measured(tail, "")) for tail in new)
         return costs
 
     def _seams_of(self, live: Sequence[int]) -> int:
@@ -261,9 +262,7 @@ class SeamedWhole(Parts):
         self.counter.count_small(
             [text for tail, head in new for text in (tail, head, tail + separator + head)]
         )
-        small = self.counter.small
-        for tail, head in new:
-            self._seam_costs[tail, head] = small(tail + separator + head) - small(tail) - small(head)
+        self._seam_costs.update((pair, self._measured(*pair)) for pair in new)
         return sum(map(self._seam_costs.__getitem__, pairs))
 
     # Seams through solid parts.
