@@ -24,6 +24,30 @@ def test_a_budget_that_is_no_column_is_an_error_before_anything_is_written(tmp_p
     assert list(tmp_path.iterdir()) == [source]
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("keep", "id"),
+        ("keep", 5),
+        ("keep", [5]),
+        ("keep", {"id": 1}),
+        ("allow_outside", "no"),
+        ("reclaim", "no"),
+        ("overwrite", "no"),
+        ("resume", 1),
+        ("fail_fast", "false"),
+    ],
+)
+def test_an_option_of_another_type_is_an_error_before_anything_is_written(
+    tmp_path: Path, option: str, value: object
+) -> None:
+    source, output = write_jsonl(tmp_path / "in.jsonl", [{"id": 1, "text": "one"}]), tmp_path / "out.jsonl"
+    output.write_text("mine")
+    with pytest.raises(InvalidPlan, match=f"{option} must be .*not "):
+        batch.run(source, output, task="count", **{option: value})  # type: ignore[arg-type]  # wrong by intent
+    assert output.read_text() == "mine"
+
+
 def test_the_command_refuses_an_output_in_its_own_memory(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     write_jsonl(source, [{"id": 1, "text": "one two"}])

@@ -129,11 +129,12 @@ def test_workers_that_cannot_start_are_one_error(
 
 
 def test_an_engine_that_is_closed_leaves_nobody(rows: Path, tmp_path: Path) -> None:
-    from tokenbox.batch.runs import _jobs, _Places
+    from tokenbox.batch.output import OutputPlaces
+    from tokenbox.batch.runs import _jobs
     from tokenbox.batch.shards import RowFormat, shard_input
 
     sharded = shard_input(str(rows), shard_size=8_000)
-    places = _Places.of(str(tmp_path / "out"), None, RowFormat.JSONL)
+    places = OutputPlaces.of(str(tmp_path / "out"), None, RowFormat.JSONL)
     engine = ProcessEngine(2).run(PLAN, _jobs(sharded, PLAN, places, RunOptions(), None, None))
     next(engine)
     engine.close()  # type: ignore[attr-defined]  # a generator

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
+import numpy as np
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.batch.rows import mixed, read_jsonl, write_jsonl
 from tokenbox import batch
@@ -21,9 +26,10 @@ from tokenbox.batch.errors import InvalidAddress, RowError, RowsFailed, RunDiffe
 from tokenbox.batch.reading import ShardReader
 from tokenbox.batch.shards import RowFormat, shard_input
 from tokenbox.batch.summary import summary_schema
+from tokenbox.batch.text import json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 AUTO: Mapping[str, Any] = {"task": "auto", "budget": "limit"}
 
@@ -113,6 +119,49 @@ def test_csv_with_newlines_in_cells_is_cut_between_rows(tmp_path: Path) -> None:
         assert [row["text"] for row in csv.DictReader(file)] == [text for _, text in rows]
 
 
+def test_a_quote_within_a_cell_does_not_move_the_cuts(tmp_path: Path) -> None:
+    """As in ``5" disk``: Python's csv takes it as a character, so the cell ends at the next delimiter."""
+    body = 'id,size "text,text\n' + "".join(f'{n},5" disk,"one\ntwo ""{n}"""\n' for n in range(30))
+    (tmp_path / "in.csv").write_text(body)
+    whole = batch.run(tmp_path / "in.csv", tmp_path / "a.jsonl", task="count")
+    assert (whole.shards, whole.tally.rows, whole.failed) == (1, 30, 0)
+    for size in (1, 40, 300):
+        cut = batch.run(
+            tmp_path / "in.csv", tmp_path / "b.jsonl", task="count", shard_size=size, overwrite=True
+        )
+        assert cut.shards > 2
+        assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
+
+
+def ends_of_rows(text: str) -> list[int]:
+    """The positions after the newlines that end a row for Python's csv."""
+    place = 0
+
+    def lines(given: str) -> Iterator[str]:
+        nonlocal place
+        for line in given.splitlines(keepends=True):
+            place += len(line)
+            yield line
+
+    found = [place for _ in csv.reader(lines(text))]
+    # The last row may end with the text, or in an open cell: another line would belong to it.
+    is_open = not text.endswith("\n") or len(list(csv.reader(lines(f"{text}\n")))) == len(found)
+    return found[:-1] if is_open else found
+
+
+@given(text=st.text('a,"\n', max_size=20), piece=st.integers(1, 5), size=st.integers(1, 9))
+def test_rows_of_csv_end_where_pythons_csv_says(text: str, piece: int, size: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shards, "_PIECE", piece)
+        found = list(shards._cuts(io.BytesIO(text.encode()), 0, size, "x.csv"))  # noqa: SLF001
+    wanted, ends = size, []
+    for end in ends_of_rows(text):
+        if end >= wanted:
+            ends.append(end)
+            wanted = end + size
+    assert found == ends
+
+
 def test_what_is_wrong_in_csv_is_a_row(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_bytes(b"\xef\xbb\xbfid,text\n1,a\n2,b,c\n3,\xff\n\n4,d\n")
     batch.run(tmp_path / "in.csv", tmp_path / "out.jsonl", task="count")
@@ -168,6 +217,56 @@ def test_a_run_that_is_there_is_not_touched(source: Path, tmp_path: Path) -> Non
         batch.run(source, out, resume=True, task="auto", budget=7)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": "0.0.0"}, "a run with version '0.0.0'.*Use that release"),
+        ({"tokenizer": {"fingerprint": "x"}}, "a run with tokenizer name None"),
+        ({"shard_size": None}, "run.json is missing or damaged"),
+        ({"shard_size": 0}, "run.json is missing or damaged"),
+        ({"shard_size": "4000"}, "run.json is missing or damaged"),
+    ],
+)
+def test_a_run_of_another_kind_is_not_resumed(
+    source: Path, tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    out = tmp_path / "out.jsonl"
+    batch.run(source, out, **AUTO)
+    made, record = out.read_bytes(), tmp_path / "out.jsonl.batch" / "run.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | change))
+    with pytest.raises(RunDiffers, match=message):
+        batch.run(source, out, resume=True, **AUTO)
+    assert out.read_bytes() == made
+
+
+def test_overwriting_a_run_removes_nothing_else(source: Path, tmp_path: Path) -> None:
+    batch.run(source, tmp_path / "out" / "inner", **AUTO)
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    batch.run(source, tmp_path / "out", overwrite=True, **AUTO)
+    inner = (tmp_path / "out" / "inner" / "part-00000.jsonl").read_bytes()
+    assert inner == (tmp_path / "out" / "part-00000.jsonl").read_bytes()
+    assert (tmp_path / "out" / "notes.txt").exists()
+    kept = tmp_path / "out.jsonl.batch" / "rows.jsonl"
+    kept.parent.mkdir()
+    kept.write_bytes(source.read_bytes())
+    (tmp_path / "out.jsonl").write_text("old")
+    with pytest.raises(InvalidAddress, match="is the input or contains it"):
+        batch.run(kept, tmp_path / "out.jsonl", overwrite=True, **AUTO)
+    assert kept.exists()
+
+
+def test_a_resumed_run_has_the_cost_of_a_fresh_one(tmp_path: Path) -> None:
+    """Above 200,000 tokens this model costs more; the tally of the first run does not tell them apart."""
+    source = write_jsonl(tmp_path / "in.jsonl", [{"text": "a"}, {"text": "word " * 210_000}])
+    plan: dict[str, Any] = {"task": "count", "model": "gemini-2.5-pro", "tokenizer": "o200k_base"}
+    batch.run(source, tmp_path / "out.jsonl", **plan)
+    resumed = batch.run(source, tmp_path / "out.jsonl", resume=True, on=date(2026, 10, 1), **plan)
+    fresh = batch.run(source, tmp_path / "fresh.jsonl", on=date(2026, 10, 1), **plan)
+    assert resumed.dollars == fresh.dollars is not None
+    again = batch.run(source, tmp_path / "out.jsonl", resume=True, on=date(2026, 10, 1), **plan)
+    assert (again.dollars, again.reused) == (fresh.dollars, again.shards)
+
+
 @pytest.mark.parametrize("output", ["out", "out.jsonl"])
 def test_resume_does_only_what_does_not_hold(source: Path, tmp_path: Path, output: str) -> None:
     out = tmp_path / output
@@ -189,9 +288,10 @@ def test_a_damaged_part_and_a_torn_record_are_done_again(source: Path, tmp_path:
     (out / "part-00001.jsonl").write_bytes(b"damaged")
     (out / "part-00002.jsonl").unlink()
     (out / "_batch" / "shards" / "00003.json").write_text('{"number": 3, "inp')
+    (out / "_batch" / "shards" / "00004.json").write_text('{"number": 1e999}')
     (out / ".draft-1-part-00004.jsonl").write_text("half")
     again = batch.run(source, out, resume=True, **AUTO)
-    assert (again.reused, again.digest) == (first.shards - 3, first.digest)
+    assert (again.reused, again.digest) == (first.shards - 4, first.digest)
     assert not list(out.glob(".draft*"))
 
 
@@ -220,6 +320,8 @@ def test_what_json_does_not_have_is_written_all_the_same(tmp_path: Path) -> None
     (tmp_path / "in.jsonl").write_text('{"id": NaN, "text": "a"}\n{"id": "\\ud800", "text": "b"}\n')
     batch.run(tmp_path / "in.jsonl", tmp_path / "out.jsonl", task="count")
     assert [row["id"] for row in read_jsonl(tmp_path / "out.jsonl")] == [None, "\ud800"]
+    given = {"array": np.array([1.5, float("nan")]), 2: (float("inf"), "\ud800"), "1": b"x"}
+    assert json_text(given) == r'{"array":[1.5,null],"2":[null,"\ud800"],"1":"eA=="}'
 
 
 def test_an_input_that_is_not_there_is_one_message(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -121,7 +121,7 @@ class BatchPlan:
             if name in given:
                 given[name] = one_of(kind, given[name], name)
         if "keep" in given:
-            given["keep"] = tuple(given["keep"])
+            given["keep"] = _names(given["keep"])
         plan = cls(**given)
         plan._check()
         return plan
@@ -134,6 +134,7 @@ class BatchPlan:
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
                 raise InvalidPlan(f"{name} must be a string, not {shown(value)}.")
+        check_flags(self, "reclaim", "allow_outside")
         if self.task in _RENDERS:
             try:
                 find_renderer(self.mode)
@@ -201,6 +202,22 @@ class BatchPlan:
         probe = ctx.enforce(self.model, [""], tokenizer=self.tokenizer, config=settings)
         limits = canonical({**probe.limits.to_dict(), "uncertain": probe.why.verdict.uncertain.value})
         return replace(self, settings=settings, limits=limits.decode())
+
+
+def _names(keep: object) -> tuple[str, ...]:
+    """Return the names of columns. A text is refused: its characters would be taken as names."""
+    names = tuple(keep) if isinstance(keep, Iterable) and not isinstance(keep, str | Mapping) else (None,)
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidPlan(f"keep must be a list of column names, such as ['id'], not {shown(keep)}.")
+    return names
+
+
+def check_flags(options: object, *names: str) -> None:
+    """Raise :class:`InvalidPlan` unless the options are True or False: ``"no"`` would be taken as True."""
+    for name in names:
+        value = getattr(options, name)
+        if not isinstance(value, bool):
+            raise InvalidPlan(f"{name} must be True or False, not {shown(value)}.")
 
 
 def one_of(kind: type[Kind], value: object, name: str) -> Kind:

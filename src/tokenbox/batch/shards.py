@@ -10,10 +10,11 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
@@ -228,7 +229,7 @@ def _csv_shards(storage: Storage, names: Sequence[str], sizes: Sequence[int], si
             continue
         with storage.open(name) as file:
             head, start = _head(file, name)
-            for cut in [*_cuts(file, start, size), total]:
+            for cut in [*_cuts(file, start, size, name), total]:
                 if cut > start:
                     yield (name,), start, cut, 0, head
                 start = cut
@@ -241,18 +242,10 @@ def delimiter(name: str) -> str:
 def _head(file: BinaryIO, name: str) -> tuple[tuple[str, ...], int]:
     """Return the names of the columns, and the position of the first row."""
     data = file.read(_MAX_HEADER)
-    end, quotes = -1, 0
-    while True:
-        found = data.find(b"\n", end + 1)
-        if found < 0:
-            end = len(data) - 1
-            break
-        quotes += data.count(b'"', end + 1, found)
-        end = found
-        if quotes % 2 == 0:
-            break
+    mark = len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0
+    end = next(_cuts(io.BytesIO(data), mark, 1, name), len(data))
     try:
-        text = data[: end + 1].decode("utf-8-sig")
+        text = data[:end].decode("utf-8-sig")
         cells = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter(name)), [])
     except UnicodeDecodeError as error:
         encoding = "utf-16" if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "latin1"
@@ -263,14 +256,14 @@ def _head(file: BinaryIO, name: str) -> tuple[tuple[str, ...], int]:
         ) from None
     except csv.Error as error:
         raise InvalidAddress(f"{name} has no header line: {error}.", address=name) from None
-    if not cells or len(data) == _MAX_HEADER == end + 1:
+    if not cells or len(data) == _MAX_HEADER == end:
         begin = data[:60].decode("utf-8", "replace")
         raise InvalidAddress(f"{name} must begin with a line of column names, not {begin!r}.", address=name)
-    if b"\r" in data[: end + 1].rstrip(b"\r\n") and not any("\r" in cell for cell in cells):
+    if b"\r" in data[:end].rstrip(b"\r\n") and not any("\r" in cell for cell in cells):
         message = f"{name} ends its lines with CR alone. Convert them: tr '\\r' '\\n' < {name}"
         raise InvalidAddress(message, address=name)
     _check_unique(cells, name)
-    return tuple(cells), end + 1
+    return tuple(cells), end
 
 
 def _check_unique(columns: Sequence[str], name: str) -> None:
@@ -279,29 +272,35 @@ def _check_unique(columns: Sequence[str], name: str) -> None:
         raise InvalidAddress(f"{name} has two columns {twice!r:.60}. Rename one of them.", address=name)
 
 
-def _cuts(file: BinaryIO, start: int, size: int) -> Iterator[int]:
+def _cuts(file: BinaryIO, start: int, size: int, name: str) -> Iterator[int]:
     """Yield the positions of shards after the first one: the first row after each ``size`` bytes.
 
-    A newline ends a row if it is not in quotes: if the number of quotes before it is even.
+    A newline ends a row unless it is in a quoted cell. As for Python's csv, a quote opens a cell only at the
+    beginning of the cell: in ``5" disk`` it is a character.
     """
+    between, cell = delimiter(name).encode(), rb'[^"]*+(?:""[^"]*+|(?!))*+'
+    # Quoted cells of a row, one after another; the group is empty if the last one does not end in the piece.
+    quoted = re.compile(rb'"(?<![^\n%b]")%b(?:"%b"%b|(?!))*+("?)' % (between, cell, between, cell))
     file.seek(start)
-    place, quotes, wanted = start, 0, start + size
-    while data := file.read(_PIECE):
-        at = max(0, wanted - 1 - place)
-        counted = 0
-        while at < len(data):
-            found = data.find(b"\n", at)
-            if found < 0:
-                break
-            quotes += data.count(b'"', counted, found)
-            counted = found
-            if quotes % 2 == 0:
-                cut = place + found + 1
+    place, wanted = start, start + size
+    before = b"\n"  # stands for the bytes before a piece: the last one, or the beginning of a quoted cell
+    while piece := file.read(_PIECE):
+        data = before + piece
+        shift, begin = place - len(before), len(before)
+        before = data[-1:].replace(b'"', b"x")  # a quote that begins no cell
+        place += len(piece)
+        for cells in chain(quoted.finditer(data), (None,)):
+            end = len(data) if cells is None else cells.start()
+            at = max(begin, wanted - 1 - shift)
+            while at < end and (found := data.find(b"\n", at, end)) >= 0:
+                cut = shift + found + 1
                 yield cut
                 wanted = cut + size
-            at = max(found + 1, wanted - 1 - place)
-        quotes += data.count(b'"', counted)
-        place += len(data)
+                at = max(found + 1, wanted - 1 - shift)
+            if cells is not None:
+                begin = cells.end()
+                if begin == len(data):  # the next piece may continue the cell
+                    before = b'\n""' if cells[1] else b'\n"'
 
 
 def _parquet_shards(

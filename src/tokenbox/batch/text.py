@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 
@@ -15,15 +15,32 @@ def json_text(value: object, *, sort_keys: bool = False) -> str:
     Bytes are base64, dates are ISO 8601, and infinite numbers and NaN are null.
     """
     try:
-        text = _ENCODERS[sort_keys, False](value)
-        if text.isascii():
-            return text
-        text.encode()
+        text = _encoder(sort_keys=sort_keys)(value)
+    except ValueError:  # an infinite number or NaN
+        value = json.loads(
+            _encoder(sort_keys=sort_keys, allow_nan=True)(value), parse_constant=lambda _: None
+        )
+        text = _encoder(sort_keys=sort_keys)(value)
+    try:
+        if not text.isascii():
+            text.encode()
     except UnicodeEncodeError:  # a lone surrogate, which must be escaped
-        return _ENCODERS[sort_keys, True](value)
-    except ValueError:
-        return json_text(_finite(value), sort_keys=sort_keys)
+        return _encoder(sort_keys=sort_keys, ascii_only=True)(value)
     return text
+
+
+@cache
+def _encoder(
+    *, sort_keys: bool, ascii_only: bool = False, allow_nan: bool = False
+) -> Callable[[object], str]:
+    return json.JSONEncoder(
+        ensure_ascii=ascii_only,
+        sort_keys=sort_keys,
+        separators=(",", ":"),
+        allow_nan=allow_nan,
+        check_circular=False,
+        default=_plain,
+    ).encode
 
 
 def _plain(value: Any) -> object:  # noqa: ANN401  # any value that JSON does not have
@@ -38,29 +55,3 @@ def _plain(value: Any) -> object:  # noqa: ANN401  # any value that JSON does no
     if hasattr(value, "to_dict"):
         return value.to_dict()
     return str(value)
-
-
-def _finite(value: object) -> object:
-    """Return ``value`` with None for infinite numbers and NaN."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value
-
-
-# By whether keys are sorted and whether the text is ASCII.
-_ENCODERS = {
-    (sort_keys, ascii_only): json.JSONEncoder(
-        ensure_ascii=ascii_only,
-        sort_keys=sort_keys,
-        separators=(",", ":"),
-        allow_nan=False,
-        check_circular=False,
-        default=_plain,
-    ).encode
-    for sort_keys in (False, True)
-    for ascii_only in (False, True)
-}

@@ -38,7 +38,10 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ShardRecord:
-    """A finished shard: the digests of its input, of its results, and of the file with the results."""
+    """A finished shard: the digests of its input, of its results, and of the file with the results.
+
+    ``tiers``: those of the price by which its tally was made.
+    """
 
     number: int
     input: str
@@ -46,10 +49,11 @@ class ShardRecord:
     file: str
     bytes: int
     tally: Tally
+    tiers: tuple[int, ...] = ()
     reused: bool = False
 
     def to_dict(self) -> dict[str, object]:
-        return to_record(self, "number input output file bytes tally")
+        return to_record(self, "number input output file bytes tally tiers")
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Self:
@@ -61,6 +65,7 @@ class ShardRecord:
             file=str(record["file"]),
             bytes=int(record["bytes"]),
             tally=Tally.of(record["tally"]),
+            tiers=tuple(map(int, record.get("tiers", ()))),
         )
 
 
@@ -178,7 +183,7 @@ def _compiled(job: Job, plan: BatchPlan, compiler: RowCompiler) -> Iterator[Even
             except BaseException:
                 writer.abandon()
                 raise
-        record = ShardRecord(number, reader.digest, results.digest, file.digest, file.size, tally)
+        record = ShardRecord(number, reader.digest, results.digest, file.digest, file.size, tally, job.tiers)
         with storage.create(job.record) as raw:
             raw.write(f"{json_text(record.to_dict())}\n".encode())
     except BatchError:
@@ -240,6 +245,8 @@ def _is_valid(job: Job, known: ShardRecord) -> bool:
     """Return whether the record matches the input, and its results still exist."""
     if known.number != job.shard.number or (known.tally.failed and job.fail_fast):
         return False
+    if known.tiers != job.tiers:  # its tokens are not known by the tiers of today's price
+        return False
     if not job.assembled and file_digest(job.part) != known.file:
         return False
     return ShardReader(job.shard).digest_input() == known.input
@@ -262,7 +269,7 @@ def read_record(address: str) -> ShardRecord | None:
     try:
         with storage_of(address).open(address) as file:
             return ShardRecord.of(json.loads(file.read()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 
 
