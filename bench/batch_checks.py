@@ -52,7 +52,7 @@ CASES = (
     ("process", 1, None),
     ("process", 2, None),
     ("process", 4, None),
-    ("process", 2, "tokenbox.batch.worker"),
+    ("process", 2, "tokenbox.batch.process"),
     ("ray", 1, None),
     ("ray", 2, None),
     ("ray", 4, None),

@@ -28,7 +28,7 @@ from tokenbox.counters import (
 from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS
 from tokenbox.errors import InvalidContent, shown
 from tokenbox.integers import limit, token_budget
-from tokenbox.proof.proven import layout as proven_layout
+from tokenbox.proof.proven import proven_layout
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def layout(  # noqa: PLR0913  # the options of `compose.sections.layout`, the mo
     ``InvalidBudget`` for bad input, a ``TokenizerError``, and any error of ``proof``.
     """
     checked = compose_sections.checked_sections(sections)
-    return proven_layout(
+    return proven_layout(proof, source)(
         checked,
         budget,
         section_counter(checked, model, tokenizer),
@@ -203,8 +203,6 @@ def layout(  # noqa: PLR0913  # the options of `compose.sections.layout`, the mo
         groups=groups,
         reclaim=reclaim,
         cache=cache,
-        proof=proof,
-        source=source,
     )
 
 

@@ -109,7 +109,8 @@ def test_a_row_that_kills_its_workers_is_set_aside(tmp_path: Path, monkeypatch: 
             started.append(self.process.pid)
 
     monkeypatch.setattr(process, "_Worker", Seen)
-    monkeypatch.setattr(process, "_START", process._START.replace("; main()", f"; exec({KILLER!r}); main()"))  # noqa: SLF001
+    start = process._START.replace("serve_jobs()", f"exec({KILLER!r}); serve_jobs()")  # noqa: SLF001
+    monkeypatch.setattr(process, "_START", start)
     found = batch.run(source, tmp_path / "out.jsonl", task="layout", budget=9, engine="process", workers=2)
     rows = read_jsonl(tmp_path / "out.jsonl")
     aside = [place for place, row in enumerate(rows) if row["error"] is not None]
@@ -139,7 +140,7 @@ def test_an_engine_that_is_closed_leaves_nobody(rows: Path, tmp_path: Path) -> N
     next(engine)
     engine.close()  # type: ignore[attr-defined]  # a generator
     children = [" ".join(child.cmdline()) for child in psutil.Process().children()]
-    assert not any("tokenbox.batch.worker" in child for child in children)
+    assert not any("tokenbox.batch.process" in child for child in children)
 
 
 RUN = """

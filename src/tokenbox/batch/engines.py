@@ -1,11 +1,15 @@
-"""The engines that compile shards. All give the same records; only their order may differ."""
+"""The engines that compile shards. All give the same records; only their order may differ.
+
+``run(plan, jobs)`` of an engine yields marks and records, and raises ``BatchError``. Closing the iterator
+stops all work.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tokenbox.batch.compiler import RowCompiler
 from tokenbox.batch.errors import InvalidPlan
@@ -15,6 +19,7 @@ from tokenbox.batch.work import bytes_of, compile_shard
 from tokenbox.errors import shown
 
 if TYPE_CHECKING:
+    from tokenbox.batch.on_ray import RayEngine
     from tokenbox.batch.plan import BatchPlan
     from tokenbox.batch.work import Event, Job
 
@@ -26,14 +31,6 @@ class EngineName(StrEnum):
     INLINE = "inline"
     PROCESS = "process"
     RAY = "ray"
-
-
-class BatchEngine(Protocol):
-    """Compiles shards."""
-
-    def run(self, plan: BatchPlan, jobs: Sequence[Job]) -> Iterator[Event]:
-        """Yield marks and records. Raises ``BatchError``. Closing the iterator stops all work."""
-        ...
 
 
 class InlineEngine:
@@ -63,7 +60,7 @@ def engine_of(
     address: str | None = None,
     size: int = 0,
     shards: int = 1,
-) -> tuple[BatchEngine, EngineName, int]:
+) -> tuple[InlineEngine | ProcessEngine | RayEngine, EngineName, int]:
     """Return the engine, its name (``auto`` resolved) and its number of workers.
 
     ``size``: bytes of the input. Raises ``MissingExtra`` if Ray is not installed, and :class:`InvalidPlan`

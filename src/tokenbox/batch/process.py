@@ -1,9 +1,9 @@
 """The engine for all cores of one machine: worker processes, which are replaced when killed.
 
 Workers are never forked: a fork copies the locks of the tokenizers' threads but not the threads, so that the
-child may deadlock. Each worker is a new interpreter that exchanges pickles over its standard input and output
-with a thread here. A worker reads and writes its shards itself, one at a time, so that no row passes through
-this process, and memory holds one chunk per worker.
+child may deadlock. Each worker is a new interpreter, which runs :func:`serve_jobs` and exchanges pickles over
+its standard input and output with a thread here. It reads and writes its shards itself, one at a time: no row
+passes through this process, and memory holds one chunk per worker.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from tokenbox.batch.compiler import RowCompiler
 from tokenbox.batch.errors import BatchError, WorkersFailed
-from tokenbox.batch.work import KILLS, Job, Mark, ShardRecord, bytes_of
+from tokenbox.batch.work import KILLS, Job, Mark, ShardRecord, bytes_of, compile_shard
 from tokenbox.errors import TokenboxError
-from tokenbox.named_code import allowed
+from tokenbox.named_code import allow, allowed
 
 if TYPE_CHECKING:
+    from typing import BinaryIO
+
     from tokenbox.batch.plan import BatchPlan
     from tokenbox.batch.work import Event
 
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
 # and never a module from the current folder.
 _START = (
     "import sys, pickle; sys.path[:] = pickle.load(sys.stdin.buffer); "
-    "from tokenbox.batch.worker import main; main()"
+    "from tokenbox.batch.process import serve_jobs; serve_jobs()"
 )
 # There is a worker per core, so each uses one thread.
 ONE_THREAD = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
@@ -212,3 +215,33 @@ class _WorkerThread:
             if self._worker is not None:
                 self._worker.stop()
                 self._worker = None
+
+
+def serve_jobs() -> None:
+    """Compile jobs from stdin until it ends, in a worker process; write marks and records to stdout."""
+    jobs = sys.stdin.buffer
+    # Other code may print, which must not get between the pickles.
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    allow(*pickle.load(jobs))  # noqa: S301  # from the process that started this one
+    plan, expected = pickle.load(jobs)  # noqa: S301  # from the process that started this one
+    compiler = RowCompiler(plan, expected)
+    while True:
+        try:
+            job = pickle.load(jobs)  # noqa: S301  # from the process that started this one
+        except EOFError:
+            return
+        try:
+            for event in compile_shard(job, plan, compiler):
+                _send(event, out)
+        except BrokenPipeError:
+            return
+        except TokenboxError as error:
+            _send(error, out)
+        except Exception as error:  # noqa: BLE001  # a bug must not look like a killed worker
+            _send(BatchError(f"{type(error).__name__}: {error}. This is a bug in tokenbox."), out)
+
+
+def _send(value: Any, out: BinaryIO) -> None:  # noqa: ANN401  # an event or an error
+    pickle.dump(value, out)
+    out.flush()

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from tokenbox.batch.errors import InvalidAddress
 from tokenbox.errors import MissingExtra
@@ -23,47 +23,11 @@ DRAFT = ".draft-"
 _BLOCK, _PIECE = 8 << 20, 1 << 20
 
 
-class Storage(Protocol):
-    """A file system. Paths are strings with ``/`` between folders. Raises ``OSError``."""
+class LocalStorage:
+    """The files of this machine. Paths are strings with ``/`` between folders. Raises ``OSError``."""
 
     def open(self, path: str) -> BinaryIO:
         """Open a file for reading and seeking."""
-        ...
-
-    def size(self, path: str) -> int: ...
-
-    def is_folder(self, path: str) -> bool: ...
-
-    def is_file(self, path: str) -> bool: ...
-
-    def files(self, folder: str) -> list[str]:
-        """Return the sorted paths of all files in the folder and below."""
-        ...
-
-    def matching(self, pattern: str) -> list[str]:
-        """Return the sorted paths that match a pattern with ``*``."""
-        ...
-
-    def create(self, path: str, *, sync: bool = False) -> Any:  # noqa: ANN401  # a context manager of a BinaryIO
-        """Return a context manager that writes the file atomically: it is renamed on success.
-
-        ``sync``: also flush it to the disk, which a file with a verified digest does not need.
-        """
-        ...
-
-    def remove(self, path: str) -> None:
-        """Remove a file, or a folder with everything in it. A missing one is not an error."""
-        ...
-
-    def full_name(self, path: str) -> str:
-        """Return the absolute path."""
-        ...
-
-
-class LocalStorage:
-    """The files of this machine."""
-
-    def open(self, path: str) -> BinaryIO:
         return Path(path).open("rb")
 
     def size(self, path: str) -> int:
@@ -79,6 +43,7 @@ class LocalStorage:
         return Path(path).is_file()
 
     def files(self, folder: str) -> list[str]:
+        """Return the sorted paths of all files in the folder and below."""
         found = []
         for place, folders, names in os.walk(folder):
             folders.sort()
@@ -86,10 +51,15 @@ class LocalStorage:
         return sorted(found)
 
     def matching(self, pattern: str) -> list[str]:
+        """Return the sorted paths that match a pattern with ``*``."""
         return sorted(glob.glob(pattern, recursive=True))  # a pattern may be absolute
 
     @contextmanager
     def create(self, path: str, *, sync: bool = False) -> Iterator[BinaryIO]:
+        """Write the file atomically: it is renamed on success.
+
+        ``sync``: also flush it to the disk, which a file with a verified digest does not need.
+        """
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         # Named by the process, so that it does not clash with the draft of a killed worker.
@@ -108,17 +78,19 @@ class LocalStorage:
             raise
 
     def remove(self, path: str) -> None:
+        """Remove a file, or a folder with everything in it. A missing one is not an error."""
         if Path(path).is_dir():
             shutil.rmtree(path)
         else:
             Path(path).unlink(missing_ok=True)
 
     def full_name(self, path: str) -> str:
+        """Return the path as a worker in another folder can open it."""
         return str(Path(path).absolute())
 
 
 class RemoteStorage:
-    """A file system of fsspec."""
+    """A file system of fsspec, with the methods of :class:`LocalStorage`."""
 
     def __init__(self, system: Any, scheme: str) -> None:  # noqa: ANN401  # fsspec has no types
         self._system = system
@@ -166,6 +138,7 @@ class RemoteStorage:
         return name if "://" in name else f"{self._scheme}://{name.lstrip('/')}"
 
 
+Storage = LocalStorage | RemoteStorage
 _LOCAL = LocalStorage()
 
 

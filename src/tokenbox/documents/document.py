@@ -14,7 +14,7 @@ from tokenbox.compose.sections import whatif
 from tokenbox.documents.source import DocumentCode
 from tokenbox.engine.result import Policy
 from tokenbox.errors import DocumentError, TokenboxError
-from tokenbox.proof.proven import layout
+from tokenbox.proof.proven import proven_layout
 from tokenbox.tokenizers.registry import as_tokenizer
 
 if TYPE_CHECKING:
@@ -85,15 +85,8 @@ class LayoutDocument:
                 code=DocumentCode.MISSING_KEY.value,
             )
         counter = self._own_tokenizer() if tokenizer is None else tokenizer
-        return layout(
-            self.sections,
-            budget,
-            counter,
-            **self._options,
-            cache=cache,
-            proof=proof,
-            source=self.name,
-        )
+        made = proven_layout(proof, self.name)
+        return made(self.sections, budget, counter, **self._options, cache=cache)
 
     def whatif(
         self,

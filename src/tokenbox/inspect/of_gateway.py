@@ -18,6 +18,7 @@ from tokenbox.content.items import Item
 from tokenbox.content.request import read_request
 from tokenbox.conversation.pieces import open_session
 from tokenbox.errors import TokenboxError
+from tokenbox.inspect.importers.transcript import as_text
 from tokenbox.inspect.of_messages import FRAME, opening, text_of
 from tokenbox.inspect.record import PageItem, PageState, check_items
 from tokenbox.tokenizers.registry import FILE_PREFIX
@@ -139,7 +140,7 @@ def _body_items(text: str | None, key: str, counter: RequestCounter) -> list[_Bo
     values = value if isinstance(value, list) else [] if value is None else [value]
     texts, sizes = _counted(body, len(values), counter) if values else ({}, {})
     return [
-        _BodyItem(one, texts.get(number) or _as_text(one), sizes.get(number))
+        _BodyItem(one, texts.get(number) or as_text(one), sizes.get(number))
         for number, one in enumerate(values)
     ]
 
@@ -162,7 +163,3 @@ def _counted(
         return {}, {}
     else:
         return texts, sizes
-
-
-def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

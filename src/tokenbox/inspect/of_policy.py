@@ -21,6 +21,7 @@ from tokenbox.inspect.record import (
     PageStep,
     PageVerdict,
     check_items,
+    limits_shown,
 )
 from tokenbox.policy.chunks import ChunkKind
 from tokenbox.policy.records import CutChunks
@@ -52,7 +53,7 @@ def plan_entry(plan: PackPlan, title: str, *, small: bool = False) -> PageEntry:
         kind="plan",
         facts=(("Model", plan.model or "not named"), ("Strategy", plan.strategy), *entry.facts),
         notes=(*entry.notes, *(f"You could {op.say(about)}." for op in plan.summary_ops)),
-        limits=limits_of(plan.limits),
+        limits=_limits(plan.limits),
     )
 
 
@@ -100,7 +101,7 @@ def enforcement_entry(enforcement: Enforcement, title: str) -> PageEntry:
         facts=(*facts, ("Decided by", why.verdict.basis.value), *tokenizer_facts(enforcement.tokenizer)),
         notes=why.notes,
         separator="\n\n",
-        limits=limits_of(why.limits),
+        limits=_limits(why.limits),
         verdict=PageVerdict(
             enforcement.ok,
             "This request may be sent." if enforcement.ok else "This request is refused.",
@@ -109,15 +110,9 @@ def enforcement_entry(enforcement: Enforcement, title: str) -> PageEntry:
     )
 
 
-def limits_of(limits: GuardLimits) -> tuple[tuple[str, int], ...]:
-    """Return the context window and the deductions that leave the input limit, in order."""
-    found = [("context window", limits.max_ctx)]
-    if limits.max_ctx != limits.usable:
-        found.append(("headroom", limits.max_ctx - limits.usable))
-    found.append(("reserved for the answer", limits.reserve_out))
-    if limits.max_input_binds:
-        found.append(("over the maximum input", limits.window_room - limits.input_limit))
-    return tuple(found)
+def _limits(limits: GuardLimits) -> tuple[tuple[str, int], ...]:
+    over = limits.window_room - limits.input_limit if limits.max_input_binds else 0
+    return limits_shown(limits.max_ctx, limits.reserve_out, limits.max_ctx - limits.usable, over)
 
 
 def _chunks(request: Chunks, cut: PackPlan | None) -> tuple[PageItem, ...]:

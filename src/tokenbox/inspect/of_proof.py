@@ -24,6 +24,7 @@ from tokenbox.inspect.record import (
     PageStep,
     PageVerdict,
     check_items,
+    limits_shown,
 )
 from tokenbox.proof.calls import Recorded, Texts
 from tokenbox.proof.evidence import EvidenceStatus
@@ -282,11 +283,7 @@ def _limits(budget: Mapping[str, Record]) -> tuple[tuple[str, int], ...]:
     reserve = _tokens(budget["output_reserve"]["value"])
     if window is None or tokens is None or reserve is None:
         return ()
-    margin = window - reserve - tokens
-    found = [("context window", window)]
-    if margin > 0:
-        found.append(("headroom", margin))
-    return (*found, ("reserved for the answer", reserve))
+    return limits_shown(window, reserve, max(0, window - reserve - tokens))
 
 
 def _tokens(value: object) -> int | None:

@@ -22,6 +22,7 @@ from tokenbox.inspect.record import (
     PageStep,
     PageVerdict,
     check_items,
+    limits_shown,
 )
 from tokenbox.policy.records import SCHEMA_ENFORCEMENT, SCHEMA_ESTIMATE, SCHEMA_PLAN
 
@@ -236,10 +237,7 @@ def _limits(data: Data) -> tuple[tuple[str, int], ...]:
     window, usable, reserve = (_tokens(data.get(name)) for name in ("max_ctx", "usable", "reserve_out"))
     if window is None or reserve is None:
         return ()
-    found = [("context window", window)]
-    if usable is not None and usable != window:
-        found.append(("headroom", window - usable))
-    return (*found, ("reserved for the answer", reserve))
+    return limits_shown(window, reserve, 0 if usable is None else window - usable)
 
 
 def _counted(data: Data) -> tuple[tuple[str, str], ...]:

@@ -220,6 +220,20 @@ def record_of(entries: Sequence[PageEntry]) -> dict[str, object]:
     return {"schema": SCHEMA, "version": __version__, "texts": texts.found, "entries": written}
 
 
+def limits_shown(window: int, reserve: int, headroom: int, over: int = 0) -> tuple[tuple[str, int], ...]:
+    """Return the context window and the deductions that leave the input limit, in order.
+
+    ``over``: the tokens that the window would leave beyond the maximum input.
+    """
+    found = [("context window", window)]
+    if headroom:
+        found.append(("headroom", headroom))
+    found.append(("reserved for the answer", reserve))
+    if over:
+        found.append(("over the maximum input", over))
+    return tuple(found)
+
+
 def check_items(number: int) -> None:
     """Raise :class:`PageTooLarge` for more items than a page can show."""
     if number > MAX_ITEMS:

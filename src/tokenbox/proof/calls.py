@@ -165,10 +165,6 @@ Arguments = Mapping[str, Any]
 CODE = "code"
 
 
-def _given_budget(arguments: Arguments) -> Budget:
-    return Budget(Sourced(arguments["budget"], "given"))
-
-
 def _counter_identity(arguments: Arguments) -> TokenizerIdentity:
     return counter_of(next(arguments[name] for name in _COUNTERS if name in arguments)).identity
 
@@ -196,7 +192,7 @@ class RecordedFunction(Generic[P, T]):
     inputs: Callable[[Arguments, Any], Iterable[Input]]
     result: Callable[[Arguments, Any], Mapping[str, Any]]
     read: Callable[[Recorded], dict[str, Any]]
-    budget: Callable[[Arguments], Budget] = _given_budget
+    budget: Callable[[Arguments], Budget] = lambda given: Budget(Sourced(given["budget"], "given"))
     tokenizer: Callable[[Arguments], TokenizerIdentity] = _counter_identity
     critical: Callable[[Arguments, ContextCriticalOverflow], Iterable[tuple[str, int]]] = lambda _, error: (
         error.critical

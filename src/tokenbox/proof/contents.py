@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -119,34 +119,30 @@ def decisions_of(contents: Contents) -> Iterator[tuple[str, Record]]:
 
 def summaries_of(contents: Contents) -> Iterator[tuple[str, Record]]:
     """Yield each summary with its label, such as ``summaries[a, b]``."""
-    labels = _Labels()
-    for summary in contents.summaries:
-        of = ", ".join(map(str, cast("list[object]", summary["of"])))
-        yield f"summaries[{labels.next(of)}]", summary
+    names = [", ".join(map(str, cast("list[object]", summary["of"]))) for summary in contents.summaries]
+    for label, summary in zip(_labels(names), contents.summaries, strict=True):
+        yield f"summaries[{label}]", summary
 
 
 def _labelled(group: str, records: Sequence[Record]) -> Iterator[tuple[str, Record]]:
     """Yield each record with a label, and without the id that is in it."""
-    labels = _Labels()
-    for number, record in enumerate(records, 1):
-        name = str(record.get("id", number))  # a decision on the request has no id
-        in_label = name != str(number)
-        rest = {key: value for key, value in record.items() if key != "id" or not in_label}
-        yield f"{group}[{labels.next(name)}]", rest
+    # A decision on the request has no id.
+    names = [str(record.get("id", number)) for number, record in enumerate(records, 1)]
+    for number, (label, record) in enumerate(zip(_labels(names), records, strict=True), 1):
+        in_label = names[number - 1] != str(number)
+        yield (
+            f"{group}[{label}]",
+            {key: value for key, value in record.items() if key != "id" or not in_label},
+        )
 
 
-class _Labels:
-    """Labels of records: the id, and for its copies a number too."""
-
-    def __init__(self) -> None:
-        self._used: set[str] = set()
-        self._copies = Counter[str]()
-
-    def next(self, name: str) -> str:
-        """Return the label of the next record of that name, which no record before has."""
+def _labels(names: Iterable[str]) -> Iterator[str]:
+    """Yield a label for each name that no other has: the name, and for its copies a number too."""
+    used, copies = set[str](), Counter[str]()
+    for name in names:
         label = bracketed(name)
-        while label in self._used:
-            self._copies[name] += 1
-            label = f"{bracketed(name)} #{self._copies[name] + 1}"
-        self._used.add(label)
-        return label
+        while label in used:
+            copies[name] += 1
+            label = f"{bracketed(name)} #{copies[name] + 1}"
+        used.add(label)
+        yield label

@@ -83,10 +83,6 @@ def _planned_inputs(arguments: Arguments, plan: PackPlan | None) -> Iterator[Inp
     return _inputs(arguments["request"], {chunk.index: chunk.base_size for chunk in chunks})
 
 
-def _enforced_inputs(arguments: Arguments, _: Enforcement | None) -> Iterator[Input]:
-    return _inputs(arguments["request"], {})
-
-
 def _estimated_inputs(arguments: Arguments, found: Estimate | None) -> Iterator[Input]:
     sizes: Sequence[int] = () if found is None else found.per_chunk
     return _inputs(arguments["request"], dict(enumerate(sizes)))
@@ -277,7 +273,7 @@ ENFORCE = RecordedFunction(
     algorithm="context-guard/1",
     call=enforce,
     apart=_APART | {"override", "alternatives"},
-    inputs=_enforced_inputs,
+    inputs=lambda arguments, _: _inputs(arguments["request"], {}),
     result=_enforcement,
     read=_read_enforcement,
     budget=_limits,

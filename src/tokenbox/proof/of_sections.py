@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox.compose import sections as compose_sections
+from tokenbox.compose.bounds import checked_groups
 from tokenbox.compose.layout import ALGORITHM, section_digest
 from tokenbox.content.section import Section, Text
 from tokenbox.content.weight import weight_text
@@ -175,7 +176,11 @@ def _decisions(layout: Layout) -> Iterator[Record]:
 def _policy(arguments: Arguments) -> dict[str, object]:
     """Return the policy and its groups, unless they are the default."""
     policy = str(arguments.get("policy", Policy.FACET))
-    return {} if policy == Policy.FACET else {"policy": policy, "groups": arguments["groups"]}
+    if policy == Policy.FACET:
+        return {}
+    groups = arguments["groups"]
+    given = None if groups is None else {group.name: group.to_dict() for group in checked_groups(groups)}
+    return {"policy": policy, "groups": given}
 
 
 def _read(recorded: Recorded) -> dict[str, Any]:
