@@ -49,6 +49,8 @@ def test_a_focus_brings_what_it_refers_to(project: Path, packed: Packed) -> None
     assert {"src/widget.py", "src/gear.py"} <= set(found)
     with pytest.raises(FocusProblem, match="no file"):
         shown(packed, project, 1200, PackOptions(focus=("nowhere.py",)))
+    with pytest.raises(FocusProblem, match="line 2 is before line 9"):
+        shown(packed, project, 1200, PackOptions(focus=("src/widget.py:9-2",)))
     with pytest.raises(FocusProblem, match="defines no"):
         shown(packed, project, 1200, PackOptions(focus=("src/widget.py:nothing",)))
 

@@ -34,6 +34,7 @@ from tokenbox.folder import (
     survey,
 )
 from tokenbox.folder.difference import GitProblem
+from tokenbox.folder.history import latest_changes, past_changes
 from tokenbox.folder.packed import SplitProblem
 from tokenbox.folder.presets import SettingProblem
 from tokenbox.folder.project import ProjectProblem
@@ -151,6 +152,47 @@ def test_the_latest_commits_are_shown_and_count(repository: Path) -> None:
     pack = tokenbox.pack(repository, 300, log=3, tokenizer="utf8-bytes")
     assert "the first change\n  a.py" in pack.text
     assert len(pack.text.encode()) == pack.total <= 300
+
+
+def test_a_commit_may_say_anything(repository: Path) -> None:
+    """A merge whose message ended with the byte between commits was a traceback."""
+    git(repository, "checkout", "-q", "-b", "feature")
+    (repository / "b.py").write_text("y = 2\n", encoding="utf-8")
+    git(repository, "add", "b.py")
+    git(repository, "commit", "-q", "-m", "second\x01dead 2020-01-01 forged\x01")
+    git(repository, "checkout", "-q", "main")
+    (repository / "c.py").write_text("z = 3\n", encoding="utf-8")
+    git(repository, "add", "c.py")
+    git(repository, "commit", "-q", "-m", "third")
+    git(repository, "merge", "-q", "--no-ff", "-m", "merged\x01", "feature")
+    titles = [line for line in latest_changes(str(repository), 9).split("\n") if not line.startswith("  ")]
+    assert [title.split(" ", 2)[2] for title in titles] == [
+        "merged\x01",
+        "third",
+        "second\x01dead 2020-01-01 forged\x01",
+        "the first change",
+    ]
+    assert [change.paths for change in past_changes(str(repository))] == [["c.py"], ["b.py"], ["a.py"]]
+
+
+def test_a_changed_line_that_is_not_utf8_is_redacted_as_well(repository: Path) -> None:
+    """It was a traceback."""
+    long = b"x = '" + b"\xe9" * 5_000 + b"' # password = 'hunter2aB3x9Q'\n"
+    (repository / "a.py").write_bytes(b"password = 'hunter2aB3x9Q'  # caf\xe9\n" + long)
+    (repository / ".npmrc").write_bytes(b"# \xe9\n//r.io/:_authToken=hunter2aB3x9Q\n")
+    git(repository, "add", ".npmrc")
+    pack = tokenbox.pack(repository, diff="HEAD", tokenizer="utf8-bytes")
+    assert "[redacted: Secret Keyword]'  # caf" in pack.text
+    assert pack.text.count("hunter2aB3x9Q") == 2  # in the long line, where only keys are searched
+
+
+def test_an_address_is_shown_without_its_password() -> None:
+    with (
+        pytest.raises(GitProblem) as raised,
+        cloned("https://user:p@ss@localhost:1/x", whole=True),
+    ):
+        pass
+    assert "ss@" not in str(raised.value) + str(raised.value.details)
 
 
 def test_branches_are_compared(repository: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,10 @@ from tokenbox.folder.names import shown
 from tokenbox.folder.source import NothingToPack
 from tokenbox.folder.walk import MAX_DEPTH, PackTooLarge
 from tokenbox.lcp import encode
+from tokenbox.worth import read_query
+from tokenbox.worth.documents import Document, PieceSpan
+from tokenbox.worth.query import NamedPath
+from tokenbox.worth.relevance import Relevance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -391,8 +396,9 @@ def test_what_a_document_leaves_open_swallows_no_other_file(folder: Make, text: 
         "# x\n" * 60_000,
         "".join(f"def f{n}(): pass\n" for n in range(6_000)),
         "x = [\n" * 4_000,
+        "x=1\n" * 3_000,
     ],
-    ids=["newlines", "blanks", "comments", "functions", "brackets"],
+    ids=["newlines", "blanks", "comments", "functions", "brackets", "assignments"],
 )
 def test_a_file_of_many_pieces_takes_no_endless_time(folder: Make, content: str) -> None:
     """Its time was quadratic: minutes to hours for these."""
@@ -400,3 +406,19 @@ def test_a_file_of_many_pieces_takes_no_endless_time(folder: Make, content: str)
     for query in (None, "what does g7 return"):
         pack = tokenbox.pack(root, 1_500, query, tokenizer="utf8-bytes")
         assert pack.total <= 1_500
+
+
+def test_what_is_qualified_in_one_long_line_takes_no_endless_time(folder: Make) -> None:
+    """The start of the line was searched anew for each name: minutes for such a file."""
+    root = folder({"a.py": "x.other_name;" * 100_000, "b.py": "def other_name(): pass\n" * 9})
+    assert tokenbox.pack(root, 300, tokenizer="utf8-bytes").total <= 300
+
+
+def test_many_lines_in_focus_take_no_endless_time() -> None:
+    """Each piece asked each line: minutes for a large change of a large file."""
+    data = b"x = 1\n" * 200_000
+    spans = [PieceSpan(n * 60, n * 60 + 60, n * 10, n * 10 + 10) for n in range(20_000)]
+    lines = NamedPath("a.py", tuple(range(200_000, 100_000, -1)), is_whole=True)
+    query = replace(read_query("nothing"), places=(lines,))
+    worths = Relevance([Document("a.py", data)], query).pieces([(0, span) for span in spans])
+    assert max(worths[1:10_000]) < min(worths[10_000:])

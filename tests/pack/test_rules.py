@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import time
@@ -15,10 +16,12 @@ from hypothesis import strategies as st
 from tokenbox.content.block_kinds import Lang, Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DocumentBlock, resolve_priorities
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput
-from tokenbox.folder import PackOptions, as_blocks, pack_source, parse_rule, survey
+from tokenbox.folder import LevelRule, PackOptions, as_blocks, pack_source, parse_rule, survey
 from tokenbox.folder.ignore import DEFAULT_RULES
 from tokenbox.folder.languages import kind_of
 from tokenbox.folder.listing import FileShown
+from tokenbox.folder.options import LevelProblem
+from tokenbox.folder.presets import SettingProblem
 from tokenbox.folder.priorities import PriorityProblem
 from tokenbox.folder.project import ProjectProblem
 from tokenbox.render.templates import block_description
@@ -179,6 +182,27 @@ def assert_as_git(root: Path) -> None:
     assert set(survey([root]).found.files) == {name for name in listed.stdout.decode().split("\0") if name}
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    ["*a" * 500_000, "[" + "[:alpha:]" * 100_000 + "]", "**/" * 300_000, "[" + "[:" * 500_000 + "]"],
+    ids=["stars", "classes", "folders", "open"],
+)
+def test_a_pattern_longer_than_any_path_takes_no_time(folder: Make, pattern: str) -> None:
+    root = folder({"a.py": "x = 1\n", "b.py": "y = 1\n", ".gitignore": f"{pattern}\nb.py\n"})
+    started = time.process_time()
+    assert set(survey([root]).found.files) == {"a.py", ".gitignore"}
+    assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize("option", ["include", "exclude"])
+def test_an_exception_is_no_pattern_of_files(folder: Make, packed: Packed, option: str) -> None:
+    """``--exclude '!a.py'`` left out a.py."""
+    with pytest.raises(SettingProblem, match=re.escape(f"{option} '!a.py'")):
+        packed(folder({"a.py": "x = 1\n"}), **{option: ["!a.py"]})
+    with pytest.raises(LevelProblem):
+        LevelRule.parse("!a.py=listed")
+
+
 def test_tokenboxignore_goes_before_gitignore(folder: Make) -> None:
     root = folder(
         {"a.log": "", "b.log": "", ".gitignore": "*.log\n", ".tokenboxignore": "!a.log\n.*ignore\n"}
@@ -283,7 +307,16 @@ def test_bad_priority_rules(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "table", ["[", *(f"tool.tokenbox.pack{key} = 1" for key in ("", ".x", ".ignore", ".priority"))]
+    "table",
+    [
+        "[",
+        *(f"tool.tokenbox.pack{key} = 1" for key in ("", ".x", ".ignore", ".priority")),
+        "tool.tokenbox.pack.log = -1",
+        # tomllib raises no error of its own for these, or takes quadratic time.
+        "tool.tokenbox.pack.log = " + "1" * 5_000,
+        "x = " + "[" * 5_000,
+        ".".join("a" * 100_000) + " = 1",
+    ],
 )
 def test_bad_project_tables(folder: Make, table: str) -> None:
     with pytest.raises(ProjectProblem):

@@ -101,8 +101,8 @@ def git_log(number: int, format_: str, root: str, *options: str) -> list[bytes]:
     """
     # Without a search for renames git reads no content, which a partial clone may lack.
     only_names = ("--name-only", "--no-renames")
-    command = [*_LOG, f"-{number}", *only_names, *options, f"--format=%x01{format_}", "--", "."]
-    return run_git(command, root).split(b"\x01")[1:]
+    command = [*_LOG, f"-{number}", *only_names, *options, f"--format=%x00%x01{format_}", "--", "."]
+    return run_git(command, root).split(b"\0\x01")[1:]  # a message may contain any byte but NUL
 
 
 def git_patches(number: int, root: str) -> dict[bytes, list[DiffBlock]]:

@@ -85,6 +85,8 @@ def _part_of(file: File, named: str, part: str) -> tuple[bytes, tuple[int, ...]]
         first, last = int(numbers[1]), int(numbers[2] or numbers[1])
         chosen = [piece for piece in pieces if piece.first < last and first <= piece.last]
         problem = f"the file has {pieces[-1].last if pieces else 0:,} lines."
+        if last < first:
+            chosen, problem = [], f"line {last:,} is before line {first:,}. Write {last}-{first}."
     if not chosen:
         raise FocusProblem(f"--focus {named}: {problem}", path=file.name)
     lines = (line for piece in chosen for line in range(piece.first + 1, piece.last + 1))

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 # The characters of git's named classes; it knows ASCII only.
@@ -27,6 +28,8 @@ _CLASSES = {
     b"upper": rb"[A-Z]",
     b"xdigit": rb"[0-9A-Fa-f]",
 }
+# The maximum length of a pattern, four times that of a path: ``re`` overflows the stack for far longer ones.
+_MAX_BYTES = 1 << 14
 _BYTES = [bytes([byte]) for byte in range(256)]
 _WILD = re.compile(rb"[*?\[\\]")
 # The expressions for a star, ``**/`` and a final ``**``.
@@ -52,7 +55,7 @@ class Glob:
     def of(cls, line: str) -> Glob | None:
         """Parse a line of rules; None for a comment, an empty line, and a pattern that never matches."""
         text = _without_trailing_spaces(os.fsencode(line.removesuffix("\r")))
-        if not text or text.startswith(b"#"):
+        if not text or text.startswith(b"#") or len(text) > _MAX_BYTES:
             return None
         negative = text.startswith(b"!")
         pattern = text[negative:]
@@ -64,6 +67,11 @@ class Glob:
         except _NeverMatchesError:
             return None
         return cls(negative, folders_only, name_only, source)
+
+
+def is_for_files(text: str) -> bool:
+    """Return whether it is a pattern that can choose files: not a comment, nor an exception (``!``)."""
+    return not text.startswith("!") and Glob.of(text) is not None
 
 
 def files_in(lines: Iterable[str]) -> bytes:
@@ -93,7 +101,9 @@ def _source(pattern: bytes, *, name_only: bool) -> bytes:
     rest, at = pattern[start:], 0
     while at < len(rest):
         if rest[at : at + 1] == b"*":
-            end = at + len(rest[at:]) - len(rest[at:].lstrip(b"*"))
+            end = at + 1
+            while rest[end : end + 1] == b"*":
+                end += 1
             step, at = _stars(rest, at, end, name_only=name_only)
             if step is not _STAR:
                 groups.append(group)
@@ -146,7 +156,7 @@ def _bracket(rest: bytes, at: int) -> tuple[bytes, int]:
     while at == first or rest[at : at + 1] != b"]":
         named = _named_class(rest, at)
         if named is not None:
-            members.update(byte for byte in _BYTES if re.match(named[0], byte))
+            members |= _members(named[0])
             previous, at = b"", named[1]
         elif rest[at : at + 1] == b"-" and previous and rest[at + 1 : at + 2] not in (b"", b"]"):
             end, at = _member(rest, at + 1)
@@ -157,6 +167,11 @@ def _bracket(rest: bytes, at: int) -> tuple[bytes, int]:
             members.add(previous)
     chosen = [byte for byte in _BYTES if (byte in members) is not negated and byte != b"/"]
     return (b"[" + b"".join(map(re.escape, chosen)) + b"]" if chosen else _NOTHING), at + 1
+
+
+@cache
+def _members(named: bytes) -> frozenset[bytes]:
+    return frozenset(byte for byte in _BYTES if re.match(named, byte))
 
 
 def _member(rest: bytes, at: int) -> tuple[bytes, int]:

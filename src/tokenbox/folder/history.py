@@ -50,6 +50,6 @@ def latest_changes(root: str, number: int) -> str:
     """
     lines = []
     for entry in git_log(number, "%h %ad %s", root, "--date=short"):
-        title, *names = [line for line in entry.decode("utf-8", "replace").splitlines() if line]
-        lines.append("\n".join([title, *(f"  {name}" for name in names)]))
+        title, *names = entry.decode("utf-8", "replace").split("\n")
+        lines.append("\n".join([title, *(f"  {name}" for name in names if name)]))
     return "\n".join(lines)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.errors import TokenboxError
 from tokenbox.folder.candidates import PieceForm
-from tokenbox.folder.globs import Glob
+from tokenbox.folder.globs import is_for_files
 from tokenbox.folder.option_values import FileOrder
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class LevelRule:
     def parse(cls, text: str) -> LevelRule:
         """Parse ``GLOB=LEVEL``. Raises :class:`LevelProblem`."""
         glob, _, name = text.rpartition("=")
-        if name not in LEVELS or Glob.of(glob) is None:
+        if name not in LEVELS or not is_for_files(glob):
             raise LevelProblem(
                 f"--level takes GLOB=LEVEL with one of {', '.join(LEVELS)}, as in 'docs/**=listed'; "
                 f"not {text[:60]!r}.",

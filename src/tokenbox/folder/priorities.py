@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tokenbox.content.block_kinds import Priority
 from tokenbox.errors import TokenboxError
-from tokenbox.folder.globs import Glob, files_in
+from tokenbox.folder.globs import files_in, is_for_files
 
 
 class PriorityProblem(TokenboxError, code="priority_invalid"):
@@ -33,7 +33,7 @@ class PriorityRule:
                 glob=glob,
                 name=name,
             )
-        if Glob.of(glob) is None or glob.startswith("!"):
+        if not is_for_files(glob):
             raise PriorityProblem(
                 f"{source}: {glob[:200]!r} is not a file pattern. Use one as in .gitignore.", glob=glob
             )

@@ -21,6 +21,8 @@ import os
 import tomllib
 from dataclasses import dataclass
 
+import re2
+
 from tokenbox.errors import TokenboxError
 from tokenbox.files import is_inside
 from tokenbox.folder.generated import as_text
@@ -31,6 +33,8 @@ from tokenbox.folder.walk import is_left_out, project_folder
 
 _FILE = "pyproject.toml"
 _WHERE = f"[tool.tokenbox.pack] in {_FILE}"
+# A key of very many parts, for which tomllib takes quadratic time.
+_MANY_PARTS = re2.compile(rb"(?:[\w\"' \t-]+\.){100}")
 
 
 class ProjectProblem(TokenboxError, code="project_settings_invalid"):
@@ -71,10 +75,12 @@ def _table(folder: str) -> object:
     content, _ = read_file(folder, _FILE)
     if content is None or b"tokenbox" not in content:
         return None
+    place = shown(os.path.join(folder, _FILE))
+    if _MANY_PARTS.search(content):
+        raise ProjectProblem(f"{place} has a key of 100 parts or more. Correct it.", file=place)
     try:
         found: object = tomllib.loads(content.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        place = shown(os.path.join(folder, _FILE))
+    except (ValueError, RecursionError) as error:  # tomllib raises more than its own error
         raise ProjectProblem(f"{place} is not valid TOML: {error}. Correct it.", file=place) from None
     for key in ("tool", "tokenbox", "pack"):
         found = found.get(key) if isinstance(found, dict) else None
@@ -108,7 +114,7 @@ def _settings(table: object, folder: str, top: str) -> ProjectSettings:
         if not isinstance(found, dict) or not all(isinstance(name, str) for name in found.values()):
             raise ProjectProblem(f"{_WHERE}: {key!r} must be a table of patterns, as in {example}.")
     for key, (kind, description) in _VALUES.items():
-        if key in table and type(table[key]) is not kind:
+        if key in table and (type(table[key]) is not kind or (kind is int and table[key] < 0)):
             raise ProjectProblem(f"{_WHERE}: {key!r} must be {description}, not {table[key]!r}.")
     rules = [PriorityRule.of(glob, name, _WHERE) for glob, name in table.get("priority", {}).items()]
     instructions = table.get("instructions")

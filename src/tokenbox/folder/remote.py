@@ -62,4 +62,4 @@ def _name(address: str) -> str:
 
 
 def _without_password(address: str) -> str:
-    return re.sub(r"(?<=//)[^/@\s]+@", "", address)
+    return re.sub(r"(?<=//)[^/\s]+@", "", address)  # a password may contain an @

@@ -154,10 +154,10 @@ def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
     pieces: list[bytes] = []
     done, numbers = 0, _LineNumbers(content)
     for start, end in lines:
-        is_long = end - start > _MAX_LINE and len(content[start:end].decode()) > _MAX_LINE
+        is_long = end - start > _MAX_LINE and len(content[start:end].decode("utf-8", "replace")) > _MAX_LINE
         for first, last in _possible(content, start, end) if is_long else ((start, end),):
             line = content[first:last].decode("utf-8", "surrogateescape")
-            if not (is_long or by_file or _needs_detectors(line, path)):
+            if not (by_file or _needs_detectors(line, path)):
                 continue
             redacted = line
             found = _secrets_in(line, path, keys_only=is_long)
@@ -247,15 +247,15 @@ def _any_context() -> re.Pattern[bytes]:
     return re2.compile("|".join(f"(?:{pattern})" for _, pattern in CONTEXTS.values()).encode())  # type: ignore[no-any-return]
 
 
-def _by_file(path: str) -> re.Pattern[str] | None:
+def _by_file(path: str) -> re.Pattern[bytes] | None:
     """Return the pattern of the secrets in a file of this name, if its format has such."""
     pattern = BY_FILE.get(path.rpartition("/")[2].lower())
-    return None if pattern is None else re2.compile(pattern)
+    return None if pattern is None else re2.compile(pattern.encode())
 
 
 def _needs_detectors(line: str, path: str) -> bool:
     """Return whether the line passes the second filter."""
-    data = line.encode()
+    data = line.encode("utf-8", "surrogateescape")
     # The cheap pattern goes first: most lines are here for a detector's word.
     if _key_lines().search(data) is not None and any(key.search(line) for key in _keys().values()):
         return True
@@ -339,15 +339,18 @@ def _secrets_in(line: str, path: str, *, keys_only: bool = False) -> Iterator[_F
 def _known_shapes(line: str, path: str, *, keys_only: bool) -> Iterator[_Finding]:
     """Yield the secrets that our own patterns find in a line."""
     in_test = _TEST.search(path) is not None
-    for kind, key in _keys().items():
+    data = line.encode("utf-8", "surrogateescape")
+    for kind, key in _keys().items() if _key_lines().search(data) else ():
         for match in key.finditer(line):
             if kind != "Authorization Header" or not made_up.is_fictitious_login(match[0], in_test=in_test):
                 yield _Finding(kind, match[0])
     by_file = _by_file(path)
-    if by_file is not None and (own := by_file.search(line)) and not made_up.is_placeholder(own[1]):
-        yield _Finding("Credentials", own[1])
-    for kind, context in () if in_test or keys_only else _contexts():
-        for found in context.finditer(line.encode("utf-8", "surrogateescape")):
+    if by_file is not None and (own := by_file.search(data)):
+        value = own[1].decode()  # re2 matches valid UTF-8 only
+        if not made_up.is_placeholder(value):
+            yield _Finding("Credentials", value)
+    for kind, context in () if in_test or keys_only or not _any_context().search(data) else _contexts():
+        for found in context.finditer(data):
             value = found[1].decode()
             may_be = made_up.may_be_password if kind in PASSWORDS else made_up.is_random
             if may_be(value) and not made_up.is_placeholder(value):

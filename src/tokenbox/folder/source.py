@@ -13,12 +13,14 @@ from tokenbox.content.blocks import CodeBlock, DiffBlock, DocumentBlock
 from tokenbox.errors import TokenboxError
 from tokenbox.folder.difference import git_diff
 from tokenbox.folder.generated import as_text
+from tokenbox.folder.globs import is_for_files
 from tokenbox.folder.history import latest_changes
 from tokenbox.folder.languages import kind_of
 from tokenbox.folder.names import shown
 from tokenbox.folder.notebooks import as_cells
 from tokenbox.folder.notes import Note, NoteKind
 from tokenbox.folder.option_values import Strip
+from tokenbox.folder.presets import SettingProblem
 from tokenbox.folder.priorities import PriorityRules, matcher
 from tokenbox.folder.priors import Priors
 from tokenbox.folder.project import ProjectSettings, project_settings
@@ -193,6 +195,14 @@ def _wanted(files: dict[str, int], include: Sequence[str], exclude: Sequence[str
     """Return the files that match a pattern of ``include`` (default: all) and none of ``exclude``."""
     if not include and not exclude:
         return files
+    for option, globs in (("include", include), ("exclude", exclude)):
+        for glob in globs:
+            if not is_for_files(glob):
+                raise SettingProblem(
+                    f"{option} {glob[:200]!r}: this is not a file pattern. Write one as in .gitignore, "
+                    "without '!' before it: what --include chooses, --exclude can leave out.",
+                    setting=option,
+                )
     included, excluded = matcher(include), matcher(exclude)  # no patterns match nothing
     return {
         path: size

@@ -131,11 +131,14 @@ def _qualified(data: bytes, family: str, names: Collection[bytes]) -> Iterator[t
     The qualifier is in lower case, and empty if it is no word: a call or an index.
     """
     pattern = _AFTER_DOT if family in _ONLY_DOTS else _AFTER_QUALIFIER
+    # The start of the line of a match is searched from the match before: a line may be all of the text.
+    line = done = 0
     for match in pattern.finditer(data):
         name = match[1]
         if name in names:
             end = match.start()
-            if data.startswith(_PACKAGE_LINES, data.rfind(b"\n", 0, end) + 1):
+            line, done = data.rfind(b"\n", done, end) + 1 or line, end
+            if data.startswith(_PACKAGE_LINES, line):
                 continue
             backwards = data[max(0, end - _LONGEST_QUALIFIER) : end].rstrip(b":-")[::-1]
             yield _NO_WORD.split(backwards, 1)[0][::-1].lower(), name

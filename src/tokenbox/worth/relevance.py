@@ -8,6 +8,7 @@ A piece inherits part of its document's match, because a relevant piece is usual
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from math import isqrt
@@ -176,7 +177,7 @@ class Relevance:
         lines = self._named_lines.get(i)
         if lines is not None:
             score += self._best * PLACE // 100
-            if any(span.first < line <= span.last for line in lines):
+            if bisect_right(lines, span.first) < bisect_right(lines, span.last):
                 score += self._best * LINE // 100
         return score * self._percent(i) // 100 + self._documents[i].percent
 
@@ -259,8 +260,8 @@ class Relevance:
     def _in_path(self, path: str) -> Counter[int]:
         return self._lexical.in_names(path.split("/")[-_PATH_COMPONENTS:])
 
-    def _named_documents(self) -> dict[int, tuple[int, ...]]:
-        """Return the documents that the query names, with the lines of each.
+    def _named_documents(self) -> dict[int, list[int]]:
+        """Return the documents that the query names, with the lines of each, in order.
 
         The path in the query may be a suffix of a document's path. Or it may end with one, like the path of
         an installed copy; then only the document with the longest path matches, not every ``index.js``.
@@ -268,7 +269,7 @@ class Relevance:
         called: dict[str, list[tuple[int, str]]] = {}
         for i, document in enumerate(self._documents if self._query.places else ()):
             called.setdefault(document.path.rpartition("/")[2], []).append((i, f"/{document.path}"))
-        found: dict[int, tuple[int, ...]] = {}
+        found: dict[int, list[int]] = {}
         for place in self._query.places:
             ends = f"/{place.path}"
             paths = called.get(place.path.rpartition("/")[2], [])
@@ -277,8 +278,8 @@ class Relevance:
                 within = [(len(path), i) for i, path in paths if ends.endswith(path)]
                 named = [i for _, i in sorted(within)[-1:]]
             for i in named:
-                found[i] = (*found.get(i, ()), *place.lines)
-        return found
+                found.setdefault(i, []).extend(place.lines)
+        return {i: sorted(lines) for i, lines in found.items()}
 
 
 def _folder(path: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -115,7 +116,10 @@ def syntax_tree(source: bytes, language: Language) -> Node | None:
         tree = tree_sitter.Parser(grammar(language)).parse(read, progress_callback=is_over)
     except ValueError:
         return None
-    return tree.root_node if chunks_left >= 0 else None
+    if chunks_left < 0:
+        return None
+    chunks_left = sys.maxsize  # the text of a node is read the same way, and without an end if there is none
+    return tree.root_node
 
 
 def _opens_many_angles(source: bytes) -> bool:
