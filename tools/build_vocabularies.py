@@ -10,6 +10,7 @@ wheel. The output is deterministic: the same rank files give the same bytes.
 from __future__ import annotations
 
 import hashlib
+import lzma
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from pathlib import Path
 
 import tiktoken_ext.openai_public
 
-from tokenbox.tokenizers.vocabularies import PUBLISHED_SHA256, pack, read_rank_file
+from tokenbox.tokenizers.vocabularies import PUBLISHED_SHA256, Ranks, read_rank_file, unpack
 
 DATA = Path(__file__).resolve().parent.parent / "src" / "tokenbox" / "tokenizers" / "data"
 RANK_FILES = "litellm/litellm_core_utils/tokenizers/"
@@ -54,6 +55,16 @@ def published_hashes_agree() -> bool:
     )
 
 
+def packed(ranks: Ranks, name: str) -> bytes:
+    """Return the packed file of a vocabulary whose ranks are 0, 1, 2, ... and whose tokens have 1 to 255 bytes."""
+    tokens = sorted(ranks, key=ranks.__getitem__)
+    body = b"".join((b"TBV1", len(tokens).to_bytes(4, "little"), bytes(map(len, tokens)), *tokens))
+    data = lzma.compress(body, preset=9 | lzma.PRESET_EXTREME)
+    if dict(zip(unpack(data, name), range(len(tokens)), strict=True)) != ranks:
+        sys.exit(f"{name} has gaps between its ranks, which a packed file cannot hold.")
+    return data
+
+
 def build(wheel: Path) -> None:
     found = rank_files(wheel)
     if missing := sorted(PUBLISHED_SHA256.keys() - found.keys()):
@@ -64,7 +75,7 @@ def build(wheel: Path) -> None:
         )
     for name, data in sorted(found.items()):
         target = DATA / f"{name}.xz"
-        target.write_bytes(pack(read_rank_file(data, name)))
+        target.write_bytes(packed(read_rank_file(data, name), name))
         digest = hashlib.sha256(target.read_bytes()).hexdigest()
         sys.stdout.write(f"{target.name}: {target.stat().st_size:,} bytes, PACKED_SHA256 {digest}\n")
 

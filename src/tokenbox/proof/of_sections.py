@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox.compose import sections as compose_sections
-from tokenbox.compose.bounds import checked_groups
+from tokenbox.compose.constraints import checked_groups
 from tokenbox.compose.layout import ALGORITHM, section_digest
 from tokenbox.content.section import Section, Text
 from tokenbox.content.weight import weight_text
