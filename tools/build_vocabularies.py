@@ -56,7 +56,7 @@ def published_hashes_agree() -> bool:
 
 
 def packed(ranks: Ranks, name: str) -> bytes:
-    """Return the packed file of a vocabulary whose ranks are 0, 1, 2, ... and whose tokens have 1 to 255 bytes."""
+    """Return the packed file of a vocabulary with ranks 0, 1, 2, ... whose tokens have 1 to 255 bytes."""
     tokens = sorted(ranks, key=ranks.__getitem__)
     body = b"".join((b"TBV1", len(tokens).to_bytes(4, "little"), bytes(map(len, tokens)), *tokens))
     data = lzma.compress(body, preset=9 | lzma.PRESET_EXTREME)
