@@ -60,11 +60,11 @@ def enforce(
     with proving(proof=proof, texts=proof_texts, folder=proof_dir) as prover:
         if max_tokens is not None and reserve_out is not None:
             raise UsageProblem("--max-tokens and --reserve-out mean the same. Give one of them.")
-        given = request.Given(files or (), messages, document, pack).read()
+        given = request.read(files or (), messages, document, pack)
         # --reserve-out overrides the limit in the request.
         own_limit = None if reserve_out is not None else given.max_tokens
 
-        config = request.settings(max_ctx, reserve_out, headroom, None)
+        config = request.settings(max_ctx, reserve_out, headroom)
         with terminal.progress("counting"):
             found = tokenbox.ctx.enforce(
                 request.needed_model(model, given, config),

@@ -29,9 +29,9 @@ def estimate(
 
     Example: tokenbox estimate --model gpt-4o -t o200k_base rules.md notes.md
     """
-    given = request.Given(files or (), messages, document, pack).read()
+    given = request.read(files or (), messages, document, pack)
 
-    config = request.settings(None, None, None, None)
+    config = request.settings()
     with terminal.progress("counting"):
         found = tokenbox.ctx.estimate(
             request.model_of(model, given, config), given.chunks, tokenizer=tokenizer, config=config

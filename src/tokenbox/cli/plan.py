@@ -53,9 +53,9 @@ def plan(
     with proving(proof=proof, texts=proof_texts, folder=proof_dir) as prover:
         if as_json and output == STDIN:
             raise UsageProblem("--json and -o - both go to standard output. Name a file for the text.")
-        given = request.Given(files or (), messages, document, pack).read()
+        given = request.read(files or (), messages, document, pack)
 
-        config = request.settings(max_ctx, reserve_out, headroom, None)
+        config = request.settings(max_ctx, reserve_out, headroom)
         with terminal.progress("planning"):
             found = tokenbox.ctx.pack(
                 given.chunks,

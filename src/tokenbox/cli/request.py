@@ -38,51 +38,39 @@ class Read:
     max_tokens: object = None
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    files: Sequence[str]
-    messages: str | None = None
-    document: str | None = None
-    pack: str | None = None
-
-    def read(self) -> Read:
-        """Read the chunks. Raises :class:`UsageProblem` unless exactly one kind of input is named."""
-        inputs = {
-            "FILE": bool(self.files),
-            "--messages": self.messages is not None,
-            "--document": self.document is not None,
-            "--lcp": self.pack is not None,
-        }
-        if only_one(inputs) is None:
-            raise UsageProblem(f"name an input: {', '.join(inputs)}; - is standard input.")
-        if self.files.count(STDIN) > 1:
-            raise UsageProblem("standard input can be read only once: give - only once.")
-        if self.messages is not None:
-            return _read_messages(self.messages)
-        if self.pack is not None:
-            return Read(tokenbox.policy.read_chunks(tokenbox.lcp.decode(read_bytes(self.pack)).blocks))
-        if self.document is not None:
-            document = tokenbox.documents.read_document(self.document)
-            return Read(tokenbox.policy.read_chunks(document.sections, document.separator))
-        sections = [
-            tokenbox.Section(shown_name(name), read_text(name), shrink=1)
-            for name in dict.fromkeys(self.files)
-        ]
-        return Read(tokenbox.policy.read_chunks(sections))
+def read(
+    files: Sequence[str], messages: str | None = None, document: str | None = None, pack: str | None = None
+) -> Read:
+    """Read the chunks. Raises :class:`UsageProblem` unless exactly one kind of input is named."""
+    inputs = {
+        "FILE": bool(files),
+        "--messages": messages is not None,
+        "--document": document is not None,
+        "--lcp": pack is not None,
+    }
+    if only_one(inputs) is None:
+        raise UsageProblem(f"name an input: {', '.join(inputs)}; - is standard input.")
+    if files.count(STDIN) > 1:
+        raise UsageProblem("standard input can be read only once: give - only once.")
+    if messages is not None:
+        return _read_messages(messages)
+    if pack is not None:
+        return Read(tokenbox.policy.read_chunks(tokenbox.lcp.decode(read_bytes(pack)).blocks))
+    if document is not None:
+        found = tokenbox.documents.read_document(document)
+        return Read(tokenbox.policy.read_chunks(found.sections, found.separator))
+    sections = [
+        tokenbox.Section(shown_name(name), read_text(name), shrink=1) for name in dict.fromkeys(files)
+    ]
+    return Read(tokenbox.policy.read_chunks(sections))
 
 
 def settings(
-    max_ctx: str | None, reserve_out: str | None, headroom: str | None, strategy: str | None
+    max_ctx: str | None = None, reserve_out: str | None = None, headroom: str | None = None
 ) -> Config:
     """Load the settings of the folder, overridden by the flags, and warn of what is not understood."""
-    found = tokenbox.config.load(
-        flags={
-            "policy.max_ctx": max_ctx,
-            "policy.reserve_out": reserve_out,
-            "policy.headroom": headroom,
-            "policy.strategy": strategy,
-        }
-    )
+    flags = {"policy.max_ctx": max_ctx, "policy.reserve_out": reserve_out, "policy.headroom": headroom}
+    found = tokenbox.config.load(flags=flags)
     write_warnings(found.problems)
     return found
 

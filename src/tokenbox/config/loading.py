@@ -128,7 +128,7 @@ def _remembered(project: Project, problems: list[str]) -> dict[keys.KeyName, Set
                 f"does not count. Remove it with: tokenbox config forget {shlex.quote(text[:100])}"
             )
         else:
-            found[name] = Setting(name, read, Origin(Level.STATE, _short(project.state, project.root)))
+            found[name] = Setting(name, read, Origin(Level.STATE, f"{FOLDER}/{STATE_FILE}"))
     return found
 
 

@@ -133,7 +133,7 @@ class _Reader:
             code = ConfigCode.WRONG_TYPE if _is_other_type(row, value) else ConfigCode.BAD_VALUE
             message = f"{text} must be {row.expected}{_instead_of(row, value)}.{row.correction(value)}"
             raise self.error(name, code, message)
-        if row.kind is keys.ValueKind.TOKENIZER:
+        if row.kind is keys.TOKENIZER:
             checked = tokenizer_name(str(checked), self._base)
         return Setting(name, checked, self._place(name))
 
@@ -265,7 +265,7 @@ def given_value(row: keys.SettingKey, name: keys.KeyName, value: object, where: 
     found = from_text(row, value) if isinstance(value, str) else from_toml(row, value)
     if found is not None:
         return found
-    may_be_secret = row.kind in (keys.ValueKind.VARIABLE, keys.ValueKind.ENDPOINT)
+    may_be_secret = row.kind in (keys.VARIABLE, keys.ENDPOINT)
     instead = "" if may_be_secret else f", not {str(value)[:60]!r}"
     raise ConfigError(
         f"{keys.key_text(name)} must be {row.expected}{instead}.{row.correction(value)}",
@@ -304,25 +304,17 @@ def _split_by_dots(name: keys.KeyName, value: object) -> keys.KeyName | None:
 
 
 def _is_other_type(row: keys.SettingKey, value: object) -> bool:
-    texts = (
-        keys.ValueKind.TEXT,
-        keys.ValueKind.CHOICE,
-        keys.ValueKind.DAY,
-        keys.ValueKind.ENDPOINT,
-        keys.ValueKind.VARIABLE,
-        keys.ValueKind.TOKENIZER,
-        keys.ValueKind.PATH,
-    )
+    texts = (keys.TEXT, keys.CHOICE, keys.DAY, keys.ENDPOINT, keys.VARIABLE, keys.TOKENIZER, keys.PATH)
     if row.kind in texts:
         return not isinstance(value, str)
-    if row.kind in (keys.ValueKind.TEXTS, keys.ValueKind.CHOICES):
+    if row.kind in (keys.TEXTS, keys.CHOICES):
         return not isinstance(value, list)
     return isinstance(value, str | bool | list | Mapping)
 
 
 def _instead_of(row: keys.SettingKey, value: object) -> str:
     """Return the wrong value in short form, but not that of a variable's name, which may be a secret."""
-    if row.kind in (keys.ValueKind.VARIABLE, keys.ValueKind.ENDPOINT):
+    if row.kind in (keys.VARIABLE, keys.ENDPOINT):
         return ""
     if isinstance(value, Mapping):
         return ", not a table"
@@ -346,11 +338,6 @@ class Project:
 
     root: Path
     files: tuple[Path, ...]
-
-    @property
-    def state(self) -> Path:
-        """The file of remembered choices."""
-        return self.root / FOLDER / "state.json"
 
 
 def find_project(folder: Path) -> Project | None:
