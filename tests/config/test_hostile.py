@@ -278,8 +278,8 @@ endpoint = "https://mine.example/v1"
         ("store.database = '/somewhere/else.db'", "store.database", None),
         ("store.database = '../else.db'", "store.database", None),
         ("store.database = '~/else.db'", "store.database", None),
-        ("store.database = '~nobody-of-this-name/own.db'", "store.database", "~nobody-of-this-name/own.db"),
-        ("store.database = 'own.db'", "store.database", "own.db"),
+        ("store.database = '~nobody-of-this-name/own.db'", "store.database", Path("~nobody-of-this-name/own.db")),
+        ("store.database = 'own.db'", "store.database", Path("own.db")),
         ("tokenize.use_endpoint = true", "tokenize.use_endpoint", True),
         (
             "tokenize.use_endpoint = true\nmodels.new.endpoint = 'https://evil.example/v1'",
@@ -301,7 +301,8 @@ def test_a_project_does_not_decide_for_its_user(
     (tmp_path / file).write_text(("[tool.tokenbox]\n" if file == "pyproject.toml" else "") + text + "\n")
     (tmp_path / "user.toml").write_text(USERS)
     config = load(tmp_path, {"TOKENBOX_USER_CONFIG": str(tmp_path / "user.toml")})
-    assert config.value(key) == value
+    expected = str(tmp_path / value) if isinstance(value, Path) else value  # from the project's folder
+    assert config.value(key) == expected
     stated = text.partition(" = ")[2].partition("\n")[0].strip("'[]").removeprefix("'")
     counts = stated in {str(value), str(value).lower()}
     assert [key in problem for problem in config.problems] == ([] if counts else [True])
@@ -559,3 +560,13 @@ def test_a_projects_file_names_no_keys(tmp_path: Path) -> None:
     own = load(tmp_path, ALONE | {"TOKENBOX_PROOF_SIGN_WITH": "~/key"})
     assert own_paths(own.setting("proof.sign_with")) == [Path("~/key").expanduser()]
     assert own_paths(own.setting("proof.trusted")) == []
+
+
+def test_a_file_of_a_project_is_the_same_from_each_of_its_folders(tmp_path: Path) -> None:
+    (tmp_path / ".tokenbox").mkdir()
+    (tmp_path / ".tokenbox/config.toml").write_text("store.database = 'own.db'\n")
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "own.db").symlink_to(tmp_path.parent / "elsewhere.db")  # a link that the project brings
+    config = load(inner, {"TOKENBOX_USER_CONFIG": ""})
+    assert config.value("store.database") == str(tmp_path / "own.db")

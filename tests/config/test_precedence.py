@@ -82,6 +82,7 @@ GOOD: dict[ValueKind, tuple[str, str, object]] = {
     ValueKind.VARIABLE: ('"OPENAI_API_KEY"', "OPENAI_API_KEY", "OPENAI_API_KEY"),
     ValueKind.TOKENIZER: ('"o200k_base"', "o200k_base", "o200k_base"),
     ValueKind.PATH: ('"some/where"', "some/where", "some/where"),
+    ValueKind.DATABASE: ('"postgresql://host/name"', "postgresql://host/name", "postgresql://host/name"),
 }
 
 
@@ -98,8 +99,9 @@ def test_every_key_is_read_from_everywhere(tmp_path: Path, row: SettingKey) -> N
         toml, text, value = GOOD[row.kind]
     name = tuple("a.b c" if part == ANY else part for part in row.parts)
     (tmp_path / ".tokenbox").mkdir()
-    # A project's file allows no commands (tests/config/test_hostile.py), so that the user's does.
-    file = tmp_path / ("user.toml" if row.name == "shell.allow" else ".tokenbox/config.toml")
+    # A project's file allows no commands and names no server (tests/config/test_hostile.py): the user's does.
+    is_own = row.name == "shell.allow" or row.kind is ValueKind.DATABASE
+    file = tmp_path / ("user.toml" if is_own else ".tokenbox/config.toml")
     file.write_text(f"{key_text(name)} = {toml}\n")
     alone = {"TOKENBOX_USER_CONFIG": str(file) if file.name == "user.toml" else ""}
     found = load(tmp_path, alone).setting(name)

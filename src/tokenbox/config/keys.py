@@ -48,6 +48,7 @@ class ValueKind(Enum):
     VARIABLE = "the name of an environment variable, in capitals, as in OPENAI_API_KEY"
     TOKENIZER = "the name of a tokenizer, or the path of a vocabulary file"
     PATH = "the path of a file or folder"
+    DATABASE = "the path of a file, or the address of a database, as in postgresql://user@host/name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ BASELINES = ("gpt-bpe", "llama3-bpe")
 
 (
     TEXT, TOKENS, WINDOW, COUNT, PORT, BOOLEAN, HEADROOM, SHARE, SECONDS, DOLLARS,
-    CHOICE, TEXTS, CHOICES, DAY, ENDPOINT, VARIABLE, TOKENIZER, PATH,
+    CHOICE, TEXTS, CHOICES, DAY, ENDPOINT, VARIABLE, TOKENIZER, PATH, DATABASE,
 ) = ValueKind  # fmt: skip
 
 KEYS: tuple[SettingKey, ...] = (
@@ -203,7 +204,7 @@ KEYS: tuple[SettingKey, ...] = (
         ("refuse", "allow"),
     ),
     SettingKey(
-        "store.database", TEXT, "Where sessions and calls are kept: a file, or postgresql://user@host/name."
+        "store.database", DATABASE, "Where sessions and calls are kept: a file, or postgresql://user@host/name."
     ),
     # Corrections of the catalog.
     SettingKey("catalog.*.context_window", WINDOW, "Tokens the model holds, input and output."),
@@ -235,7 +236,7 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey("gateway.summary_model", TEXT, "The model that sums up for compact; else the request's own."),
     SettingKey("gateway.keys", BOOLEAN, "Ask every client for a gateway key.", None),
     SettingKey("gateway.cors_origins", TEXTS, "Sites whose pages may ask, as https://example.org.", ()),
-    SettingKey("gateway.database", TEXT, "Keys and ledger: a file, or postgresql://host/name."),
+    SettingKey("gateway.database", DATABASE, "Keys and ledger: a file, or postgresql://host/name."),
     SettingKey("gateway.redis", TEXT, "Quotas shared by replicas: redis://host."),
     SettingKey("gateway.state", PATH, "Folder of what is not in the database yet."),
     SettingKey("gateway.when_away", CHOICE, "Quotas whose store is away.", "closed", ("closed", "open")),

@@ -135,6 +135,8 @@ class _Reader:
             raise self.error(name, code, message)
         if row.kind is keys.TOKENIZER:
             checked = tokenizer_name(str(checked), self._base)
+        elif row.kind is keys.DATABASE and "://" not in str(checked):  # a file, wherever the command runs
+            checked = os.path.join(self._base, os.path.expanduser(str(checked)))
         return Setting(name, checked, self._place(name))
 
     def _place(self, name: keys.KeyName) -> Origin:
@@ -303,9 +305,13 @@ def _split_by_dots(name: keys.KeyName, value: object) -> keys.KeyName | None:
     return None
 
 
+_TEXTS = (
+    keys.TEXT, keys.CHOICE, keys.DAY, keys.ENDPOINT, keys.VARIABLE, keys.TOKENIZER, keys.PATH, keys.DATABASE,
+)  # fmt: skip
+
+
 def _is_other_type(row: keys.SettingKey, value: object) -> bool:
-    texts = (keys.TEXT, keys.CHOICE, keys.DAY, keys.ENDPOINT, keys.VARIABLE, keys.TOKENIZER, keys.PATH)
-    if row.kind in texts:
+    if row.kind in _TEXTS:
         return not isinstance(value, str)
     if row.kind in (keys.TEXTS, keys.CHOICES):
         return not isinstance(value, list)

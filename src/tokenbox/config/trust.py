@@ -96,7 +96,7 @@ def _risk(setting: Setting, others: Sequence[Layer], own: Sequence[Layer], root:
 
 
 def _is_own_file(name: str, root: Path | None) -> bool:
-    return root is not None and "://" not in name and is_inside(root / os.path.expanduser(name), root)
+    return root is not None and "://" not in name and is_inside(Path(name), root)
 
 
 def _names_servers(layer: Layer) -> bool:

@@ -158,4 +158,5 @@ READERS: dict[ValueKind, Callable[[object], object]] = {
     ValueKind.VARIABLE: _matching(_VARIABLE),
     ValueKind.TOKENIZER: _text,
     ValueKind.PATH: _text,
+    ValueKind.DATABASE: _text,
 }
