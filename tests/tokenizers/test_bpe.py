@@ -71,9 +71,9 @@ def test_both_engines_agree_on_any_text(name: str, text: str, tokenizers: Any) -
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_character_is_the_same_to_both_engines_and_to_our_splitting(name: str, tokenizers: Any) -> None:
+def test_every_character_is_the_same_to_both_engines(name: str, tokenizers: Any) -> None:
     # What the engines could differ in is the class of a character; each stands between letters, digits,
-    # blanks and signs here. Our splitting knows the characters of the `regex` package's Unicode version.
+    # blanks and signs here.
     exact, fast = tokenizers[name, "tiktoken"], tokenizers[name, "fast"]
     exact.load()
     fast.load()
@@ -84,7 +84,6 @@ def test_every_character_is_the_same_to_both_engines_and_to_our_splitting(name: 
         text = "".join(f"a{c}b1{c} '{c} {c}{c}\nA{c}A" for c in map(chr, range(start, start + 0x800)))
         tokens = exact.encode(text)
         assert fast._fast.encode(text) == tokens or "\u017f" in text
-        assert exact._tiktoken.by_pieces(text) == tokens
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -140,9 +139,9 @@ def test_splitting_ourselves_goes_by_the_unicode_tables_of_tiktoken(pattern: str
         ranks[bytes([byte, sign])] = len(ranks)
     engine = Tiktoken(ranks, BpeSpec("test", "1", NAMED[pattern]))
     # Without ideographs and Hangul syllables, which are all of one class.
-    blocks = (range(0x3400), range(0xA000, 0xAC00), range(0xF900, 0x17000), range(0x18CD0, 0x20000))
-    characters = [chr(c) for block in blocks for c in block]
-    text = "".join(f"{c}A{c}1{c}!{c}\n{c}a" for c in characters)
+    blocks = [(0, 0x3400), (0xA000, 0xAC00), (0xF900, 0x17000), (0x18CD0, 0x20000), (0xE0000, 0xE0200)]
+    characters = [chr(c) for block in blocks for c in range(*block)]
+    text = "".join(f"a{c}b1{c} '{c} {c}{c}\nA{c}A{c}1{c}!" for c in characters)
     assert engine.by_pieces(text) == engine.ordinary(text)
 
 
