@@ -376,6 +376,15 @@ def test_other_databases_are_refused() -> None:
         open_store("mysql://ada:hunter2@host/x")
 
 
+@pytest.mark.parametrize(
+    "address", ["postgresql:ada:hunter2@host/x", "Postgres:/ada:hunter2@host", "redis:hunter2"]
+)
+def test_an_address_without_its_slashes_is_no_file(address: str) -> None:
+    with pytest.raises(StoreUnavailable, match="has no //") as caught:
+        file_of(address)
+    assert "hunter2" not in str(caught.value)
+
+
 def test_where_a_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     if sys.platform == "linux":

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 SQLITE = "sqlite:///"
 POSTGRESQL = {"postgresql", "postgres"}
+# An address with its slashes forgotten, which would be a file that has a password in its name.
+_NO_SLASHES = re.compile(r"(postgres(?:ql)?|sqlite|rediss?|mysql|mariadb):(?!//)", re.IGNORECASE)
 
 
 def default_path() -> Path:
@@ -36,6 +38,11 @@ def file_of(where: str | Path | None) -> Path | None:
         return default_path()
     if isinstance(where, Path):
         return where
+    if (forgotten := _NO_SLASHES.match(where)) is not None:
+        raise StoreUnavailable(
+            f"the address of the database begins with {forgotten[0]} and has no //. "
+            "Write it as postgresql://user@host/name, or name a file, as ./NAME."
+        )
     scheme = SCHEME.match(where)
     if scheme is None or where.startswith(SQLITE):
         return Path(os.path.expanduser(where.removeprefix(SQLITE)))  # never raises
