@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tokenbox.folder import read, survey
+from tokenbox.tokenizers.cache import CountCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
     from typing import TypeAlias
 
@@ -17,6 +18,20 @@ if TYPE_CHECKING:
 
     Make: TypeAlias = Callable[[Mapping[str, str | bytes]], Path]
     Packed: TypeAlias = Callable[..., Source]
+
+
+class Memory(CountCache):
+    """Remembers in this process what was found in files, so that packs of the same files parse once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.facts: dict[bytes, bytes] = {}
+
+    def recall(self, keys: Collection[bytes]) -> Mapping[bytes, bytes]:
+        return {key: self.facts[key] for key in keys if key in self.facts}
+
+    def remember(self, facts: Mapping[bytes, bytes]) -> None:
+        self.facts.update(facts)
 
 
 @pytest.fixture

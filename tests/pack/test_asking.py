@@ -12,7 +12,7 @@ import pytest
 from tests.pack.test_packing import git, module
 from tokenbox.folder import LevelRule, PackOptions, pack_source
 from tokenbox.folder.focus import FocusProblem, in_focus
-from tokenbox.folder.history import past_changes
+from tokenbox.folder.git import past_changes
 from tokenbox.folder.listing import FileShown
 from tokenbox.folder.options import LevelProblem
 from tokenbox.folder.weighing import weigh

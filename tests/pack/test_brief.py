@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tokenbox.content.lenses.outline import Signature
 from tokenbox.folder import PackOptions, pack_source
-from tokenbox.folder.brief import Brief, brief
+from tokenbox.folder.candidates import Brief, brief
 
 if TYPE_CHECKING:
     from tests.pack.conftest import Make, Packed

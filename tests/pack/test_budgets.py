@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.compose.independent import encoding
+from tests.pack.conftest import Memory
 from tokenbox.errors import EmptyInput
 from tokenbox.folder import CountAhead, PackOptions, pack_source, read, survey
 from tokenbox.tokenizers import registry
-from tokenbox.tokenizers.cache import CountCache
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ def paths_of(folder: str) -> list[Path]:
 
 @pytest.mark.parametrize("folder", ["repository", "standard library"])
 def test_never_over_any_budget_by_an_independent_count(folder: str) -> None:
-    cache, counter = CountCache(), registry.get(NAME)
+    cache, counter = Memory(), registry.get(NAME)
     with CountAhead(counter, cache) as ahead:
         source = read(survey(paths_of(folder)), seen=ahead.add)
     whole = pack_source(source, counter, cache=cache).total

@@ -12,15 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.compose.independent import HOSTILE
+from tests.pack.conftest import Memory
 from tokenbox.content.lenses.syntax import works
 from tokenbox.folder import PackOptions, pack_source
 from tokenbox.folder.cutting import cut_all, names_in
 from tokenbox.folder.pieces import shape as found_by
 from tokenbox.store.stored_counts import FILE_NAME, StoredCounts
-from tokenbox.tokenizers.cache import CountCache
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from tests.pack.conftest import Make, Packed
@@ -29,20 +28,6 @@ SOURCE = "".join(f"def name_{n}(x):\n    '''Line {n}.'''\n    return x + {n}\n\n
 
 
 LINES = ("class A:\n", "  x = 1\n", "def f(x) do\n", "(defn g [])\n")
-
-
-class Memory(CountCache):
-    """Remembers in this process."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.facts: dict[bytes, bytes] = {}
-
-    def recall(self, keys: Collection[bytes]) -> Mapping[bytes, bytes]:
-        return {key: self.facts[key] for key in keys if key in self.facts}
-
-    def remember(self, facts: Mapping[bytes, bytes]) -> None:
-        self.facts.update(facts)
 
 
 @given(

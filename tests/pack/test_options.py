@@ -33,10 +33,9 @@ from tokenbox.folder import (
     split,
     survey,
 )
-from tokenbox.folder.difference import GitProblem
-from tokenbox.folder.history import latest_changes, past_changes
+from tokenbox.folder.git import GitProblem, latest_changes, past_changes
+from tokenbox.folder.options import SettingProblem
 from tokenbox.folder.packed import SplitProblem
-from tokenbox.folder.presets import SettingProblem
 from tokenbox.folder.project import ProjectProblem
 from tokenbox.folder.source import NothingToPack
 from tokenbox.folder.stripping import stripped

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tokenbox
+from tests.pack.conftest import Memory
 from tokenbox.content.blocks import CodeBlock, DiffBlock, FileTreeBlock, resolve_priorities
 from tokenbox.engine.choice import choose
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput
@@ -28,7 +29,7 @@ from tokenbox.folder import (
     read,
     survey,
 )
-from tokenbox.folder.difference import GitProblem
+from tokenbox.folder.git import GitProblem
 from tokenbox.folder.listing import FileShown
 from tokenbox.folder.walk import MAX_BYTES
 from tokenbox.lcp import decode, encode
@@ -92,8 +93,14 @@ def repository(folder: Make) -> Path:
     return root
 
 
-def ask(source: Source, budget: int | None, query: str | None = None, mode: str = "xml") -> PackedFolder:
-    return pack_source(source, "o200k_base", budget, mode, options=PackOptions(query))
+def ask(
+    source: Source,
+    budget: int | None,
+    query: str | None = None,
+    mode: str = "xml",
+    cache: CountCache | None = None,
+) -> PackedFolder:
+    return pack_source(source, "o200k_base", budget, mode, options=PackOptions(query), cache=cache)
 
 
 def shown(pack: PackedFolder) -> dict[str, str]:
@@ -208,7 +215,7 @@ def test_a_larger_budget_loses_nothing_of_more_worth(
     project: Path, packed: Packed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the order of worth, the first difference is something that the larger budget shows."""
-    source = packed(project)
+    source, memory = packed(project), Memory()
     last: list[tuple[int, int, int]] = []
 
     def recorded(upgrades: list[Upgrade], room: int, whole: ChoiceWhole) -> Choice:
@@ -226,7 +233,7 @@ def test_a_larger_budget_loses_nothing_of_more_worth(
     for query in (None, "redirect permanently", "session expires when a page is saved"):
         taken = []
         for budget in range(300, 3600, 50):
-            ask(source, budget, query)
+            ask(source, budget, query, cache=memory)
             taken.append(list(last))
         assert len(taken[0]) < len(taken[-1])
         for smaller, larger in pairwise(taken):

@@ -10,18 +10,18 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.pack.conftest import Memory
 from tokenbox.content.block_kinds import Lang, Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DocumentBlock, resolve_priorities
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput
-from tokenbox.folder import LevelRule, PackOptions, as_blocks, pack_source, parse_rule, survey
+from tokenbox.folder import LevelRule, PackOptions, as_blocks, pack_source, parse_rule, read, survey
 from tokenbox.folder.ignore import DEFAULT_RULES
 from tokenbox.folder.languages import kind_of
 from tokenbox.folder.listing import FileShown
-from tokenbox.folder.options import LevelProblem
-from tokenbox.folder.presets import SettingProblem
+from tokenbox.folder.options import LevelProblem, SettingProblem
 from tokenbox.folder.priorities import PriorityProblem
 from tokenbox.folder.project import ProjectProblem
 from tokenbox.render.templates import block_description
@@ -368,25 +368,31 @@ def test_documents_binaries_and_encodings(folder: Make, packed: Packed) -> None:
     }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def with_a_critical_file(tmp_path_factory: pytest.TempPathFactory) -> tuple[Source, Memory]:
+    text = "".join(f"def f{n}(x):\n    return x + {n}\n\n\n" for n in range(60))
+    root = tmp_path_factory.mktemp("critical")
+    for name, letter in (("must.py", "f"), ("also.py", "g"), ("other.py", "h")):
+        (root / name).write_text(text.replace("f", letter), encoding="utf-8")
+    return read(survey([root]), rules=[parse_rule("must.py=critical")]), Memory()
+
+
 @given(st.integers(0, 3_000), st.sampled_from(["xml", "markdown", "minimal"]), st.booleans())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.slow
 def test_critical_files_are_full_or_the_error_says_the_least_budget(
-    folder: Make, packed: Packed, budget: int, mode: str, asks: bool
+    with_a_critical_file: tuple[Source, Memory], budget: int, mode: str, asks: bool
 ) -> None:
-    text = "".join(f"def f{n}(x):\n    return x + {n}\n\n\n" for n in range(60))
-    root = folder({"must.py": text, "also.py": text.replace("f", "g"), "other.py": text.replace("f", "h")})
-    source = packed(root, rules=[parse_rule("must.py=critical")])
+    source, cache = with_a_critical_file
     options = PackOptions("the function h7" if asks else None)
     try:
-        pack = pack_source(source, "o200k_base", budget, mode, options=options)
+        pack = pack_source(source, "o200k_base", budget, mode, options=options, cache=cache)
     except EmptyInput:
         assert budget < 20
     except ContextCriticalOverflow as error:
         least = error.smallest_change["minimum_budget"]
         assert isinstance(least, int)
         assert least > budget
-        assert pack_source(source, "o200k_base", least, mode, options=options).total <= least
+        assert pack_source(source, "o200k_base", least, mode, options=options, cache=cache).total <= least
     else:
         assert pack.total <= budget
         assert next(file.shown for file in pack.files if file.path == "must.py") is FileShown.FULL

@@ -20,7 +20,7 @@ from tokenbox.cli.streams import read_text, write_error, write_record, write_tex
 from tokenbox.config.keys import key_text
 from tokenbox.content.message import InvalidMessage, UndeclaredCost
 from tokenbox.errors import TokenboxError, shown
-from tokenbox.folder.difference import GitProblem, git_renames, run_git
+from tokenbox.folder.git import GitProblem, git_renames, run_git
 from tokenbox.policy.guard import needed
 from tokenbox.records import to_record
 from tokenbox.render.lines import printable

@@ -14,15 +14,14 @@ from tokenbox.exports import on_first_use
 if TYPE_CHECKING:
     from tokenbox.folder.ahead import CountAhead
     from tokenbox.folder.generated import as_text
+    from tokenbox.folder.git import cloned, is_url
     from tokenbox.folder.notes import Note, NoteKind
     from tokenbox.folder.option_values import FileOrder, Purpose, Strip
-    from tokenbox.folder.options import LevelRule, PackOptions
+    from tokenbox.folder.options import LevelRule, PackOptions, PackSettings, file_order, settled, strips
     from tokenbox.folder.packed import PackedFile, PackedFolder, split
     from tokenbox.folder.packing import as_blocks, pack_source
-    from tokenbox.folder.presets import PackSettings, file_order, settled, strips
     from tokenbox.folder.priorities import PriorityRule, parse_rule
     from tokenbox.folder.project import ProjectSettings
-    from tokenbox.folder.remote import cloned, is_url
     from tokenbox.folder.source import File, Source, Survey, read, survey
     from tokenbox.folder.walk import PathProblem
 
@@ -65,15 +64,14 @@ if not TYPE_CHECKING:  # a type checker reads the imports above, and reports any
         {
             "ahead": "CountAhead",
             "generated": "as_text",
+            "git": "cloned is_url",
             "notes": "Note NoteKind",
             "option_values": "FileOrder Purpose Strip",
-            "options": "LevelRule PackOptions",
+            "options": "LevelRule PackOptions PackSettings file_order settled strips",
             "packed": "PackedFile PackedFolder split",
             "packing": "as_blocks pack_source",
-            "presets": "PackSettings file_order settled strips",
             "priorities": "PriorityRule parse_rule",
             "project": "ProjectSettings",
-            "remote": "cloned is_url",
             "source": "File Source Survey read survey",
             "walk": "PathProblem",
         },

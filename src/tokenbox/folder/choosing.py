@@ -10,8 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tokenbox.engine.choice import Choice, Upgrade, choose
-from tokenbox.folder.brief import brief
-from tokenbox.folder.candidates import CandidateFile, PieceForm, ShownLines, numbered
+from tokenbox.folder.candidates import CandidateFile, PieceForm, ShownLines, brief, numbered
 from tokenbox.folder.cutting import cut_all
 from tokenbox.render.registry import find_renderer
 from tokenbox.worth.copies import counted_once

@@ -10,13 +10,13 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tokenbox.content.lenses import definition, definitions, headed, heads, languages, outline, syntax
 from tokenbox.content.lenses.languages import BY_NAME
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from tokenbox.tokenizers.cache import CountCache
+
+T = TypeVar("T")
 
 # The modules whose source decides how a file is cut. Files without a grammar are not cached: cutting them is
 # as fast as a lookup.
@@ -55,19 +57,35 @@ class CutFile(NamedTuple):
 
 def cut_all(contents: Sequence[tuple[bytes, str | None]], memory: CountCache | None) -> list[CutFile]:
     """Cut each content by the rules of its language. ``memory`` is the cache, read first and then updated."""
+    return _remembered(contents, memory, _cut_key, _cut, _encode_cut, _decode_cut)
+
+
+def names_in(contents: Sequence[tuple[bytes, str | None]], memory: CountCache | None) -> list[list[bytes]]:
+    """Return the names that each content defines. ``memory`` is the cache, read first and then updated."""
+    return _remembered(contents, memory, _names_key, _names, _encode_names, _decode_names)
+
+
+def _remembered(
+    contents: Sequence[tuple[bytes, str | None]],
+    memory: CountCache | None,
+    key_of: Callable[[bytes, str | None], bytes | None],
+    find: Callable[[bytes, str | None], T],
+    encode: Callable[[T], bytes],
+    decode: Callable[[bytes], T | None],
+) -> list[T]:
+    """Return what is found in each content, from the cache if it is there and not damaged."""
     if memory is None:
-        return [_cut(data, language) for data, language in contents]
-    keys = [_key(data, language) for data, language in contents]
+        return [find(data, language) for data, language in contents]
+    keys = [key_of(data, language) for data, language in contents]
     known = memory.recall([key for key in keys if key is not None])
-    found: list[CutFile] = []
+    found: list[T] = []
     new: dict[bytes, bytes] = {}
     for key, (data, language) in zip(keys, contents, strict=True):
-        cached = None if key is None else _decode_cut(known.get(key))
-        found.append(_cut(data, language) if cached is None else cached)
+        cached = decode(known[key]) if key is not None and key in known else None
+        found.append(find(data, language) if cached is None else cached)
         if key is not None and cached is None:
-            new[key] = _encode_cut(found[-1])
-    if new:
-        memory.remember(new)
+            new[key] = encode(found[-1])
+    memory.remember(new)
     return found
 
 
@@ -83,7 +101,7 @@ def _cut(data: bytes, language: str | None) -> CutFile:
     return CutFile.of(found.pieces, signatures)
 
 
-def _key(data: bytes, language: str | None) -> bytes | None:
+def _cut_key(data: bytes, language: str | None) -> bytes | None:
     """Return the cache key of a cut; None if it cannot be cached."""
     rules = None if language is None else _rules(language)
     return None if rules is None else hashlib.sha256(rules + data).digest()
@@ -117,27 +135,14 @@ def _name_rules() -> bytes | None:
         return None
 
 
-def names_in(contents: Sequence[tuple[bytes, str | None]], memory: CountCache | None) -> list[list[bytes]]:
-    """Return the names that each content defines. ``memory`` is the cache, read first and then updated."""
-    rules = None if memory is None else _name_rules()
-    if memory is None or rules is None:
-        return [_names(data, language) for data, language in contents]
-    keys = [
-        hashlib.sha256(b"%b%b\n%b" % (rules, (language or "").encode(), data)).digest()
-        if len(data) >= _MIN_CACHED
-        else None
-        for data, language in contents
-    ]
-    known = memory.recall([key for key in keys if key is not None])
-    found: list[list[bytes]] = []
-    new: dict[bytes, bytes] = {}
-    for key, (data, language) in zip(keys, contents, strict=True):
-        cached = None if key is None else _decode_names(known.get(key))
-        found.append(_names(data, language) if cached is None else cached)
-        if key is not None and cached is None:
-            new[key] = _encode_names(found[-1])
-    memory.remember(new)
-    return found
+def _names_key(data: bytes, language: str | None) -> bytes | None:
+    """Return the cache key of the names in a content; None if it is too small to be cached."""
+    rules = _name_rules() if len(data) >= _MIN_CACHED else None
+    return (
+        None
+        if rules is None
+        else hashlib.sha256(b"%b%b\n%b" % (rules, (language or "").encode(), data)).digest()
+    )
 
 
 def _names(data: bytes, language: str | None) -> list[bytes]:
@@ -152,9 +157,9 @@ def _encode_names(names: list[bytes]) -> bytes:
     return _checked(b"\n".join(names))
 
 
-def _decode_names(stored: bytes | None) -> list[bytes] | None:
-    """Return the stored names; None if nothing is stored or the checksum is wrong."""
-    data = None if stored is None else _believed(stored)
+def _decode_names(stored: bytes) -> list[bytes] | None:
+    """Return the stored names; None if the checksum is wrong."""
+    data = _believed(stored)
     return data.split(b"\n") if data else None if data is None else []
 
 
@@ -164,10 +169,8 @@ def _encode_cut(cut: CutFile) -> bytes:
     return _PLAIN + _checked(data) if len(data) < _MIN_COMPRESSED else zlib.compress(data, 1)
 
 
-def _decode_cut(stored: bytes | None) -> CutFile | None:
-    """Return the stored cut; None if it is missing or damaged (zlib has a checksum)."""
-    if stored is None:
-        return None
+def _decode_cut(stored: bytes) -> CutFile | None:
+    """Return the stored cut; None if it is damaged (zlib has a checksum)."""
     with suppress(zlib.error, ValueError, TypeError):
         is_plain = stored.startswith(_PLAIN)
         data = _believed(stored[len(_PLAIN) :]) if is_plain else zlib.decompress(stored)

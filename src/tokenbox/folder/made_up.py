@@ -10,21 +10,7 @@ from urllib.parse import unquote
 # The minimum length of a password, apart from files of environment variables.
 MIN_VALUE = 8
 _PLACEHOLDERS = frozenset(
-    {
-        "password",
-        "passwd",
-        "pass",
-        "pwd",
-        "pw",
-        "secret",
-        "token",
-        "changeme",
-        "user",
-        "username",
-        "xxx",
-        "guest",
-        "postgres",
-    }
+    "password passwd pass pwd pw secret token changeme user username xxx guest postgres".split()
 )
 # Reserved hosts (RFC 2606, RFC 6761), and local ones.
 _RESERVED_HOST = re.compile(

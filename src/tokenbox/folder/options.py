@@ -1,18 +1,23 @@
-"""The options of a pack, and its rules for how much of some files is shown."""
+"""The options of a pack, and how those of the call, of a preset and of the project are combined."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeVar
 
-from tokenbox.errors import TokenboxError
+from tokenbox.errors import TokenboxError, shown
 from tokenbox.folder.candidates import PieceForm
+from tokenbox.folder.git import HEAD
 from tokenbox.folder.globs import is_for_files
-from tokenbox.folder.option_values import FileOrder
+from tokenbox.folder.option_values import FileOrder, Purpose, Strip
 
 if TYPE_CHECKING:
+    from tokenbox.folder.project import ProjectSettings
     from tokenbox.folder.source import Source
     from tokenbox.worth.scorers import Scorer
+
+E = TypeVar("E", bound=StrEnum)
 
 
 class LevelProblem(TokenboxError, code="level_invalid"):
@@ -63,3 +68,82 @@ class PackOptions:
     def asks(self, source: Source) -> bool:
         """Return whether a query, focus, diff or scorer says what the pack is for."""
         return self.query is not None or bool(self.focus or source.changes or self.scorer)
+
+
+class SettingProblem(TokenboxError, code="pack_setting_invalid"):
+    """A setting of a pack has an invalid value."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackSettings:
+    """The options of a pack that a preset or a project may set; None if unset.
+
+    ``log``: the number of latest commits to show.
+    """
+
+    include: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] | None = None
+    levels: tuple[LevelRule, ...] | None = None
+    strip: tuple[Strip, ...] | None = None
+    line_numbers: bool | None = None
+    order: FileOrder | None = None
+    log: int | None = None
+    history: bool | None = None
+    diff: str | None = None
+
+    def or_else(self, other: PackSettings) -> PackSettings:
+        """Return these settings, with those of ``other`` for the unset ones."""
+        missing = {
+            field.name: getattr(other, field.name)
+            for field in fields(self)
+            if getattr(self, field.name) is None
+        }
+        return replace(self, **missing)
+
+
+_PRESETS = {
+    # The changes, line numbers for comments, and the latest commits.
+    Purpose.REVIEW: PackSettings(diff=HEAD, line_numbers=True, log=5),
+    # The most relevant files last, nearest to the question.
+    Purpose.QUESTION: PackSettings(order=FileOrder.WORTH),
+    # The latest commits with the files they changed, and no bulky data.
+    Purpose.HANDOVER: PackSettings(log=20, strip=(Strip.BASE64, Strip.OUTPUTS)),
+}
+
+
+def settled(given: PackSettings, purpose: Purpose | str | None, project: ProjectSettings) -> PackSettings:
+    """Combine the given settings, the preset and the project, in this order of precedence.
+
+    Raises :class:`SettingProblem`.
+    """
+    if purpose is not None:
+        given = given.or_else(_PRESETS[_member(Purpose, purpose, "for")])
+    return given.or_else(
+        PackSettings(
+            include=project.include or None,
+            exclude=project.exclude or None,
+            levels=tuple(LevelRule.parse(f"{glob}={level}") for glob, level in project.levels) or None,
+            strip=None if project.strip is None else strips(project.strip),
+            line_numbers=project.line_numbers,
+            order=None if project.order is None else _member(FileOrder, project.order, "order"),
+            log=project.log,
+            history=project.history,
+        )
+    )
+
+
+def strips(names: tuple[str, ...]) -> tuple[Strip, ...]:
+    """Parse the names of content to remove. Raises :class:`SettingProblem`."""
+    return tuple(_member(Strip, name, "strip") for name in names)
+
+
+def file_order(name: object) -> FileOrder:
+    """Parse the order of files. Raises :class:`SettingProblem`."""
+    return _member(FileOrder, name, "order")
+
+
+def _member(kind: type[E], value: object, setting: str) -> E:
+    if not isinstance(value, str) or value not in set(kind):
+        known = ", ".join(kind)
+        raise SettingProblem(f"{setting} must be one of {known}, not {shown(value)}.", setting=setting)
+    return kind(value)

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING
 from tokenbox.content.block_kinds import FormatHint
 from tokenbox.content.blocks import CodeBlock, DiffBlock, DocumentBlock
 from tokenbox.errors import TokenboxError
-from tokenbox.folder.difference import git_diff
 from tokenbox.folder.generated import as_text
+from tokenbox.folder.git import git_diff, latest_changes
 from tokenbox.folder.globs import is_for_files
-from tokenbox.folder.history import latest_changes
 from tokenbox.folder.languages import kind_of
 from tokenbox.folder.names import shown
 from tokenbox.folder.notebooks import as_cells
 from tokenbox.folder.notes import Note, NoteKind
 from tokenbox.folder.option_values import Strip
-from tokenbox.folder.presets import SettingProblem
+from tokenbox.folder.options import SettingProblem
 from tokenbox.folder.priorities import PriorityRules, matcher
 from tokenbox.folder.priors import Priors
 from tokenbox.folder.project import ProjectSettings, project_settings

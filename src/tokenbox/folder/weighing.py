@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.folder.cutting import names_in
 from tokenbox.folder.focus import in_focus
-from tokenbox.folder.history import past_changes
+from tokenbox.folder.git import past_changes
 from tokenbox.worth.documents import Document, DocumentRole
 from tokenbox.worth.query import NamedPath, read_query
 from tokenbox.worth.recent import RecentWork

@@ -1,8 +1,8 @@
-"""The changes in the working tree, by ``git diff``: a block for each file.
+"""The changes in a folder and its latest commits, by git; and clones of remote repositories.
 
-Git runs without anything that a repository can configure to run a program of its own: no pager, external
-diff, text conversion, file system monitor or content filter, no fetching, and no submodules, which have their
-own configuration. So a file with a content filter is compared unfiltered.
+In a folder, git runs without anything that a repository can configure to run a program of its own: no pager,
+external diff, text conversion, file system monitor or content filter, no fetching, and no submodules, which
+have their own configuration. So a file with a content filter is compared unfiltered.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 
 from tokenbox.content.blocks import DiffBlock, Hunk
 from tokenbox.errors import TokenboxError
 from tokenbox.folder.names import shown
+from tokenbox.worth.recent import PastChange, lines_written
 
 HEAD = "HEAD"
 
@@ -62,6 +65,10 @@ _HEADERS = (b"new file", b"deleted file", b"old mode", b"new mode", b"rename ", 
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
 _ESCAPED = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
 
+# The number of commits that are evidence of relevance, and of those whose lines are read.
+_MAX_COMMITS, _MAX_PATCHES = 1500, 200
+_URL = re.compile(r"(?:https?|ssh|git|file)://\S+|[\w.-]+@[\w.-]+:\S+")
+
 
 class GitProblem(TokenboxError, code="git_failed"):
     """Git is not installed, or failed. The message includes git's own."""
@@ -92,6 +99,88 @@ def git_renames(root: str, revision: str) -> dict[str, str]:
     command = [*_DIFF, "--diff-filter=R", "--name-status", "-z", "--end-of-options", revision, "--"]
     names = os.fsdecode(run_git(command, root, _no_filters(settings))).split("\0")[:-1]
     return dict(zip(names[2::3], names[1::3], strict=True))  # a status, the old path, the new one
+
+
+def past_changes(root: str, *, lines: bool = False) -> list[PastChange]:
+    """Return the latest commits in and below ``root``, without merges, the latest first.
+
+    ``lines``: with the lines that the last of them wrote. Raises ``GitProblem``.
+    """
+    try:
+        patches = git_patches(_MAX_PATCHES, root) if lines else {}
+    except GitProblem:  # a partial clone lacks the content of old files; another problem is met again below
+        patches = {}
+    found = []
+    for entry in git_log(_MAX_COMMITS, "%H%x02%B%x02", root, "--no-merges", "-z"):
+        name, _, said = entry.partition(b"\x02")
+        message, _, names = said.rpartition(b"\x02")  # a message may contain any byte but NUL
+        paths = [path.strip(b"\n").decode("utf-8", "surrogateescape") for path in names.split(b"\0")]
+        found.append(PastChange(message, [path for path in paths if path], _written(patches.get(name, ()))))
+    return found
+
+
+def _written(blocks: Sequence[DiffBlock]) -> Mapping[str, frozenset[bytes]]:
+    """Return the lines that a commit wrote, by path."""
+    return {
+        block.path: lines_written(
+            line[1:] for hunk in block.hunks for line in hunk.lines.split(b"\n") if line[:1] == b"+"
+        )
+        for block in blocks
+    }
+
+
+def latest_changes(root: str, number: int) -> str:
+    """Return the latest commits in and below ``root``: a line for each, with the files it changed.
+
+    Raises ``GitProblem``.
+    """
+    lines = []
+    for entry in git_log(number, "%h %ad %s", root, "--date=short"):
+        title, *names = entry.decode("utf-8", "replace").split("\n")
+        lines.append("\n".join([title, *(f"  {name}" for name in names if name)]))
+    return "\n".join(lines)
+
+
+def is_url(path: str) -> bool:
+    """Return whether it is the address of a remote repository: ``https://...``, ``git@host:path``."""
+    return _URL.fullmatch(path) is not None
+
+
+@contextmanager
+def cloned(url: str, *, whole: bool) -> Iterator[str]:
+    """Yield the folder of a clone of ``url``, deleted at the end. ``URL#REF`` names a branch or tag.
+
+    ``whole``: with its history; otherwise only the latest commit. Git uses the user's keys and settings; it
+    does not prompt, run hooks or fetch submodules. Raises ``GitProblem``.
+    """
+    address, _, ref = url.partition("#")
+    with tempfile.TemporaryDirectory(prefix="tokenbox-") as folder:
+        target = os.path.join(folder, _name(address))
+        command = ["git", "-c", "core.hooksPath=/dev/null", "clone", "--quiet", "--no-recurse-submodules"]
+        command += [] if whole else ["--depth=1", "--single-branch"]
+        command += [f"--branch={ref}"] if ref else []
+        environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+        try:
+            ended = subprocess.run(  # noqa: S603  # a fixed program, no shell, and the address is no option
+                [*command, "--", address, target],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+            )
+        except FileNotFoundError:
+            raise GitProblem("git is not installed, and a remote repository needs it. Install it.") from None
+        if ended.returncode:
+            message = _without_password(ended.stderr.decode("utf-8", "replace").strip())
+            reason = next(
+                (line for line in message.splitlines() if line.startswith("fatal: ")), message[:200]
+            )
+            address = _without_password(address)
+            raise GitProblem(
+                f"git cannot clone {address}: {reason.rstrip('.')}. Try it yourself: git clone {address}",
+                git=message[:2000],
+            )
+        yield target
 
 
 def git_log(number: int, format_: str, root: str, *options: str) -> list[bytes]:
@@ -226,3 +315,12 @@ def _unquoted(name: bytes) -> bytes:
         lambda m: bytes([int(m[1], 8)]) if len(m[1]) == 3 else _ESCAPED.get(m[1], m[1]),
         name[1:-1],
     )
+
+
+def _name(address: str) -> str:
+    name = re.split(r"[/:]", address.rstrip("/"))[-1].removesuffix(".git")
+    return name if re.fullmatch(r"[\w-][\w.-]*", name) else "repository"
+
+
+def _without_password(address: str) -> str:
+    return re.sub(r"(?<=//)[^/\s]+@", "", address)  # a password may contain an @
