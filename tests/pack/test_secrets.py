@@ -51,6 +51,26 @@ def test_a_private_key_goes_whole_and_lines_stay() -> None:
     assert [(note.line, note.detail) for note in notes] == [(2, "Private Key")]
 
 
+@pytest.mark.parametrize("sign", ["", " ", "+", "-"])
+def test_what_a_diff_adds_or_removes_is_redacted_as_well(sign: str) -> None:
+    """A private key that a commit removed was shown, and what stands alone in its line."""
+    body = ["MIIEpAIBAAKCAQEA" * 4] * 3
+    key = ["-----BEGIN RSA PRIVATE KEY-----", *body, "tAIL=", "-----END RSA PRIVATE KEY-----"]
+    for lines in (key, key[:-1]):
+        text = "@@ -1,5 +0,0 @@\n" + "".join(f"{sign}{line}\n" for line in lines)
+        cleaned, notes = redact(text.encode(), "k.txt")
+        assert b"MIIE" not in cleaned
+        assert b"tAIL" not in cleaned
+        assert cleaned.count(b"\n") == text.count("\n")
+        assert [note.detail for note in notes] == ["Private Key"]
+    for path, before, secret in (
+        ("config/master.key", "", "0123456789abcdef" * 2),
+        (".pypirc", "password = ", "hunter2aB3x9Q"),
+    ):
+        cleaned, _ = redact(f"@@ -1 +1 @@\n{sign}{before}{secret}\n".encode(), path)
+        assert cleaned.endswith(f"\n{sign}{before}[redacted: Credentials]\n".encode())
+
+
 def test_what_follows_the_beginning_of_a_private_key_stays() -> None:
     begins = "key?: string; // -----BEGIN RSA PRIVATE KEY-----\\nMIIEpAIBAAKCAQEA...\n  next: string;\n}\n"
     assert redact(begins.encode(), "a.ts") == (begins.encode(), [])

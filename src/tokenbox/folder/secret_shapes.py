@@ -243,13 +243,14 @@ CONTEXTS = {
     "Ansible Password": (r"ansible_\w*pass", r"ansible_\w*pass(?:word)?\s*[=:]\s*[\"']?([^\s\"'{}]{8,})"),
 }
 PASSWORDS = frozenset(CONTEXTS) - {"Environment Variable", "Access Token", "Header With Key"}
-# Files whose format has secrets without a word for them: the name, and what is before each.
+# Files whose format has secrets without a word for them: the name, and what is before each. The lines of a
+# diff begin with a sign.
 BY_FILE = {
     **dict.fromkeys((".netrc", "_netrc"), r"\bpassword\s+(\S+)"),
     **dict.fromkeys((".pgpass", "pgpass.conf"), r"^(?:(?:[^:#\\]|\\.)*:){4}(.+)"),
     ".npmrc": r"(?:_auth|_authToken|_password)\s*=\s*[\"']?([^\s\"'$]+)",
     ".htpasswd": r"^[^:#]+:(\S+)",
-    "master.key": r"^([0-9a-f]{32})\s*$",
+    "master.key": r"^[ +-]?([0-9a-f]{32})\s*$",
     ".git-credentials": r"://[^:]+:([^@]+)@",
-    ".pypirc": r"^password\s*[=:]\s*(\S+)",
+    ".pypirc": r"^[ +-]?password\s*[=:]\s*(\S+)",
 }

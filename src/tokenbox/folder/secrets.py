@@ -97,11 +97,13 @@ NOT_USED = {
 }
 # What is before a key: no word, or an escape, as in ``"token:\nhf_..."`` and in addresses.
 _BEFORE = r"(?:(?<!\w)|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"
-# A private key as far as its last line, or, if that is missing, as far as it is in base64.
+# A private key as far as its last line, or, if that is missing, as far as it is in base64. The lines that a diff
+# removes begin with a dash.
 _PRIVATE_KEY = (
     rb"(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)"
-    rb"((?:[^-]|-(?!----)){40,20000}?(?=-----END)|(?:(?:\s|\\[nr]|[\"',.+#>|*]){0,20}[A-Za-z0-9+/=]{20,20000}){1,500}"
-    rb"(?:(?:\s|\\[nr]){1,4}[A-Za-z0-9+/]{0,19}={1,2})?)"
+    rb"((?:[^-]|-(?!----)){40,20000}?(?=-{5,6}END)"
+    rb"|(?:(?:\s|\\[nr]|[\"',.+#>|*]|(?<=\n)-){0,20}[A-Za-z0-9+/=]{20,20000}){1,500}"
+    rb"(?:(?:\s|\\[nr]){1,4}-?[A-Za-z0-9+/]{0,19}={1,2})?)"
 )
 # Data of a key, not a row of x; without it the text is code that reads or writes keys.
 _KEY_DATA = re.compile(
