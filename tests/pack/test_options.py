@@ -185,6 +185,13 @@ def test_a_changed_line_that_is_not_utf8_is_redacted_as_well(repository: Path) -
     assert pack.text.count("hunter2aB3x9Q") == 2  # in the long line, where only keys are searched
 
 
+def test_a_nul_in_what_git_is_asked_for_is_an_error(repository: Path) -> None:
+    with pytest.raises(GitProblem, match="null byte"):
+        tokenbox.pack(repository, diff="main\0", tokenizer="utf8-bytes")
+    with pytest.raises(GitProblem, match="null byte"), cloned("https://localhost:1/\0", whole=True):
+        pass
+
+
 def test_an_address_is_shown_without_its_password() -> None:
     with (
         pytest.raises(GitProblem) as raised,

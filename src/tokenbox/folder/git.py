@@ -160,16 +160,9 @@ def cloned(url: str, *, whole: bool) -> Iterator[str]:
         command += [] if whole else ["--depth=1", "--single-branch"]
         command += [f"--branch={ref}"] if ref else []
         environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-        try:
-            ended = subprocess.run(  # noqa: S603  # a fixed program, no shell, and the address is no option
-                [*command, "--", address, target],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=False,
-            )
-        except FileNotFoundError:
-            raise GitProblem("git is not installed, and a remote repository needs it. Install it.") from None
+        ended = _ended(
+            [*command, "--", address, target], environment, "a remote repository needs it. Install it"
+        )
         if ended.returncode:
             message = _without_password(ended.stderr.decode("utf-8", "replace").strip())
             reason = next(
@@ -236,21 +229,8 @@ def run_git(arguments: Sequence[str], folder: str, settings: Mapping[str, str] |
     # GIT_* variables could name programs, or another repository.
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment = {**kept, **_ENVIRONMENT, **(settings or {})}
-    try:
-        ended = subprocess.run(  # noqa: S603  # a fixed program, and no shell
-            [*_GIT, *arguments],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-        )
-    except FileNotFoundError:
-        raise GitProblem(
-            "git is not installed, and --base, --diff and --history need it. Install it, or leave them out."
-        ) from None
-    except OSError as error:
-        raise GitProblem(f"git cannot be run: {error.strerror}.") from None
+    needed = "--base, --diff and --history need it. Install it, or leave them out"
+    ended = _ended([*_GIT, *arguments], environment, needed, folder)
     if ended.returncode:
         message = ended.stderr.decode("utf-8", "replace").strip()
         if message == _NO_COMMIT:
@@ -260,6 +240,25 @@ def run_git(arguments: Sequence[str], folder: str, settings: Mapping[str, str] |
             )
         raise GitProblem(f"git failed: {_summary(message)}", git=message[:2000])
     return ended.stdout
+
+
+def _ended(
+    command: Sequence[str], environment: Mapping[str, str], needed: str, folder: str | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Run git to its end. ``needed``: what needs it, for the error without it. Raises :class:`GitProblem`."""
+    try:
+        return subprocess.run(  # noqa: S603  # a fixed program, no shell, and no argument of others is an option
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise GitProblem(f"git is not installed, and {needed}.") from None
+    except (OSError, ValueError) as error:  # an argument with a NUL
+        raise GitProblem(f"git cannot be run: {getattr(error, 'strerror', None) or error}.") from None
 
 
 def _summary(message: str) -> str:

@@ -97,8 +97,8 @@ NOT_USED = {
 }
 # What is before a key: no word, or an escape, as in ``"token:\nhf_..."`` and in addresses.
 _BEFORE = r"(?:(?<!\w)|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"
-# A private key as far as its last line, or, if that is missing, as far as it is in base64. The lines that a diff
-# removes begin with a dash.
+# A private key as far as its last line, or, if that is missing, as far as it is in base64. The lines that a
+# diff removes begin with a dash.
 _PRIVATE_KEY = (
     rb"(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)"
     rb"((?:[^-]|-(?!----)){40,20000}?(?=-{5,6}END)"
