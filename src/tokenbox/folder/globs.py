@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
+from typing import TypeVar
+
+V = TypeVar("V")
 
 # The characters of git's named classes; it knows ASCII only.
 _CLASSES = {
@@ -84,6 +87,24 @@ def files_in(lines: Iterable[str]) -> bytes:
         for glob in globs
     ]
     return b"|".join(sources) or _NOTHING
+
+
+def matcher(globs: Iterable[str]) -> re.Pattern[bytes]:
+    """Return an expression for the files that match any of ``globs``."""
+    return re.compile(files_in(globs), re.DOTALL)
+
+
+def last_match(rules: Sequence[tuple[str, V]]) -> Callable[[str], V | None]:
+    """Return a function of a path: the value of the last rule whose pattern matches it; None without one."""
+    compiled = [(matcher([glob]), value) for glob, value in reversed(rules)]
+
+    def value_of(path: str) -> V | None:
+        if not compiled:
+            return None
+        name = os.fsencode(path)
+        return next((value for pattern, value in compiled if pattern.fullmatch(name)), None)
+
+    return value_of
 
 
 def _without_trailing_spaces(text: bytes) -> bytes:

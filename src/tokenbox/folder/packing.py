@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,12 +15,12 @@ from tokenbox.errors import ContextCriticalOverflow, NothingFits, TokenizerError
 from tokenbox.folder.candidates import PieceForm, numbered
 from tokenbox.folder.choosing import WITH_QUERY, WITHOUT_QUERY, Board
 from tokenbox.folder.focus import in_focus
+from tokenbox.folder.globs import last_match
 from tokenbox.folder.introducing import introductions
 from tokenbox.folder.listing import FileShown, Listing, file_tree, folders, folders_only
 from tokenbox.folder.option_values import FileOrder
 from tokenbox.folder.options import PackOptions
 from tokenbox.folder.packed import PackedFile, PackedFolder
-from tokenbox.folder.priorities import matcher
 from tokenbox.folder.summaries import summary_of
 from tokenbox.folder.weighing import weigh
 from tokenbox.proof.errors import SinkInvalid
@@ -228,14 +227,9 @@ class _Packer:
 
     def _allowed_forms(self) -> list[PieceForm]:
         """Return the best form that the level rules allow for each file."""
-        rules = [(matcher([rule.glob]), rule.level) for rule in reversed(self._options.levels)]
-        if not rules:
-            return [PieceForm.FULL] * len(self._source.files)
-        found = []
-        for file in self._source.files:
-            name = os.fsencode(file.path)
-            found.append(next((level for spec, level in rules if spec.fullmatch(name)), PieceForm.FULL))
-        return found
+        level_of = last_match([(rule.glob, rule.level) for rule in self._options.levels])
+        levels = (level_of(file.path) for file in self._source.files)
+        return [PieceForm.FULL if level is None else level for level in levels]
 
     def _candidates(self, order: Sequence[int], tokens: int) -> list[int]:
         found: list[int] = []

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tokenbox.content.block_kinds import Priority
 from tokenbox.errors import TokenboxError
-from tokenbox.folder.globs import files_in, is_for_files
+from tokenbox.folder.globs import is_for_files
 
 
 class PriorityProblem(TokenboxError, code="priority_invalid"):
@@ -48,22 +45,3 @@ def parse_rule(text: str, source: str = "--priority") -> PriorityRule:
             f"{source} takes GLOB=CLASS, as in 'src/**=high'; not {text[:60]!r}.", rule=text
         )
     return PriorityRule.of(glob, name.strip().lower(), source)
-
-
-class PriorityRules:
-    """The priorities that rules give to files. The last rule that matches decides."""
-
-    def __init__(self, rules: Sequence[PriorityRule] = ()) -> None:
-        self._rules = [(rule.priority, matcher([rule.glob])) for rule in reversed(rules)]
-
-    def asked(self, path: str) -> Priority | None:
-        """Return the priority of ``path``; None if no rule matches."""
-        if not self._rules:
-            return None
-        name = os.fsencode(path)
-        return next((priority for priority, spec in self._rules if spec.fullmatch(name)), None)
-
-
-def matcher(globs: Sequence[str]) -> re.Pattern[bytes]:
-    """Return one expression for the files that match any of ``globs``, written as in .gitignore."""
-    return re.compile(files_in(globs), re.DOTALL)

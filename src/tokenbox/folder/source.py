@@ -13,14 +13,13 @@ from tokenbox.content.blocks import CodeBlock, DiffBlock, DocumentBlock
 from tokenbox.errors import TokenboxError
 from tokenbox.folder.generated import as_text
 from tokenbox.folder.git import git_diff, latest_changes
-from tokenbox.folder.globs import is_for_files
+from tokenbox.folder.globs import is_for_files, last_match, matcher
 from tokenbox.folder.languages import kind_of
 from tokenbox.folder.names import shown
 from tokenbox.folder.notebooks import as_cells
 from tokenbox.folder.notes import Note, NoteKind
 from tokenbox.folder.option_values import Strip
 from tokenbox.folder.options import SettingProblem
-from tokenbox.folder.priorities import PriorityRules, matcher
 from tokenbox.folder.priors import Priors
 from tokenbox.folder.project import ProjectSettings, project_settings
 from tokenbox.folder.reading import read_file
@@ -147,7 +146,7 @@ def read(  # noqa: PLR0913  # each is an option of its own
     # Git first, so that its errors are reported early.
     changes = [] if diff is None else git_diff(root, diff, _inside(root, surveyed.named))
     commits = latest_changes(root, log) if log else ""
-    reader = _Reader(PriorityRules([*surveyed.settings.priorities, *rules]), redact=redact, strip=strip)
+    reader = _Reader([*surveyed.settings.priorities, *rules], redact=redact, strip=strip)
     files = []
     for path, size in _wanted(surveyed.found.files, include, exclude).items():
         content, note = read_file(root, path)
@@ -212,8 +211,8 @@ def _wanted(files: dict[str, int], include: Sequence[str], exclude: Sequence[str
 
 
 class _Reader:
-    def __init__(self, rules: PriorityRules, *, redact: bool, strip: Collection[Strip]) -> None:
-        self._rules = rules
+    def __init__(self, rules: Sequence[PriorityRule], *, redact: bool, strip: Collection[Strip]) -> None:
+        self._asked = last_match([(rule.glob, rule.priority) for rule in rules])
         self._strip = strip
         self._priors = Priors()
         self._redact = redact
@@ -242,7 +241,7 @@ class _Reader:
         elif content is not None:
             self.notes.append(Note(name, NoteKind.BINARY))
         kind, prior = kind_of(path, text or b""), self._priors.of(path, text or b"")
-        return File(path, name, size, text, kind, prior, self._rules.asked(path))
+        return File(path, name, size, text, kind, prior, self._asked(path))
 
     def text(self, text: str, name: str) -> str:
         """Return the text with secrets redacted."""
