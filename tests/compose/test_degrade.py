@@ -405,3 +405,14 @@ def test_groups_may_be_nested_64_deep() -> None:
     with pytest.raises(InvalidSection, match="group 'g0' is inside more than 63 others") as raised:
         layout([section], 1, "utf8-bytes", policy="degrade", groups=groups)
     assert raised.value.details["id"] == "g0"
+
+
+@pytest.mark.parametrize("bound", [{"min": 1}, {"group": "g"}])
+def test_a_text_that_counts_nothing_is_dropped_for_the_sake_of_its_separator(bound: dict[str, Any]) -> None:
+    """With a minimum it was never dropped, and the search for a layout that fits did not end."""
+    sections = [Section("a", "x" * 80), Section("b", "ok", shrink=1, **bound)]
+    result = layout(
+        sections, 20, lambda text: len(text) // 4, policy="degrade", groups={"g": Group("g", min=1)}
+    )
+    assert result.text == "x" * 80
+    assert result.sections[1].decision is Decision.DROPPED

@@ -102,6 +102,9 @@ class Parts:
     def size(self, i: int) -> int:
         return self.sizes[i]
 
+    def has_text(self, i: int) -> bool:
+        return bool(self.texts[i])
+
     def drop(self, i: int) -> None:
         self.put(i, "", 0)
 

@@ -67,6 +67,10 @@ class LayoutWhole(Protocol):
         """Return the count of the section's present text; 0 if dropped."""
         ...
 
+    def has_text(self, i: int) -> bool:
+        """Return True if the section has a text, which may count 0 tokens by a caller's function."""
+        ...
+
     def total_of(self, indices: Iterable[int]) -> int:
         """Return the total with only these sections."""
         ...

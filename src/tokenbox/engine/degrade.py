@@ -242,7 +242,7 @@ class Passes:
             over = scope.over()
             if over <= 0:
                 return
-            if self.whole.size(i):
+            if self.whole.has_text(i):
                 self.drop(i, over, scope.why_dropped)
 
     def drop(self, i: int, over: int, why: Reason) -> None:
