@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tokenbox
-from tokenbox.compose.selection import Chunk, ChunkReason, select
+from tokenbox.compose.selection import Chunk, ChunkReason, SelectionOrder, select
 from tokenbox.content.block_kinds import Priority
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget, InvalidContent
 from tokenbox.tokenizers import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 TEXTS = st.lists(st.text("abc de\n", min_size=1, max_size=40), max_size=12)
 
@@ -166,3 +169,30 @@ def test_a_wrong_chunk_object_is_named(wrong: dict[str, Any]) -> None:
     fields: dict[str, Any] = {"text": "b", **wrong}
     with pytest.raises(InvalidContent, match="chunk 1"):
         select(["a", Chunk(**fields)], 5, "utf8-bytes")
+
+
+COUNTERS: dict[str, Callable[[str], int]] = {
+    "a short text is nothing": lambda text: len(text) // 4,
+    "a long text is more than its parts": lambda text: len(text) ** 2 // 50,
+    "joins cost": lambda text: len(text) // 4 + 5 * text.count("\n\n"),
+}
+
+
+@pytest.mark.parametrize("name", COUNTERS)
+@given(
+    st.lists(st.tuples(st.text("ab ", max_size=40), st.booleans(), st.booleans()), max_size=9),
+    st.integers(0, 60),
+    st.sampled_from(SelectionOrder),
+)
+def test_a_function_that_always_counts_the_same_is_not_blamed(
+    name: str, given_chunks: list[tuple[str, bool, bool]], budget: int, order: SelectionOrder
+) -> None:
+    chunks = [
+        Chunk(text, forms=("",) if short else (), priority=Priority.CRITICAL if critical else Priority.NORMAL)
+        for text, short, critical in given_chunks
+    ]
+    try:
+        result = select(chunks, budget, COUNTERS[name], order=order, copies=True)
+    except ContextCriticalOverflow:
+        return
+    assert result.total == (COUNTERS[name](result.text) if result.text else 0) <= budget

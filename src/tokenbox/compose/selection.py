@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.compose.counting import Counter
@@ -238,18 +238,20 @@ def select(  # noqa: PLR0913  # each is an option of its own
     ]
     identity = counter.tokenizer.identity
     correction = 0
-    for _ in range(_TRIES):
-        whole = _Chunks(given, counter, separator, copied)
+    for tries in count():
+        whole = _Chunks(given, counter, separator, copied, worths if by_worth else None)
         room = whole.take_critical(budget) - correction
         choice = choose(upgrades, max(0, room), whole)
-        chosen = sorted(whole.forms, key=lambda i: (worths[i] if by_worth else 0, i))
-        text = separator.join(map(whole.text, chosen))
+        chosen, text = whole.chosen, whole.joined()
         total = counter.whole(text)
         if total <= budget:
             omitted = [i for i in range(len(given)) if i not in whole.forms]
             results = tuple(whole.result(i, worths[i]) for i in (*chosen, *omitted))
             return Selection(text, total, budget, results, identity.exact, choice.gap_permille)
-        correction += total - budget
+        if room <= 0:  # only the critical chunks are left, and they fitted
+            break
+        # After some tries the step doubles, so that the search ends soon even with an adverse counter.
+        correction += (total - budget) << max(0, tries - _TRIES)
     raise TokenizerError(
         f"the counter {identity.name} is not consistent: a count must depend on the text only."
     )
@@ -262,9 +264,15 @@ class _Chunks:
     """
 
     def __init__(
-        self, chunks: Sequence[Chunk], counter: Counter, separator: str, copied: Mapping[int, int]
+        self,
+        chunks: Sequence[Chunk],
+        counter: Counter,
+        separator: str,
+        copied: Mapping[int, int],
+        order: Sequence[int] | None,
     ) -> None:
         self._chunks = chunks
+        self._order = order
         self._counter = counter
         self._separator = separator
         self._copied = copied
@@ -278,7 +286,7 @@ class _Chunks:
             if one.priority is Priority.CRITICAL and i not in self._copied
         ]
         self.forms = dict.fromkeys(critical, 0)
-        load = self._counter.whole(self._separator.join(self.text(i) for i in critical))
+        load = self._counter.whole(self.joined())
         if load > budget:
             sizes = [
                 (self._chunks[i].id or f"chunk {i}", self._counter.small(self.text(i))) for i in critical
@@ -293,6 +301,14 @@ class _Chunks:
             )
         # The last chunk has no separator after it.
         return budget - load if critical else budget + self._counter.small(self._separator)
+
+    @property
+    def chosen(self) -> list[int]:
+        """The shown chunks, in the order of the text."""
+        return sorted(self.forms, key=lambda i: (0 if self._order is None else self._order[i], i))
+
+    def joined(self) -> str:
+        return self._separator.join(map(self.text, self.chosen))
 
     def text(self, i: int) -> str:
         return self._text(i, self.forms[i])
@@ -319,8 +335,12 @@ class _Chunks:
         self.forms[upgrade.item] = -upgrade.form
 
     def _price(self, i: int, form: int) -> int:
-        """Return the count of a form with a separator after it."""
-        return self._counter.count(self._text(i, form) + self._separator)
+        """Return the count of a form with a separator after it.
+
+        It is at least 1: what a caller's function counts as 0 would fit however little room there is.
+        """
+        text = self._text(i, form) + self._separator
+        return max(bool(text), self._counter.count(text))
 
     def _text(self, i: int, form: int) -> str:
         return self._chunks[i].text if form == 0 else self._chunks[i].forms[form - 1]
