@@ -22,6 +22,7 @@ from tests.gateway.stub import usage_of
 from tests.services import free_port, redis_server
 from tests.waiting import SECONDS, until
 from tokenbox.ledger.totals import Sum
+from tokenbox.store.calls import CallSpan
 from tokenbox.store.stores import open_store
 
 if TYPE_CHECKING:
@@ -57,29 +58,57 @@ def auth(key: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
 
 
-@pytest.fixture(params=["sqlite", "postgresql", "redis"])
-def stores(
-    request: pytest.FixtureRequest, tmp_path: Path, new_postgres: Callable[[], str]
-) -> tuple[str, list[str]]:
-    """A database, and the options for gateways that share it."""
-    database = new_postgres() if request.param == "postgresql" else str(tmp_path / "shared.db")
+STORES = ("sqlite", "postgresql", "redis")
+Four = tuple[str, list["RunningGateway"]]
+
+
+def stores_of(request: pytest.FixtureRequest, folder: Path) -> tuple[str, list[str]]:
+    """Return an empty database, and the options for gateways that share it."""
+    is_postgres = request.param == "postgresql"
+    database = request.getfixturevalue("new_postgres")() if is_postgres else str(folder / "shared.db")
     options = ["--database", database]
     if request.param == "redis":
         options += ["--redis", request.getfixturevalue("redis_url")]
     return database, options
 
 
-@pytest.mark.slow
-def test_four_gateways_use_a_quota_up_and_not_a_token_more(
-    start_gateway: Gateways, upstream: Stub, stores: tuple[str, list[str]]
-) -> None:
-    database, options = stores
-    limit = 40 * EACH + EACH - 1  # forty requests, and not enough left for another
-    key = make_key(start_gateway, database, "--quota", f"{limit} tokens/month")
-    config = CONFIG.format(url=upstream.url)
-    gateways = [start_gateway(options=options, config=config, wait=False) for _ in range(4)]
+@pytest.fixture(params=STORES)
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, list[str]]:
+    return stores_of(request, tmp_path)
+
+
+@pytest.fixture(scope="module", params=STORES)
+def four(
+    request: pytest.FixtureRequest,
+    shared_gateways: Gateways,
+    upstream: Stub,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Four]:
+    """Yield a database, and four gateways that share it for the tests of the module."""
+    database, options = stores_of(request, tmp_path_factory.mktemp("stores"))
+    config = CONFIG.format(url=upstream.url) + PRICES
+    gateways = [shared_gateways(options=options, config=config, wait=False) for _ in range(4)]
     for gateway in gateways:
         wait_until_up(gateway)
+    yield database, gateways
+    assert [gateway.stop() for gateway in gateways] == [0] * 4
+
+
+# Dollars per million tokens: no request of the stub costs a whole number of nanodollars.
+PRICES = """
+[catalog.stub]
+price_input = "0.3333"
+price_output = "1.7777"
+"""
+
+
+@pytest.mark.slow
+def test_four_gateways_use_a_quota_up_and_not_a_token_more(
+    shared_gateways: Gateways, upstream: Stub, four: Four
+) -> None:
+    database, gateways = four
+    limit = 40 * EACH + EACH - 1  # forty requests, and not enough left for another
+    key = make_key(shared_gateways, database, "--quota", f"{limit} tokens/month")
     before = len(upstream.seen)
 
     def ask(number: int) -> Answer:
@@ -109,13 +138,7 @@ def test_four_gateways_use_a_quota_up_and_not_a_token_more(
     assert last.headers["x-should-retry"] == "false"
 
 
-# Dollars per million tokens: no request of the stub costs a whole number of nanodollars.
 HOUR = {"type": "ephemeral", "ttl": "1h"}
-PRICES = """
-[catalog.stub]
-price_input = "0.3333"
-price_output = "1.7777"
-"""
 
 
 def cost_of(usage: dict[str, int]) -> Decimal:
@@ -135,16 +158,12 @@ def in_nanodollars(dollars: Decimal) -> int:
     ("unused", "dollars"), [(0, "0.0006"), (200, "0.002")], ids=["all is used", "most is given back"]
 )
 def test_four_gateways_spend_a_quota_of_money_and_nothing_more(
-    start_gateway: Gateways, upstream: Stub, stores: tuple[str, list[str]], unused: int, dollars: str
+    shared_gateways: Gateways, upstream: Stub, four: Four, unused: int, dollars: str
 ) -> None:
     """Requests of many sizes, all at once. ``unused``: tokens that each reserves for its answer in vain."""
-    database, options = stores
+    database, gateways = four
     limit = Decimal(dollars)
-    key = make_key(start_gateway, database, "--quota", f"${limit}/month")
-    config = CONFIG.format(url=upstream.url) + PRICES
-    gateways = [start_gateway(options=options, config=config, wait=False) for _ in range(4)]
-    for gateway in gateways:
-        wait_until_up(gateway)
+    key = make_key(shared_gateways, database, "--quota", f"${limit}/month")
     before = len(upstream.seen)
 
     def ask(number: int) -> Answer:
@@ -174,10 +193,12 @@ def test_four_gateways_spend_a_quota_of_money_and_nothing_more(
         assert (refusal.status, refusal.json["tokenbox"]["unit"]) == (429, "nanodollars")
         assert refusal.json["tokenbox"]["left"] == limit * 10**9 - charged
         assert int(refusal.headers["x-ratelimit-remaining-nanodollars"]) == limit * 10**9 - charged
-        assert gateway.stop() == 0
     with open_store(database) as store:
-        totals = store.calls.totals()
-    assert (totals.calls, totals.cost) == (len(good), Sum(spent))
+        found = store.keys.find(key)
+        assert found is not None
+        span = CallSpan(session=found.id)
+        until(lambda: store.calls.totals(span).calls == len(good))
+        until(lambda: store.calls.totals(span).cost == Sum(spent))
 
 
 def left_of(gateway: RunningGateway, key: str) -> object:
