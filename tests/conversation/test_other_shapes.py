@@ -11,7 +11,7 @@ import pytest
 
 from tests.conversation.agents import talk
 from tokenbox import count, fit
-from tokenbox.conversation.counted_window import handle_of
+from tokenbox.conversation.result_forms import handle_of
 from tokenbox.errors import ContextCriticalOverflow
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 import tokenbox
 from tests.conversation.agents import agent, conversation
 from tokenbox.content.message import Message
-from tokenbox.conversation.counted_window import handle_of
 from tokenbox.conversation.record import UnknownHandle
+from tokenbox.conversation.result_forms import handle_of
 from tokenbox.errors import ContextCriticalOverflow
 
 if TYPE_CHECKING:

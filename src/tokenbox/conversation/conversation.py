@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tokenbox.content.items import Item, read_item
 from tokenbox.content.message import InvalidMessage, Message, Role
 from tokenbox.content.request import read_tools, tools_and_fields
-from tokenbox.conversation.counted_window import CountedWindow, Frame, ShownItem
+from tokenbox.conversation.counted_window import CountedWindow, Frame
 from tokenbox.conversation.counters import counter_of, tokenizer_of
 from tokenbox.conversation.limits import BESIDE, limits, overflow
 from tokenbox.conversation.pieces import open_session
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tokenbox.conversation.counters import Counts
     from tokenbox.conversation.low_water import LowWater
     from tokenbox.conversation.pieces import MediaTokens
+    from tokenbox.conversation.result_forms import ShownItem
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 SUMMARY_HEADING = "Summary of the earlier conversation:"

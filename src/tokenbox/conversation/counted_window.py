@@ -1,13 +1,11 @@
 """A conversation's window with sizes from a counter and results that can be shortened.
 
 ``fit``, :class:`~tokenbox.Conversation`, the shell and the gateway all use it: the engine decides by sizes,
-the counter's session gives the true total, and this module writes the shortened texts. The full text of a
-shortened result is stored under its handle, the SHA-256 of its bytes.
+the counter's session gives the true total, and :mod:`tokenbox.conversation.result_forms` shortens results.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,20 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.compose.requests import NO_BOUND
 from tokenbox.content.exchanges import Grouping
-from tokenbox.content.lenses.lines import ends_tokens
 from tokenbox.content.message import InvalidMessage
-from tokenbox.content.results import (
-    cuttable_texts,
-    media_in_words,
-    originals,
-    results,
-    with_texts,
-    without_media,
-)
+from tokenbox.content.results import cuttable_texts, originals, results
 from tokenbox.content.unseen import is_seen, unseen_of
 from tokenbox.conversation.pieces import request_of
 from tokenbox.conversation.relevance import ItemText, choose, pieces_of, ranked
-from tokenbox.engine.reduction import common_cap, plan, plan_minimum, plan_restored
+from tokenbox.conversation.result_forms import ResultForms, ShownItem, handle_of
+from tokenbox.engine.reduction import plan, plan_minimum, plan_restored
 from tokenbox.engine.steps import LEAST_CUT, WindowAction, WindowLimits, WindowReason, WindowStep
 from tokenbox.engine.window import EvictionPlan, Window
 from tokenbox.tokenizers.registry import get
@@ -37,7 +28,7 @@ from tokenbox.tokenizers.registry import get
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count, RunningCount
     from tokenbox.content.items import Item
-    from tokenbox.content.message import Message, Object
+    from tokenbox.content.message import Object
     from tokenbox.tokenizers.protocol import Tokenizer
 
 Frame = tuple[Sequence["Item"], tuple["Object", ...], "Object"]
@@ -49,18 +40,6 @@ _TRIES: Final = 16
 _SPREAD_AT: Final = 16
 # The maximum number of rooms tried for a query if the sizes of its pieces are estimates.
 _ROOMS: Final = 4
-# The maximum number of attempts to cut a result to a size.
-_CUTS: Final = 4
-HANDLE: Final = 12
-"""The number of digits of a handle that are shown. Any unambiguous prefix is accepted."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShownItem:
-    """An item as it is shown: the caller's value or a copy with shortened results, and the parsed item."""
-
-    value: Any
-    item: Item
 
 
 @dataclass(slots=True)
@@ -235,11 +214,11 @@ class CountedWindow:
         item, size = self.given[number].item, self.window.size(number)
         texts = cuttable_texts(item)
         pieces = [pieces_of(text) for text in texts or [message.counted_text for message in item.messages]]
-        handles = tuple(map(self._handle, texts))
+        handles = tuple(map(self._results.handle, texts))
         overhead = None
         if texts and size > LEAST_CUT:
             with suppress(InvalidMessage):  # it cannot be shown in part
-                overhead = self._written(number, handles)[1]
+                overhead = self._size_of(self.given[number].with_texts(handles))
         flat = list(chain.from_iterable(pieces))
         return ItemText(flat, size, overhead, tuple(accumulate(map(len, pieces))), handles)
 
@@ -262,20 +241,18 @@ class CountedWindow:
         if shown is None:
             return None
         texts = [shown_text for shown_text, _ in shown]
-        masked = [at for at, _ in enumerate(results(self.given[number].item)) if not shown[at][1]]
+        found = results(self.given[number].item)
+        masked = [at for at, _ in enumerate(found) if not shown[at][1]]
         for at in masked:
-            texts[at] = self._mark(results(self.given[number].item)[at])
-        form, size = self._written(number, texts, masked)
-        return form if size < self.window.size(number) else None
+            texts[at] = self._results.mark(found[at])
+        form = self.given[number].with_texts(texts, masked)
+        return form if self._size_of(form) < self.window.size(number) else None
 
     def _apply(self, changes: Mapping[int, ShownItem | None], budget: int) -> list[WindowStep]:
         """Apply the changes for a query and return the steps."""
         before = self.window.total
         cut = {number: form for number, form in changes.items() if form is not None}
-        sizes = {
-            number: (WindowAction.CUT, self.session.cost(form.item) + self._share)
-            for number, form in cut.items()
-        }
+        sizes = {number: (WindowAction.CUT, self._size_of(form)) for number, form in cut.items()}
         self.window.commit(EvictionPlan(before, sizes=sizes))
         for number, form in cut.items():
             self._show(number, form)
@@ -373,66 +350,26 @@ class CountedWindow:
         """Return the item masked, or cut to ``at_most``, with its size; None if that is impossible."""
         key = number, at_most, media
         if key not in self._forms:
-            try:
-                made = self._masked(number) if at_most is None else self._cut(number, at_most, media=media)
-                self._forms[key] = made
-            except InvalidMessage:  # its results cannot be rewritten: it stays in full or leaves
-                self._forms[key] = None
+            self._forms[key] = None
+            with suppress(InvalidMessage):  # its results cannot be rewritten: it stays in full or leaves
+                self._forms[key] = self._made(number, at_most, media=media)
         return self._forms[key]
 
-    def _masked(self, number: int) -> tuple[ShownItem, int]:
-        found = results(self.given[number].item)
-        if found:
-            return self._written(number, list(map(self._mark, found)), range(len(found)))
-        value, item = without_media(self.given[number].value)
-        return ShownItem(value, item), self.session.cost(item) + self._share
-
-    def _mark(self, result: Message) -> str:
-        call, text, media = result.tool_call_id or result.name, result.text, media_in_words(result)
-        about = "" if self.tokenizer.identity.exact else "~"
-        name = self._names.get(call, call) or "a tool"
-        size = [f"{about}{self.tokenizer.count(text):,} tokens"] if text or not media else []
-        handle = self._handle(text) if size else ""
-        back = f"; expand {handle}" if handle else ""
-        return f"[result of {', '.join([name, *size, *filter(None, [media])])}, left out{back}]"
-
-    def _handle(self, text: str) -> str:
-        """Return the handle that a mark shows; empty if marks have none."""
-        return handle_of(text)[:HANDLE] if self.handles else ""
-
-    def _line(self, result: Message) -> str:
-        """Return the line for the images and files that leave a result whose text stays."""
-        media = media_in_words(result)
-        return f"\n[{media}, left out]" if media and result.text else self._mark(result) if media else ""
-
-    def _cut(self, number: int, at_most: int, *, media: bool) -> tuple[ShownItem, int] | None:
-        item = self.given[number].item
-        found, whole, bare = results(item), self.window.full_size(number), range(0)
-        texts = cuttable_texts(item)
-        lines = [""] * len(texts)
-        if found and not media:
-            lines = list(map(self._line, found))
-            bare = range(len(found))
-            whole = self._written(number, _joined(texts, lines), bare)[1]
-        sizes = [self.tokenizer.count(text) for text in texts]
-        room = at_most - (whole - sum(sizes))
-        for _ in range(_CUTS):
-            cap = common_cap(sorted(sizes), room)
-            if room < 0 or cap <= 0 < max(sizes, default=1):
-                return None
-            ends = [ends_tokens(text, cap, self.tokenizer, self._handle(text)) for text in texts]
-            if any(text != end and text.startswith(end) for text, end in zip(texts, ends, strict=True)):
-                return None  # there is no room for the line that says what is missing
-            form = self._written(number, _joined(ends, lines), bare)
-            if form[1] <= at_most:
-                return form
-            room -= form[1] - at_most
-        return None
-
-    def _written(self, number: int, texts: Sequence[str], bare: Container[int] = ()) -> tuple[ShownItem, int]:
+    def _made(self, number: int, at_most: int | None, *, media: bool) -> tuple[ShownItem, int] | None:
         given = self.given[number]
-        value, item = with_texts(given.value, given.item, texts, bare)
-        return ShownItem(value, item), self.session.cost(item) + self._share
+        if at_most is not None:
+            return self._results.cut(
+                given, self.window.full_size(number), at_most, self._size_of, media=media
+            )
+        form = self._results.masked(given)
+        return form, self._size_of(form)
+
+    @property
+    def _results(self) -> ResultForms:
+        return ResultForms(self.tokenizer, self.handles, self._names)
+
+    def _size_of(self, form: ShownItem) -> int:
+        return self.session.cost(form.item) + self._share
 
     def _show(self, number: int, form: ShownItem) -> None:
         self.shown[number] = form
@@ -477,12 +414,3 @@ def _as_counted(steps: Sequence[WindowStep], before: int, after: int, budget: in
         )
         for step in steps
     ]
-
-
-def handle_of(text: str) -> str:
-    """Return the handle of an omitted text: the SHA-256 (hex) of its UTF-8 bytes."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _joined(texts: Sequence[str], lines: Sequence[str]) -> list[str]:
-    return [f"{text}{line}".strip("\n") if line else text for text, line in zip(texts, lines, strict=True)]

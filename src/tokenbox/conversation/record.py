@@ -121,6 +121,7 @@ class Fitted(Generic[T]):
 
     @property
     def total(self) -> int:
+        """The tokens of the request."""
         return self.count.total
 
     @property

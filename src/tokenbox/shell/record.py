@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tokenbox.content.message import Message, Role
-from tokenbox.conversation.counted_window import handle_of
+from tokenbox.conversation.result_forms import handle_of
 from tokenbox.errors import TokenboxError
 from tokenbox.ledger import Call, Ledger, Totals
 from tokenbox.store.calls import CallSpan

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 from tokenbox.caching import low_water
 from tokenbox.content.lenses.lines import ends_tokens
 from tokenbox.content.message import Role
-from tokenbox.conversation.counted_window import HANDLE
 from tokenbox.conversation.limits import overflow
 from tokenbox.conversation.low_water import AUTO
+from tokenbox.conversation.result_forms import HANDLE
 from tokenbox.engine.steps import WindowAction, WindowStep
 from tokenbox.ledger import Category, Outcome
 from tokenbox.shell.calls import call, check_cap, price_now

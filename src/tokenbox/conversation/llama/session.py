@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tokenbox.compose.requests import By, Count
@@ -13,6 +12,7 @@ from tokenbox.content.message import Message, Object, Role, thaw
 from tokenbox.content.request import Request
 from tokenbox.conversation.llama.compiler import Program
 from tokenbox.conversation.llama.families import RETURN, no_return
+from tokenbox.conversation.llama.message_list import MessageList, MessageVersions, SessionItem
 from tokenbox.conversation.llama.prompt import added_text
 from tokenbox.conversation.llama.run import Run
 from tokenbox.conversation.llama.segments import Segment, Segments
@@ -43,70 +43,6 @@ if TYPE_CHECKING:
 _GAPS: Final = 64  # removed messages between others, after which all are renumbered
 
 
-@dataclass(slots=True)
-class _MessageVersions:
-    """A message as given by the caller, as parsed by the server, as adapted, and as the template sees it."""
-
-    given: dict[str, Any]
-    read: dict[str, Any]
-    sent: dict[str, Any]
-    final: dict[str, Any]
-
-
-@dataclass(slots=True)
-class _SessionItem:
-    """An item of the conversation. ``at``: the number of its first message, counting removed ones."""
-
-    item: Item
-    versions: list[_MessageVersions]
-    media: int
-    at: int
-    bound: int | None = None
-    removed: bool = False
-
-
-class _MessageList:
-    """The messages of a request. ``owners``: the numbers of their items, ascending."""
-
-    def __init__(self) -> None:
-        self.owners: list[int] = []
-        self.versions: list[_MessageVersions] = []
-        self.messages: list[dict[str, Any]] = []
-        self.media = self.changed = 0
-
-    def add(self, number: int, entry: _SessionItem) -> None:
-        self.owners += [number] * len(entry.versions)
-        self.versions += entry.versions
-        self.messages += [versions.final for versions in entry.versions]
-        self.count(entry, 1)
-
-    def count(self, entry: _SessionItem, times: int) -> None:
-        self.media += times * entry.media
-        self.changed += times * (not entry.item.verbatim)
-
-    def change(self, changes: Mapping[int, tuple[_SessionItem | None, _SessionItem | None]]) -> None:
-        """Replace, remove or insert items, as before and after, in place: a copy of a long list costs."""
-        stretches: list[tuple[slice, list[int], list[_MessageVersions]]] = []
-        for number in sorted(changes):
-            before, after = changes[number]
-            first = bisect_left(self.owners, number)
-            end = first + (0 if before is None else len(before.versions))
-            versions = [] if after is None else after.versions
-            owners = [number] * len(versions)
-            if stretches and stretches[-1][0].stop == first:  # one stretch, moved once
-                at, earlier, others = stretches.pop()
-                stretches.append((slice(at.start, end), earlier + owners, others + versions))
-            else:
-                stretches.append((slice(first, end), owners, list(versions)))
-            for entry, times in ((before, -1), (after, 1)):
-                if entry is not None:
-                    self.count(entry, times)
-        for at, owners, versions in reversed(stretches):
-            self.owners[at] = owners
-            self.versions[at] = versions
-            self.messages[at] = [one.final for one in versions]
-
-
 class _Foreseen(NamedTuple):
     """The total of the messages without the ``removed`` items on a day, and whether it is certain."""
 
@@ -131,15 +67,15 @@ class LlamaSession:
         self._segments = Segments(counting.prompts, RETURN)
         self._memories: dict[tuple[Any, ...], Memories] = {}
         self._frames: dict[tuple[Any, ...], Prepared] = {}
-        self._pairs: dict[tuple[int, int], tuple[_MessageVersions, _MessageVersions, dict[str, Any]]] = {}
+        self._pairs: dict[tuple[int, int], tuple[MessageVersions, MessageVersions, dict[str, Any]]] = {}
         self._numbers: dict[int, int] = {}
         self._replaced = 0
         self._overheads: dict[Role, int] = {}
-        self._head: list[_SessionItem] = []
-        self._entries: dict[int, _SessionItem] = {}
-        self._message_list = _MessageList()
+        self._head: list[SessionItem] = []
+        self._entries: dict[int, SessionItem] = {}
+        self._message_list = MessageList()
         self._known_bound = 0
-        self._without_bound: list[_SessionItem] = []
+        self._without_bound: list[SessionItem] = []
         self._tools: tuple[Object, ...] = ()
         self._fields = Object()
         self._count: Count | None = None
@@ -173,7 +109,7 @@ class LlamaSession:
 
     def _rebuild(self) -> None:
         """Rebuild the message list and renumber all messages."""
-        self._message_list, self._numbers = _MessageList(), {}
+        self._message_list, self._numbers = MessageList(), {}
         at = -sum(len(entry.versions) for entry in self._head)
         head = enumerate(self._head, -len(self._head))
         for number, entry in (*head, *self._entries.items()):
@@ -215,10 +151,6 @@ class LlamaSession:
             if last.at + len(last.versions) - first.at > 2 * len(self._message_list.versions) + _GAPS:
                 self._rebuild()
 
-    @property
-    def numbers(self) -> Collection[int]:
-        return self._entries.keys()
-
     def count(self) -> Count:
         if self._count is None and self.is_incremental:
             try:
@@ -242,7 +174,7 @@ class LlamaSession:
         try:
             if self.is_incremental:
                 now = self._format.now() or SOME_DAY
-                total = self._total(message_list, self._asked, now)
+                total = self._total(self._asked, now)
                 self._foreseen = None if others else _Foreseen(frozenset(changes), now.date(), total)
                 return total[0] + message_list.media * MEDIA
         except NotLocal:
@@ -270,7 +202,7 @@ class LlamaSession:
             self._overheads[message.role] = self._format.message_size(message) - text
         return max(0, text + self._overheads[message.role])
 
-    def _discard(self, entry: _SessionItem) -> None:
+    def _discard(self, entry: SessionItem) -> None:
         """Discard the records of a removed item."""
         entry.removed = True
         self._known_bound -= entry.bound or 0
@@ -283,31 +215,31 @@ class LlamaSession:
             self._numbers.pop(id(merged), None)
         self._pairs.clear()
 
-    def _number(self, entry: _SessionItem) -> None:
+    def _number(self, entry: SessionItem) -> None:
         """Number the messages of an item consecutively; adjacent turns are joined by these numbers."""
         for place, versions in enumerate(entry.versions):
             self._numbers[id(versions.final)] = entry.at + place
 
     # Single messages
 
-    def _entry(self, item: Item, at: int = 0) -> _SessionItem:
+    def _entry(self, item: Item, at: int = 0) -> SessionItem:
         media = sum(len(message.media) for message in item.messages)
         messages = without_media(item.messages)[0] if media else item.messages
         versions = [self._versions_of(message) for message in messages] if self.is_incremental else []
-        return _SessionItem(item, versions, media, at)
+        return SessionItem(item, versions, media, at)
 
-    def _in_place_of(self, before: _SessionItem, item: Item) -> _SessionItem:
+    def _in_place_of(self, before: SessionItem, item: Item) -> SessionItem:
         """Return the other form of an item, with the numbers of its messages."""
         entry = self._entry(item, before.at)
         if len(entry.versions) > len(before.versions):  # two messages would have one number
             self.is_incremental = False
         return entry
 
-    def _versions_of(self, message: Message) -> _MessageVersions:
+    def _versions_of(self, message: Message) -> MessageVersions:
         given = message.to_dict(declared=False)
         read = read_message(given)
         sent = self._template.adapted(read)
-        return _MessageVersions(given, read, sent, self._final(sent))
+        return MessageVersions(given, read, sent, self._final(sent))
 
     def _final(self, sent: dict[str, Any]) -> dict[str, Any]:
         return self._template.final([sent], self._asked.variables)[0]
@@ -325,13 +257,13 @@ class LlamaSession:
         if foreseen is not None and not foreseen.removed and foreseen.day == day:
             total, certain = foreseen.total
         else:
-            total, certain = self._total(message_list, self._asked, now or SOME_DAY)
+            total, certain = self._total(self._asked, now or SOME_DAY)
         proven = certain and self._format.exact and self._costless
         proven = proven and not message_list.changed and not message_list.media
         exact = proven and can_be_sent([versions.given for versions in message_list.versions[-2:]])
         if exact:
             others = self._format.others(self._asked, now)
-            exact = all(self._total(message_list, asked, day)[0] == total for asked, day in others)
+            exact = all(self._total(asked, day)[0] == total for asked, day in others)
         total += message_list.media * MEDIA
         return Count(total, exact, total if exact else max(total, self._bound()), By.TEMPLATE)
 
@@ -345,7 +277,7 @@ class LlamaSession:
         self._without_bound = []
         return self._known_bound + bound.frame(Request(tools=self._tools, fields=self._fields))
 
-    def _total(self, message_list: _MessageList, asked: ServerRequest, now: dt.datetime) -> tuple[int, bool]:
+    def _total(self, asked: ServerRequest, now: dt.datetime) -> tuple[int, bool]:
         """Return the total, and True if every operation is certain to equal the server's."""
         key = (now.date(), asked.variables.get("preserve_reasoning"))
         prepared = self._frames.get(key)
@@ -354,11 +286,12 @@ class LlamaSession:
                 self._frames, self._memories = {}, {}
             prepared = self._frames[key] = self._template.frame(asked, now)
         memories = self._memories.setdefault(key, {})
-        last = message_list.versions[-1] if message_list.versions else None
+        versions = self._message_list.versions
+        last = versions[-1] if versions else None
         continued, opened = continuation([last.read] if last else [], asked)
         prefill = None if continued is None or last is None else prefill_of(last.read, continued)
         continues = continued is not None and last is not None
-        with self._shown(message_list, continues=continues) as shown:
+        with self._shown(continues=continues) as shown:
             pieces, run = self._pieces(prepared, shown, now, memories, opened=opened)
             segment = self._finished(self._without_start(pieces), opened=opened)
             if prefill is not None:
@@ -398,12 +331,12 @@ class LlamaSession:
         return self._program.pieces(variables, run), run
 
     @contextmanager
-    def _shown(self, message_list: _MessageList, *, continues: bool) -> Iterator[list[dict[str, Any]]]:
+    def _shown(self, *, continues: bool) -> Iterator[list[dict[str, Any]]]:
         """Give the messages as the template sees them; an unsupported system message is merged.
 
         ``continues``: without the last one. They are changed in place meanwhile: a copy of a long list costs.
         """
-        messages, versions = message_list.messages, message_list.versions
+        messages, versions = self._message_list.messages, self._message_list.versions
         size = len(versions) - continues
         merges = size and not self._template.capabilities.system_role and versions[0].sent["role"] == "system"
         first = versions[: min(2, size)] if merges else []
@@ -417,7 +350,7 @@ class LlamaSession:
             messages[: len(merged)] = [one.final for one in first]
             messages += last
 
-    def _merged(self, first: Sequence[_MessageVersions]) -> list[dict[str, Any]]:
+    def _merged(self, first: Sequence[MessageVersions]) -> list[dict[str, Any]]:
         """Return the message that a leading system message and the next one are merged to."""
         if len(first) < 2:
             return []

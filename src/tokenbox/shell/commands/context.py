@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from tokenbox.config.values import MAX_TOKENS
 from tokenbox.conversation import Evicted
-from tokenbox.conversation.counted_window import HANDLE
 from tokenbox.conversation.record import expanded
+from tokenbox.conversation.result_forms import HANDLE
 from tokenbox.integers import digits
 from tokenbox.render.lines import GAP, clip, column_widths, printable
 from tokenbox.shell.attaching import attach
