@@ -178,9 +178,7 @@ class Fitted(Generic[T]):
 
     def explain(self) -> str:
         """Return a line per exchange with its decision and size, then every step with its reason."""
-        about = "" if self.exact else "~"
-        of_budget = "" if self.budget is None else f" of {self.budget:,}"
-        lines = [f"{about}{self.total:,}{of_budget} tokens ({self.tokenizer.name})"]
+        lines = [f"{_of_budget(self)} ({self.tokenizer.name})"]
         lines += [
             f"{exchange.decision.value:<8} {exchange.size:>9,} / {exchange.base_size:>9,}  {exchange.opening}"
             for exchange in self.exchanges
@@ -273,14 +271,17 @@ class Enforced:
         )
 
     def explain(self) -> str:
-        about = "" if self.exact else "~"
-        of_budget = "" if self.budget is None else f" of {self.budget:,}"
-        lines = [f"{about}{self.total:,}{of_budget} tokens", *map(sentence, self.steps)]
+        lines = [_of_budget(self), *map(sentence, self.steps)]
         if self.failure is not None:
             lines.append(f"no summary: {self.failure}")
         if self.overflow is not None:
             lines.append(self.overflow.message)
         return "\n".join(lines)
+
+
+def _of_budget(made: Fitted[Any] | Enforced) -> str:
+    of_budget = "" if made.budget is None else f" of {made.budget:,}"
+    return f"{'' if made.exact else '~'}{made.total:,}{of_budget} tokens"
 
 
 def low_water_of(limits: WindowLimits) -> int | dict[str, str]:

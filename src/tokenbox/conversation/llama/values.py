@@ -338,11 +338,9 @@ def decoded(data: bytes) -> str:
 
 
 def sliced(values: Any, start: int, stop: int, step: int) -> Any:
-    size = len(values)
     if step > 0:
-        first = max(size + start, 0) if start < 0 else min(start, size)
-        last = max(size + stop, 0) if stop < 0 else min(stop, size)
-        return values[first:last:step]
+        return values[start:stop:step]
+    size = len(values)
     first = max(size + start, 0) if start < 0 else min(start, size - 1)
     last = max(size + stop, -1) if stop < -1 else min(stop, size - 1)
     if step == -1 and first == size - 1 and last == -1:
