@@ -90,27 +90,23 @@ def texts_in(value: object) -> Iterator[str]:
 
 # LangChain ------------------------------------------------------------------------------------------------
 
+# The role of each type of message. The type of a chunk is, for one, ``AIMessageChunk``.
 _LANGCHAIN_ROLES: Final = {
     "human": "user",
-    "HumanMessageChunk": "user",
     "ai": "assistant",
-    "AIMessageChunk": "assistant",
     "system": "system",
-    "SystemMessageChunk": "system",
     "tool": "tool",
-    "ToolMessageChunk": "tool",
     "function": "function",
-    "FunctionMessageChunk": "function",
 }
 
 
 def _of_langchain(value: Any) -> Given:  # an object of a library
-    role = _LANGCHAIN_ROLES.get(value.type) or getattr(value, "role", None)
+    kind = value.type.removesuffix("MessageChunk").lower()
+    role = _LANGCHAIN_ROLES.get(kind) or getattr(value, "role", None)
     if role is None:
         raise InvalidMessage(f"LangChain's {type(value).__name__} is not a message that is sent.")
-    calls = [
-        tool_call(call.get("id"), call["name"], call.get("args", {})) for call in _langchain_calls(value)
-    ]
+    given = (*(getattr(value, "tool_calls", None) or ()), *(getattr(value, "invalid_tool_calls", None) or ()))
+    calls = [tool_call(call.get("id"), call["name"], call.get("args", {})) for call in given]
     content, thoughts = _langchain_content(value.content)
     message: dict[str, Any] = {"role": role, "content": content}
     if calls:
@@ -126,10 +122,6 @@ def _of_langchain(value: Any) -> Given:  # an object of a library
         if getattr(value, key, None):
             message[key] = getattr(value, key)
     return message
-
-
-def _langchain_calls(value: Any) -> list[Mapping[str, Any]]:
-    return [*(getattr(value, "tool_calls", None) or ()), *(getattr(value, "invalid_tool_calls", None) or ())]
 
 
 # Blocks that repeat the content of ``tool_calls``.
@@ -171,12 +163,7 @@ def _langchain_content(content: object) -> tuple[object, list[str]]:
 
 _LLAMA_ROLES: Final = {"chatbot": "assistant", "model": "assistant"}
 # The chat part type of each LlamaIndex block type.
-_LLAMA_MEDIA: Final = {
-    "image": "image_url",
-    "audio": "input_audio",
-    "video": "video_url",
-    "document": "file",
-}
+_LLAMA_MEDIA: Final = {"image": "image_url", "audio": "input_audio", "video": "video_url", "document": "file"}
 
 
 def _of_llama_index(value: Any) -> Given:

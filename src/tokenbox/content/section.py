@@ -32,28 +32,19 @@ _RATIO = re.compile("[0-9]{1,1000}/[1-9][0-9]{0,999}")
 
 # Field names of other libraries and formats, and the fields to suggest instead.
 _SUGGESTED: Mapping[str, tuple[str, ...]] = {
-    "text": ("content",),
-    "body": ("content",),
-    "value": ("content",),
-    "prompt": ("content",),
-    "file": ("content_file",),
-    "path": ("content_file",),
-    "name": ("id",),
-    "key": ("id",),
-    "title": ("id",),
-    "weight": ("priority",),
-    "importance": ("priority",),
-    "rank": ("priority",),
-    "max_tokens": ("budget", "max"),
-    "limit": ("budget", "max"),
-    "min_tokens": ("min",),
-    "lens": ("strategy",),
-    "lenses": ("strategy",),
-    "compress": ("strategy",),
-    "encoding": ("tokenizer",),
-    "blocks": ("sections",),
-    "messages": ("sections",),
-    "section": ("sections",),
+    other: fields
+    for others, fields in (
+        ("text body value prompt", ("content",)),
+        ("file path", ("content_file",)),
+        ("name key title", ("id",)),
+        ("weight importance rank", ("priority",)),
+        ("max_tokens limit", ("budget", "max")),
+        ("min_tokens", ("min",)),
+        ("lens lenses compress", ("strategy",)),
+        ("encoding", ("tokenizer",)),
+        ("blocks messages section", ("sections",)),
+    )
+    for other in others.split()
 }
 
 

@@ -84,16 +84,8 @@ _ITEMS_BY_ID = frozenset(
     mcp_call compaction
     """.split()
 )
-_CONTENT_FIELDS = (
-    "summary",
-    "content",
-    "encrypted_content",
-    "result",
-    "results",
-    "outputs",
-    "output",
-    "tools",
-    "action",
+_CONTENT_FIELDS = tuple(
+    "summary content encrypted_content result results outputs output tools action".split()
 )
 _AUDIO_KEYS = ("audio_url", "input_audio", "audio")
 _FILE_REFERENCES = ("file_id", "file_url", "url", "uri", "uuid")

@@ -165,16 +165,9 @@ def _pattern(heads: Heads) -> tuple[re.Pattern[bytes], int]:
 
 
 @cache
-def _specifies(heads: Heads) -> re.Pattern[bytes]:
-    """Return the pattern of the heads whose deeper lines are all their signature."""
-    compiled: re.Pattern[bytes] = re2.compile(rb"[ \t]*(?:" + (heads.specifications or "$.").encode() + b")")
-    return compiled
-
-
-@cache
-def _wholes(heads: Heads) -> re.Pattern[bytes]:
-    """Return the pattern of the types that are shown whole, whatever is defined in them."""
-    compiled: re.Pattern[bytes] = re2.compile(b"(?:" + (heads.wholes or "$.").encode() + b")")
+def _lines_like(pattern: str) -> re.Pattern[bytes]:
+    """Return the pattern of lines that begin so; of none if it is empty."""
+    compiled: re.Pattern[bytes] = re2.compile(rb"[ \t]*(?:" + (pattern or "$.").encode() + b")")
     return compiled
 
 
@@ -283,7 +276,7 @@ class _Reader:
         """Return the end of the signature whose first line is ``n``."""
         if not self._heads.spans_lines:
             return self._ends[n]
-        if _specifies(self._heads).match(self._line(n)) is not None:
+        if _lines_like(self._heads.specifications).match(self._line(n)) is not None:
             return self._ends[self._last_deeper(n)]
         last = self._continued(n, self._closed(n))
         is_above_arguments = (
@@ -351,7 +344,7 @@ class _Reader:
         body = min(found.signature, last) if found.name or found.is_type else found.start
         if found.is_type and inside and self._is_short_gap(found, inside[0].first):
             body = max(body, inside[0].first)
-        is_whole = _wholes(self._heads).match(self._source, found.start) is not None
+        is_whole = _lines_like(self._heads.wholes).match(self._source, found.start) is not None
         is_signature = found.is_type and (is_whole or not inside)
         role = DefinitionRole.CONTAINER if found.is_type else DefinitionRole.FUNCTION
         return Definition(

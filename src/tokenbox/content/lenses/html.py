@@ -26,18 +26,7 @@ _MARKDOWN = re.compile(r"^(?:```|~~~|#{1,6} \S|\[!\[)", re.MULTILINE)
 # The converter takes quadratic time for a run of white space.
 _LONG_BLANK = re.compile(r"\s{256,}")
 # Elements that begin a paragraph, which the converter would run together with the text before them.
-_BLOCKS = [
-    "address",
-    "aside",
-    "details",
-    "fieldset",
-    "figure",
-    "footer",
-    "header",
-    "hgroup",
-    "main",
-    "summary",
-]
+_BLOCKS = "address aside details fieldset figure footer header hgroup main summary".split()
 # Elements without content to read.
 _REMOVED = ["script", "style", "noscript", "template", "svg", "iframe", "nav", "form", "button"]
 # A form with one of these around its fields is the page (ASP.NET puts all of it into a form).

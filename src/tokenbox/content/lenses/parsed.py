@@ -114,6 +114,7 @@ _BODY = re.compile(
     r".*_body$|body|block|.*_block$|.*declaration_list|enumerator_list|object_type|struct_type|interface_type"
     r"|enum_variant_list|compound_statement|implementation_definition|object$"
 )
+_RULES = frozenset(("rule_set", "at_rule", "media_statement", "supports_statement"))
 _OBJECT = frozenset({"object", "table_constructor", "dictionary_literal"})
 _NAME_FIELDS = ("name", "declarator", "left", "key", "property", "pattern")
 # Nodes that contain the name next to a type (``int x`` in C#, ``int $x`` in PHP, ``List.x`` in Kotlin).
@@ -181,11 +182,8 @@ class _Reader:
             if kind in ("attribute_item", "decorator", "attribute", "annotation"):
                 comments.append(node)
                 continue
-            opening = _group(node)
-            found = (
-                self._definition(node, comments, within=within, depth=depth)
-                if opening is None
-                else self._grouped(node, opening, comments, depth)
+            found = self._grouped(node, comments, depth) or self._definition(
+                node, comments, within=within, depth=depth
             )
             if node.has_error and _may_hide(node, found):
                 self.broken.append((node.start_byte, node.end_byte))
@@ -195,6 +193,17 @@ class _Reader:
                 within_it = within and kind not in _LOOSE
                 yield from self.read(_inner_nodes(node), within=within_it, depth=depth + 1)
             comments = []
+
+    def _grouped(self, node: Node, comments: Sequence[Node], depth: int) -> Definition | None:
+        """Return a container for the declarations between parentheses, as in Go's ``const (``."""
+        if node.type not in _GROUPS:
+            return None
+        holder = next((child for child in node.named_children if child.type.endswith("_spec_list")), node)
+        opening = next((child for child in holder.children if child.type == "("), None)
+        if opening is None:
+            return None
+        specs = self.read(holder.children, within=True, depth=depth + 1)
+        return self._container(node, "", opening.end_byte, comments, specs)
 
     def _definition(
         self, node: Node, comments: Sequence[Node], *, within: bool, depth: int
@@ -220,7 +229,7 @@ class _Reader:
             role = DefinitionRole.MEMBER
         else:
             return None
-        first, last = self._start(node, comments), node.end_byte
+        first, last = _first_above(node, comments), node.end_byte
         note = self._note(inner, body, comments)
         if role is DefinitionRole.MEMBER:
             is_signature = node.child_by_field_name("block") is None if declares else _is_signature(node)
@@ -231,7 +240,10 @@ class _Reader:
         inside: tuple[Definition, ...] = ()
         if role is DefinitionRole.CONTAINER:
             inside = self.level(_children(body, inner), within=True, depth=depth + 1)
-        name = self._name(inner if inner.type not in _OBJECT and _has_name(inner) else node)
+        is_named = (
+            inner.type not in _OBJECT and _first_field(inner, ("name", "declarator", "type")) is not None
+        )
+        name = self._name(inner if is_named else node)
         return Definition(name, role, first, node.start_byte, _body_start(body, inner), last, note, inside)
 
     def _declares(self, node: Node) -> bool:
@@ -248,57 +260,25 @@ class _Reader:
         inside = self.read(_children(body, holder), within=False, depth=depth + 1)
         if _rows(node) < _LONG_CALL:  # its variables are not of interest outside
             inside = (one for one in inside if one.role is not DefinitionRole.MEMBER)
-        return Definition(
-            self._name(node) if node.type == "assignment" else self._words(_symbol(node)).strip(":"),
-            DefinitionRole.CONTAINER,
-            self._start(node, comments),
-            node.start_byte,
-            _body_start(body, holder),
-            node.end_byte,
-            self._note(node, None, comments),
-            tuple(inside),
-        )
+        name = self._name(node) if node.type == "assignment" else self._words(_symbol(node)).strip(":")
+        return self._container(node, name, _body_start(body, holder), comments, inside)
 
-    def _grouped(self, node: Node, opening: Node, comments: Sequence[Node], depth: int) -> Definition:
-        """Return a container for the declarations between parentheses."""
-        specs = next((child for child in node.named_children if child.type.endswith("_spec_list")), node)
-        inside = tuple(self.read(specs.children, within=True, depth=depth + 1))
-        first, note = self._start(node, comments), self._note(node, None, comments)
-        return Definition(
-            "",
-            DefinitionRole.CONTAINER,
-            first,
-            node.start_byte,
-            opening.end_byte,
-            node.end_byte,
-            note,
-            inside,
-        )
-
-    def _start(self, node: Node, comments: Sequence[Node]) -> int:
-        """Return the start of the comments directly above the node, or else of the node."""
-        start, row = node.start_byte, node.start_point[0]
-        for comment in reversed(comments):
-            if comment.end_point[0] + (comment.end_point[1] > 0) < row:
-                break
-            start, row = comment.start_byte, comment.start_point[0]
-        return start
+    def _container(
+        self, node: Node, name: str, body: int, comments: Sequence[Node], inside: Iterable[Definition]
+    ) -> Definition:
+        first, note = _first_above(node, comments), self._note(node, None, comments)
+        container = DefinitionRole.CONTAINER
+        return Definition(name, container, first, node.start_byte, body, node.end_byte, note, tuple(inside))
 
     def _note(self, inner: Node, body: Node | None, comments: Sequence[Node]) -> str:
         """Return the first non-empty line of the docstring or the comments of a definition."""
         if self._docstrings:
             return "" if body is None else self._docstring(body)
-        row, above = inner.start_point[0], []
-        for comment in reversed(comments):
-            if comment.end_point[0] + (comment.end_point[1] > 0) < row:
-                break
-            row = comment.start_point[0]
+        for comment in _above(inner, comments):
             if "comment" in comment.type:
-                above.append(comment)
-        for comment in reversed(above):
-            for line in self._text(comment.start_byte, comment.end_byte).splitlines():
-                if words := _COMMENT_MARKS.sub("", _COMMENT_TAGS.sub("", line)):
-                    return words
+                for line in self._text(comment.start_byte, comment.end_byte).splitlines():
+                    if words := _COMMENT_MARKS.sub("", _COMMENT_TAGS.sub("", line)):
+                        return words
         return ""
 
     def _docstring(self, body: Node) -> str:
@@ -334,19 +314,34 @@ def _may_hide(node: Node, found: Definition | None) -> bool:
     return node.type == "ERROR" or node.type not in _TRANSPARENT
 
 
+def _above(node: Node, comments: Sequence[Node]) -> list[Node]:
+    """Return those of the comments and attributes that are directly above a node."""
+    row, found = node.start_point[0], []
+    for comment in reversed(comments):
+        if comment.end_point[0] + (comment.end_point[1] > 0) < row:
+            break
+        row = comment.start_point[0]
+        found.append(comment)
+    return found[::-1]
+
+
+def _first_above(node: Node, comments: Sequence[Node]) -> int:
+    """Return the start of the comments directly above the node, or else of the node."""
+    return next(iter(_above(node, comments)), node).start_byte
+
+
 def _inner_nodes(node: Node) -> Sequence[Node]:
     """Return the children of a transparent node, without the condition of an ``if`` or ``#if``."""
     condition = node.child_by_field_name("condition")
     if condition is None and node.type.startswith("preproc_"):
         condition = node.child_by_field_name("name")
     inner = [child for child in node.children if child != condition]
-    if node.type == "if_statement":  # of PHP, where functions are defined unless they exist
-        inner = [one for child in inner for one in _statements(child)]
-    return inner
-
-
-def _statements(node: Node) -> Sequence[Node]:
-    return node.children if node.type == "compound_statement" else [node]
+    if node.type != "if_statement":
+        return inner
+    # Of PHP, where functions are defined unless they exist.
+    return [
+        one for child in inner for one in (child.children if child.type == "compound_statement" else [child])
+    ]
 
 
 def _unwrapped(node: Node) -> Node:
@@ -393,13 +388,13 @@ def _body(node: Node) -> Node | None:
             return body
         node = body  # the value of an instance in Scala, which may have members
     found = next((child for child in node.named_children if _BODY.match(child.type)), None)
-    if node.type == "at_rule" and found is not None and not any(map(_is_rule, found.named_children)):
+    if (
+        node.type == "at_rule"
+        and found is not None
+        and _RULES.isdisjoint(c.type for c in found.named_children)
+    ):
         return None  # of CSS: it declares properties, as ``@font-face`` does
     return found
-
-
-def _is_rule(node: Node) -> bool:
-    return node.type in ("rule_set", "at_rule", "media_statement", "supports_statement")
 
 
 def _comments_before(body: Node, holder: Node) -> list[Node]:
@@ -432,14 +427,6 @@ def _body_start(body: Node, holder: Node) -> int:
 
 def _rows(node: Node) -> int:
     return int(node.end_point[0] - node.start_point[0] + 1)
-
-
-def _group(node: Node) -> Node | None:
-    """Return the parenthesis that opens a group of declarations, as in Go's ``const (``."""
-    if node.type not in _GROUPS:
-        return None
-    holder = next((child for child in node.named_children if child.type.endswith("_spec_list")), node)
-    return next((child for child in holder.children if child.type == "("), None)
 
 
 def _symbol(node: Node) -> Node | None:
@@ -510,10 +497,6 @@ def _is_member(node: Node, *, within: bool) -> bool:
         is_statement = node.type.endswith("_statement") and node.type not in _MEMBER_STATEMENTS
         return not is_statement and node.type not in _TRANSPARENT and node.type not in ("call", "string")
     return _MEMBER.fullmatch(node.type) is not None or node.type in _WRAPPERS
-
-
-def _has_name(node: Node) -> bool:
-    return _first_field(node, ("name", "declarator", "type")) is not None
 
 
 def _first_field(node: Node, names: Iterable[str]) -> Node | None:

@@ -81,7 +81,7 @@ def as_parsed(source: bytes, language: Language) -> bytes:
         return _scripts(source)
     if language.name == "cpp":
         return _EXPORTED.sub(lambda match: match[1] + b" " * len(match[2]), source)
-    if language.name == "csharp":
+    if language.name == "csharp" and b"extension" in source:
         return _EXTENDED.sub(_as_class, source)
     return source
 
