@@ -19,7 +19,7 @@ import zstandard
 from tests.batch.rows import read_jsonl
 from tokenbox import batch
 from tokenbox.batch import BatchPlan, storage
-from tokenbox.batch.columns import check_columns
+from tokenbox.batch.cells import check_columns
 from tokenbox.batch.errors import InvalidAddress, InvalidPlan, RowTooLarge
 from tokenbox.batch.reading import ShardReader
 from tokenbox.batch.shards import shard_input

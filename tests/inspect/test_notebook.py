@@ -20,9 +20,8 @@ from tokenbox.content.blocks import DocumentBlock
 from tokenbox.errors import LayoutError
 from tokenbox.inspect import page, picture, record_of, slider
 from tokenbox.inspect.of_layout import layout_entry
-from tokenbox.inspect.page import asset, static
+from tokenbox.inspect.page import WIDGET, asset, static
 from tokenbox.inspect.reading import InspectOptions, entries_in
-from tokenbox.inspect.widget import SCRIPT
 
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
@@ -200,7 +199,7 @@ DRAW = """
 def test_the_slider_draws_and_tells_the_budget(browser: WebDriver) -> None:
     widget = slider(laid_out(), stops=300)
     browser.get("about:blank")
-    source = base64.b64encode(asset(SCRIPT).encode()).decode()
+    source = base64.b64encode(asset(WIDGET).encode()).decode()
     said, budget = browser.execute_script(DRAW, source, widget.record)
     assert said.startswith(f"{laid_out(200).total:,} of 200 tokens")
     assert budget == 200

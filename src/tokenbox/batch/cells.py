@@ -1,23 +1,27 @@
-"""Read the cells of a row that a :class:`BatchPlan` names."""
+"""The columns that a :class:`BatchPlan` names: whether the input has them, and their cells in a row."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.batch.errors import RowError
-from tokenbox.batch.plan import CONTENT, Task
+from tokenbox.batch.errors import InvalidPlan, RowError
+from tokenbox.batch.plan import AUTO, CONTENT, BatchPlan, Task
+from tokenbox.batch.reading import ShardReader
+from tokenbox.batch.storage import unreadable
 from tokenbox.documents.files import FileProblemError, NamedFiles, read_bytes
-from tokenbox.errors import DocumentError
+from tokenbox.errors import DocumentError, TokenboxError
 
 if TYPE_CHECKING:
-    from tokenbox.batch.plan import BatchPlan
+    from tokenbox.batch.shards import Sharded
 
 Row = Mapping[str, Any]
 
 _MAX_FILE = 64 << 20
+_SHOWN = 20  # columns in a message
 # The tasks whose content is a list, and those whose content is a text or a list.
 _LISTS = {Task.FIT, Task.SELECT, Task.RENDER}
 _TEXT_OR_MESSAGES = {Task.COUNT, Task.ENFORCE}
@@ -127,3 +131,60 @@ def parsed(text: str) -> Any:  # noqa: ANN401  # JSON
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def check_columns(plan: BatchPlan, sharded: Sharded) -> str | None:
+    """Return a warning for a column that the first rows of JSON lines do not have; later ones may have it.
+
+    Raises :class:`InvalidPlan` if the header or schema of every file lacks the column, or if none of the
+    first rows has the column of the budget.
+    """
+    if not sharded.shards:
+        return None
+    found, named = sharded.columns, _named(plan)
+    columns = (_first_columns(sharded) if named else ()) if found is None else found
+    missing = [(option, name) for name, option in named.items() if name not in columns]
+    missing.sort(key=lambda one: one[0] != "--budget")  # what is an error goes before a warning
+    option, name = missing[0] if missing else ("", "")
+    if not option and found is not None:
+        _check_content(plan, found)
+    if not option or not columns:
+        return None
+    near = get_close_matches(name, columns, 1)
+    hint = f"Did you mean {option} {near[0]}? " if near else ""
+    known = ", ".join(sorted(columns)[:_SHOWN])
+    where = "the input has" if found is not None else "the first rows have"
+    message = f"{where} no column {name!r:.60} ({option}). {hint}The columns are {known:.400}."
+    if found is not None or option == "--budget":
+        raise InvalidPlan(message, column=name)
+    return message
+
+
+def _check_content(plan: BatchPlan, columns: Collection[str]) -> None:
+    """Raise if no row can have content: the options name no column, and the input has no default one."""
+    task = plan.task
+    wanted = tuple(AUTO) if task is Task.AUTO else CONTENT[task]
+    if task is Task.LAYOUT:
+        wanted += ("sections",)
+    if plan.content is None and not any(name in columns for name in wanted):
+        known = ", ".join(sorted(columns)[:_SHOWN])
+        raise InvalidPlan(
+            f"the input has none of the columns {', '.join(wanted)} that {task} reads. Its columns are "
+            f"{known:.400}. Name the column with the content: --content NAME.",
+            column=wanted[0],
+        )
+
+
+def _named(plan: BatchPlan) -> dict[str, str]:
+    """Return the option that names each column; `id` is kept without being named."""
+    named = {name: "--keep" for name in plan.keep if plan.keep != BatchPlan().keep}
+    options = ("budget", "system", "query", "content")
+    return named | {name: f"--{one}" for one in options if isinstance(name := getattr(plan, one), str)}
+
+
+def _first_columns(sharded: Sharded) -> Collection[str]:
+    try:
+        chunk = next(ShardReader(sharded.shards[0]).chunks(), [])
+    except OSError as error:
+        raise unreadable(sharded.shards[0].files[0], error) from None
+    return {name for row in chunk if not isinstance(row, TokenboxError) for name in row}

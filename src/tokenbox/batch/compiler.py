@@ -20,7 +20,7 @@ from tokenbox.batch.cells import Cells, is_json, names_of, parsed
 from tokenbox.batch.errors import RowError, RowFailed
 from tokenbox.batch.plan import AUTO, BatchPlan, Decisions, Task
 from tokenbox.batch.tally import RowOutcome, RowResult
-from tokenbox.batch.text import json_text
+from tokenbox.batch.writing import json_text
 from tokenbox.errors import TokenboxError
 from tokenbox.tokenizers.cache import CountCache
 from tokenbox.tokenizers.protocol import BaseTokenizer

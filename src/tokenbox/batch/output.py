@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, cast
 from tokenbox.batch.errors import InvalidAddress, InvalidPlan, RunDiffers
 from tokenbox.batch.shards import RowFormat, format_of, pyarrow_parquet
 from tokenbox.batch.storage import DRAFT, storage_of, unwritable
-from tokenbox.batch.text import json_text
 from tokenbox.batch.work import ShardRecord, file_digest
-from tokenbox.batch.writing import SUFFIX, WRITERS
+from tokenbox.batch.writing import SUFFIX, WRITERS, json_text
 
 if TYPE_CHECKING:
     from typing import BinaryIO

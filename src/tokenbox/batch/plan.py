@@ -13,6 +13,7 @@ from tokenbox.engine.result import Policy
 from tokenbox.errors import RenderError, shown
 from tokenbox.integers import MAX_INTEGER, meant_figure, whole
 from tokenbox.proof.canonical import canonical
+from tokenbox.records import to_record
 from tokenbox.render.registry import find_renderer
 
 if TYPE_CHECKING:
@@ -162,14 +163,8 @@ class BatchPlan:
 
     def to_dict(self) -> dict[str, object]:
         """Return the options that determine a row's result, which the locations of files are not."""
-        data: dict[str, object] = {}
-        for field in fields(self):
-            if field.name not in {"base", "settings"}:
-                value = getattr(self, field.name)
-                if isinstance(value, StrEnum):
-                    value = value.value
-                data[field.name] = list(value) if isinstance(value, tuple) else value
-        return data
+        names = [field.name for field in fields(self) if field.name not in {"base", "settings"}]
+        return to_record(self, " ".join(names))
 
     @property
     def result_columns(self) -> tuple[str, ...]:

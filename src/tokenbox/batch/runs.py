@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.__about__ import __version__
-from tokenbox.batch.columns import check_columns
+from tokenbox.batch.cells import check_columns
 from tokenbox.batch.compiler import RowCompiler
 from tokenbox.batch.engines import EngineName, engine_of
 from tokenbox.batch.errors import InvalidAddress, InvalidPlan

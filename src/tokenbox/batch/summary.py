@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.ledger.cost import EXACT, ZERO, money_text, per_million
+from tokenbox.records import to_record
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -64,55 +65,40 @@ class BatchSummary:
 
     def to_dict(self) -> dict[str, object]:
         """Return the summary as JSON; its schema is :func:`summary_schema`."""
-        tally = self.tally
-        outcomes = {name: tally.outcomes[name] for name in ("whole", "cut", "refused", "failed")}
-        dollars = self.dollars
-        return {
-            "schema": SCHEMA,
-            "task": self.task,
-            "input": self.input,
-            "output": self.output,
-            "engine": self.engine,
-            "workers": self.workers,
-            "digest": self.digest,
-            "shards": {"all": self.shards, "reused": self.reused},
-            "skipped_files": list(self.skipped),
-            "rows": tally.rows,
-            "outcomes": outcomes,
-            "rows_with_errors": tally.failed,
-            "errors": dict(sorted(tally.errors.items())),
-            "first_error": None
-            if tally.first_error is None
-            else {"row": tally.first_error[0], "message": tally.first_error[1]},
-            "tokens": {
+        tally, dollars = self.tally, self.dollars
+        cost = {
+            "dollars": None if dollars is None else money_text(dollars),
+            "of": "input",
+            "exact": tally.exact,
+        }
+        first = tally.first_error
+        return to_record(
+            self,
+            "schema task input output engine workers digest shards skipped_files rows outcomes "
+            "rows_with_errors errors first_error tokens histogram model tokenizer cost seconds proof",
+            schema=SCHEMA,
+            shards={"all": self.shards, "reused": self.reused},
+            skipped_files=list(self.skipped),
+            rows=tally.rows,
+            outcomes={name: tally.outcomes[name] for name in ("whole", "cut", "refused", "failed")},
+            rows_with_errors=tally.failed,
+            errors=dict(sorted(tally.errors.items())),
+            first_error=None if first is None else {"row": first[0], "message": first[1]},
+            tokens={
                 "total": tally.tokens,
                 "exact": tally.exact,
                 "saved": tally.saved if not tally.unmeasured else None,
                 "saved_of_measured_rows": tally.saved,
                 "unmeasured_rows": tally.unmeasured,
             },
-            "histogram": [
-                {
-                    "above": bound // 2 if bound > 1 else bound - 1,
-                    "at_most": bound,
-                    "rows": tally.histogram[bound],
-                }
-                for bound in sorted(tally.histogram)
+            histogram=[
+                {"above": bound // 2 if bound > 1 else bound - 1, "at_most": bound, "rows": rows}
+                for bound, rows in sorted(tally.histogram.items())
             ],
-            "model": self.model,
-            "tokenizer": dict(self.tokenizer),
-            "cost": None
-            if self.price is None
-            else {
-                "dollars": None if dollars is None else money_text(dollars),
-                "of": "input",
-                "exact": tally.exact,
-                "source": self.price.source,
-                "date": self.price.date,
-            },
-            "seconds": f"{self.seconds:.3f}",
-            "proof": self.bundle,
-        }
+            cost=self.price and {**cost, "source": self.price.source, "date": self.price.date},
+            seconds=f"{self.seconds:.3f}",
+            proof=self.bundle,
+        )
 
 
 def summary_schema() -> dict[str, Any]:

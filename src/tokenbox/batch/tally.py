@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from tokenbox.errors import ContextCriticalOverflow
+from tokenbox.records import to_record
 
 if TYPE_CHECKING:
     from typing import Any, Self
@@ -112,18 +113,12 @@ class Tally:
         self.by_tier += other.by_tier
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "rows": self.rows,
-            "tokens": self.tokens,
-            "exact": self.exact,
-            "saved": self.saved,
-            "unmeasured": self.unmeasured,
-            "outcomes": dict(sorted(self.outcomes.items())),
-            "errors": dict(sorted(self.errors.items())),
-            "histogram": {str(bound): self.histogram[bound] for bound in sorted(self.histogram)},
-            "by_tier": {str(tier): self.by_tier[tier] for tier in sorted(self.by_tier)},
-            "first_error": None if self.first_error is None else list(self.first_error),
-        }
+        counters = ("outcomes", "errors", "histogram", "by_tier")
+        return to_record(
+            self,
+            "rows tokens exact saved unmeasured outcomes errors histogram by_tier first_error",
+            **{name: {str(key): n for key, n in sorted(getattr(self, name).items())} for name in counters},
+        )
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Self:

@@ -10,7 +10,7 @@ from tokenbox.batch.compiler import RowCompiler
 from tokenbox.batch.errors import RowError
 from tokenbox.batch.plan import CONTENT, BatchPlan
 from tokenbox.batch.reading import without_nulls
-from tokenbox.batch.text import json_text
+from tokenbox.batch.writing import json_text
 
 _TYPES = {"total": "int64", "exact": "bool", "ok": "bool"}
 

@@ -19,8 +19,7 @@ from tokenbox.batch.reading import ShardReader
 from tokenbox.batch.shards import RowFormat
 from tokenbox.batch.storage import storage_of, unreadable, unwritable
 from tokenbox.batch.tally import RowResult, Tally
-from tokenbox.batch.text import json_text
-from tokenbox.batch.writing import WRITERS, ShardResults
+from tokenbox.batch.writing import WRITERS, ShardResults, json_text
 from tokenbox.records import to_record
 
 if TYPE_CHECKING:

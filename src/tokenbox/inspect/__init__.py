@@ -1,9 +1,8 @@
 """The inspector: an offline HTML page that shows what a request contains (docs/inspect.md)."""
 
 from tokenbox.inspect.entries import entry_of
-from tokenbox.inspect.page import page, picture
+from tokenbox.inspect.page import page, picture, slider
 from tokenbox.inspect.record import SCHEMA, NothingToInspect, PageEntry, PageTooLarge, record_of
-from tokenbox.inspect.widget import slider
 
 __all__ = [
     "SCHEMA",

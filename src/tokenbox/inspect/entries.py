@@ -10,8 +10,7 @@ from tokenbox.compose.blocks import BlockLayout
 from tokenbox.compose.layout import Layout
 from tokenbox.conversation import Conversation, Fitted
 from tokenbox.folder import PackedFolder
-from tokenbox.inspect.of_blocks import blocks_entry, pack_entry
-from tokenbox.inspect.of_layout import layout_entry
+from tokenbox.inspect.of_layout import blocks_entry, layout_entry, pack_entry
 from tokenbox.inspect.of_messages import conversation_entry, fitted_entry
 from tokenbox.inspect.of_policy import enforcement_entry, plan_entry
 from tokenbox.inspect.record import NothingToInspect, PageEntry

@@ -49,7 +49,7 @@ def fitted_entry(fitted: Fitted[Any], title: str, slider: PageSlider | None = No
     )
 
 
-def fitted_frame(fitted: Fitted[Any], label: str = "") -> PageFrame:
+def fitted_frame(fitted: Fitted[Any]) -> PageFrame:
     """Return a frame with a state for every original message."""
     decisions = {
         number: _CHANGED[step.action]
@@ -79,7 +79,7 @@ def fitted_frame(fitted: Fitted[Any], label: str = "") -> PageFrame:
         PageStep(step.messages, step.action.value, step.why, step.before, step.after, whole=True)
         for step in fitted.steps
     )
-    return PageFrame(label, fitted.budget, fitted.total, fitted.exact, tuple(states), steps=steps)
+    return PageFrame("", fitted.budget, fitted.total, fitted.exact, tuple(states), steps=steps)
 
 
 def conversation_entry(conversation: Conversation, title: str) -> PageEntry:

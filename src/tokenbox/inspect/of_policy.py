@@ -10,8 +10,7 @@ from tokenbox.compose.blocks import BlockLayout
 from tokenbox.compose.layout import Layout
 from tokenbox.content.items import read_item
 from tokenbox.conversation.record import Fitted
-from tokenbox.inspect.of_blocks import blocks_entry
-from tokenbox.inspect.of_layout import layout_entry, tokenizer_facts
+from tokenbox.inspect.of_layout import blocks_entry, layout_entry, tokenizer_facts
 from tokenbox.inspect.of_messages import fitted_entry, message_item
 from tokenbox.inspect.record import (
     PageEntry,

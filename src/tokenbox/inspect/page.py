@@ -1,4 +1,4 @@
-"""The page, one HTML file with its script, style and data, and the picture of an entry without scripts.
+"""The page, one HTML file with its script, style and data; its slider in a notebook; a static picture.
 
 Its Content Security Policy allows only this script and style, by their digests, and no loading or sending. So
 a text that looks like markup cannot run, even if a browser took it for markup.
@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from tokenbox.errors import LayoutError, MissingExtra
 from tokenbox.inspect.entries import entry_of
+from tokenbox.inspect.of_layout import layout_entry
 from tokenbox.inspect.record import record_of, safe_json
 from tokenbox.render.html import FigureRow, figure
 
 if TYPE_CHECKING:
+    from tokenbox.compose.layout import Layout
     from tokenbox.inspect.record import PageEntry, PageState
 
 
@@ -61,6 +65,7 @@ def static(entry: PageEntry) -> str:
 
 
 SCRIPT: Final = "inspector.js"
+WIDGET: Final = "widget.js"
 STYLE: Final = "inspector.css"
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -96,6 +101,33 @@ def page(entries: Sequence[PageEntry], title: str | None = None) -> str:
         data=safe_json(record_of(entries)),
         script=script,
     )
+
+
+def slider(layout: Layout, *, stops: int | None = None) -> Any:  # noqa: ANN401  # a widget of anywidget
+    """Return a widget with the layouts at other budgets; ``widget.budget`` is the chosen one.
+
+    ``stops``: the number of other budgets; the default is as many as take a few seconds. Raises
+    ``MissingExtra``, and :class:`LayoutError` for a layout without its tokenizer or text.
+    """
+    try:
+        import anywidget  # an extra
+        import traitlets
+    except ImportError:
+        raise MissingExtra.of("the slider in a notebook", "notebook") from None
+    entry = layout_entry(layout, "layout", stops=stops)
+    if entry.slider is None:
+        raise LayoutError(
+            "this layout has no other budgets to show: it has no tokenizer (as a copy), or no text."
+        )
+
+    class Slider(anywidget.AnyWidget):
+        """The view What if of the inspector."""
+
+        _esm = asset(WIDGET)
+        record = traitlets.Unicode().tag(sync=True)
+        budget = traitlets.Int().tag(sync=True)
+
+    return Slider(record=json.dumps(record_of([entry])), budget=layout.budget)
 
 
 def policy(script: str, style: str) -> str:

@@ -12,8 +12,7 @@ from tokenbox import api, counters
 from tokenbox.documents import read_document
 from tokenbox.errors import TokenboxError
 from tokenbox.inspect import importers
-from tokenbox.inspect.of_blocks import blocks_entry, blocks_frame, pack_entry
-from tokenbox.inspect.of_layout import layout_entry
+from tokenbox.inspect.of_layout import blocks_entry, blocks_frame, layout_entry, pack_entry
 from tokenbox.inspect.of_messages import fitted_entry, fitted_frame, request_entry
 from tokenbox.inspect.of_saved import saved_entry
 from tokenbox.inspect.of_transcript import transcript_entry
