@@ -9,6 +9,8 @@ import json
 import os
 import re
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -209,7 +211,7 @@ def test_a_long_line_of_csv_is_an_error_of_its_row(tmp_path: Path) -> None:
 def test_a_remote_file_that_is_not_finished_is_removed() -> None:
     remote = storage.storage_of("memory://drafts/out.jsonl")
     with pytest.raises(TypeError), remote.create("memory://drafts/out.jsonl") as file:
-        file.writelines([b"half", None])  # type: ignore[list-item]  # a fault of the writer
+        file.writelines([b"half", None])  # type: ignore[list-item]  # wrong by intent
     assert not remote.is_file("memory://drafts/out.jsonl")
 
 
@@ -425,3 +427,34 @@ def test_a_missing_extra_costs_no_output(
         batch.run(address, tmp_path / output, task="count", overwrite=True)
     assert (tmp_path / output).read_bytes() == LINES
     assert not (tmp_path / f"{output}.batch").exists()
+
+
+class Answers(BaseHTTPRequestHandler):
+    """Answers ``/ok.jsonl`` with a row, and ``/403.jsonl`` with that status."""
+
+    def do_GET(self) -> None:
+        data = b'{"text": "a"}\n' if self.path == "/ok.jsonl" else b""
+        self.send_response(200 if data else 403)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(data)
+
+    do_HEAD = do_GET  # noqa: N815  # the name that the server calls
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+def test_a_server_that_refuses_is_one_message_and_no_password_is_written(tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://anna:hunter2@127.0.0.1:{server.server_port}"
+        found = batch.run(f"{address}/ok.jsonl", tmp_path / "out.jsonl", task="count")
+        with pytest.raises(InvalidAddress, match="403") as caught:
+            batch.run(f"{address}/403.jsonl", tmp_path / "no.jsonl", task="count")
+        server.shutdown()
+    assert found.tally.rows == 1
+    assert found.input.startswith("http://anna:***@127.0.0.1:")
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"hunter2" not in written + json.dumps(caught.value.to_dict()).encode()

@@ -278,7 +278,11 @@ endpoint = "https://mine.example/v1"
         ("store.database = '/somewhere/else.db'", "store.database", None),
         ("store.database = '../else.db'", "store.database", None),
         ("store.database = '~/else.db'", "store.database", None),
-        ("store.database = '~nobody-of-this-name/own.db'", "store.database", Path("~nobody-of-this-name/own.db")),
+        (
+            "store.database = '~nobody-of-this-name/own.db'",
+            "store.database",
+            Path("~nobody-of-this-name/own.db"),
+        ),
         ("store.database = 'own.db'", "store.database", Path("own.db")),
         ("tokenize.use_endpoint = true", "tokenize.use_endpoint", True),
         (

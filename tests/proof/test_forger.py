@@ -304,6 +304,9 @@ def test_no_file_is_opened_because_a_bundle_names_it(kind: str, tmp_path: Path) 
     assert str(vocabulary) not in OPENED
 
 
+ODD: tuple[Any, ...] = (None, [[]], {"messages": [[1]], "steps": [3], "action": "several"})
+
+
 @pytest.mark.parametrize(
     "kind", ["layout", "window of other shapes", "plan of messages", "gateway, made to fit"]
 )
@@ -312,8 +315,7 @@ def test_a_page_of_any_bundle_is_made_or_refused(kind: str) -> None:
     for path in leaves(opened(files)):
         if path[0] not in ("decisions", "inputs") and path[:2] != ("predicate", "figures"):
             continue
-        odds: tuple[Any, ...] = (None, [[]], {"messages": [[1]], "steps": [3], "action": "several"})
-        for odd in odds:
+        for odd in ODD:
             records = opened(files)
             *parents, last = path
             place: Any = records

@@ -26,7 +26,7 @@ from tokenbox.batch.output import (
 )
 from tokenbox.batch.plan import BatchPlan, check_flags
 from tokenbox.batch.shards import RowFormat, Sharded, base_of, shard_input
-from tokenbox.batch.storage import storage_of
+from tokenbox.batch.storage import storage_of, without_password
 from tokenbox.batch.summary import BatchSummary
 from tokenbox.batch.tally import Tally
 from tokenbox.batch.work import Job, ShardRecord, file_digest, read_record
@@ -148,8 +148,8 @@ def run(
         bundle = build(evidence).id
     summary = BatchSummary(
         task=plan.task.value,
-        input=source,
-        output=places.output,
+        input=without_password(source),
+        output=without_password(places.output),
         engine=name.value,
         workers=workers,
         digest=digest_of(records),

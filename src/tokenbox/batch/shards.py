@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from tokenbox.batch.errors import InvalidAddress
-from tokenbox.batch.storage import DRAFT, Storage, storage_of, unreadable
+from tokenbox.batch.storage import DRAFT, Storage, storage_of, unreadable, without_password
 from tokenbox.errors import MissingExtra
 
 MEBIBYTE = 1 << 20
@@ -156,6 +156,7 @@ def _files(storage: Storage, address: str) -> tuple[list[str], str]:
         found = [name for name in storage.matching(address) if storage.is_file(name)]
         if found:
             return found, address.partition("*")[0].rpartition("/")[0]
+        address = without_password(address)
         raise InvalidAddress(f"no file matches {address}.", address=address)
     if "://" not in address and Path(address).exists():
         raise InvalidAddress(
@@ -163,6 +164,7 @@ def _files(storage: Storage, address: str) -> tuple[list[str], str]:
             f"cat {address} > rows.jsonl",
             address=address,
         )
+    address = without_password(address)
     raise InvalidAddress(f"there is no file or folder {address}.", address=address)
 
 

@@ -6,13 +6,14 @@ import errno
 import glob
 import io
 import os
+import re
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from tokenbox.batch.errors import InvalidAddress
 from tokenbox.errors import MissingExtra
@@ -89,6 +90,45 @@ class LocalStorage:
         return str(Path(path).absolute())
 
 
+T = TypeVar("T")
+
+
+def _os_errors(call: Callable[..., T], *arguments: object, **options: object) -> T:
+    """Call a function of fsspec. Raises ``OSError`` for any error: each file system has its own classes."""
+    try:
+        return call(*arguments, **options)
+    except OSError:
+        raise
+    except Exception as error:  # noqa: BLE001  # as above
+        raise OSError(f"{type(error).__name__}: {without_password(str(error))}") from None
+
+
+class _RemoteFile(io.RawIOBase):
+    """A file of fsspec to read."""
+
+    def __init__(self, file: Any) -> None:  # noqa: ANN401  # fsspec has no types
+        super().__init__()
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401  # a writable buffer
+        data = _os_errors(self._file.read, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, place: int, whence: int = 0) -> int:
+        return int(_os_errors(self._file.seek, place, whence))
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
 class RemoteStorage:
     """A file system of fsspec, with the methods of :class:`LocalStorage`."""
 
@@ -98,22 +138,23 @@ class RemoteStorage:
 
     def open(self, path: str) -> BinaryIO:
         # The files of fsspec have no limit for a line, and those of S3 read 50 MB ahead.
-        return io.BufferedReader(self._system.open(path, "rb", block_size=_BLOCK), _PIECE)
+        file = _os_errors(self._system.open, path, "rb", block_size=_BLOCK)
+        return io.BufferedReader(_RemoteFile(file), _PIECE)
 
     def size(self, path: str) -> int:
-        return int(self._system.size(path))
+        return int(_os_errors(self._system.size, path))
 
     def is_folder(self, path: str) -> bool:
-        return bool(self._system.isdir(path))
+        return bool(_os_errors(self._system.isdir, path))
 
     def is_file(self, path: str) -> bool:
-        return bool(self._system.isfile(path))
+        return bool(_os_errors(self._system.isfile, path))
 
     def files(self, folder: str) -> list[str]:
-        return sorted(self._with_scheme(name) for name in self._system.find(folder))
+        return sorted(self._with_scheme(name) for name in _os_errors(self._system.find, folder))
 
     def matching(self, pattern: str) -> list[str]:
-        return sorted(self._with_scheme(name) for name in self._system.glob(pattern))
+        return sorted(self._with_scheme(name) for name in _os_errors(self._system.glob, pattern))
 
     @contextmanager
     def create(self, path: str, *, sync: bool = False) -> Iterator[BinaryIO]:
@@ -170,22 +211,28 @@ def _remote(scheme: str, host: str) -> Storage:
 
         system, _ = FileSystem.from_uri(f"{scheme}://{host}/")
     except (ImportError, OSError, ValueError) as error:  # Arrow's errors are OSError or ValueError
-        address = f"{scheme}://{host}"[:200]
+        address = without_password(f"{scheme}://{host}")[:200]
         other = str(error).rstrip(".")[:300]
         message = f"{address} cannot be opened, neither by fsspec: {reason}; nor by Arrow: {other}."
         raise InvalidAddress(message, address=address) from None
     return RemoteStorage(ArrowFSWrapper(system), scheme)
 
 
+def without_password(address: str) -> str:
+    """Return an address for messages and records: ``s3://KEY:***@bucket``."""
+    return re.sub(r"(://[^/:@]*):[^/@]*@", r"\1:***@", address)
+
+
 def unreadable(address: str, error: OSError) -> InvalidAddress:
     """Return the error for an input that cannot be read: the file that the error names, or ``address``."""
-    name = error.filename if isinstance(error.filename, str) else address
+    name = without_password(error.filename if isinstance(error.filename, str) else address)
     return InvalidAddress(f"{name} cannot be read: {_reason(error)}.", address=name)
 
 
 def unwritable(address: str, error: OSError, *, begun: bool = True) -> InvalidAddress:
     """Return the error for an output that cannot be written. ``begun``: whether there may be results."""
     rest = " The results so far are kept; continue with --resume." if begun else ""
+    address = without_password(address)
     return InvalidAddress(f"{address} cannot be written: {_reason(error)}.{rest}", address=address)
 
 

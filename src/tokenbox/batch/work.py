@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.batch.errors import BatchError, RowKillsWorkers, RowsFailed, WorkersFailed
 from tokenbox.batch.reading import ShardReader
 from tokenbox.batch.shards import RowFormat
-from tokenbox.batch.storage import storage_of, unreadable, unwritable
+from tokenbox.batch.storage import storage_of, unreadable, unwritable, without_password
 from tokenbox.batch.tally import RowResult, Tally
 from tokenbox.batch.writing import WRITERS, ShardResults, json_text
 from tokenbox.records import to_record
@@ -115,11 +115,10 @@ class Job:
         for row in rows or (-1,):
             strikes[row] = strikes.get(row, 0) + 1
         if strikes.get(-1, 0) >= KILLS:
-            at = 0 if mark is None else mark.first
+            at, file = 0 if mark is None else mark.first, without_password(self.shard.files[0])
             raise WorkersFailed(
                 f"{KILLS} workers were killed while reading shard {self.shard.number} at its row {at:,} "
-                f"({self.shard.files[0]}). Check that there is enough memory, or use fewer workers: "
-                "--workers 1.",
+                f"({file}). Check that there is enough memory, or use fewer workers: --workers 1.",
                 shard=self.shard.number,
                 row=at,
             )

@@ -204,7 +204,9 @@ KEYS: tuple[SettingKey, ...] = (
         ("refuse", "allow"),
     ),
     SettingKey(
-        "store.database", DATABASE, "Where sessions and calls are kept: a file, or postgresql://user@host/name."
+        "store.database",
+        DATABASE,
+        "Where sessions and calls are kept: a file, or postgresql://user@host/name.",
     ),
     # Corrections of the catalog.
     SettingKey("catalog.*.context_window", WINDOW, "Tokens the model holds, input and output."),
