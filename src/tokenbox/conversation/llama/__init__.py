@@ -8,8 +8,8 @@ Its server (common/chat.cpp, tools/server): ``server_request`` parses a request,
 that is tokenized, ``capabilities`` detects what a template supports, and ``families`` are templates with
 rules of their own (common/parsers).
 
-A growing conversation (``message_list``) is counted incrementally: ``session`` uses ``tracking``, which reuses
-recorded turns (``turns``, ``track``), and ``segments``, which add up counts.
+A growing conversation (``message_list``) is counted incrementally: ``session`` uses ``tracking``, which
+reuses recorded turns (``turns``, ``track``), and ``segments``, which add up counts.
 
 Based on llama.cpp build 0c1e570.
 """
