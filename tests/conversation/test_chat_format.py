@@ -180,6 +180,18 @@ BIG = "{% for i in range(9999) %}{{ 'x' * 99999 }}{% endfor %}"
         ("{{ '{:{w}}'.format(5, w=999999999) }}", "too large"),
         ("{{ ('a\\n' * 99999) | indent(9999) }}", "too large"),
         ("{{ range(9) | slice(99999999) | list }}", "too large"),
+        (GROWING % ("'a'", "'{}{}'.format(n.x, n.x)"), "format is too large"),
+        (GROWING % ("'a'", "'{a}{a}'.format_map({'a': n.x})"), "format is too large"),
+        (GROWING % ("'a'", "'%s%s' | format(n.x, n.x)"), "format is too large"),
+        (GROWING % ("'a'", "'%(a)s%(a)s' % {'a': n.x}"), "format is too large"),
+        ("{{ ('{0}' * 99999).format('a' * 99999) }}", "format is too large"),
+        ("{{ ('a\n' * 99999) | indent('b' * 99999) }}", "too large"),
+        ("{{ ('a' * 99999) | wordwrap(1, wrapstring='b' * 99999) }}", "too large"),
+        ("{{ [1] | tojson(indent=999999999) }}", "too large"),
+        ("{{ ([1] * 99999) | tojson(separators=('a' * 99999, ':')) }}", "too large"),
+        ("{{ 'a'.expandtabs(9) }}", "unsafe"),
+        ("{{ 'a'.translate({97: 'aa'}) }}", "unsafe"),
+        ("{{ 'a'.encode().hex() }}", "unsafe"),
         ("{{ lipsum(n=9999999) }}", "undefined"),
         ("{% set x %}" + BIG + "{% endset %}", "wrote more"),
         ("{% macro f() %}" + BIG + "{% endmacro %}{% set x = f() %}", "wrote more"),
@@ -205,6 +217,8 @@ def test_what_templates_use() -> None:
         "{% generation %}g{% endgeneration %}{{ strftime_now('%Y-%m-%d') }}{{ {'é': '<'} | tojson }}"
     )
     assert ChatTemplate(source, now=lambda: dt.datetime(2026, 11, 21)).render({}) == '01g2026-11-21{"é": "<"}'  # noqa: DTZ001
+    written = "{{ '{} {}'.format('a', 2) }}{{ '%s' % 'b' }}{{ 7 % 4 }}{{ '%s' | format(3) }}"
+    assert ChatTemplate(written + "{{ 'a\nb' | indent(2) }}").render({}) == "a 2b33a\n  b"
 
 
 @pytest.mark.parametrize("depth", [10, 300, 600, 900, 60_000])

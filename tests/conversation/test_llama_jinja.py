@@ -202,7 +202,7 @@ def tool(parameters: object) -> dict[str, Any]:
         (([USER], [5], {}), "only tools of the type function"),
         (([USER], (), {"continue_final_message": []}), "continue_final_message"),
         (([USER], (), {"chat_template_kwargs": {"x": DEEP}}), "nested too deeply"),
-        (([USER], (), {"chat_template_kwargs": {"x": b"abc"}}), "bytes is not a value of JSON"),
+        (([USER], (), {"chat_template_kwargs": {"x": b"abc"}}), "which has no bytes"),
         (([USER], [tool(DEEP)], {}), "nested too deeply"),
         (([calling(DEEP)], (), {}), "are not JSON"),
         (([calling({1, 2})], (), {}), "are not JSON"),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from tokenbox.content.items import Item
     from tokenbox.conversation.template_format import TemplateFormat
+    from tokenbox.tokenizers.special import PromptTokenizer
 
 NOON = dt.datetime(2026, 11, 22, 12, tzinfo=dt.UTC)
 TOOL: dict[str, Any] = {
@@ -302,12 +303,15 @@ TEXTS = st.lists(
 )
 
 
+@pytest.fixture(scope="module")
+def prompts(model: models.Model) -> PromptTokenizer:
+    return open_chat_vocabulary(model.gguf).prompts
+
+
 @settings(max_examples=300, deadline=None)
 @given(TEXTS)
-@pytest.mark.slow
-def test_pieces_count_what_their_text_counts(model: models.Model, texts: list[str]) -> None:
-    vocabulary = open_chat_vocabulary(model.gguf)
-    segments = Segments(vocabulary.prompts)
+def test_pieces_count_what_their_text_counts(prompts: PromptTokenizer, texts: list[str]) -> None:
+    segments = Segments(prompts)
     one = segments.joined([segments.of(text) for text in texts])
-    assert segments.total(one) == vocabulary.prompts.count("".join(texts))
+    assert segments.total(one) == prompts.count("".join(texts))
     assert "".join(texts).endswith(one.end)

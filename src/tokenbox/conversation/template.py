@@ -41,20 +41,13 @@ _MAX_WIDTH: Final = 10_000
 _MAX_EXPONENT: Final = 64
 _MAX_BITS: Final = 4096
 _WIDE: Final = re.compile(r"\d{5,}|\*|\{[^{}]*\{")
+# Methods of texts that no chat template needs, and whose output is not bounded by their arguments.
+_REFUSED_METHODS: Final = frozenset({"encode", "expandtabs", "translate"})
 # Filters whose output may be much larger than their input, and filters that traverse their entire input.
 _WIDTH_FILTERS: Final = ("center", "indent", "format", "slice", "batch", "truncate", "wordwrap", "round")
 _TRAVERSING_FILTERS: Final = (
-    "join",
-    "sum",
-    "string",
-    "pprint",
-    "tojson",
-    "escape",
-    "e",
-    "forceescape",
-    "replace",
-    "xmlattr",
-)
+    "join", "sum", "string", "pprint", "tojson", "escape", "e", "forceescape", "replace", "xmlattr",
+)  # fmt: skip
 
 
 class _Refused(Exception):
@@ -126,10 +119,16 @@ class _Environment(ImmutableSandboxedEnvironment):
         return template
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        bounded = _BOUNDS[operator](left, right)
-        if not bounded:
+        if operator == "%":
+            if isinstance(left, str):
+                _check_format(left, "%", right)
+        elif not _BOUNDS[operator](left, right):
             raise jinja2.TemplateRuntimeError(f"the result of {operator} is too large")
         return self.made(super().call_binop(context, operator, left, right))
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        refused = isinstance(obj, str) and attr in _REFUSED_METHODS
+        return not refused and super().is_safe_attribute(obj, attr, value)
 
     def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         # Methods such as 'a'.center(10**9). The sandbox itself bounds range().
@@ -138,9 +137,9 @@ class _Environment(ImmutableSandboxedEnvironment):
             if not _narrow(*args, *kwargs.values()):
                 raise jinja2.TemplateRuntimeError("a width is too large")
             name = getattr(obj, "__name__", "")
-            if name.startswith("format") and _WIDE.search(text):
-                raise jinja2.TemplateRuntimeError("a width is too large")
-            if name == "replace":
+            if name.startswith("format"):
+                _check_format(text, "{", args, kwargs)
+            elif name == "replace":
                 _check_replace(text, *args)
             elif name == "join":
                 _check_join(text, *args)
@@ -180,11 +179,19 @@ def _check_join(between: object, values: object = (), *_: object) -> None:
         raise jinja2.TemplateRuntimeError("the result of join is too large")
 
 
-def _check_replace(text: object, old: object = "", new: object = "", *_: object) -> None:
+def _check_replace(text: object, old: object = "", new: object = "", *_: object, **__: object) -> None:
     if isinstance(text, str) and isinstance(old, str) and _length(new) > len(old):
         times = text.count(old)
         if len(text) + times * _length(new) > MAX_CHARACTERS:
             raise jinja2.TemplateRuntimeError("the result of replace is too large")
+
+
+def _check_format(text: str, mark: str, *values: object) -> None:
+    """Check a text with places for values; any place may show all of them."""
+    if _WIDE.search(text):
+        raise jinja2.TemplateRuntimeError("a width is too large")
+    if text.count(mark) * sum(_weigh(values)) > MAX_CHARACTERS:
+        raise jinja2.TemplateRuntimeError("the result of format is too large")
 
 
 def _is_small(left: object, right: object) -> bool:
@@ -214,7 +221,6 @@ _BOUNDS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
         and right <= _MAX_EXPONENT
         and not (isinstance(left, int) and left.bit_length() * right > _MAX_BITS)
     ),
-    "%": lambda left, _: not isinstance(left, str) or not _WIDE.search(left),
 }
 
 
@@ -236,8 +242,8 @@ class ChatTemplate:
         self._environment.made = self._count
         filters = self._environment.filters
         filters["tojson"] = to_json
-        filters |= {name: _bounded_filter(name, filters[name]) for name in _WIDTH_FILTERS}
-        filters |= {name: _checked_filter(name, filters[name]) for name in _TRAVERSING_FILTERS}
+        bounded = (*_WIDTH_FILTERS, *_TRAVERSING_FILTERS)
+        filters |= {name: _bounded_filter(name, filters[name]) for name in bounded}
         filters |= {name: _counted_filter(own, self._count) for name, own in filters.items()}
         del self._environment.globals["lipsum"]
         self._environment.globals |= {
@@ -316,36 +322,31 @@ def _bounded(pieces: Iterator[str]) -> Iterator[str]:
         yield piece
 
 
+# Filters that write a text at each newline, or at any character.
+_ADDED_TO_LINES: Final = {"indent": "\n", "wordwrap": ""}
+
+
 def _bounded_filter(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a Jinja filter to refuse huge widths."""
+    """Wrap a Jinja filter to refuse huge widths, and values that are too large to traverse."""
 
     @functools.wraps(own)
-    def bounded(value: Any, *args: Any, **kwargs: Any) -> Any:  # as the filter has it
-        if not _narrow(*args, *kwargs.values()) or (name == "format" and _WIDE.search(str(value))):
+    def bounded(*args: Any, **kwargs: Any) -> Any:  # as the filter has it
+        passed = [one for one in args if not isinstance(one, nodes.EvalContext | jinja2.Environment)]
+        value, *given = map(_checked, (*passed, *kwargs.values()))
+        if name in _WIDTH_FILTERS and not _narrow(*given):
             raise jinja2.TemplateRuntimeError(f"a width of {name} is too large")
-        if name == "indent":
-            _check_replace(value, "\n", " " * max([4, *(n for n in args if isinstance(n, int))]))
-        return own(value, *args, **kwargs)
-
-    return bounded
-
-
-def _checked_filter(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a Jinja filter to refuse values that are too large to traverse."""
-
-    @functools.wraps(own)
-    def checked(*args: Any, **kwargs: Any) -> Any:  # as the filter has it
-        for value in (*args, *kwargs.values()):
-            if not isinstance(value, jinja2.nodes.EvalContext | jinja2.Environment):
-                _checked(value)
-        own_args = [a for a in args if not isinstance(a, jinja2.nodes.EvalContext | jinja2.Environment)]
-        if name == "replace":
-            _check_replace(*own_args)
-        elif name == "join" and own_args and isinstance(own_args[0], list | tuple):
-            _check_join(next(iter(own_args[1:]), kwargs.get("d", "")), own_args[0])
+        if name == "format":
+            _check_format(str(value), "%", given)
+        elif name == "replace":
+            _check_replace(*passed, **kwargs)
+        elif name == "join" and isinstance(value, list | tuple):
+            _check_join(max((one for one in given if isinstance(one, str)), key=len, default=""), value)
+        elif name in _ADDED_TO_LINES:
+            size = max([4, *(len(n) if isinstance(n, str) else n for n in given if isinstance(n, str | int))])
+            _check_replace(value, _ADDED_TO_LINES[name], " " * size)
         return own(*args, **kwargs)
 
-    return checked
+    return bounded
 
 
 def _counted_filter(own: Callable[..., Any], count: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -368,6 +369,9 @@ def to_json(
     sort_keys: bool = False,  # noqa: FBT001, FBT002  # as templates call it
 ) -> str:
     """Hugging Face's filter ``tojson``: plain JSON without HTML escapes."""
+    between = sum(map(len, separators or ()))
+    if not _narrow(indent) or _weigh(value)[0] * between > MAX_CHARACTERS:
+        raise jinja2.TemplateRuntimeError("the result of tojson is too large")
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )
