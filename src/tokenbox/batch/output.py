@@ -1,4 +1,4 @@
-"""The files of a run: their places, the run that is there already, and the joined output.
+"""The files of a run: their places, an existing run, and the joined output.
 
 Beside the output is the folder of the run: `OUTPUT/_batch` for a folder, `OUTPUT.batch` for a file. It has
 `run.json` with the options and the plan, a record for each finished shard, and `summary.json`. A killed run
