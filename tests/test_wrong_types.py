@@ -13,11 +13,11 @@ import pytest
 
 import tokenbox
 from tests.conversation.test_one_number import request
-from tokenbox import TokenboxError, batch, caching, ctx
+from tokenbox import TokenboxError, batch, caching, ctx, lcp
 from tokenbox.catalog import Price
 from tokenbox.compose.selection import Chunk
 from tokenbox.content.block_kinds import FormatHint
-from tokenbox.content.blocks import DocumentBlock
+from tokenbox.content.blocks import CodeBlock, DocumentBlock
 from tokenbox.conversation import shorten_tools, tool_costs
 from tokenbox.ledger import Usage, cost_of
 from tokenbox.tokenizers import get, truncate
@@ -75,6 +75,18 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "section min": lambda it: tokenbox.Section("a", "x", min=it),
     "section shrink": lambda it: tokenbox.Section("a", "x", shrink=it),
     "section extra": lambda it: tokenbox.Section("a", "x", extra=it),
+    "lcp encode": lcp.encode,
+    "lcp compression": lambda it: lcp.encode(BLOCKS, compression=it),
+    "lcp decode": lcp.decode,
+    "block title": lambda it: tokenbox.render_blocks(
+        [DocumentBlock(it, b"a", FormatHint.PLAIN)], "o200k_base"
+    ),
+    "block content": lambda it: tokenbox.render_blocks(
+        [DocumentBlock("a", it, FormatHint.PLAIN)], "o200k_base"
+    ),
+    "block lang": lambda it: tokenbox.render_blocks(
+        [CodeBlock(it, "a", b"b")], "o200k_base", mode="markdown"
+    ),
     "message": tokenbox.Message.of,
     "chat format of a file": tokenbox.ChatFormat.open,
     "tokenizer": get,

@@ -15,7 +15,7 @@ from tokenbox.compose.block_whole import BlockForms, BlockWhole, PricedBlockWhol
 from tokenbox.compose.counting import Counter
 from tokenbox.compose.seamed import NotSeamable, checked_total
 from tokenbox.content.block_kinds import BlockType, Priority
-from tokenbox.content.blocks import AnnotationBlock, Block, resolve_priorities
+from tokenbox.content.blocks import AnnotationBlock, Block, resolve_priorities, wrong_field
 from tokenbox.engine.ladder import Form, LadderRun
 from tokenbox.errors import EmptyInput, InvalidContent, NothingFits, RenderError, TokenizerError, shown
 from tokenbox.integers import MAX_INTEGER, token_budget
@@ -238,12 +238,19 @@ def render_blocks(  # noqa: PLR0913  # keyword options, as of `layout`
             + ("." if wanted is None else ", and no block has a requested type."),
             blocks=len(given),
         )
-    all_priorities = resolve_priorities(given)
-    priorities = [all_priorities[i] for i in indices]
     counter = Counter(as_tokenizer(tokenizer), cache)
-    forms = BlockForms([given[i] for i in indices], indices, markup, counter, summarize)
-    plan = _Plan(forms, indices, priorities, checked_budget, _verbosity(verbosity), soft)
-    return plan.exact() or plan.conservative()
+    try:
+        all_priorities = resolve_priorities(given)
+        priorities = [all_priorities[i] for i in indices]
+        forms = BlockForms([given[i] for i in indices], indices, markup, counter, summarize)
+        plan = _Plan(forms, indices, priorities, checked_budget, _verbosity(verbosity), soft)
+        return plan.exact() or plan.conservative()
+    except (AttributeError, TypeError):
+        for place, block in enumerate(given):
+            if (wrong := wrong_field(block)) is not None:
+                name = type(block).__name__
+                raise RenderError(f"blocks[{place}] is a {name} whose {wrong}.", index=place) from None
+        raise
 
 
 @dataclass(frozen=True, slots=True)

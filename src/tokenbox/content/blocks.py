@@ -7,8 +7,9 @@ does not know how it is stored or rendered.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass, fields
+from types import UnionType
+from typing import ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
 from tokenbox.content.block_kinds import (
     AnnotationKind,
@@ -42,6 +43,18 @@ class Block:
     def type_name(self) -> str:
         """The type's name in lower case, such as ``tool_result``, or ``unknown``."""
         return "unknown" if self.type is None else self.type.display
+
+
+def wrong_field(block: Block) -> str | None:
+    """Return what is wrong with the first field whose value has another type; None if all are right."""
+    hints = get_type_hints(type(block))
+    for field in fields(block):
+        hint, value = hints[field.name], getattr(block, field.name)
+        kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        if not isinstance(value, tuple(get_origin(kind) or kind for kind in kinds)):
+            names = " or ".join(getattr(kind, "__name__", str(kind)) for kind in kinds)
+            return f"{field.name} is {type(value).__name__}, not {names}"
+    return None
 
 
 class PayloadBlock(Block):

@@ -12,6 +12,7 @@ from tokenbox.lcp.addressing import check_digest, resolve
 from tokenbox.lcp.bodies import BODIES, BodyReader
 from tokenbox.lcp.compression import Expander, expanded
 from tokenbox.lcp.errors import (
+    DecodeError,
     DecompressionBomb,
     DigestMismatch,
     FrameTooLarge,
@@ -163,7 +164,11 @@ class Decoder:
             raise ValueError("the decoder is finished; make a new one for another pack")
         self._raise_fault()
         try:
-            for _ in self._take(memoryview(data)):
+            view = memoryview(data)
+        except TypeError:
+            raise DecodeError(f"a pack is bytes, not {type(data).__name__}.") from None
+        try:
+            for _ in self._take(view):
                 events, self._events = self._events, []
                 yield from events
         except TokenboxError as error:

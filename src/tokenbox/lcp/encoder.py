@@ -23,6 +23,7 @@ from tokenbox.content.blocks import (
     ToolResultBlock,
     UnknownBlock,
 )
+from tokenbox.errors import shown
 from tokenbox.lcp.addressing import body_digest
 from tokenbox.lcp.bodies import BODIES, text_bytes, write_message
 from tokenbox.lcp.compression import MIN_BLOCK, compressed
@@ -89,8 +90,18 @@ def encode(
     deduplicate: bool = False,
 ) -> bytes:
     """Encode ``blocks``. Raises the errors of :func:`encode_entries`."""
-    entries = [Entry(block) for block in blocks]
+    if not isinstance(blocks, Iterable):
+        raise UnencodableValue("blocks", f"is a list of blocks, not {type(blocks).__name__}")
+    if compression not in list(Compression):
+        raise UnencodableValue("compression", f"is none, blocks or whole, not {shown(compression)}")
+    entries = [_entry(place, block) for place, block in enumerate(blocks)]
     return encode_entries(entries, store, compression=Compression(compression), deduplicate=deduplicate)
+
+
+def _entry(place: int, block: object) -> Entry:
+    if not isinstance(block, Block):
+        raise UnencodableValue(f"item {place}", f"is a block, not {type(block).__name__}")
+    return Entry(block)
 
 
 def encode_again(pack: Pack, store: ContentStore | None = None) -> bytes:
@@ -194,9 +205,7 @@ class PackBuilder:
 
     def add(self, block: Block) -> Self:
         """Append a block."""
-        if not isinstance(block, Block):
-            raise UnencodableValue(f"item {len(self._entries)}", f"is a block, not {type(block).__name__}")
-        self._entries.append(Entry(block))
+        self._entries.append(_entry(len(self._entries), block))
         return self
 
     def add_code(
