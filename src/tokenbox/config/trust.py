@@ -112,7 +112,7 @@ def own_paths(setting: Setting) -> list[Path]:
     Raises ``ConfigError`` if a project's file names them: its author would choose this user's keys.
     """
     if setting.origin.level in _BY_OTHERS:
-        message = _refused(setting, "may not name keys")
+        message = _refused(setting, "may not name keys. Remove it there")
         raise ConfigError(message, code=ConfigCode.BAD_VALUE, key=setting.name)
     value = setting.value
     given = value if isinstance(value, tuple) else () if value is None else (value,)
