@@ -160,8 +160,9 @@ def _is_plain(name: str, column: list[Any]) -> bool:
 
 
 def _check_unique(ids: Sequence[str]) -> bool:
-    if len(set(ids)) < len(ids):
-        seen: set[str] = set()
-        duplicate = next(name for name in ids if name in seen or seen.add(name))  # type: ignore[func-returns-value]  # `add` returns None
-        raise InvalidSection(f"two sections have the id {duplicate!r}. Ids are unique.", id=duplicate)
+    seen: set[str] = set()
+    for name in ids if len(set(ids)) < len(ids) else ():
+        if name in seen:
+            raise InvalidSection(f"two sections have the id {name!r}. Ids are unique.", id=name)
+        seen.add(name)
     return True
