@@ -239,6 +239,12 @@ def test_an_odd_field_of_a_client_is_refused(given: object, model: models.Model)
         ChatFormat.open(model.gguf).count_request(request)
 
 
+def test_the_time_is_a_time(model: models.Model) -> None:
+    wrong: Any = "2024"
+    with pytest.raises(UnsupportedOperation, match="now is a datetime or a function"):
+        ChatFormat.open(model.gguf, now=wrong)
+
+
 def test_variables_of_a_template_are_json(model: models.Model) -> None:
     with pytest.raises(TemplateError, match="has no set"):
         ChatFormat.open(model.gguf, names={1, 2}).count_messages(HI)

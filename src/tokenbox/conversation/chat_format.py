@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import inspect
 import json
@@ -15,7 +16,7 @@ from tokenbox.compose.requests import By, Count
 from tokenbox.content.message import thaw
 from tokenbox.conversation.pieces import CountsMessages
 from tokenbox.conversation.published import OpenAIFormat, openai_format
-from tokenbox.errors import TokenizerError, UnsupportedOperation
+from tokenbox.errors import TokenizerError, UnsupportedOperation, shown
 from tokenbox.integers import whole
 from tokenbox.tokenizers.files import open_chat_vocabulary
 from tokenbox.tokenizers.protocol import TokenizerIdentity
@@ -23,7 +24,6 @@ from tokenbox.tokenizers.registry import UNKNOWN, get
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
-    import datetime as dt
     import os
 
     from tokenbox.content.items import Item
@@ -134,6 +134,8 @@ class ChatFormat:
         name = server or ("transformers" if Path(path).is_dir() else "llama.cpp")
         if name not in FORMATS:
             raise UnsupportedOperation(f"no server {name!r}. There are: {', '.join(FORMATS)}.")
+        if not (now is None or callable(now) or isinstance(now, dt.datetime)):
+            raise UnsupportedOperation(f"now is a datetime or a function that returns one, not {shown(now)}.")
         return FORMATS[name](vocabulary, source, now, variables)
 
     @staticmethod
