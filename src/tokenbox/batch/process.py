@@ -175,8 +175,9 @@ class _WorkerThread:
             if not self._stopped:
                 self._events.put(error)
         finally:
-            if self._worker is not None:
-                self._worker.stop()
+            with self._lock:  # two threads that close a pipe at once raise a ValueError
+                if self._worker is not None:
+                    self._worker.stop()
             self._events.put(None)
 
     def _compile(self, job: Job) -> None:
