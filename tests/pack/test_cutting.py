@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
@@ -14,14 +16,12 @@ from hypothesis import strategies as st
 from tests.compose.independent import HOSTILE
 from tests.pack.conftest import Memory
 from tokenbox.content.lenses.syntax import works
-from tokenbox.folder import PackOptions, pack_source
+from tokenbox.folder import PackOptions, cutting, pack_source
 from tokenbox.folder.cutting import cut_all, names_in
 from tokenbox.folder.pieces import shape as found_by
 from tokenbox.store.stored_counts import FILE_NAME, StoredCounts
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.pack.conftest import Make, Packed
 
 SOURCE = "".join(f"def name_{n}(x):\n    '''Line {n}.'''\n    return x + {n}\n\n\n" for n in range(90))
@@ -151,3 +151,14 @@ def test_a_pack_has_room_for_licenses_last(folder: Make, packed: Packed) -> None
     assert "Copyright" not in part.text.partition('path="cart.go"')[2].partition("</code>")[0]
     whole = pack_source(source, "o200k_base", 100_000, options=options)
     assert whole.text.count("Copyright") == 2
+
+
+def test_the_key_of_a_cut_covers_all_code_that_cuts() -> None:
+    """A module that is missing would leave old cuts in the caches of users after a change of it."""
+    covered = {module.__name__ for module in cutting.CUT_RULES}
+    plumbing = {"tokenbox.content.lenses.lens"}  # how a lens is registered, not what it finds
+    for module in cutting.CUT_RULES:
+        tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+        used = {node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom)}
+        of_cuts = {name for name in used if name.startswith(("tokenbox.content.lenses.", "tokenbox.folder."))}
+        assert of_cuts <= covered | plumbing, module.__name__

@@ -306,6 +306,19 @@ def test_bad_priority_rules(text: str) -> None:
         parse_rule(text)
 
 
+def test_a_text_with_many_dots_is_no_key(folder: Make) -> None:
+    table = f'[tool.tokenbox.pack]\nignore = ["x"]\n[project]\ndescription = "{"a. " * 200}"\n'
+    assert set(survey([folder({"pyproject.toml": table, "x": "", "y": ""})]).found.files) == {
+        "pyproject.toml",
+        "y",
+    }
+
+
+def test_a_number_of_a_wrong_kind_is_shown_as_it_is_written(folder: Make) -> None:
+    with pytest.raises(ProjectProblem, match=r"a number of commits, not 2\.5\."):
+        survey([folder({"pyproject.toml": "[tool.tokenbox.pack]\nlog = 2.5\n"})])
+
+
 @pytest.mark.parametrize(
     "table",
     [

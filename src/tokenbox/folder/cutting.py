@@ -18,7 +18,7 @@ from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from tokenbox.content.lenses import definition, definitions, headed, heads, languages, outline, syntax
+from tokenbox.content.lenses import definition, definitions, headed, heads, languages, outline, parsed, syntax
 from tokenbox.content.lenses.languages import BY_NAME
 from tokenbox.content.lenses.outline import Signature
 from tokenbox.folder import pieces
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 # The modules whose source decides how a file is cut. Files without a grammar are not cached: cutting them is
 # as fast as a lookup.
-_CUT_RULES = (definition, definitions, headed, heads, languages, notices, outline, pieces, syntax)
+CUT_RULES = (definition, definitions, headed, heads, languages, notices, outline, parsed, pieces, syntax)
 _QUALIFIER = re.compile(r".*[.:](?=.)")
 # The minimum size in bytes of a file whose names are cached.
 _MIN_CACHED = 2_000
@@ -117,7 +117,7 @@ def _rules(language: str) -> bytes | None:
         for module in BY_NAME[language].modules:
             name = module.replace("_", "-")
             digest.update(f"{name} {version(name)}\n".encode())
-        digest.update(_source_of(_CUT_RULES))
+        digest.update(_source_of(CUT_RULES))
     except (OSError, PackageNotFoundError):
         return None
     return digest.digest()

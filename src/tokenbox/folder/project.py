@@ -18,12 +18,11 @@ the root of the git repository. Options of the call or the command line, and pre
 from __future__ import annotations
 
 import os
-import tomllib
 from dataclasses import dataclass
+from decimal import Decimal
 
-import re2
-
-from tokenbox.errors import TokenboxError
+from tokenbox.documents.syntax_toml import parse_toml
+from tokenbox.errors import DocumentError, TokenboxError
 from tokenbox.files import is_inside
 from tokenbox.folder.generated import as_text
 from tokenbox.folder.names import shown
@@ -33,8 +32,6 @@ from tokenbox.folder.walk import is_left_out, project_folder
 
 _FILE = "pyproject.toml"
 _WHERE = f"[tool.tokenbox.pack] in {_FILE}"
-# A key of very many parts, for which tomllib takes quadratic time.
-_MANY_PARTS = re2.compile(rb"(?:[\w\"' \t-]+\.){100}")
 
 
 class ProjectProblem(TokenboxError, code="project_settings_invalid"):
@@ -76,12 +73,12 @@ def _table(folder: str) -> object:
     if content is None or b"tokenbox" not in content:
         return None
     place = shown(os.path.join(folder, _FILE))
-    if _MANY_PARTS.search(content):
-        raise ProjectProblem(f"{place} has a key of 100 parts or more. Correct it.", file=place)
     try:
-        found: object = tomllib.loads(content.decode())
-    except (ValueError, RecursionError) as error:  # tomllib raises more than its own error
+        found = parse_toml(content.decode(), place).data
+    except UnicodeDecodeError as error:
         raise ProjectProblem(f"{place} is not valid TOML: {error}. Correct it.", file=place) from None
+    except DocumentError as error:
+        raise ProjectProblem(f"{error} Correct it.", file=place) from None
     for key in ("tool", "tokenbox", "pack"):
         found = found.get(key) if isinstance(found, dict) else None
     return found
@@ -115,7 +112,9 @@ def _settings(table: object, folder: str, top: str) -> ProjectSettings:
             raise ProjectProblem(f"{_WHERE}: {key!r} must be a table of patterns, as in {example}.")
     for key, (kind, description) in _VALUES.items():
         if key in table and (type(table[key]) is not kind or (kind is int and table[key] < 0)):
-            raise ProjectProblem(f"{_WHERE}: {key!r} must be {description}, not {table[key]!r}.")
+            value = table[key]
+            given = str(value) if isinstance(value, Decimal) else repr(value)
+            raise ProjectProblem(f"{_WHERE}: {key!r} must be {description}, not {given}.")
     rules = [PriorityRule.of(glob, name, _WHERE) for glob, name in table.get("priority", {}).items()]
     instructions = table.get("instructions")
     return ProjectSettings(
