@@ -34,7 +34,7 @@ _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-# The first bytes of these marks; of most files it is none of them.
+# Most files begin with none of these bytes, so the marks need not be tried.
 _FIRST_OF_MARKS = frozenset(mark[:1] for mark in _BYTE_ORDER_MARKS)
 
 

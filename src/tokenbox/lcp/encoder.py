@@ -93,7 +93,7 @@ def encode(
     if not isinstance(blocks, Iterable):
         raise UnencodableValue("blocks", f"is a list of blocks, not {type(blocks).__name__}")
     if compression not in list(Compression):
-        raise UnencodableValue("compression", f"is none, blocks or whole, not {shown(compression)}")
+        raise UnencodableValue("compression", f"is one of {', '.join(Compression)}, not {shown(compression)}")
     entries = [_entry(place, block) for place, block in enumerate(blocks)]
     return encode_entries(entries, store, compression=Compression(compression), deduplicate=deduplicate)
 

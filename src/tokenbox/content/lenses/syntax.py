@@ -89,7 +89,7 @@ def as_parsed(source: bytes, language: Language) -> bytes:
 def syntax_tree(source: bytes, language: Language) -> Node | None:
     """Return the root of the syntax tree, or None if that takes too many steps, or reads of the source.
 
-    ``source``: as :func:`as_parsed` returns it. Its nodes have no ``text``: take that from the source.
+    ``source``: as :func:`as_parsed` returns it. Slice the text of a node from it: ``node.text`` is slow.
 
     Recovering from errors takes quadratic time on some input: without a limit, 8 KB can take 10 s. The limits
     count steps and chunks and not seconds, so that the result is the same on every machine.
@@ -118,7 +118,7 @@ def syntax_tree(source: bytes, language: Language) -> Node | None:
         return None
     if chunks_left < 0:
         return None
-    chunks_left = sys.maxsize  # the text of a node is read the same way, and without an end if there is none
+    chunks_left = sys.maxsize  # ``node.text`` calls ``read`` again, and would wait for ever for the text
     return tree.root_node
 
 

@@ -287,8 +287,8 @@ def _scope(found: Reasoning, compare: Callable[..., tuple[str, str] | None]) -> 
 def _markers(text: str) -> tuple[str, str, str]:
     """Return the marker before a thought, the blanks after the thought, and the marker after these.
 
-    A marker has the blanks behind it. It is that of the first thought between two markers; if there is none,
-    the marker before is empty, and the one after, too, if the first thought has none.
+    Each marker includes the blanks behind it. The first thought that stands between two markers gives both.
+    If no thought does, the marker before is empty, and the first thought gives the one after, if it has one.
     """
     place, first = text.find(_THOUGHT), ("", "", "")
     for turn in range(_MOST_THOUGHTS):
