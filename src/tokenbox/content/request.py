@@ -148,9 +148,7 @@ def read_request(
     """
     if not isinstance(value, Mapping):
         return Request.of_items(read_items(value, strict=strict), tools, fields)
-    if not isinstance(fields, Mapping | None):
-        raise InvalidMessage(f"the fields of a request are a mapping, not {type(fields).__name__}.")
-    body: dict[str, Any] = {**value, **(fields or {})}
+    body: dict[str, Any] = {**value, **_checked_fields({} if fields is None else fields)}
     if tools is not None:
         body["tools"] = tools
     return _of_body(body, api or _api_of(body), strict=strict)
@@ -219,9 +217,13 @@ def in_parts(body: Mapping[str, Any]) -> RequestParts:
 
 def costly_fields(body: Mapping[str, object]) -> Object:
     """Return :func:`costly` of a request's fields, frozen. Raises ``InvalidMessage``."""
-    if not isinstance(body, Mapping):
-        raise InvalidMessage(f"the fields of a request are a mapping, not {type(body).__name__}.")
-    return freeze_object(costly(body), "request")
+    return freeze_object(costly(_checked_fields(body)), "request")
+
+
+def _checked_fields(fields: Mapping[str, object]) -> Mapping[str, object]:
+    if not isinstance(fields, Mapping):
+        raise InvalidMessage(f"the fields of a request are a mapping, not {type(fields).__name__}.")
+    return fields
 
 
 def costly(body: Mapping[str, Any]) -> dict[str, Any]:

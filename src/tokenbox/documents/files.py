@@ -7,7 +7,6 @@ import stat
 from pathlib import Path
 
 from tokenbox.documents.source import DocumentCode, shorten
-from tokenbox.files import is_inside
 
 # The limit for all files of one document, in bytes.
 MAX_FILES = 256 * 1024 * 1024
@@ -29,6 +28,7 @@ class NamedFiles:
 
     def __init__(self, base: Path, *, allow_outside: bool = False, max_bytes: int = MAX_FILES) -> None:
         self._base, self._allow_outside = base, allow_outside
+        self._root = os.path.realpath(base)
         self._max_bytes = self._left = max_bytes
         self._read: dict[str, str] = {}
 
@@ -39,7 +39,7 @@ class NamedFiles:
                 DocumentCode.FILE_MISSING, f"{shorten(name)} is not a file name: it holds a zero byte."
             )
         resolved = os.path.realpath(self._base / name)
-        if not self._allow_outside and not is_inside(resolved, self._base):
+        if not self._allow_outside and not Path(resolved).is_relative_to(self._root):
             raise FileProblemError(
                 DocumentCode.FILE_OUTSIDE,
                 f"{shorten(name)} is outside the document's folder. Move it there, or allow files outside: "

@@ -155,9 +155,7 @@ def maximum(given: PlacedValue) -> int | Fraction | None:
 
 def content(given: PlacedValue) -> object:
     """Return a text, or a list or mapping of any plain data."""
-    if isinstance(given.value, str) or not isinstance(given.value, Mapping | list | tuple):
-        return text(given)
-    return item(given)
+    return item(given) if isinstance(given.value, Mapping | list | tuple) else text(given)
 
 
 def item(given: PlacedValue) -> object:

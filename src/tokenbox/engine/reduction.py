@@ -107,7 +107,6 @@ class _Planning:
         self._plan = EvictionPlan(window.total + extra)
         self._evicted: set[int] = set()
         self._exchanges = window.exchanges
-        self._in_steps = limits.in_steps
         self._applied: list[PlannedChange] = []
         self._whole = 0
         """The total of the window if no budget had ever been enforced."""
@@ -122,13 +121,13 @@ class _Planning:
                 return without_budget
             self._whole = before + self._window.freed
             over = self._plan.total > budget
-            if self._in_steps:
+            if limits.in_steps:
                 self._reduce_in_steps(budget)
             else:
                 self._reduce(budget, WindowReason.OVER)
             if self._plan.total > budget:
                 return without_budget
-            if over and not self._in_steps:
+            if over and not limits.in_steps:
                 self._restore(budget)
         if limits.eagerness is not None and exchanges_evicted:
             self._reduce_to_nearest(self._suggested_mark(limits.eagerness))
@@ -187,7 +186,7 @@ class _Planning:
             return False
         sizes = {number: window.size(number) for number in unit.results}
         room = sum(sizes.values()) - over
-        others = total + (window.freed if self._in_steps else 0) - budget > over
+        others = total + (window.freed if self._limits.in_steps else 0) - budget > over
         shares = (room // 2, room) if others else (room,)
         for media, share in product((True, False), shares):
             cut = self._cut_to(sizes, share, media=media)
@@ -245,7 +244,7 @@ class _Planning:
         The last part of the order first, so an exchange before its rounds.
         """
         cuts: list[dict[int, int]] = []
-        if self._in_steps or Reduce.CUT not in self._limits.steps:
+        if self._limits.in_steps or Reduce.CUT not in self._limits.steps:
             return cuts
         # A round stays only with its exchange: without that, it would have no question.
         without_question = {u.exchange for part in lost for u in part if u.kind is not ItemKind.CALL}

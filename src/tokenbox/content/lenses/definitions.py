@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 # The definitions by lines replace those of a syntax tree with errors if they cover this many times as much.
 _MUCH_MORE = 2
-_MAX_INDENT = 400
+# The beginning of a line is read no further: a line may be all of a file.
+MAX_INDENT = 400
 
 
 def definitions(source: bytes, language: Language) -> tuple[Definition, ...]:
@@ -109,7 +110,7 @@ def _restored(
 
     def opened(one: Definition, *, is_by_lines: bool) -> _Open:
         row = bisect_right(rows, one.start) - 1
-        line = source[rows[row] : min(one.start, rows[row] + _MAX_INDENT)]
+        line = source[rows[row] : min(one.start, rows[row] + MAX_INDENT)]
         if is_by_lines and source[one.start : one.body].rstrip().endswith(b","):
             one = replace(one, role=DefinitionRole.MEMBER, body=one.last)  # a macro in a list
         return _Open(one, is_by_lines, row, indent_of(line), one.last)

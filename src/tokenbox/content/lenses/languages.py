@@ -23,7 +23,8 @@ class Language:
     ``is_script_in_page``: only the text in ``<script>`` is source. ``has_slow_angles``: its parser takes
     quadratic time on angle brackets that nothing closes. ``has_prototypes``: functions are declared before
     they are defined, and have one name each. ``otherwise``: how a file is read in which the grammar finds no
-    definitions, ``on_errors``: how one is read most of which it does not understand.
+    definitions, ``on_errors``: how the parts are read that it does not understand, or all of a file if
+    those are most of it; None: they are not.
     """
 
     name: str

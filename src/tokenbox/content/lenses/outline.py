@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.characters import known
 from tokenbox.content.lenses.definition import DefinitionRole
-from tokenbox.content.lenses.definitions import definitions
+from tokenbox.content.lenses.definitions import MAX_INDENT, definitions
 from tokenbox.content.lenses.languages import BY_NAME, LANGUAGES
 from tokenbox.content.lenses.lens import ArgumentProblem, LensKind, Parameter, register
 from tokenbox.errors import MissingExtra
@@ -38,7 +38,6 @@ _MIN_SIGNS = 2
 _SUBSETS = {"typescript": "javascript", "cpp": "c"}
 # The maximum length of a member's line, and of a signature. A value is cut after its first line.
 MAX_LINE, _MAX_SIGNATURE = 160, 640
-_MAX_INDENT = 400
 # The number of consecutive functions of the same name to show.
 OVERLOADS = 3
 
@@ -150,9 +149,9 @@ def _shown(source: bytes, definition: Definition, language: Language) -> Iterato
 
 
 def _indent(source: bytes, definition: Definition) -> str:
-    near = source[max(0, definition.start - _MAX_INDENT) : definition.start]
+    near = source[max(0, definition.start - MAX_INDENT) : definition.start]
     *_, before = near.rsplit(b"\n", 1)
-    is_blank = not before.strip() and (before != near or len(near) < _MAX_INDENT)
+    is_blank = not before.strip() and (before != near or len(near) < MAX_INDENT)
     return before.decode() if is_blank else ""
 
 
@@ -168,7 +167,7 @@ def _cut(words: str) -> str:
 register(
     LensKind(
         "outline",
-        "8",
+        "9",
         build_outline,
         (Parameter("language", str, optional=True),),
         usage='outline or outline("python")',
