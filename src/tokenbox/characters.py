@@ -1,4 +1,4 @@
-"""Unicode properties of characters, the same on every Python version.
+"""Unicode properties of characters, the same on every Python version; the common prefix of two texts.
 
 Each Python version ships the tables of one version of Unicode. A later version of Unicode assigns new
 characters and changes almost nothing about the others. So the tables of Unicode 14.0.0 (Python 3.11) are used
@@ -118,3 +118,14 @@ def _mapped(text: str, mapping: Callable[[str], str]) -> str:
         return result
     # A later version of Unicode added the other case of a character that existed before.
     return "".join(c if unassigned(mapping(c)) else mapping(c) for c in text)
+
+
+def common_prefix(left: str, right: str) -> int:
+    """Return the length of the common prefix of two texts."""
+    low, high = 0, min(len(left), len(right))
+    if left[:high] == right[:high]:
+        return high
+    while high - low > 1:  # by halves, as texts may have megabytes
+        middle = (low + high) // 2
+        low, high = (middle, high) if left[low:middle] == right[low:middle] else (low, middle)
+    return low

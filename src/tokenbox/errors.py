@@ -63,6 +63,7 @@ and ``details``: the figures behind the message, as plain data.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -312,3 +313,12 @@ def shown(value: object) -> str:
     if not text:
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+
+
+# postgresql://user:password@host
+_PASSWORD = re.compile(r"(\w://[^\s/:@]*:)[^\s/]*(@)")
+
+
+def without_password(text: str) -> str:
+    """Return a text with the passwords of its addresses hidden: ``s3://KEY:***@bucket``."""
+    return _PASSWORD.sub(r"\1***\2", text)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tokenbox.characters import common_prefix
 from tokenbox.conversation.llama import run as running
-from tokenbox.conversation.llama.capabilities import common_prefix
 from tokenbox.conversation.llama.compiler import Program
 from tokenbox.conversation.llama.prompt import LlamaTemplate
 from tokenbox.conversation.llama.run import Run

@@ -266,6 +266,29 @@ def test_a_turn_copies_no_list_of_messages(name: str, model: models.Model) -> No
         tracemalloc.stop()
 
 
+def test_reading_the_messages_costs_the_same_in_both_renders(
+    model: models.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An incremental render that counted no steps for them would run where the whole one is refused."""
+    template = "{% for m in messages %}{% if 1 in messages %}x{% endif %}{{ m.content }}{% endfor %}"
+    found = ChatFormat.open(model.gguf, template=template)
+    items = read_items([{"role": role, "content": "hi"} for role in ("user", "assistant")] * 50)
+
+    def turn_by_turn() -> int:
+        session = found.session()
+        for number, item in enumerate(items):
+            session.add(number, item)
+            session.count()
+        return session.count().total
+
+    assert turn_by_turn() == found.count_request(Request.of_items(items)).total
+    monkeypatch.setattr("tokenbox.conversation.llama.run.MAX_STEPS", 5_000)
+    with pytest.raises(TokenboxError, match="steps"):
+        found.count_request(Request.of_items(items))
+    with pytest.raises(TokenboxError, match="steps"):
+        turn_by_turn()
+
+
 def test_an_item_that_becomes_several_messages_is_counted(model: models.Model) -> None:
     chat = ChatFormat.open(model.gguf, template=OWN["keeps places"])
     session = chat.session()

@@ -8,14 +8,18 @@ import pytest
 
 from tests.proof.examples import layout_evidence
 from tokenbox.config import ConfigError
+from tokenbox.gateway.application import application
 from tokenbox.gateway.configured import settings_from
 from tokenbox.gateway.services import bundles_of
 from tokenbox.proof.errors import KeyInvalid
 from tokenbox.proof.verify import verify
+from tokenbox.store.bundles import ProofNotWritten
 from tokenbox.store.key_files import read_public, write_key
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tokenbox.gateway.settings import GatewaySettings
 
 ELSEWHERE = '[upstreams.x]\nurl = "https://llm.example.org"\nkey_env = "OPENAI_API_KEY"\n'
 
@@ -120,6 +124,30 @@ def test_a_folder_does_not_open_this_machine_to_a_page_of_its_author(tmp_path: P
     mine = {"TOKENBOX_GATEWAY_CORS_ORIGINS": "https://mine.example,https://other.example"}
     found = settings_from(str(tmp_path), {}, env=mine).cors_origins
     assert found == ("https://mine.example", "https://other.example")
+
+
+def test_an_application_of_another_server_asks_for_keys_and_may_have_the_sites_of_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / ".tokenbox" / "config.toml", '[gateway]\ncors_origins = ["https://a.example"]\n')
+    monkeypatch.setenv("TOKENBOX_GATEWAY_DATABASE", str(tmp_path / "keys.db"))
+    monkeypatch.setenv("TOKENBOX_GATEWAY_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("TOKENBOX_USER_CONFIG", "")
+    taken: list[GatewaySettings] = []
+    monkeypatch.setattr("tokenbox.gateway.application.Stores.open", taken.append)
+    monkeypatch.setattr("tokenbox.gateway.application.gateway_of", lambda *_: (None, None))
+    application(str(tmp_path))
+    assert [(one.keys_required, one.cors_origins) for one in taken] == [(True, ("https://a.example",))]
+
+
+def test_proofs_do_not_follow_a_link_out_of_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    write(folder / ".tokenbox" / "config.toml", "[proof]\nwrite = true\n")
+    assert settings_from(str(folder), {}, env={}).proof == str(folder / ".tokenbox" / "proof")
+    (tmp_path / "elsewhere").mkdir()
+    (folder / ".tokenbox" / "proof").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ProofNotWritten):
+        settings_from(str(folder), {}, env={})
 
 
 def test_what_is_not_understood_is_said(tmp_path: Path) -> None:

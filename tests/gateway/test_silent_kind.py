@@ -86,7 +86,7 @@ def test_while_it_is_silent_the_catalog_does_not_tell_its_windows() -> None:
         await known.open()
         try:
             await known.with_kind(upstream)
-            silent = (await known.use(upstream, "gpt-4o")).context_window
+            silent = (await known.use(upstream, "gpt-4o", ())).context_window
             return silent, resolve("gpt-4o").context_window
         finally:
             await known.close()

@@ -14,6 +14,7 @@ from tokenbox.batch.reading import ShardReader
 from tokenbox.batch.storage import unreadable
 from tokenbox.documents.files import FileProblemError, NamedFiles, read_bytes
 from tokenbox.errors import DocumentError, TokenboxError
+from tokenbox.integers import digits
 
 if TYPE_CHECKING:
     from tokenbox.batch.shards import Sharded
@@ -80,8 +81,8 @@ class Cells:
         if not isinstance(budget, str):
             return budget
         value = row.get(budget)
-        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 17:
-            return int(value)  # a cell of CSV
+        if isinstance(value, str) and (tokens := digits(value)) is not None:
+            return tokens  # a cell of CSV
         if isinstance(value, bool) or not isinstance(value, int):
             shown = f"{value!r:.60}"
             raise RowError(f"the column {budget} must be a number of tokens, not {shown}.", column=budget)

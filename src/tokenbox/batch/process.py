@@ -175,9 +175,7 @@ class _WorkerThread:
             if not self._stopped:
                 self._events.put(error)
         finally:
-            with self._lock:  # two threads that close a pipe at once raise a ValueError
-                if self._worker is not None:
-                    self._worker.stop()
+            self._drop()
             self._events.put(None)
 
     def _compile(self, job: Job) -> None:
@@ -212,7 +210,7 @@ class _WorkerThread:
             return self._worker
 
     def _drop(self) -> None:
-        with self._lock:
+        with self._lock:  # two threads that close a pipe at once raise a ValueError
             if self._worker is not None:
                 self._worker.stop()
                 self._worker = None

@@ -26,12 +26,12 @@ from tokenbox.batch.output import (
 )
 from tokenbox.batch.plan import BatchPlan, check_flags
 from tokenbox.batch.shards import RowFormat, Sharded, base_of, shard_input
-from tokenbox.batch.storage import storage_of, without_password
+from tokenbox.batch.storage import storage_of
 from tokenbox.batch.summary import BatchSummary
 from tokenbox.batch.tally import Tally
 from tokenbox.batch.work import Job, ShardRecord, file_digest, read_record
 from tokenbox.catalog import price as price_of
-from tokenbox.errors import shown
+from tokenbox.errors import shown, without_password
 from tokenbox.integers import MAX_INTEGER, whole
 from tokenbox.proof.bundle import build
 from tokenbox.proof.errors import SinkInvalid

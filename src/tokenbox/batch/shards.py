@@ -19,8 +19,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from tokenbox.batch.errors import InvalidAddress
-from tokenbox.batch.storage import DRAFT, Storage, storage_of, unreadable, without_password
-from tokenbox.errors import MissingExtra
+from tokenbox.batch.storage import DRAFT, Storage, storage_of, unreadable
+from tokenbox.errors import MissingExtra, without_password
 
 MEBIBYTE = 1 << 20
 # The default number of shards, and the bounds of the default shard size.

@@ -6,7 +6,6 @@ import errno
 import glob
 import io
 import os
-import re
 import shutil
 import stat
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from tokenbox.batch.errors import InvalidAddress
-from tokenbox.errors import MissingExtra
+from tokenbox.errors import MissingExtra, without_password
 from tokenbox.files import sync_folder
 
 DRAFT = ".draft-"
@@ -216,11 +215,6 @@ def _remote(scheme: str, host: str) -> Storage:
         message = f"{address} cannot be opened, neither by fsspec: {reason}; nor by Arrow: {other}."
         raise InvalidAddress(message, address=address) from None
     return RemoteStorage(ArrowFSWrapper(system), scheme)
-
-
-def without_password(address: str) -> str:
-    """Return an address for messages and records: ``s3://KEY:***@bucket``."""
-    return re.sub(r"(://[^/:@]*):[^/@]*@", r"\1:***@", address)
 
 
 def unreadable(address: str, error: OSError) -> InvalidAddress:

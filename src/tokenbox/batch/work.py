@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.batch.errors import BatchError, RowKillsWorkers, RowsFailed, WorkersFailed
 from tokenbox.batch.reading import ShardReader
 from tokenbox.batch.shards import RowFormat
-from tokenbox.batch.storage import storage_of, unreadable, unwritable, without_password
+from tokenbox.batch.storage import storage_of, unreadable, unwritable
 from tokenbox.batch.tally import RowResult, Tally
 from tokenbox.batch.writing import WRITERS, ShardResults, json_text
+from tokenbox.errors import without_password
 from tokenbox.records import to_record
 
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenbox.caching.breaks import Break, PrefixChange
 from tokenbox.caching.prompt import Layer, PromptSpan, api_of, as_text, spans
 from tokenbox.caching.rules import CacheProvider, rules_of
-from tokenbox.characters import normalize
+from tokenbox.characters import common_prefix, normalize
 from tokenbox.content.request import Api
-from tokenbox.conversation.llama.capabilities import common_prefix
 from tokenbox.tokenizers.registry import as_tokenizer
 
 if TYPE_CHECKING:

@@ -154,10 +154,8 @@ def _at(provider: str, name: str) -> Iterator[str]:
     if provider == "bedrock":
         yield bedrock_name(name)
     maker = first_party(name)
-    if provider == maker or (provider, maker) == (
-        "vertex_ai",
-        "gemini",
-    ):  # both have the bare names of Gemini
+    # Vertex AI has the bare names of Gemini, too.
+    if maker in (provider, "gemini" if provider == "vertex_ai" else provider):
         yield name
         yield _tuned(name) if name.startswith("ft:") else _dashes(name)
 

@@ -219,7 +219,9 @@ class _Run:
     def surveyed(self) -> packing.Survey:
         """Find the files, without those that the command writes: a pack does not contain itself."""
         surveyed = packing.survey(self.paths)
-        stem, suffix = os.path.splitext(os.path.realpath(self.choices.output or os.devnull))
+        if self.choices.output is None:
+            return surveyed
+        stem, suffix = os.path.splitext(os.path.realpath(self.choices.output))
         number = "" if self.choices.split is None else r"\.\d+"
         written = re.compile(re.escape(stem) + number + re.escape(suffix))
         root, files = surveyed.found.root, surveyed.found.files

@@ -55,21 +55,13 @@ def load(
             layers.append(read_settings(path, Level.PROJECT, name=name, base=project.root))
             files.append(name)
     own = user_file(env)
-    if own is not None and _exists(own):
+    if own is not None and os.path.exists(own):  # False, not an error, if it is not accessible
         layers.append(read_settings(own, Level.USER, name=str(own), base=own.parent))
         files.append(str(own))
     root = None if project is None else project.root
     layers, warnings = without_risks(layers, root)
     problems += [*warnings, *allow_code(layers, root)]
     return Config(layers, root, tuple(files), tuple(problems))
-
-
-def _exists(path: Path) -> bool:
-    """Return whether the file exists; False if it is not accessible, as for a service."""
-    try:
-        return path.exists()
-    except OSError:
-        return False
 
 
 def _flags(flags: Mapping[str, object], folder: Path) -> dict[keys.KeyName, Setting]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import IntEnum
 
 from tokenbox.config.keys import KeyName, key_text
-
-# postgresql://user:password@host
-_PASSWORD = re.compile(r"(\w://[^\s/:@]*:)[^\s/]*(@)")
+from tokenbox.errors import without_password
 
 
 class Level(IntEnum):
@@ -72,7 +69,7 @@ def plain(value: object) -> object:
     if isinstance(value, Decimal):
         return format(value, "f")
     if isinstance(value, str):
-        return _PASSWORD.sub(r"\1***\2", value)
+        return without_password(value)
     return list(value) if isinstance(value, tuple) else value
 
 

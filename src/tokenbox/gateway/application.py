@@ -259,9 +259,8 @@ def application(folder: str = ".") -> Gateway:
     It cannot know from where the server is reached, so clients need keys unless ``gateway.keys`` is false.
     Raises ``ConfigError`` and the errors of the stores.
     """
-    settings = settings_from(folder, {})
-    if load(folder).value("gateway.keys") is None:
-        settings = replace(settings, keys_required=True)
+    flags = {"gateway.keys": True} if load(folder).value("gateway.keys") is None else {}
+    settings = settings_from(folder, flags)
     gateway, _ = gateway_of(settings, Stores.open(settings), RequestLog(sys.stderr.write))
     return gateway
 

@@ -28,13 +28,12 @@ from tokenbox.gateway.settings import (
 from tokenbox.policy.guard import Uncertain
 from tokenbox.providers.errors import InvalidTarget
 from tokenbox.providers.target import ApiKey, root_of
+from tokenbox.store.bundles import bundles_of
 
 if TYPE_CHECKING:
     from tokenbox.config import Config
     from tokenbox.conversation.low_water import LowWater
 
-# The folder where `tokenbox proof` looks.
-PROOFS = ".tokenbox/proof"
 _POLICY = ("max_ctx", "reserve_out", "headroom", "tokenizer", "mode", "alias_of", "overflow")
 _SHORTEST_ADMIN_KEY = 16
 # Fields of RequestLimits that are settings, too.
@@ -85,7 +84,7 @@ def settings_from(
         admin_port=None if admin_port is None else int(str(admin_port)),
         admin_key=_admin_key(config, env),
         low_water=cast("LowWater", config.value("gateway.low_water")),
-        proof=str(Path(folder) / PROOFS) if config.value("proof.write") is True else None,
+        proof=str(bundles_of(Path(folder))) if config.value("proof.write") is True else None,
         proof_texts=config.value("proof.texts") is True,
         proof_keys=tuple(map(str, own_paths(config.setting("proof.sign_with")))),
         fit=tuple(Fit(str(step)) for step in config.value("gateway.fit")),  # type: ignore[attr-defined]

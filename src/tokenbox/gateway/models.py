@@ -84,7 +84,7 @@ class UpstreamModels:
         self._known.clear()
         self._listed.clear()
 
-    async def upstream_of(self, model: str, client_auth: Headers = ()) -> Upstream:
+    async def upstream_of(self, model: str, client_auth: Headers) -> Upstream:
         """Return the first upstream whose patterns match; else the one without patterns that lists the model.
 
         Raises :class:`Refusal` (404).
@@ -100,7 +100,7 @@ class UpstreamModels:
                 return await self.with_kind(upstream)
         raise not_served(model)
 
-    async def use(self, upstream: Upstream, model: str, client_auth: Headers = ()) -> ModelUse:
+    async def use(self, upstream: Upstream, model: str, client_auth: Headers) -> ModelUse:
         """Return the limits of the model, and its counter.
 
         ``client_auth``: the client's own key, to ask an upstream for which the gateway has none.

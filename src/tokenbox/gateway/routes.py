@@ -280,7 +280,7 @@ class Routes:
         model = self.services.settings.served_as(model)
         return grant, body, model, await self.services.models.upstream_of(model, grant.client_auth)
 
-    async def _call(self, protocol: Protocol, body: dict[str, Any], auth: Headers = ()) -> ApiCall:
+    async def _call(self, protocol: Protocol, body: dict[str, Any], auth: Headers) -> ApiCall:
         """Return the body as a call, to count it."""
         data, limits = json_bytes(body), self.services.settings.limits
         return await parse_body(data, lambda: read_call(protocol, data, limits, auth))

@@ -65,8 +65,9 @@ class ModelSummaries:
         services = self._services
         upstream = attempt.upstream = await services.models.upstream_of(call.model, call.client_auth)
         limit, *_ = upstream.heeded_limits(call)
-        body = {**call.body, limit: call.body["max_tokens"]}
-        call = attempt.call = call.with_body({key: body[key] for key in ("model", "messages", limit)})
+        body = dict(call.body)
+        body[limit] = body.pop("max_tokens")
+        call = attempt.call = call.with_body(body)
         use = await services.models.use(upstream, call.model, call.client_auth)
         counted = await services.counting.count(call, upstream, use)
         admission = attempt.admission = judge(call, counted, use, Mode.ENFORCE, services.settings.uncertain)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.__about__ import __version__
+from tokenbox.characters import common_prefix
 from tokenbox.errors import TokenboxError, TokenizerError, UnsupportedOperation
 from tokenbox.records import AsRecord, to_record
 
@@ -273,8 +274,8 @@ class _Texts:
         """Refer to ``text`` by ranges of ``whole``, if it is a cut of it."""
         if text is None or whole is None or text == whole or text in self._numbers or not text:
             return self.ref(text)
-        head = _common(text, whole)
-        tail = _common(text[head:][::-1], whole[head:][::-1])
+        head = common_prefix(text, whole)
+        tail = common_prefix(text[head:][::-1], whole[head:][::-1])
         if len(text) - head - tail > min(_MARKER, len(text) // 2):
             return self.ref(text)
         number = self.ref(whole)
@@ -288,18 +289,6 @@ class _Texts:
             end = utf16(whole)
             pieces.append([number, end - utf16(whole[len(whole) - tail :]), end])
         return pieces
-
-
-def _common(one: str, other: str) -> int:
-    """Return the length of the common prefix, by binary search."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def utf16(text: str) -> int:

@@ -87,22 +87,13 @@ def candidates_of(request: Chunks, counter: Counts) -> list[Candidate]:
 def chunk_plans(request: Chunks, made: Fitted[Any]) -> list[ChunkPlan]:
     """Return the decision about each message, with the reason if it was evicted or shortened."""
     why = {number: step.why for step in made.steps for number in step.messages}
-    decisions = (
-        dict.fromkeys(range(len(made.sizes)), WindowDecision.KEPT)
-        | dict.fromkeys(made.shortened, WindowDecision.REDUCED)
-        | dict.fromkeys(made.gone, WindowDecision.EVICTED)
-    )
-    return [
-        ChunkPlan(
-            i,
-            name,
-            decisions[i],
-            size,
-            0 if i in made.gone else made.sizes_now[i] if i in made.shortened else size,
-            (why[i],) if i in why else (),
-        )
-        for i, (name, size) in enumerate(zip(request.ids, made.sizes, strict=True))
-    ]
+    changed = {i: (WindowDecision.REDUCED, made.sizes_now[i]) for i in made.shortened}
+    changed |= dict.fromkeys(made.gone, (WindowDecision.EVICTED, 0))
+    plans = []
+    for i, (name, size) in enumerate(zip(request.ids, made.sizes, strict=True)):
+        decision, now = changed.get(i, (WindowDecision.KEPT, size))
+        plans.append(ChunkPlan(i, name, decision, size, now, (why[i],) if i in why else ()))
+    return plans
 
 
 def _summaries(request: Chunks, made: Fitted[Any], counter: Counts) -> list[SummaryOp]:

@@ -128,8 +128,8 @@ def _labelled(group: str, records: Sequence[Record]) -> Iterator[tuple[str, Reco
     """Yield each record with a label, and without the id that is in it."""
     # A decision on the request has no id.
     names = [str(record.get("id", number)) for number, record in enumerate(records, 1)]
-    for number, (label, record) in enumerate(zip(_labels(names), records, strict=True), 1):
-        in_label = names[number - 1] != str(number)
+    for number, (name, label, record) in enumerate(zip(names, _labels(names), records, strict=True), 1):
+        in_label = name != str(number)
         yield (
             f"{group}[{label}]",
             {key: value for key, value in record.items() if key != "id" or not in_label},

@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.content.request import read_request
 from tokenbox.ledger import UNKNOWN_USAGE, Call, Category, Outcome, Prediction, Usage, cap_at_dollars
 from tokenbox.providers import errors
 from tokenbox.providers.events import ChatAnswer, FinishReason, ReasoningDelta, TextDelta
 from tokenbox.shell.evidence import of_call
-from tokenbox.shell.models import bounded, count_of
+from tokenbox.shell.models import bounded_count
 from tokenbox.shell.screen import figure, plural
 
 if TYPE_CHECKING:
@@ -86,9 +85,7 @@ def prediction(
 ) -> Prediction:
     at_most = None
     if price is not None and price.tiers and not counted.exact:
-        sent, tools = sent_with(session, messages)
-        request = read_request(sent, tools=tools or None, strict=False)
-        at_most = bounded(count_of(counted), request).at_most
+        at_most = bounded_count(counted, *sent_with(session, messages)).at_most
     reserved = reserve(session, category)
     return Prediction.of(counted.value, reserved, price, exact=counted.exact, input_at_most=at_most)
 

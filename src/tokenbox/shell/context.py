@@ -14,6 +14,7 @@ from tokenbox.shell.attaching import Attached
 from tokenbox.shell.errors import NoSuchItem
 
 if TYPE_CHECKING:
+    from tokenbox.content.items import Item
     from tokenbox.conversation import Conversation, Enforced
     from tokenbox.ledger import Call
     from tokenbox.shell.memory import Instructions
@@ -186,15 +187,16 @@ class Context:
             self.conversation.drop(number)
         self.offers = [*offers, *self.offers]
 
-    def evict(self) -> tuple[list[int], Enforced]:
+    def evict(self) -> tuple[dict[int, Item], Enforced]:
         """Evict the oldest exchanges until both limits hold, or nothing more may be evicted.
 
-        Return the numbers of the evicted messages, and what was done.
+        Return the evicted messages by their numbers, and what was done.
         """
         self.refresh()
         before = self.conversation.window
         enforced = self.conversation.enforce_budget()
-        return [number for number in before if number not in self.conversation.window], enforced
+        after = self.conversation.window
+        return {number: item for number, item in before.items() if number not in after}, enforced
 
     def exchange(self, number: int) -> list[int]:
         """Return the exchange of a message: from a user's message to before the next. Raises NoSuchItem."""

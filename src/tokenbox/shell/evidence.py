@@ -22,7 +22,7 @@ from tokenbox.proof.errors import BundleInvalid, ReplayImpossible
 from tokenbox.proof.evidence import Budget, Evidence, EvidenceKind, Input, Record, Sourced
 from tokenbox.proof.of_messages import as_given, message_input, recorded_messages, tools_input
 from tokenbox.proof.of_policy import budget_of, recorded_limits
-from tokenbox.shell.models import bounded, count_of
+from tokenbox.shell.models import bounded, bounded_count
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 from tokenbox.tokenizers.registry import FILE_PREFIX
 
@@ -56,7 +56,7 @@ def of_call(
 ) -> Evidence:
     """Return evidence: messages and tools as inputs; count, verdict and steps as decisions."""
     context, models = session.context, session.models
-    count = bounded(count_of(counted), read_request(messages, tools=list(tools) or None, strict=False))
+    count = bounded_count(counted, messages, tools)
     counter = None if count.by is By.SERVER else models.local_counter()
     sent = ShellRequest(
         check_messages(messages),

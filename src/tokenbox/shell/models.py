@@ -20,6 +20,7 @@ from tokenbox.compose.requests import By, Count, RequestCounter
 from tokenbox.config.trust import may_have_key
 from tokenbox.config.values import looks_secret
 from tokenbox.content.message import thaw
+from tokenbox.content.request import Request, read_request
 from tokenbox.conversation.calibration import Calibration, CountedFor, unread
 from tokenbox.errors import MissingExtra, TokenboxError
 from tokenbox.models import Counters, Counting, Stated, counters_for, resolve_figures
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
     from tokenbox.config import Config, Connection
     from tokenbox.content.items import Item
-    from tokenbox.content.request import Request
     from tokenbox.providers.blocking import BlockingProvider
 
 KEYRING_SERVICE: Final = "tokenbox"
@@ -327,6 +327,13 @@ def count_of(counted: TokenCount) -> Count:
 def bounded(count: Count, request: Request) -> Count:
     """Return the count with an upper bound, if it is an estimate."""
     return count if count.exact else replace(count, at_most=max(count.total, Bound(None).request(request)))
+
+
+def bounded_count(
+    counted: TokenCount, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
+) -> Count:
+    """Return the count of what is sent, with an upper bound, if it is an estimate."""
+    return bounded(count_of(counted), read_request(messages, tools=list(tools) or None, strict=False))
 
 
 class CurrentCounter:

@@ -155,23 +155,23 @@ def in_round_figures(tokens: int) -> int:
 def evict(session: Session) -> Enforced:
     """Evict until the request fits, and report what was shortened, evicted and summarized."""
     conversation = session.context.conversation
-    before, window = set(conversation.left_out), conversation.window
-    numbers, enforced = session.context.evict()
+    before = set(conversation.left_out)
+    evicted, enforced = session.context.evict()
     session.evictions += enforced.steps
     handles = [handle for handle in conversation.left_out if handle not in before]
     report_shortened(session, enforced.steps, handles)
-    if numbers:
-        session.record.mark(numbers, "evicted")
-        turns = sum(window[number].role is Role.USER for number in numbers)
+    if evicted:
+        session.record.mark(evicted, "evicted")
+        turns = sum(item.role is Role.USER for item in evicted.values())
         unit = "tool round" if not turns else "exchange" if turns == 1 else f"{turns} exchanges"
-        messages = plural(len(numbers), "message")
+        messages = plural(len(evicted), "message")
         why = next(step.why for step in enforced.steps if step.action is WindowAction.EVICT)
         session.screen.notice(
             f"[evicted the oldest {unit} ({messages}): {why}; "
             f"now {figure(session.context.total())} of {session.context.budget:,} tokens]"
         )
     if enforced.summary is not None:
-        session.record.summarize(numbers, enforced.summary)
+        session.record.summarize(evicted, enforced.summary)
         size = figure(session.models.count_text(enforced.summary))
         session.screen.notice(f"[the evicted messages are summarized in {size} tokens]")
     if enforced.failure is not None:

@@ -140,7 +140,6 @@ class BundleLog:
         sync: bool = False,
     ) -> bool:
         """Call ``publish``, and enter the bundle if it returns that it is new. Raises ``OSError``."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         with turn(self.folder / LOCK):
             entries = self._recover()
             with self._open(PENDING, "wb") as pending:

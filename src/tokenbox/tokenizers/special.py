@@ -80,13 +80,9 @@ class PromptTokenizer(BaseTokenizer):
         self._plain = plain
         self._pattern = _any_of(self._special) if self._special else None
         self._overlapping = _overlap(self._special)
-        first = [token for token in self._special if token not in later]
-        if not self._overlapping and not later:
-            passes = [self._special]
-        elif leftmost:
-            passes = [first, [token for token in self._special if token in later]]
-        else:
-            passes = [[token] for token in self._special]
+        self._leftmost = leftmost
+        last = special.intersection(later)
+        passes = [[token for token in self._special if (token in last) is late] for late in (False, True)]
         self._passes = [_any_of(tokens) for tokens in passes if tokens]
         self.longest = longest
         self.cuts = getattr(plain, "cuts", None) if getattr(plain, "cuts_proven", False) else None
@@ -122,9 +118,13 @@ class PromptTokenizer(BaseTokenizer):
     def _pieces(self, text: str) -> list[str]:
         """Return the texts between special tokens, one more than there are such tokens."""
         pieces = [text]
+        if self._overlapping and not self._leftmost:
+            for token in self._special:
+                if token in text:
+                    pieces = [part for piece in pieces for part in piece.split(token)]
+            return pieces
         for tokens in self._passes:
-            if tokens.search(text):
-                pieces = [part for piece in pieces for part in tokens.split(piece)]
+            pieces = [part for piece in pieces for part in tokens.split(piece)]
         return pieces
 
 

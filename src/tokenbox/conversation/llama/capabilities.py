@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenbox.characters import common_prefix
 from tokenbox.conversation.llama.run import OPENING_STEPS, Run, ValueUsage
 from tokenbox.conversation.llama.syntax import TemplateError, TemplateTooLarge
 from tokenbox.conversation.llama.values import SPACE
@@ -388,13 +389,3 @@ def split_difference(left: str, right: str) -> tuple[str, str]:
     if not only_a and only_b and right.startswith(left):
         only_b = right[len(left) :]
     return only_a, only_b
-
-
-def common_prefix(left: str, right: str) -> int:
-    low, high = 0, min(len(left), len(right))
-    if left[:high] == right[:high]:
-        return high
-    while high - low > 1:  # by halves, as a template may write megabytes
-        middle = (low + high) // 2
-        low, high = (middle, high) if left[low:middle] == right[low:middle] else (low, middle)
-    return low

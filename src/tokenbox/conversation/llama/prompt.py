@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from tokenbox.conversation.llama.capabilities import Reasoning, capabilities, common_prefix, reasoning
+from tokenbox.characters import common_prefix
+from tokenbox.conversation.llama.capabilities import Reasoning, capabilities, reasoning
 from tokenbox.conversation.llama.compiler import Program
 from tokenbox.conversation.llama.families import Prefill, PrefillContext, family_of
 from tokenbox.conversation.llama.run import OPENING_STEPS, Run

@@ -141,7 +141,7 @@ def steps_of(value: Any) -> int:
     if isinstance(value, str):
         return len(value) // CHARACTERS_A_STEP
     if isinstance(value, list):
-        return list.__len__(value)
+        return len(getattr(value, "plain", value))  # tracked messages hold nothing themselves
     if isinstance(value, dict):
         return dict.__len__(value)
     return len(value) if isinstance(value, tuple) else 0
