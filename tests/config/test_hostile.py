@@ -329,6 +329,8 @@ def test_both_files_of_a_project_are_looked_at(tmp_path: Path) -> None:
         ("https://api.openai.com:8443/v1", False),
         ("https://evil.example/v1", False),
         ("http://127.0.0.1:9/v1", True),
+        ("http://127.0.0.2:9/v1", True),
+        ("http://[::1]:9/v1", True),
         ("https://api.openai.com:99999/v1", False),
         ("http://[::1/v1", False),
     ],

@@ -9,6 +9,7 @@ from tokenbox.cli.options import flag, option
 from tokenbox.cli.outcome import UsageProblem, needing
 from tokenbox.cli.proving import trusted_keys
 from tokenbox.cli.streams import write_error
+from tokenbox.config.trust import is_loopback
 
 TOKEN = "TOKENBOX_MCP_TOKEN"  # noqa: S105  # the name of a variable
 PORT = 8321
@@ -34,7 +35,7 @@ def mcp(
     Example: tokenbox mcp --root . --model gpt-4o
     """
     with needing("the MCP server", "mcp"):
-        from tokenbox.mcp.run import is_loopback, serve_http, serve_stdio
+        from tokenbox.mcp.run import serve_http, serve_stdio
         from tokenbox.mcp.server import make_server
     from tokenbox import counters
     from tokenbox.mcp.tools import Desk

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from urllib.parse import urlsplit
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 # The hosts to which a project's settings may send a key: its own service, and this machine.
 _HOSTS_OF_KEYS: Final = {"OPENAI_API_KEY": "api.openai.com", "ANTHROPIC_API_KEY": "api.anthropic.com"}
-_HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def may_have_key(address: Setting, where: str) -> bool:
@@ -35,7 +35,17 @@ def may_have_key(address: Setting, where: str) -> bool:
 
 
 def _is_here(address: object) -> bool:
-    return _origin(address)[1] in _HERE
+    return is_loopback(_origin(address)[1] or "")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach the host: a name or a bare address."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _origin(address: object) -> tuple[str, str | None, int | None]:

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.config import load
+from tokenbox.config.trust import is_loopback
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admin import Admin
 from tokenbox.gateway.asgi import BODY_PROBLEMS, ClientGone, Incoming, Message, Receive, Reply, Send
 from tokenbox.gateway.attempt import new_key
 from tokenbox.gateway.authentication import is_local_name
-from tokenbox.gateway.configured import is_loopback, settings_from
+from tokenbox.gateway.configured import settings_from
 from tokenbox.gateway.log import RequestLog
 from tokenbox.gateway.protocols import PROTOCOLS, ErrorStyle
 from tokenbox.gateway.refusals import Refusal, body_refusal

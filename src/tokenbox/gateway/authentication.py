@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from tokenbox.gateway.configured import is_loopback
+from tokenbox.config.trust import is_loopback
 from tokenbox.gateway.refusals import Refusal, unauthorized, unavailable
 from tokenbox.gateway.settings import Mode
 from tokenbox.store.errors import StoreError

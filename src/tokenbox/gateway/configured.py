@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +13,7 @@ import platformdirs
 from tokenbox.config import load
 from tokenbox.config.errors import ConfigCode, ConfigError
 from tokenbox.config.setting import Level, setting_text
-from tokenbox.config.trust import may_have_key, own_paths
+from tokenbox.config.trust import is_loopback, may_have_key, own_paths
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.settings import (
     Fit,
@@ -169,16 +168,6 @@ def _admin_key(config: Config, env: Mapping[str, str]) -> str | None:
 def _text(config: Config, key: str) -> str | None:
     value = config.value(key)
     return None if value is None else str(value)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _upstreams_of_flags(texts: Sequence[str]) -> list[UpstreamSettings]:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from tokenbox.config.trust import is_loopback
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.application import admin_of, gateway_of
-from tokenbox.gateway.configured import is_loopback
 from tokenbox.gateway.log import LibraryLogHandler, RequestLog
 from tokenbox.gateway.server import config_of
 from tokenbox.gateway.services import Stores, now

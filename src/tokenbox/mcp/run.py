@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import os
 import signal
 import socket
@@ -18,6 +17,8 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
 from starlette.responses import Response
 
+from tokenbox.config.trust import is_loopback
+
 if TYPE_CHECKING:
     from mcp.server import Server
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -28,16 +29,6 @@ _LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 _IDLE_SECONDS: Final = 3600.0
 # The exit status of an interrupted command.
 _INTERRUPTED: Final = 130
-
-
-def is_loopback(host: str) -> bool:
-    """Return True if only this machine can reach the address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def serve_stdio(server: Server[Any]) -> None:
