@@ -104,7 +104,10 @@ def test_a_gateway_that_drains_answers_on_and_says_that_it_is_not_ready(
 
 @pytest.mark.slow
 def test_a_reload_changes_policies_and_drops_no_connection(start_gateway: Gateways, upstream: Stub) -> None:
-    gateway = start_gateway(upstream.url, config="[policy]\nmax_ctx = 500\n")
+    one = f"[upstreams.one]\nurl = '{upstream.url}'\n"
+    other = f"[upstreams.other]\nurl = '{upstream.url}'\nmodels = ['other']\n"
+    gateway = start_gateway(config=f"[policy]\nmax_ctx = 500\n{one}{other}")
+    assert 'upstream_running{upstream="other"}' in gateway.get("/metrics").data.decode()
     connection = connect(gateway)
     send(connection, chat("word " * 600))
     refused = connection.getresponse()
@@ -114,9 +117,10 @@ def test_a_reload_changes_policies_and_drops_no_connection(start_gateway: Gatewa
     send(stream, chat(stream=True, metadata={"fault": "slow_stream"}))
     streaming = stream.getresponse()
     settings = gateway.folder / ".tokenbox" / "config.toml"
-    settings.write_text("[policy]\nmax_ctx = 5000\n", encoding="utf-8")
+    settings.write_text(f"[policy]\nmax_ctx = 5000\n{one}", encoding="utf-8")
     gateway.process.send_signal(signal.SIGHUP)
     until(lambda: '"event":"reloaded"' in gateway.log)
+    assert 'upstream="other"' not in gateway.get("/metrics").data.decode()
     send(connection, chat("word " * 600))
     answer = connection.getresponse()
     assert answer.status == 200, answer.read()

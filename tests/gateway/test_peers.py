@@ -29,7 +29,7 @@ def worker(mistakes: int, running: int) -> Metrics:
     metrics = Metrics("1")
     for _ in range(mistakes):
         metrics.count("mistakes", 1)
-    metrics.gauge("upstream_running", lambda: running, "one")
+    metrics.gauge("upstream_running", lambda: {("one",): running})
     return metrics
 
 

@@ -24,6 +24,8 @@ OVERHEAD = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1,
 # A series of a metric in one process: its labels and its figures. A snapshot is JSON data.
 Row = tuple[Sequence[str], Sequence[float]]
 Snapshot = Mapping[str, Sequence[Row]]
+# Returns the present values of a gauge, by labels.
+Gauges = Callable[[], Mapping[tuple[str, ...], float]]
 
 
 class CounterMetric:
@@ -92,14 +94,14 @@ class GaugeMetric:
 
     def __init__(self, name: str, about: str, *labels: str, shared: bool = False) -> None:
         self.name, self._about, self._labels, self._shared = name, about, labels, shared
-        self._values: dict[tuple[str, ...], Callable[[], float]] = {}
+        self._values: Gauges = dict
         self._others: dict[tuple[str, ...], float] = {}
 
-    def set(self, value: Callable[[], float], *labels: str) -> None:
-        self._values[labels] = value
+    def set(self, values: Gauges) -> None:
+        self._values = values
 
     def rows(self) -> list[Row]:
-        return [(labels, (value(),)) for labels, value in self._values.items()]
+        return [(labels, (value,)) for labels, value in self._values().items()]
 
     def merge(self, rows: Sequence[Row]) -> None:
         for names, (value,) in rows:
@@ -174,15 +176,15 @@ class Metrics:
             **self._histograms,
             **self._gauges,
         }
-        self.gauge("build_info", lambda: 1, version)
+        self.gauge("build_info", lambda: {(version,): 1})
 
     def count(self, name: str, amount: float, *labels: str) -> None:
         """Add to one of the counters."""
         self._counters[name].add(amount, *labels)
 
-    def gauge(self, name: str, value: Callable[[], float], *labels: str) -> None:
+    def gauge(self, name: str, values: Gauges) -> None:
         """Set the function that reads one of ``GAUGES``."""
-        self._gauges[name].set(value, *labels)
+        self._gauges[name].set(values)
 
     def observe(self, request: Attempt, refusal: Refusal | None, seconds: float) -> None:
         route, outcome, admission = request.category, request.outcome, request.admission

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -176,7 +176,6 @@ class GatewayServices:
         self.upstreams = upstreams
         self.models.update(settings, upstreams)
         self.fitting.update(settings.fit, settings.low_water)
-        self._set_gauges()
         self.log.write("reloaded", upstreams=[upstream.name for upstream in upstreams])
 
     # For requests.
@@ -330,12 +329,11 @@ class GatewayServices:
             self.stores.quotas.forget_before(time_text(now() - timedelta(days=1)))
 
     def _set_gauges(self) -> None:
-        for upstream in self.upstreams:
-            self.metrics.gauge("upstream_running", partial(getattr, upstream, "running"), upstream.name)
-            self.metrics.gauge("upstream_waiting", partial(getattr, upstream, "waiting"), upstream.name)
-        self.metrics.gauge("spool_files_waiting", lambda: self.recorder.waiting)
-        self.metrics.gauge("bodies_bytes", lambda: self.body_memory.used)
-        self.metrics.gauge("tasks", lambda: len(asyncio.all_tasks(self._loop)))
+        self.metrics.gauge("upstream_running", lambda: {(one.name,): one.running for one in self.upstreams})
+        self.metrics.gauge("upstream_waiting", lambda: {(one.name,): one.waiting for one in self.upstreams})
+        self.metrics.gauge("spool_files_waiting", lambda: {(): self.recorder.waiting})
+        self.metrics.gauge("bodies_bytes", lambda: {(): self.body_memory.used})
+        self.metrics.gauge("tasks", lambda: {(): len(asyncio.all_tasks(self._loop))})
 
 
 def bundles_of(settings: GatewaySettings) -> Bundles | None:
