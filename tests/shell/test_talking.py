@@ -16,6 +16,7 @@ from tests.shell.test_servers import says, script
 from tests.waiting import SECONDS
 from tokenbox.cli.replaying import replayed, texts_of
 from tokenbox.engine.steps import WindowAction, WindowReason, WindowStep
+from tokenbox.ledger.totals import cells
 from tokenbox.proof.bundle import VOLATILE, build
 from tokenbox.proof.contents import read_contents
 from tokenbox.proof.errors import ReplayImpossible
@@ -360,6 +361,8 @@ def test_cost_detail_ends_with_the_context_as_it_is(start: Begin, llama: LlamaSe
     assert heard.results[-1] == expected
     ((model, category, calls, _, _, output, cost),) = heard.tables[-1][1:]
     assert (model, category, calls, output, cost) == (session.models.name, "main", "1", "12", "unpriced")
+    (totals,) = session.record.ledger.rows().values()
+    assert tuple(heard.tables[-1][1][2:]) == cells(totals)  # as `tokenbox cost` shows them
 
 
 @pytest.mark.parametrize(("cap", "sent"), [("0.000001", False), ("5", True)])
@@ -381,7 +384,7 @@ def test_a_call_that_could_cross_the_cap_is_refused_before_it_is_sent(
     assert len(session.context.messages()) == (2 if sent else 0)
     take(session, ":cost")
     # An estimate where the server does not say what it had cached.
-    assert heard.results[-1].removeprefix("~").startswith("$0.0002" if sent else "$0 of")
+    assert heard.results[-1].removeprefix("~").startswith("$0.0002" if sent else "$0.000000 of")
 
 
 def test_the_counter_follows_the_model(start: Begin, llama: LlamaServer, start_llama: StartLlama) -> None:
@@ -568,6 +571,6 @@ def test_the_prompt_has_its_fields(start: Begin) -> None:
     flags = {"shell.prompt": "{session} {folder} {status} {cost} {model}$ "}
     session, _ = start(flags=flags)
     take(session, "!cd /; false")
-    assert session.prompt() == "new / 1 $0 no model$ "
+    assert session.prompt() == "new / 1 $0.000000 no model$ "
     with pytest.raises(Exception, match=r"a prompt has no field \{nosuch\}"):
         start(flags={"shell.prompt": "{nosuch}"})

@@ -6,11 +6,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-from tokenbox.ledger.cost import dollars
-
 if TYPE_CHECKING:
     from tokenbox.errors import TokenboxError
-    from tokenbox.ledger import Totals
     from tokenbox.providers.counting import TokenCount
     from tokenbox.render.lines import Line
     from tokenbox.shell.running import Keyboard
@@ -88,14 +85,3 @@ def percent(part: int, whole: int) -> str:
         return "-"
     rounded = (200 * part + whole) // (2 * whole)
     return f"{rounded}%" if rounded or part <= 0 else "<1%"
-
-
-def cost_text(totals: Totals) -> str:
-    """Return the known cost of calls: ``$0.0123``, ``~$0.0123``, ``$0.0123 + ?`` or ``unpriced``."""
-    known, unknown = totals.cost.known, totals.cost.unknown
-    if not totals.calls:
-        return "$0"
-    if unknown == totals.calls:
-        return "unpriced" if totals.unpriced == totals.calls else "$?"
-    about = "~" if totals.cost.estimated else ""
-    return f"{about}{dollars(known)}{' + ?' if unknown else ''}"

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from tokenbox.ledger.totals import cost_text
 from tokenbox.shell import proposals
 from tokenbox.shell.outputs import OutputOffer, offer
-from tokenbox.shell.screen import Screen, cost_text, figure
+from tokenbox.shell.screen import Screen, figure
 
 if TYPE_CHECKING:
     from tokenbox.config import Config

@@ -11,15 +11,15 @@ from tokenbox.conversation import Evicted
 from tokenbox.conversation.record import expanded
 from tokenbox.conversation.result_forms import HANDLE
 from tokenbox.integers import digits
+from tokenbox.ledger.totals import HEADS, cells, cost_text, tokens_text
 from tokenbox.render.lines import GAP, clip, column_widths, printable
 from tokenbox.shell.attaching import attach
 from tokenbox.shell.errors import BadArguments, NoSuchItem
 from tokenbox.shell.picture import picture
 from tokenbox.shell.room import summary_of
-from tokenbox.shell.screen import Approval, cost_text, figure, percent, plural
+from tokenbox.shell.screen import Approval, figure, percent, plural
 
 if TYPE_CHECKING:
-    from tokenbox.ledger import Sum, Totals
     from tokenbox.shell.context import ContextRow
     from tokenbox.shell.session import Session
 
@@ -213,12 +213,12 @@ def cost(session: Session, arguments: str) -> None:
         of_cap = "" if cap is None else f" of ${cap:f}"
         session.screen.text(
             f"{cost_text(total)}{of_cap} for {plural(total.calls, 'call')}: "
-            f"{_sum(total.input)} tokens in, {_sum(total.output)} out"
+            f"{tokens_text(total.input, total.calls)} tokens in, {tokens_text(total.output, total.calls)} out"
         )
         return
-    rows = [(model, category, *_figures(totals)) for (model, category), totals in ledger.rows().items()]
+    rows = [(model, category, *cells(totals)) for (model, category), totals in ledger.rows().items()]
     if rows:
-        session.screen.table(("model", "category", "calls", "input", "cached", "output", "cost"), rows)
+        session.screen.table(("model", "category", *HEADS), rows)
     else:
         session.screen.text("no calls yet")
     context, budget = session.context.total(offered=True), session.context.budget
@@ -227,20 +227,3 @@ def cost(session: Session, arguments: str) -> None:
         f"[estimated session ctx: {about}{context.value} tokens; token_budget={budget} "
         f"({percent(context.value, budget)} used)]"
     )
-
-
-def _figures(totals: Totals) -> tuple[str, ...]:
-    return (
-        f"{totals.calls:,}",
-        _sum(totals.input),
-        _sum(totals.cached),
-        _sum(totals.output),
-        cost_text(totals),
-    )
-
-
-def _sum(tokens: Sum[int]) -> str:
-    """Return ``412``, ``~412`` if estimates are included, ``412 + ?`` if some are unknown, or ``?``."""
-    if tokens.unknown and not tokens.known:
-        return "?"
-    return f"{'~' if tokens.estimated else ''}{tokens.known:,}{' + ?' if tokens.unknown else ''}"
