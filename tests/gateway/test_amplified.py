@@ -562,6 +562,18 @@ def forwarded(headers: dict[bytes, bytes], key: str | None) -> dict[bytes, bytes
     return asyncio.run(made())
 
 
+def test_a_word_that_serves_as_the_key_stays_in_answers() -> None:
+    """People give a server without keys any word, and it may be a name in each answer."""
+    data = b'{"choices": [{"index": 0, "text": "ollama runs sk-0123456789"}]}'
+    for key in ("x", "EMPTY", "ollama", "choices"):
+        assert (
+            Upstream(UpstreamSettings("it", "http://127.0.0.1:9", key=key), RequestLimits()).withheld(data)
+            == data
+        )
+    secret = Upstream(UpstreamSettings("it", "http://127.0.0.1:9", key="sk-0123456789"), RequestLimits())
+    assert b"0123" not in secret.withheld(data)
+
+
 def test_headers_that_reroute_do_not_travel_with_the_operators_key() -> None:
     routing = {
         b"x-portkey-custom-host": b"http://evil.example",

@@ -76,7 +76,7 @@ def _day(text: str | None) -> date:
 
 def _ask_servers(config: Config) -> None:
     """Ask the configured servers for their limits; a failure is a note on standard error."""
-    from tokenbox.shell.models import ModelKeys
+    from tokenbox.shell.keys import ModelKeys
 
     with terminal.progress("asking servers"):
         found = tokenbox.ctx.discover(config=config, key=ModelKeys(config, os.environ).of)

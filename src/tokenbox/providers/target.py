@@ -10,7 +10,9 @@ from urllib.parse import urlsplit
 from tokenbox.providers.errors import InvalidTarget
 
 _KEY: Final = re.compile(r"[\x21-\x7e]+")
-MIN_HIDDEN: Final = 4  # replacing a shorter key would make texts unreadable
+# The length of the shortest key that is hidden. A shorter one may be a word of any text, as are EMPTY, ollama
+# and lm-studio, which people give to servers without keys.
+MIN_HIDDEN: Final = 12
 
 
 class ApiKey:

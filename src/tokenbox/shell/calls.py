@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +10,7 @@ from tokenbox.ledger import UNKNOWN_USAGE, Call, Category, Outcome, Prediction, 
 from tokenbox.providers import errors
 from tokenbox.providers.events import ChatAnswer, FinishReason, ReasoningDelta, TextDelta
 from tokenbox.shell.evidence import of_call
+from tokenbox.shell.keys import KeyFilter
 from tokenbox.shell.models import bounded_count
 from tokenbox.shell.screen import figure, plural
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from tokenbox.catalog import Price
     from tokenbox.errors import TokenboxError
     from tokenbox.providers.counting import TokenCount
-    from tokenbox.shell.models import ModelKeys
+    from tokenbox.shell.keys import ModelKeys
     from tokenbox.shell.session import Session
 
 SUMMARY_TOKENS: Final = 512
@@ -216,26 +217,6 @@ def _without_keys(answer: ChatAnswer, keys: ModelKeys) -> ChatAnswer:
         reasoning=keys.hidden_in(answer.reasoning),
         tool_calls=calls,
     )
-
-
-class KeyFilter:
-    """Shows a streamed text with keys hidden. A server may repeat its key, split over several pieces."""
-
-    def __init__(self, keys: ModelKeys, show: Callable[[str], object]) -> None:
-        self._keys, self._show = keys, show
-        self._held = ""
-
-    def show(self, piece: str) -> None:
-        text = self._keys.hidden_in(self._held + piece)
-        ready = len(text) - self._keys.unfinished(text)
-        self._held = text[ready:]
-        if ready:
-            self._show(text[:ready])
-
-    def end(self) -> None:
-        if self._held:
-            self._show(self._held)
-            self._held = ""
 
 
 def used(

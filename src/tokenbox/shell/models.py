@@ -5,31 +5,27 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import urlsplit
 
 from tokenbox import tokenizers
 from tokenbox.catalog import ModelLimits, Price, price, tokenizer_family
 from tokenbox.compose.bound import Bound
 from tokenbox.compose.requests import By, Count, RequestCounter
-from tokenbox.config.trust import may_have_key
-from tokenbox.config.values import looks_secret
 from tokenbox.content.message import thaw
 from tokenbox.content.request import Request, read_request
 from tokenbox.conversation.calibration import Calibration, CountedFor, unread
-from tokenbox.errors import MissingExtra, TokenboxError
+from tokenbox.errors import TokenboxError
 from tokenbox.models import Counters, Counting, Stated, counters_for, resolve_figures
 from tokenbox.policy import GuardLimits, Uncertain, Verdict, guard
 from tokenbox.policy.guard import checked_uncertain
 from tokenbox.providers.counting import CHARS4, NOTHING, TokenCount, is_unicode, local_count
 from tokenbox.providers.memory import SESSION
-from tokenbox.providers.target import MIN_HIDDEN, ApiKey, Bounds, Target
+from tokenbox.providers.target import Bounds, Target
 from tokenbox.shell.errors import KeyNotSent, ModelNotConfigured
+from tokenbox.shell.keys import KEYRING_SERVICE, ModelKeys
 from tokenbox.tokenizers.ownership import BASELINES, key_of_model
 from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 from tokenbox.tokenizers.registry import UNKNOWN
@@ -38,11 +34,10 @@ if TYPE_CHECKING:
     from datetime import date
     from decimal import Decimal
 
-    from tokenbox.config import Config, Connection
+    from tokenbox.config import Config
     from tokenbox.content.items import Item
     from tokenbox.providers.blocking import BlockingProvider
 
-KEYRING_SERVICE: Final = "tokenbox"
 _MAX_CACHED: Final = 4096
 
 
@@ -359,103 +354,3 @@ class CurrentCounter:
     def item_size(self, item: Item) -> int:
         """Return the approximate size of an item: its texts, without its markers."""
         return sum(self._models.count_text(message.counted_text).value for message in item.messages)
-
-
-# Variables that look like keys by their name, such as GITHUB_TOKEN.
-_KEY_NAME: Final = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS)$", re.IGNORECASE)
-_SHORTEST_KEY: Final = 12  # a shorter value, such as "true", may be a word of any text
-
-
-class ModelKeys:
-    """The API keys of the configured models, from the environment or the keyring only.
-
-    Other variables that look like keys are hidden, too.
-    """
-
-    def __init__(self, config: Config, variables: Mapping[str, str]) -> None:
-        self._config, self._variables = config, variables
-        self._found: dict[tuple[str, str], ApiKey | None] = {}
-        self._named = {config.value(("models", name, "key_env")) for name in config.names("models")}
-        self._hidden: list[str] = []
-        """The texts to hide, the longest first: one may begin with another."""
-        self.learn(variables)
-
-    def learn(self, variables: Mapping[str, str]) -> None:
-        """Hide the keys in these variables from now on. The path of a file with a key is not hidden."""
-        for name, value in variables.items():
-            is_key = _KEY_NAME.search(name) is not None and len(value) >= _SHORTEST_KEY
-            if (is_key and not _is_path(value)) or name in self._named or looks_secret(value):
-                self._hide(value)
-
-    def of(self, connection: Connection) -> ApiKey | None:
-        """Return the key of a model, or None if it needs none. Raises :class:`KeyNotSent`, ``InvalidTarget``.
-
-        The settings of a folder, which others may have written, must not send a key to a server of their
-        choice.
-        """
-        kind = "key_env" if connection.key_env else "keyring"
-        name = connection.key_env or connection.keyring
-        if name is None:
-            return None
-        setting = self._config.setting(("models", connection.name, "endpoint"))
-        if not may_have_key(setting, name):
-            host = urlsplit(connection.endpoint or "").hostname
-            raise KeyNotSent(
-                f"the key {name} is not sent to {host}: that address comes from {setting.source}, which "
-                f"others may have written. If you trust it, add [models.{connection.name}] to your own "
-                "settings.",
-                model=connection.name,
-                host=host,
-            )
-        return self._look_up(kind, name)
-
-    def hidden_in(self, text: str) -> str:
-        """Return ``text`` with every known key hidden."""
-        for key in self._hidden:
-            text = text.replace(key, "***")
-        return text
-
-    def unfinished(self, text: str) -> int:
-        """Return the number of characters at the end of ``text`` that may be the beginning of a key."""
-        longest = min(len(text), len(self._hidden[0])) if self._hidden else 0
-        ends = (text[-size:] for size in range(longest, 0, -1))
-        return next((len(end) for end in ends if any(key.startswith(end) for key in self._hidden)), 0)
-
-    def without(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables without those that contain a key."""
-        return {name: value for name, value in variables.items() if self.hidden_in(value) == value}
-
-    def _look_up(self, kind: str, name: str) -> ApiKey | None:
-        if (kind, name) not in self._found:
-            value = self._variables.get(name) if kind == "key_env" else _from_keyring(name)
-            self._found[kind, name] = ApiKey(value) if value and value.strip() else None
-            self._hide(value or "")
-        return self._found[kind, name]
-
-    def _hide(self, key: str) -> None:
-        key = key.strip()
-        if len(key) >= MIN_HIDDEN and key not in self._hidden:
-            self._hidden.append(key)
-            self._hidden.sort(key=len, reverse=True)
-
-
-def _is_path(text: str) -> bool:
-    """Return whether a text is a path: of an existing first folder, as a key may begin with a slash."""
-    return text.startswith(("~", ".")) or (text[:1] == "/" and os.path.exists(f"/{text.split('/')[1]}"))
-
-
-def _from_keyring(entry: str) -> str | None:
-    try:
-        import keyring  # an extra
-    except ImportError:
-        raise MissingExtra.of("reading keys from the keyring", "shell") from None
-    from keyring.errors import KeyringError
-
-    try:
-        return keyring.get_password(KEYRING_SERVICE, entry)
-    except KeyringError as error:
-        raise KeyNotSent(
-            f"the keyring cannot be read ({type(error).__name__}), so the key {entry} is unknown. "
-            "Unlock it, or use key_env.",
-            entry=entry,
-        ) from None
