@@ -10,6 +10,7 @@ import os
 import re
 import sys
 import threading
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
 from tests.batch.rows import read_jsonl
 from tokenbox import batch
@@ -213,6 +215,46 @@ def test_a_remote_file_that_is_not_finished_is_removed() -> None:
     with pytest.raises(TypeError), remote.create("memory://drafts/out.jsonl") as file:
         file.writelines([b"half", None])  # type: ignore[list-item]  # wrong by intent
     assert not remote.is_file("memory://drafts/out.jsonl")
+
+
+class CloudError(Exception):
+    """An error as those of botocore, gcsfs and azure, which are no ``OSError``."""
+
+
+@pytest.mark.parametrize(
+    ("owner", "method", "way"),
+    [
+        (MemoryFileSystem, "_open", "written"),
+        (MemoryFile, "write", "written"),
+        (MemoryFile, "close", "written"),
+        (MemoryFileSystem, "rm", "written"),
+        (MemoryFileSystem, "find", "written"),
+        (MemoryFileSystem, "makedirs", None),  # object stores have no folders
+        (MemoryFileSystem, "_open", "read"),
+        (MemoryFile, "read", "read"),
+        (MemoryFileSystem, "info", "read"),
+    ],
+)
+def test_an_error_of_a_remote_file_system_is_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: type, method: str, way: str | None
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise CloudError("the token has expired")
+
+    (tmp_path / "in.jsonl").write_bytes(LINES)
+    here, there = str(tmp_path), "memory://cloud"
+    batch.run(f"{here}/in.jsonl", f"{there}/in.jsonl", task="count", keep=["id", "text"], overwrite=True)
+    source, output = (there, f"{here}/out.jsonl") if way == "read" else (here, f"{there}/in.jsonl")
+    monkeypatch.setattr(owner, method, fail)
+    text = f"{there}.* cannot be {way}: CloudError: the token has expired"
+    with nullcontext() if way is None else pytest.raises(InvalidAddress, match=text):
+        batch.run(f"{source}/in.jsonl", output, task="count", overwrite=True)
+
+
+@pytest.mark.parametrize("scheme", ["github", "webhdfs"])
+def test_a_file_system_that_needs_more_than_an_address_is_one_message(tmp_path: Path, scheme: str) -> None:
+    with pytest.raises(InvalidAddress, match=f"{scheme}://host cannot be opened, neither by fsspec: "):
+        batch.run(f"{scheme}://host/in.jsonl", tmp_path / "out.jsonl", task="count")
 
 
 def errors(source: Path, **options: Any) -> list[str | None]:  # of every kind

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar, cast
 
 from tokenbox.batch.errors import InvalidAddress
 from tokenbox.errors import MissingExtra, without_password
@@ -103,17 +103,20 @@ def _os_errors(call: Callable[..., T], *arguments: object, **options: object) ->
 
 
 class _RemoteFile(io.RawIOBase):
-    """A file of fsspec to read."""
+    """A file of fsspec, to read or to write."""
 
-    def __init__(self, file: Any) -> None:  # noqa: ANN401  # fsspec has no types
+    def __init__(self, file: Any, *, reads: bool) -> None:  # noqa: ANN401  # fsspec has no types
         super().__init__()
-        self._file = file
+        self._file, self._reads = file, reads
 
     def readable(self) -> bool:
-        return True
+        return self._reads
 
     def seekable(self) -> bool:
-        return True
+        return self._reads
+
+    def writable(self) -> bool:
+        return not self._reads
 
     def readinto(self, buffer: Any) -> int:  # noqa: ANN401  # a writable buffer
         data = _os_errors(self._file.read, len(buffer))
@@ -123,9 +126,17 @@ class _RemoteFile(io.RawIOBase):
     def seek(self, place: int, whence: int = 0) -> int:
         return int(_os_errors(self._file.seek, place, whence))
 
+    def write(self, data: Any) -> int:  # noqa: ANN401  # any buffer
+        size = memoryview(data).nbytes
+        _os_errors(self._file.write, data)
+        return size
+
     def close(self) -> None:
-        self._file.close()
-        super().close()
+        try:
+            if not self.closed:
+                _os_errors(self._file.close)
+        finally:
+            super().close()
 
 
 class RemoteStorage:
@@ -138,7 +149,7 @@ class RemoteStorage:
     def open(self, path: str) -> BinaryIO:
         # The files of fsspec have no limit for a line, and those of S3 read 50 MB ahead.
         file = _os_errors(self._system.open, path, "rb", block_size=_BLOCK)
-        return io.BufferedReader(_RemoteFile(file), _PIECE)
+        return io.BufferedReader(_RemoteFile(file, reads=True), _PIECE)
 
     def size(self, path: str) -> int:
         return int(_os_errors(self._system.size, path))
@@ -158,10 +169,10 @@ class RemoteStorage:
     @contextmanager
     def create(self, path: str, *, sync: bool = False) -> Iterator[BinaryIO]:
         with suppress(OSError):  # object stores have no folders
-            self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
+            _os_errors(self._system.makedirs, path.rpartition("/")[0], exist_ok=True)
         try:
-            with self._system.open(path, "wb") as file:
-                yield file
+            with _RemoteFile(_os_errors(self._system.open, path, "wb"), reads=False) as file:
+                yield cast("BinaryIO", file)
         except BaseException:
             with suppress(OSError):
                 self.remove(path)  # closing has completed the upload
@@ -169,7 +180,7 @@ class RemoteStorage:
 
     def remove(self, path: str) -> None:
         with suppress(FileNotFoundError):
-            self._system.rm(path, recursive=True)
+            _os_errors(self._system.rm, path, recursive=True)
 
     def full_name(self, path: str) -> str:
         return path
@@ -202,7 +213,7 @@ def _remote(scheme: str, host: str) -> Storage:
     try:
         # Listings are not cached: other processes write the files.
         return RemoteStorage(fsspec.filesystem(scheme, use_listings_cache=False), scheme)
-    except (ImportError, ValueError) as error:  # no package for it, or no such scheme
+    except Exception as error:  # noqa: BLE001  # no package or no such scheme, or a class of its own
         reason = str(error).rstrip(".")
     try:
         from fsspec.implementations.arrow import ArrowFSWrapper
