@@ -229,6 +229,8 @@ class CloudError(Exception):
         (MemoryFile, "close", "written"),
         (MemoryFileSystem, "rm", "written"),
         (MemoryFileSystem, "find", "written"),
+        (MemoryFileSystem, "isdir", "written"),
+        (MemoryFileSystem, "isfile", "written"),
         (MemoryFileSystem, "makedirs", None),  # object stores have no folders
         (MemoryFileSystem, "_open", "read"),
         (MemoryFile, "read", "read"),

@@ -118,6 +118,28 @@ def test_many_requests_ask_the_store_seldom() -> None:
     asyncio.run(it())
 
 
+def test_what_is_spare_goes_back_although_the_store_is_busy_with_the_same_lease() -> None:
+    """Else other processes would see it as used until the cleaner runs, within a second."""
+
+    async def it() -> None:
+        store, day = Shared(), bucket(1000)
+        quotas = LeasedQuotas(store, lambda: 0.0, later)
+        for name in ("a", "b"):
+            await quotas.take(name, [Take(day, 400)])
+        asked = store.asked
+        giving_back = asyncio.create_task(quotas.settle("a", [Take(day, 30)]))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # the store is told of the first, and not of the second
+        assert store.asked == asked + 1
+        await quotas.settle("b", [Take(day, 40)])
+        assert store.used[day.name] == 70
+        await giving_back
+        assert store.asked == asked + 2
+        await quotas.close()
+
+    asyncio.run(it())
+
+
 def test_a_question_that_has_just_ended_holds_nobody_up() -> None:
     """Its end is noticed in a later turn of the loop: until then it is not waited for."""
 
@@ -177,13 +199,14 @@ def test_a_silent_store_lets_pass_what_it_has_reserved_and_nothing_more() -> Non
         giving_back = asyncio.create_task(quotas.settle("a", [Take(day, 30)]))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        await quotas.settle("b", [Take(day, 30)])
+        giving_more = asyncio.create_task(quotas.settle("b", [Take(day, 30)]))
+        await asyncio.sleep(0)
         served = 9  # 1,000 less the 30 that were used
         for number in range(served):
             await quotas.take(f"small {number}", [Take(day, 100)])
         with pytest.raises(QuotaStoreError):
             await quotas.take("one more", [Take(day, 100)])
-        await giving_back
+        await asyncio.gather(giving_back, giving_more)
         spent = 30 + 30 + served * 100
         assert spent <= sum(store.rows.values()) == store.used[day.name] == 2_000
         store.is_silent = False
@@ -201,6 +224,7 @@ def test_all_of_a_requests_quotas_are_taken_or_none() -> None:
         quotas = LeasedQuotas(store, lambda: 0.0, later)
         with pytest.raises(QuotaExceeded):
             await quotas.take("a", [Take(large, 100), Take(small, 11)])
+        assert store.used[large.name] == 0, "it is there for other processes at once"
         await quotas.take("b", [Take(large, 1000), Take(small, 10)])
         await quotas.settle("b", [])
         await quotas.close()

@@ -56,7 +56,10 @@ class OutputPlaces:
             )
         if given is RowFormat.FILES:
             raise InvalidPlan("the output format must be jsonl, csv or parquet, not files.")
-        is_folder = named is None or output.endswith("/") or storage_of(output).is_folder(output)
+        try:
+            is_folder = named is None or output.endswith("/") or storage_of(output).is_folder(output)
+        except OSError as error:
+            raise unwritable(output, error, begun=False) from None
         if not is_folder and given not in (None, named):
             raise InvalidPlan(f"{output} is named as {named}, not {given}. Leave out --format, or rename it.")
         default = RowFormat.JSONL if input_format is RowFormat.FILES else input_format
@@ -192,11 +195,14 @@ def assemble(
 def remove_stale(places: OutputPlaces, count: int) -> None:
     """Remove the parts and records of an earlier, longer input."""
     storage = storage_of(places.output)
-    for path_of in (places.part, places.record):
-        number = count
-        while storage.is_file(path_of(number)):
-            storage.remove(path_of(number))
-            number += 1
+    try:
+        for path_of in (places.part, places.record):
+            number = count
+            while storage.is_file(path_of(number)):
+                storage.remove(path_of(number))
+                number += 1
+    except OSError as error:
+        raise unwritable(places.output, error) from None
 
 
 def write_json(address: str, value: object, *, begun: bool = True) -> None:

@@ -125,34 +125,26 @@ class LeasedQuotas:
         """Take all or none. Raises :class:`QuotaExceeded` and :class:`QuotaStoreError`."""
         if self._cleaner is None:
             self._cleaner = asyncio.get_running_loop().create_task(self._return_idle())
-        taken: list[tuple[Lease, int]] = []
+        taken = self._open[reservation] = []
         try:
             for take in takes:
                 lease = await self._with_free(take)
                 lease.take(take.amount, self._clock())
                 taken.append((lease, take.amount))
         except BaseException:
-            for lease, amount in taken:
-                lease.open -= amount
+            await self.settle(reservation, ())
             raise
-        self._open[reservation] = taken
         return [lease.left for lease, _ in taken]
 
     async def settle(self, reservation: str, takes: Sequence[Take]) -> None:
         """Replace the amounts taken by those used. More than two spare blocks are returned at once."""
         used = {take.bucket.name: take.amount for take in takes}
-        now = self._clock()
-        spare = []
-        for lease, amount in self._open.pop(reservation, ()):
+        taken = self._open.pop(reservation, ())
+        for lease, amount in taken:
             lease.open -= amount
             lease.used += used.get(lease.bucket.name, 0)
-            ahead = lease.block(now)
-            if lease.free > 2 * ahead or lease.free < 0:
-                spare.append((lease, ahead))
-        for lease, ahead in spare:
-            if not lease.is_busy and self._leases.get(lease.bucket.name) is lease:
-                with suppress(QuotaStoreError, QuotaExceeded):  # the cleaner tries again within a second
-                    await self._request(lease, self._shrink(lease, ahead))
+        for lease, _ in taken:
+            await self._return_spare(lease)
 
     async def hold(self, lease: str, take: Take, *, check: bool = True) -> QuotaLevel:
         return await self._store.hold(lease, take, check=check)
@@ -212,6 +204,21 @@ class LeasedQuotas:
         """Hold what is spent and ``ahead``; usage beyond what was taken counts, too."""
         await self._hold(lease, lease.spent + ahead, check=False)
 
+    async def _return_spare(self, lease: Lease) -> None:
+        """Return what is spare beyond two blocks, or charge usage beyond what was taken.
+
+        A request to the store in progress may have been made before the spare was: another one follows it.
+        """
+        while self._leases.get(lease.bucket.name) is lease:
+            ahead = lease.block(self._clock())
+            if 0 <= lease.free <= 2 * ahead:
+                return
+            with suppress(QuotaStoreError, QuotaExceeded):  # after an error of the store the lease is lost
+                if lease.request is None or lease.request.done():
+                    await self._request(lease, self._shrink(lease, ahead))
+                else:
+                    await asyncio.shield(lease.request)
+
     async def _hold(self, lease: Lease, amount: int, *, check: bool = True) -> None:
         # While the store has not answered, only the smaller amount is certain.
         lease.held = min(lease.held, amount)
@@ -231,24 +238,15 @@ class LeasedQuotas:
         """Return unused blocks and forget ended leases, once a second."""
         while True:
             await asyncio.sleep(SECOND)
-            now = self._clock()
-            for lease in list(self._leases.values()):
-                if not lease.is_busy:
-                    with suppress(QuotaStoreError, QuotaExceeded):
-                        await self._clean(lease, now)
+            for lease in [lease for lease in self._leases.values() if not lease.is_busy]:
+                await self._return_spare(lease)
+                is_idle = not (lease.recent or lease.is_busy or lease.open or lease.free)
+                if is_idle and self._leases.get(lease.bucket.name) is lease:
+                    # Its usage is settled; the next request makes a new lease.
+                    self._lost.append(self._leases.pop(lease.bucket.name))
             for lease in [lease for lease in self._lost if not lease.open]:
                 if await self._settle(lease):
                     self._lost.remove(lease)
-
-    async def _clean(self, lease: Lease, now: float) -> None:
-        ahead = lease.block(now)
-        if lease.free > 2 * ahead or lease.free < 0:
-            await self._request(lease, self._shrink(lease, ahead))
-        is_idle = not lease.recent and not lease.is_busy
-        if is_idle and not lease.open and not lease.free and self._leases.get(lease.bucket.name) is lease:
-            # Its usage is settled; the next request makes a new lease.
-            self._leases.pop(lease.bucket.name)
-            self._lost.append(lease)
 
     async def _settle(self, lease: Lease) -> bool:
         """Charge what the lease spent; False if the store does not answer."""
