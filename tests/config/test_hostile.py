@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
+from tokenbox.cli import main
 from tokenbox.config import Config, ConfigError, forget, init, load, read_state, remember, write_setting
 from tokenbox.config.errors import ConfigCode
 from tokenbox.config.setting import Level, Origin, Setting
@@ -531,6 +532,22 @@ def test_what_is_written_is_what_is_read(tmp_path: Path, writes: list[tuple[str,
     found = load(tmp_path, ALONE)
     assert {key: found.value(key) for key in dict(writes)} == dict(writes)
     assert found.source("policy.headroom").startswith(".tokenbox/config.toml:")
+
+
+@pytest.mark.parametrize("command", ["init --force", "config set model m", "config set --remember model m"])
+def test_a_link_as_the_projects_folder_does_not_choose_which_files_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    project, other = tmp_path / "project", tmp_path / "other"
+    project.mkdir()
+    other.mkdir()
+    (other / "config.toml").write_text("model = 'mine'\n")
+    (project / ".tokenbox").symlink_to(other)
+    monkeypatch.chdir(project)
+    assert main(command.split()) == 2
+    assert "link that leads out of the project" in capsys.readouterr().err
+    assert [path.name for path in other.iterdir()] == ["config.toml"]
+    assert (other / "config.toml").read_text() == "model = 'mine'\n"
 
 
 @pytest.mark.parametrize(("key", "value"), [("models.x.key_env", KEY), ("model", KEY), ("models.x.key", "x")])

@@ -132,7 +132,7 @@ def _forget(words: list[str]) -> None:
 
 
 def _set(words: list[str], *, user: bool, remembered: bool, as_json: bool) -> None:
-    from tokenbox.config.reading import FILE, FOLDER, user_file
+    from tokenbox.config.reading import FILE, own_folder, user_file
     from tokenbox.config.state import FILE as STATE_FILE
 
     if len(words) != 2:  # a key and its value
@@ -140,13 +140,13 @@ def _set(words: list[str], *, user: bool, remembered: bool, as_json: bool) -> No
     key, value = words
     here = Path.cwd()
     project = tokenbox.config.find_project(here)
-    file = user_file(os.environ) if user else (here if project is None else project.root) / FOLDER / FILE
+    root = here if project is None else project.root
+    file = user_file(os.environ) if user else own_folder(root) / FILE
     if file is None:
         raise UsageProblem("TOKENBOX_USER_CONFIG turns the user file off. Unset it.")
     if remembered:
-        root = here if project is None else project.root
         tokenbox.config.remember(root, key, value)
-        file = root / FOLDER / STATE_FILE
+        file = own_folder(root) / STATE_FILE
     else:
         tokenbox.config.write_setting(file, key, value)
     setting = tokenbox.config.load(here).setting(key)

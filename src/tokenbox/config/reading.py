@@ -21,6 +21,7 @@ from tokenbox.config.values import from_text, from_toml, looks_secret
 from tokenbox.documents.files import FileProblemError, decode, read_bytes
 from tokenbox.documents.syntax_toml import parse_toml
 from tokenbox.errors import DocumentError
+from tokenbox.files import is_inside
 
 if TYPE_CHECKING:
     from tokenbox.documents.source import DocumentSource
@@ -360,6 +361,20 @@ def find_project(folder: Path) -> Project | None:
             own = (ours / FILE,) if has_ours and os.path.lexists(ours / FILE) else ()
             return Project(root, (*own, *((pyproject,) if has_table else ())))
     return None
+
+
+def own_folder(root: Path) -> Path:
+    """Return the folder for the settings of the project in ``root``, to write in.
+
+    Raises :class:`ConfigError` for a link out of the project: its author would choose what is written.
+    """
+    folder = root / FOLDER
+    if not is_inside(folder, root):
+        raise ConfigError(
+            f"{folder} is a link that leads out of the project. Replace it by a folder.",
+            code=ConfigCode.NOT_WRITTEN,
+        )
+    return folder
 
 
 def user_file(env: Mapping[str, str]) -> Path | None:

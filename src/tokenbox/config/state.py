@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.config.errors import ConfigCode, ConfigError
 from tokenbox.config.keys import KEYS, key_of, parse_key
-from tokenbox.config.reading import FOLDER, given_value
+from tokenbox.config.reading import FOLDER, given_value, own_folder
 from tokenbox.documents.files import FileProblemError, read_bytes
 from tokenbox.documents.source import DocumentCode
 from tokenbox.errors import shown
@@ -80,7 +80,7 @@ def forget(root: Path, key: str) -> None:
 
 
 def _change(root: Path, changes: Mapping[str, object]) -> None:
-    folder = root / FOLDER
+    folder = own_folder(root)
     try:
         folder.mkdir(exist_ok=True)
         with turn(folder / LOCK):

@@ -12,7 +12,7 @@ from tomlkit.exceptions import TOMLKitError
 from tokenbox.config import reading
 from tokenbox.config.errors import ConfigCode, ConfigError
 from tokenbox.config.keys import KeyName, key_of, key_text
-from tokenbox.config.reading import FILE, FOLDER
+from tokenbox.config.reading import FILE, own_folder
 from tokenbox.config.setting import Level, Origin, Setting
 from tokenbox.files import OWN, replace
 
@@ -58,8 +58,7 @@ def init(folder: Path, *, force: bool = False) -> list[Path]:
     An existing ``.gitignore`` is kept. Raises :class:`ConfigError`, also for an existing config without
     ``force``.
     """
-    config = folder / FOLDER / FILE
-    ignored = folder / FOLDER / ".gitignore"
+    config, ignored = own_folder(folder) / FILE, own_folder(folder) / ".gitignore"
     try:
         if (config.exists() or config.is_symlink()) and not force:
             raise ConfigError(
