@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.batch.rows import mixed, read_jsonl, write_jsonl
+from tests.growth import calls
 from tokenbox import batch
 from tokenbox.batch import shards
 from tokenbox.batch.errors import InvalidAddress, RowError, RowsFailed, RunDiffers
@@ -117,6 +118,12 @@ def test_csv_with_newlines_in_cells_is_cut_between_rows(tmp_path: Path) -> None:
     assert out.digest == cut.digest
     with (tmp_path / "c.csv").open(newline="") as file:
         assert [row["text"] for row in csv.DictReader(file)] == [text for _, text in rows]
+
+
+def test_the_rows_between_two_cuts_cost_no_step_each(tmp_path: Path) -> None:
+    source = tmp_path / "in.csv"
+    source.write_text("id,text\n" + "".join(f'"{n}","a, ""b""\nc"\n' for n in range(20_000)))
+    assert calls(lambda: shard_input(str(source), shard_size=100_000)) < 1_000
 
 
 def test_a_quote_within_a_cell_does_not_move_the_cuts(tmp_path: Path) -> None:

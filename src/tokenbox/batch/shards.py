@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
@@ -280,29 +280,36 @@ def _cuts(file: BinaryIO, start: int, size: int, name: str) -> Iterator[int]:
     A newline ends a row unless it is in a quoted cell. As for Python's csv, a quote opens a cell only at the
     beginning of the cell: in ``5" disk`` it is a character.
     """
-    between, cell = delimiter(name).encode(), rb'[^"]*+(?:""[^"]*+|(?!))*+'
+    between, cell = delimiter(name).encode(), rb'"[^"]*+(?:""[^"]*+|(?!))*+'
     # Quoted cells of a row, one after another; the group is empty if the last one does not end in the piece.
-    quoted = re.compile(rb'"(?<![^\n%b]")%b(?:"%b"%b|(?!))*+("?)' % (between, cell, between, cell))
+    quoted = re.compile(rb'(?<![^\n%b])%b(?:"%b%b|(?!))*+("?)' % (between, cell, between, cell))
+    # Whole cells and rows, up to a quoted cell that does not end before a given place.
+    passed = re.compile(rb'(?:[^"]++|(?<![^\n%b])%b"|(?<=[^\n%b])"|(?!))*+' % (between, cell, between))
     file.seek(start)
     place, wanted = start, start + size
     before = b"\n"  # stands for the bytes before a piece: the last one, or the beginning of a quoted cell
     while piece := file.read(_PIECE):
         data = before + piece
-        shift, begin = place - len(before), len(before)
+        shift, first = place - len(before), len(before)
         before = data[-1:].replace(b'"', b"x")  # a quote that begins no cell
         place += len(piece)
-        for cells in chain(quoted.finditer(data), (None,)):
+        begin, is_far = 0, True
+        while begin < len(data):
+            if is_far:  # pass by the rows before the wanted place in one step; no cell ends with a newline
+                near = data.rfind(b"\n", begin, max(0, wanted - 1 - shift)) + 1
+                begin = passed.match(data, begin, max(begin, near)).end()  # type: ignore[union-attr]
+                is_far = False
+            cells = quoted.search(data, begin)
             end = len(data) if cells is None else cells.start()
-            at = max(begin, wanted - 1 - shift)
+            at = max(begin, first, wanted - 1 - shift)
             while at < end and (found := data.find(b"\n", at, end)) >= 0:
                 cut = shift + found + 1
                 yield cut
-                wanted = cut + size
+                wanted, is_far = cut + size, True
                 at = max(found + 1, wanted - 1 - shift)
-            if cells is not None:
-                begin = cells.end()
-                if begin == len(data):  # the next piece may continue the cell
-                    before = b'\n""' if cells[1] else b'\n"'
+            begin = len(data) if cells is None else cells.end()
+            if cells is not None and begin == len(data):  # the next piece may continue the cell
+                before = b'\n""' if cells[1] else b'\n"'
 
 
 def _parquet_shards(
