@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import threading
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,7 +21,7 @@ from tests.waiting import SECONDS, until
 from tokenbox.gateway.application import gateway_of
 from tokenbox.gateway.log import RequestLog
 from tokenbox.gateway.services import Stores
-from tokenbox.gateway.settings import GatewaySettings, UpstreamSettings
+from tokenbox.gateway.settings import GatewaySettings, Mode, UpstreamSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,6 +89,29 @@ def test_a_check_in_progress_does_not_make_a_draining_gateway_ready(
         return checks
 
     assert asyncio.run(go()) == {"stopping": {"ok": False}}
+
+
+def test_a_reload_says_which_settings_need_a_restart(tmp_path: Path) -> None:
+    """Else an operator who asks for keys would believe that they are asked for."""
+    lines: list[str] = []
+    settings = GatewaySettings(
+        (UpstreamSettings("one", "http://127.0.0.1:9"),),
+        database=str(tmp_path / "own.db"),
+        state=str(tmp_path / "state"),
+    )
+
+    async def go() -> GatewaySettings:
+        _, services = gateway_of(settings, Stores.open(settings), RequestLog(lines.append))
+        await services.open()
+        services.reload(replace(settings, mode=Mode.FIT))
+        services.reload(replace(settings, keys_required=True, cors_origins=("https://page.example",)))
+        await services.close()
+        return services.settings
+
+    assert asyncio.run(go()) == settings
+    events = [json.loads(line) for line in lines]
+    changed = [event["need_restart"] for event in events if event["event"] == "reloaded"]
+    assert changed == [[], ["keys_required", "cors_origins"]]
 
 
 def test_a_gateway_that_drains_answers_on_and_says_that_it_is_not_ready(

@@ -8,7 +8,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path, PurePath
@@ -60,6 +60,13 @@ if TYPE_CHECKING:
     from tokenbox.store.stores import Store
 
 
+# The settings that need a restart.
+_FIXED = tuple(
+    """
+    host port admin_host admin_port admin_key limits database redis state keys_required cors_origins when_away
+    proof proof_texts proof_keys
+    """.split()
+)
 # How long ``/readyz`` answers from its last check.
 READY_SECONDS = 1.0
 
@@ -161,7 +168,13 @@ class GatewayServices:
         self.log.write("stopped", spool_files_waiting=left)
 
     def reload(self, settings: GatewaySettings) -> None:
-        """Use other settings from the next request on. Upstreams keep their connections and slots."""
+        """Use other settings from the next request on. Upstreams keep their connections and slots.
+
+        The log names the settings that have changed and need a restart. They stay as they are.
+        """
+        fixed = {name: getattr(self.settings, name) for name in _FIXED}
+        need_restart = [name for name, value in fixed.items() if getattr(settings, name) != value]
+        settings = replace(settings, **fixed)
         known = {upstream.name: upstream for upstream in self.upstreams}
         upstreams = []
         for new in settings.upstreams:
@@ -176,7 +189,8 @@ class GatewayServices:
         self.upstreams = upstreams
         self.models.update(settings, upstreams)
         self.fitting.update(settings.fit, settings.low_water)
-        self.log.write("reloaded", upstreams=[upstream.name for upstream in upstreams])
+        names = [upstream.name for upstream in upstreams]
+        self.log.write("reloaded", upstreams=names, need_restart=need_restart)
 
     # For requests.
 
