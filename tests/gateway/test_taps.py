@@ -129,3 +129,10 @@ def test_an_error_among_plain_events_is_seen() -> None:
     out, tap = relayed(stream, [], hide_usage=False)
     assert tap.error == error
     assert out.replace(b'"tokenbox":' + NOTE + b",", b"") == stream
+
+
+def test_a_usage_that_is_nested_deeply_breaks_no_stream() -> None:
+    deep = b'data: {"usage":' + b'{"a":' * 1_000 + b"1" + b"}" * 1_000 + b"}\n\n"
+    out, tap = relayed(deep + deep + USAGE + END, [], hide_usage=False)
+    assert out.endswith(END)
+    assert tap.usage == Usage.reported(7, 3)

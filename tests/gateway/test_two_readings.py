@@ -147,6 +147,8 @@ def test_a_number_is_not_longer_than_what_is_counted_of_it(number: str) -> None:
     for data in (f'{{"a":{number}}}', f'{{"a":[1.5,{{"b":{number}}}]}}'):
         with pytest.raises(Refusal, match="characters; at most 100 are taken"):
             strict_json.read_object(data.encode(), RequestLimits())
+    with pytest.raises(Refusal, match=r"777\.\.\. has 5,000 characters; at most 4,300 are taken"):
+        strict_json.read_object(b'{"a":[%b]}' % (b"7" * 5_000), RequestLimits())
     text = {"a": "7" * 200, "b": 0.5, "c": "-" * 200}
     assert strict_json.read_object(json.dumps(text).encode(), RequestLimits()) == text
 

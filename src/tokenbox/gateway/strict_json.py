@@ -27,6 +27,7 @@ _FAST_LEVELS = 32
 # The most characters of a number that is not whole. Its value keeps 17 digits of them, which are counted, but
 # a server may show it as it was written. Every such number is a run of zeros after ``_AS_ZEROS``.
 _LONGEST_FLOAT = 100
+_LONGEST_INTEGER = 4_300  # Python reads no longer ones
 _AS_ZEROS = bytes(48 if byte in b"0123456789.eE+-" else 32 for byte in range(256))
 # Integers of more than 64 bits come from orjson as floats; every one of them is larger than this.
 _EXACT_FLOATS = 2.0**53
@@ -157,12 +158,20 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _float(text: str) -> float:
-    if len(text) > _LONGEST_FLOAT:
+def _int(text: str) -> int:
+    return int(_bounded(text, _LONGEST_INTEGER))
+
+
+def _bounded(text: str, most: int) -> str:
+    if len(text) > most:
         raise ValueError(
-            f"the number {text[:20]}... has {len(text):,} characters; at most {_LONGEST_FLOAT} are taken"
+            f"the number {text[:20]}... has {len(text):,} characters; at most {most:,} are taken"
         )
-    value = float(text)
+    return text
+
+
+def _float(text: str) -> float:
+    value = float(_bounded(text, _LONGEST_FLOAT))
     if value in (float("inf"), float("-inf")):
         raise ValueError(f"{text[:40]} is larger than any number")
     return value
@@ -173,7 +182,9 @@ def _constant(name: str) -> None:
 
 
 # json.loads would build a decoder for each call.
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_int
+)
 
 
 def _is_deeper(value: object, limit: int) -> bool:

@@ -162,13 +162,16 @@ def _name(frame: bytes) -> str:
     return stated if isinstance(stated, str) else message.event or message.data.strip()
 
 
-def _merged(before: Mapping[str, Any], now: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the larger of both figures, or the known one. Others replace what is no number."""
+def _merged(before: Mapping[str, Any], now: Mapping[str, Any], *, is_outer: bool = True) -> Mapping[str, Any]:
+    """Return the larger of both figures, or the known one. Others replace what is no number.
+
+    Figures stand in a usage and in its objects, not deeper.
+    """
     found = dict(before)
     for key, value in now.items():
         old = found.get(key)
-        if isinstance(old, dict) and isinstance(value, dict):
-            found[key] = _merged(old, value)
+        if is_outer and isinstance(old, dict) and isinstance(value, dict):
+            found[key] = _merged(old, value, is_outer=False)
         elif type(old) is not int:
             found[key] = old if value is None else value
         elif type(value) is int:
