@@ -32,13 +32,15 @@ replicas = {replicas}
 models = ["small", "large", "huge"]
 [models.small]
 max_ctx = 100
-overflow = ["large", "huge"]
+overflow = ["big", "huge"]
 [models.large]
 max_ctx = 400
 [models.huge]
 max_ctx = 4000
 [models.fast]
 alias_of = "small"
+[models.big]
+alias_of = "large"
 """
 
 

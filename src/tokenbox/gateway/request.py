@@ -205,11 +205,13 @@ class GatewayRequest(Attempt):
         self, call: ApiCall, mode: Mode, grant: Grant
     ) -> tuple[ApiCall, Upstream, Admission, ModelUse] | None:
         """Return the request to the first model of the operator's ``overflow`` list that it fits."""
-        for name in self.services.settings.own_model(call.model).overflow:
-            if not grant.allows(name) or name == call.model:
+        settings = self.services.settings
+        for name in settings.own_model(call.model).overflow:
+            served = settings.served_as(name)
+            if not grant.allows(name) or served == call.model:
                 continue
-            larger = call.with_model(name)
-            upstream = await self.services.models.upstream_of(name, call.client_auth)
+            larger = call.with_model(served)
+            upstream = await self.services.models.upstream_of(served, call.client_auth)
             admission, use = await self._judge(larger, upstream, mode)
             if admission.fits:
                 return larger, upstream, admission, use
