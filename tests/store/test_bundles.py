@@ -20,17 +20,9 @@ from tests.proof.examples import EXAMPLES, files_of, layout_evidence
 from tests.waiting import SECONDS
 from tokenbox.proof.errors import BundleInvalid
 from tokenbox.proof.verify import verify
+from tokenbox.store.bundle_files import FolderFiles, open_archive, open_bundle
 from tokenbox.store.bundle_log import LOG
-from tokenbox.store.bundles import (
-    DRAFTS,
-    BundleNotFound,
-    Bundles,
-    FolderFiles,
-    ProofNotWritten,
-    environment,
-    open_archive,
-    open_bundle,
-)
+from tokenbox.store.bundles import DRAFTS, BundleNotFound, Bundles, ProofNotWritten, environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable

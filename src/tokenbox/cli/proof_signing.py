@@ -18,8 +18,9 @@ from tokenbox.proof.errors import BundleInvalid, LogInvalid
 from tokenbox.proof.verify import verify as verified
 from tokenbox.render.lines import printable
 from tokenbox.store import bundle_log
+from tokenbox.store.bundle_files import FolderFiles
 from tokenbox.store.bundle_log import Inclusion, entered_before, verify_log
-from tokenbox.store.bundles import Bundles, FolderFiles, sign_bundle
+from tokenbox.store.bundles import Bundles, sign_bundle
 from tokenbox.store.key_files import PUBLIC, read_public, read_signer, write_key
 
 if TYPE_CHECKING:

@@ -117,7 +117,8 @@ def report_no_bundles(store: Bundles) -> None:
 
 def find_bundle(name: str, folder: str | None) -> tuple[BundleFiles, str]:
     """Return the files of the bundle that is named, and the id it should have."""
-    from tokenbox.store.bundles import BundleNotFound, open_bundle
+    from tokenbox.store.bundle_files import open_bundle
+    from tokenbox.store.bundles import BundleNotFound
 
     store = store_in(folder)
     if not _ID.fullmatch(name):

@@ -24,7 +24,7 @@ from tokenbox.proof.bundle import TEXTS
 from tokenbox.proof.calls import Texts
 from tokenbox.proof.contents import read_contents
 from tokenbox.proof.verify import verify
-from tokenbox.store.bundles import open_bundle
+from tokenbox.store.bundle_files import open_bundle
 
 if TYPE_CHECKING:
     from tokenbox.inspect.record import PageSlider

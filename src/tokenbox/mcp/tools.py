@@ -27,7 +27,7 @@ from tokenbox.mcp.roots import OutsideRoots, Roots
 from tokenbox.proof.errors import BundleInvalid
 from tokenbox.proof.signing import signers_in
 from tokenbox.proof.verify import verify as verified
-from tokenbox.store.bundles import open_bundle
+from tokenbox.store.bundle_files import open_bundle
 
 if TYPE_CHECKING:
     from tokenbox.proof.signing import PublicKey

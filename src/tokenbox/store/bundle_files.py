@@ -1,0 +1,158 @@
+"""The files of a proof bundle, read from a folder or an archive that another person may have made."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import weakref
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tokenbox.proof.archive import ArchiveFiles
+from tokenbox.proof.bundle import DECISIONS, INPUTS, MANIFEST, VOLATILE
+from tokenbox.proof.errors import BundleInvalid
+from tokenbox.proof.manifest import HEX
+from tokenbox.proof.verify import claimed_id, missing, too_large, wrong_size
+
+if TYPE_CHECKING:
+    from tokenbox.proof.verify import BundleFiles
+
+_PIECE = 1 << 20
+_FOLDERS = ("summaries", "texts")
+# The files of a bundle without folders and signatures.
+_SMALLEST = frozenset({MANIFEST, INPUTS, DECISIONS, VOLATILE})
+_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+class FolderFiles:
+    """The files of a bundle in a folder. Links are not followed, and only regular files are read."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+
+    def names(self) -> Iterable[str]:
+        try:
+            names = frozenset(os.listdir(self.path))  # faster: only names are needed
+        except OSError as error:
+            raise _unreadable(".", error) from None
+        # The files of the smallest bundle are all read, which checks that they are files.
+        return names if names == _SMALLEST else self._walk()
+
+    def _walk(self) -> Iterator[str]:
+        try:
+            with os.scandir(self.path) as entries:
+                for entry in entries:
+                    if entry.is_file(follow_symlinks=False):
+                        yield entry.name
+                    elif entry.name in _FOLDERS and entry.is_dir(follow_symlinks=False):
+                        yield from self._inside(entry)
+                    else:
+                        raise _not_regular(entry.name)
+        except OSError as error:
+            raise _unreadable(".", error) from None
+
+    def read(self, name: str, limit: int) -> bytes:
+        descriptor, size = self._open(name)
+        try:
+            if size > limit:
+                raise too_large(name, size, limit)
+            return _read(descriptor, size)
+        except OSError as error:
+            raise _unreadable(name, error) from None
+        finally:
+            os.close(descriptor)
+
+    def sha256(self, name: str, size: int | None = None) -> tuple[int, str]:
+        descriptor, found = self._open(name)
+        try:
+            if size is not None and found != size:
+                raise wrong_size(name, size, found)
+            digest, left = hashlib.sha256(), found
+            while left and (piece := os.read(descriptor, min(left, _PIECE))):
+                digest.update(piece)
+                left -= len(piece)
+            return found - left, digest.hexdigest()
+        except OSError as error:
+            raise _unreadable(name, error) from None
+        finally:
+            os.close(descriptor)
+
+    def _inside(self, folder: os.DirEntry[str]) -> Iterator[str]:
+        empty = True
+        with os.scandir(folder.path) as entries:
+            for entry in entries:
+                empty = False
+                if not entry.is_file(follow_symlinks=False):
+                    raise _not_regular(f"{folder.name}/{entry.name}")
+                yield f"{folder.name}/{entry.name}"
+        if empty:
+            yield f"{folder.name}/"
+
+    def _open(self, name: str) -> tuple[int, int]:
+        """Return the descriptor of a regular file, and its size in bytes."""
+        try:
+            descriptor = os.open(f"{self.path}/{name}", _READ)
+        except FileNotFoundError:
+            raise missing(name) from None
+        except OSError as error:
+            is_link = error.errno == errno.ELOOP  # because of O_NOFOLLOW
+            raise _not_regular(name) if is_link else _unreadable(name, error) from None
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            raise _not_regular(name)
+        return descriptor, status.st_size
+
+
+def open_archive(path: str | os.PathLike[str]) -> ArchiveFiles:
+    """Open the bundle in an archive that ``export`` wrote. The file is open as long as the result is in use.
+
+    Raises :class:`BundleInvalid`.
+    """
+    name = os.fspath(path)
+    try:
+        descriptor = os.open(name, _READ & ~getattr(os, "O_NOFOLLOW", 0))
+    except OSError as error:
+        raise _unreadable(name, error) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _not_regular(name)
+    stream = os.fdopen(descriptor, "rb")
+    try:
+        archive = ArchiveFiles(stream, name)
+    except BaseException:
+        stream.close()
+        raise
+    weakref.finalize(archive, stream.close)
+    return archive
+
+
+def open_bundle(path: str | os.PathLike[str]) -> tuple[BundleFiles, str]:
+    """Open the bundle in a folder or archive, and return its expected id: the folder's name or its claim.
+
+    Raises :class:`BundleInvalid`.
+    """
+    if not os.path.isdir(path):  # False for a name that no file can have
+        archive = open_archive(path)
+        return archive, archive.folder
+    files = FolderFiles(path)
+    name = Path(path).resolve().name
+    return files, name if HEX.fullmatch(name) else claimed_id(files)
+
+
+def _read(descriptor: int, size: int) -> bytes:
+    data = os.read(descriptor, size)
+    while len(data) < size and (more := os.read(descriptor, size - len(data))):
+        data += more
+    return data
+
+
+def _not_regular(name: str) -> BundleInvalid:
+    return BundleInvalid("is not a regular file. Remove it.", file=name)
+
+
+def _unreadable(name: str, error: OSError) -> BundleInvalid:
+    return BundleInvalid(f"cannot be read: {error.strerror or error}.", file=name)
