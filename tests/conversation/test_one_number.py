@@ -27,7 +27,7 @@ from tokenbox.content.request import INPUT_KEYS, costly_fields, read_request, re
 from tokenbox.conversation import Conversation
 from tokenbox.conversation.pieces import open_session
 from tokenbox.gateway.calls import read_call
-from tokenbox.gateway.counting import count_locally
+from tokenbox.gateway.local_counts import count_locally
 from tokenbox.gateway.models import use_of
 from tokenbox.gateway.protocols import CHAT, MESSAGES, RESPONSES, Protocol
 from tokenbox.gateway.refusals import Refusal

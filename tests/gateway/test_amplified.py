@@ -19,7 +19,8 @@ from tokenbox.catalog import Figure
 from tokenbox.conversation.calibration import Calibration
 from tokenbox.gateway.admission import Counted, judge
 from tokenbox.gateway.calls import check_query, read_call
-from tokenbox.gateway.counting import RequestCounting, count_locally, is_possible
+from tokenbox.gateway.counting import RequestCounting, is_possible
+from tokenbox.gateway.local_counts import count_locally
 from tokenbox.gateway.protocols import MESSAGES as MESSAGES_API
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.protocols import RESPONSES as RESPONSES_API

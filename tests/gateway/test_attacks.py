@@ -28,7 +28,7 @@ from tokenbox.catalog import Figure
 from tokenbox.content.message import InvalidMessage
 from tokenbox.gateway.admission import Counted, judge
 from tokenbox.gateway.calls import read_call
-from tokenbox.gateway.counting import count_locally
+from tokenbox.gateway.local_counts import count_locally
 from tokenbox.gateway.models import use_of
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.refusals import Refusal

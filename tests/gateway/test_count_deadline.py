@@ -14,6 +14,7 @@ from tokenbox.conversation.calibration import Calibration
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.gateway import counting
 from tokenbox.gateway.calls import read_call
+from tokenbox.gateway.local_counts import text_tokenizer
 from tokenbox.gateway.protocols import CHAT
 from tokenbox.gateway.settings import RequestLimits, UpstreamSettings
 from tokenbox.gateway.upstream import Upstream
@@ -30,7 +31,7 @@ def test_a_slow_load_is_no_fault_of_the_first_request(monkeypatch: pytest.Monkey
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
     call = read_call(CHAT, json.dumps(body).encode(), limits)
     use = resolve("m", settings=Stated(context_window=Figure(1_000, "configured")))
-    counting.text_tokenizer(use).count("loaded")
+    text_tokenizer(use).count("loaded")
     monkeypatch.setattr(counting, "_load", lambda _: time.sleep(0.6))
 
     async def count() -> int:
@@ -52,7 +53,7 @@ def test_rules_that_were_wrong_once_no_longer_hide_a_text() -> None:
     messages = [{"role": "user", "content": "hi", "x": "word " * 1_000}]
     call = read_call(CHAT, json.dumps({"model": "m", "messages": messages}).encode(), limits)
     use = resolve("m", settings=Stated(context_window=Figure(1_000, "configured")))
-    use = replace(use, counter=Template(counting.text_tokenizer(use)), exact=True)
+    use = replace(use, counter=Template(text_tokenizer(use)), exact=True)
 
     async def count() -> tuple[int, int]:
         upstream = Upstream(UpstreamSettings("it", "http://127.0.0.1:9", kind="ollama"), limits)

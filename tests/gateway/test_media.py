@@ -16,7 +16,7 @@ from tokenbox.compose.bound import PER_MEDIA
 from tokenbox.content.message import media_in
 from tokenbox.conversation.pieces import MEDIA
 from tokenbox.gateway.calls import read_call
-from tokenbox.gateway.counting import count_locally
+from tokenbox.gateway.local_counts import count_locally
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.settings import RequestLimits
 from tokenbox.models import Stated, resolve

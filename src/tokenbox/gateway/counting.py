@@ -19,23 +19,20 @@ from tokenbox.compose.bound import PER_MEDIA, Bound
 from tokenbox.compose.lower_bound import lower_bound, payload_tokens
 from tokenbox.compose.requests import NO_BOUND, By, Count
 from tokenbox.content.library_objects import texts_in
-from tokenbox.content.message import InvalidMessage, media_in, media_kind
-from tokenbox.content.request import FREE_CHARACTERS, characters_in, costly, costly_fields, read_request
+from tokenbox.content.message import media_in, media_kind
+from tokenbox.content.request import FREE_CHARACTERS, characters_in, costly, costly_fields
 from tokenbox.conversation.calibration import CountedFor
-from tokenbox.conversation.markers import BYTES_PER_TOKEN, MarkersFormat
 from tokenbox.conversation.pieces import MEDIA
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admission import Counted
 from tokenbox.gateway.calls import parse_body
+from tokenbox.gateway.local_counts import at_least_its_texts, count_locally, request_of, text_tokenizer
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.providers.memory import ProbeOutcome
 from tokenbox.providers.server import count_request
 from tokenbox.providers.shapes import at
-from tokenbox.tokenizers.registry import get
-from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
-    from tokenbox.content.request import Request
     from tokenbox.conversation.calibration import Calibration
     from tokenbox.gateway.calls import ApiCall
     from tokenbox.gateway.settings import RequestLimits
@@ -191,7 +188,7 @@ class RequestCounting:
         bound = Bound(use.tokenizer if use.exact else None)
         size = len(call.data)
         return max(
-            total, await self._run_bounded(text_tokenizer(use), size, lambda: bound.request(_request(call)))
+            total, await self._run_bounded(text_tokenizer(use), size, lambda: bound.request(request_of(call)))
         )
 
     async def _count_ids(self, call: ApiCall, upstream: Upstream, use: ModelUse) -> Counted:
@@ -377,53 +374,6 @@ def _may_have_media(call: ApiCall) -> bool:
     """
     data = call.data
     return b'type"' in data or b"\\u" in data
-
-
-def _request(call: ApiCall) -> Request:
-    """Return the request in the shape common to all APIs. Raises :class:`InvalidMessage`."""
-    return read_request(call.body, api=call.protocol.api, strict=False)
-
-
-def count_locally(call: ApiCall, use: ModelUse) -> Count:
-    """Count in this process. An estimate is at least the tokens of the request's own texts."""
-    count = _count(_request(call), use)
-    return count if count.exact else at_least_its_texts(count, call, use)
-
-
-def at_least_its_texts(count: Count, call: ApiCall, use: ModelUse) -> Count:
-    """Return an estimate of at least the tokens of the request's own texts.
-
-    A public name does not prove that the server has this vocabulary: the tokens of another are counted by
-    bytes, too.
-    """
-    least = lower_bound(costly(call.body), text_tokenizer(use))
-    if not use.exact:
-        least = max(least, _bytes_in(_request(call)) // BYTES_PER_TOKEN)
-    total, largest = max(count.total, least), count.largest
-    if largest is not None and total > count.total:
-        largest += total - count.total
-    return replace(count, total=total, at_most=max(count.at_most, total), largest=largest)
-
-
-def _bytes_in(request: Request) -> int:
-    """Return the UTF-8 bytes of its texts, without images and files."""
-    texts = [message.counted_text for message in request.messages]
-    texts += replace(request, messages=(), raw=()).texts()
-    return sum(len(utf8(text)) for text in texts)
-
-
-def _count(request: Request, use: ModelUse) -> Count:
-    try:
-        return use.counter.count_request(request)
-    except InvalidMessage:
-        raise
-    except TokenboxError:  # a template may refuse a request that the server accepts
-        return MarkersFormat(text_tokenizer(use)).count_request(request)
-
-
-def text_tokenizer(use: ModelUse) -> Tokenizer:
-    """Return the model's tokenizer of texts, or the larger count of two vocabularies if it is unknown."""
-    return get("two-vocabularies") if use.tokenizer is None else use.tokenizer
 
 
 def _key(call: ApiCall, upstream: Upstream, counted: Counted) -> CountedFor:

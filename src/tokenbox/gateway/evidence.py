@@ -24,8 +24,8 @@ from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.attempt import ProofDecision
 from tokenbox.gateway.authentication import Grant
 from tokenbox.gateway.calls import read_call
-from tokenbox.gateway.counting import at_least_its_texts, count_locally
 from tokenbox.gateway.fitting import ModelSummary, PolicyFitting
+from tokenbox.gateway.local_counts import at_least_its_texts, count_locally
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import Fit, Mode, RequestLimits

@@ -28,7 +28,7 @@ from tokenbox.engine.low_water import freed, halvings, halvings_to_free, to_free
 from tokenbox.engine.steps import WindowLimits
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admission import judge, refusal_of
-from tokenbox.gateway.counting import text_tokenizer
+from tokenbox.gateway.local_counts import text_tokenizer
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import Fit
 from tokenbox.gateway.texts import cuttable, transcript, with_cuts, with_summary

@@ -10,7 +10,6 @@ from tokenbox.content.weight import weight_text
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.asgi import Reply, json_bytes
 from tokenbox.gateway.calls import is_name, parse_body, read_call
-from tokenbox.gateway.counting import text_tokenizer
 from tokenbox.gateway.library import (
     KnownCount,
     chunks_of,
@@ -19,6 +18,7 @@ from tokenbox.gateway.library import (
     named_tokenizer,
     plan_of,
 )
+from tokenbox.gateway.local_counts import text_tokenizer
 from tokenbox.gateway.models import not_served
 from tokenbox.gateway.openapi import document
 from tokenbox.gateway.protocols import CHAT, COMPLETIONS, MESSAGES, RESPONSES
