@@ -123,6 +123,15 @@ def test_a_summary_stands_where_it_stood(start: Begin, llama: LlamaServer) -> No
     assert heard.problems == []
 
 
+def test_sessions_are_not_listed_without_a_store(start: Begin) -> None:
+    session, heard = start()
+    session.record.open_store = None
+    take(session, ":sessions")
+    (problem,) = heard.problems
+    assert problem.code == "session_failed"
+    assert problem.message.endswith("Start the shell without --no-save.")
+
+
 def test_save_load_and_list(start: Begin, llama: LlamaServer, tmp_path: Path) -> None:
     session, heard = start(llama.url)
     take(session, ":sessions")

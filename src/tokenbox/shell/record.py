@@ -11,6 +11,7 @@ from tokenbox.content.message import Message, Role
 from tokenbox.conversation.result_forms import handle_of
 from tokenbox.errors import TokenboxError
 from tokenbox.ledger import Call, Ledger, Totals
+from tokenbox.shell.errors import SessionFailed
 from tokenbox.store.calls import CallSpan
 from tokenbox.store.errors import SessionChanged
 from tokenbox.store.turns import Turn, TurnState
@@ -47,10 +48,13 @@ class SessionRecord:
 
     @property
     def store(self) -> Store:
-        """The store, opened on first use. Raises ``StoreError``; without one, :class:`TokenboxError`."""
+        """The store, opened on first use. Raises ``StoreError``; without one, :class:`SessionFailed`."""
         if self._store is None:
             if self.open_store is None:
-                raise TokenboxError("this session is not stored: --no-save was given, or the store failed.")
+                raise SessionFailed(
+                    "this session is not stored: --no-save was given, or the store failed. "
+                    "Start the shell without --no-save."
+                )
             self._store = self.open_store()
         return self._store
 
