@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.waiting import SECONDS, until
 from tokenbox.gateway.application import gateway_of
+from tokenbox.gateway.authentication import Grant
 from tokenbox.gateway.log import RequestLog
 from tokenbox.gateway.services import Stores
 from tokenbox.gateway.settings import GatewaySettings, Mode, UpstreamSettings
@@ -112,6 +113,29 @@ def test_a_reload_says_which_settings_need_a_restart(tmp_path: Path) -> None:
     events = [json.loads(line) for line in lines]
     changed = [event["need_restart"] for event in events if event["event"] == "reloaded"]
     assert changed == [[], ["keys_required", "cors_origins"]]
+
+
+def test_names_that_no_request_can_have_do_not_keep_the_other_models_from_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def go() -> list[str]:
+        settings = GatewaySettings(
+            (UpstreamSettings("one", "http://127.0.0.1:9", kind="vllm"),),
+            database=str(tmp_path / "own.db"),
+            state=str(tmp_path / "state"),
+        )
+        _, services = gateway_of(settings, Stores.open(settings), RequestLog(None))
+        await services.open()
+
+        async def get_json(*_: object) -> tuple[int, object]:
+            return 200, {"data": [{"id": ""}, {"id": "a\nb"}, {"id": 5}, None, {"id": "mine"}]}
+
+        monkeypatch.setattr(services.upstreams[0], "get_json", get_json)
+        items = await services.upstream_models(services.upstreams[0], Grant())
+        await services.close()
+        return [item["id"] for item in items]
+
+    assert asyncio.run(go()) == ["mine"]
 
 
 def test_a_gateway_that_drains_answers_on_and_says_that_it_is_not_ready(

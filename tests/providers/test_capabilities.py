@@ -156,6 +156,15 @@ SERVERS: dict[str, tuple[dict[str, Reply], str, tuple[int | None, ...], int | No
         (None, None, None, None),
         None,
     ),
+    "absurd": (
+        {
+            "/v1/models": listed("llamacpp", meta={"n_ctx": 10**30, "n_ctx_train": 2**53}),
+            "/props": {"total_slots": 10**30},
+        },
+        "llama.cpp",
+        (None, None, None, None),
+        None,
+    ),
     "zeros": (
         {"/v1/models": listed("llamacpp", meta={"n_ctx": 0}), "/props": [0]},
         "llama.cpp",

@@ -21,6 +21,7 @@ from tokenbox.errors import TokenboxError
 from tokenbox.gateway.accounts import QuotaAccounts
 from tokenbox.gateway.authentication import KeyAuthenticator, LocalAuthenticator
 from tokenbox.gateway.body_memory import BodyMemory
+from tokenbox.gateway.calls import is_name
 from tokenbox.gateway.counting import RequestCounting
 from tokenbox.gateway.fitting import PolicyFitting
 from tokenbox.gateway.metrics import Metrics
@@ -313,7 +314,8 @@ class GatewayServices:
         await self.models.with_kind(upstream)
         status, answer = await upstream.get_json("/v1/models", grant.client_auth)
         items = items_at(answer, "data") if status == 200 else []
-        listed = [item for item in items if isinstance(item, dict) and isinstance(item.get("id"), str)]
+        # A request can have no other names.
+        listed = [item for item in items if isinstance(item, dict) and is_name(item.get("id"))]
         if upstream.settings.models:
             named = [pattern for pattern in upstream.settings.models if not set(pattern) & set("*?[")]
             known = {item["id"] for item in listed}

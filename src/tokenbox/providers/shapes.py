@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from tokenbox.integers import MAX_INTEGER
 from tokenbox.providers.errors import BadAnswer, InvalidRequest
 
 
@@ -28,9 +29,9 @@ def text_at(value: object, path: str) -> str:
 
 
 def count_at(value: object, path: str) -> int | None:
-    """Return the number of tokens at a path: an integer of at least 0; None if missing."""
+    """Return the number of tokens at a path: an integer from 0 to 2^53 - 1; None for anything else."""
     found = at(value, path)
-    return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
+    return found if type(found) is int and 0 <= found <= MAX_INTEGER else None
 
 
 def items_at(value: object, path: str) -> list[Any]:
