@@ -218,6 +218,28 @@ def test_a_silent_store_lets_pass_what_it_has_reserved_and_nothing_more() -> Non
     asyncio.run(it())
 
 
+def test_a_refusal_does_not_wait_for_a_store_that_is_away() -> None:
+    class Away(Shared):
+        async def hold(self, reservation: str, take: Take, *, check: bool = True) -> QuotaLevel:
+            if take.bucket.name == small.name:
+                self.asked += 1
+                raise QuotaStoreError("it does not answer")
+            return await super().hold(reservation, take, check=check)
+
+    small = bucket(10, "small")
+
+    async def it() -> None:
+        store, large = Away(), bucket(1000, "large")
+        quotas = LeasedQuotas(store, lambda: 0.0, later)
+        with pytest.raises(QuotaStoreError):
+            await quotas.take("a", [Take(large, 100), Take(small, 1)])
+        assert store.asked == 2
+        await quotas.close()
+        assert store.used[large.name] == 0
+
+    asyncio.run(it())
+
+
 def test_all_of_a_requests_quotas_are_taken_or_none() -> None:
     async def it() -> None:
         store, large, small = Shared(), bucket(1000, "large"), bucket(10, "small")

@@ -209,8 +209,8 @@ class LeasedQuotas:
 
         A request to the store in progress may have been made before the spare was: another one follows it.
         """
-        while self._leases.get(lease.bucket.name) is lease:
-            ahead = lease.block(self._clock())
+        while self._leases.get(lease.bucket.name) is lease and (now := self._clock()) >= self._away_until:
+            ahead = lease.block(now)
             if 0 <= lease.free <= 2 * ahead:
                 return
             with suppress(QuotaStoreError, QuotaExceeded):  # after an error of the store the lease is lost
