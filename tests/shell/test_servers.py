@@ -290,6 +290,15 @@ def test_keys_that_no_setting_names_are_hidden_too(start: Begin) -> None:
     assert "it is ***." in "".join(heard.pieces)
 
 
+def test_a_variable_that_a_setting_names_reaches_no_command_however_short(start: Begin) -> None:
+    session, _ = start(
+        settings="[models.m]\nkey_env = 'LAB'\n", variables={"LAB": "ollama", "OTHER": "ollama"}
+    )
+    keys = session.models.keys
+    assert keys.without({"LAB": "ollama", "OTHER": "ollama"}) == {"OTHER": "ollama"}
+    assert keys.hidden_in("how to install ollama") == "how to install ollama"
+
+
 def test_any_variable_may_hold_a_key(start: Begin) -> None:
     """A key for another program may have blanks and lines, or begin with a slash; one may be set later."""
     phrase, pem, slash = "correct horse battery", "-----BEGIN KEY-----\nMIIE\n", "/wJalrXUtnFEMI+K7MDENG"

@@ -78,8 +78,12 @@ class ModelKeys:
         return next((len(end) for end in ends if any(key.startswith(end) for key in self._hidden)), 0)
 
     def without(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables without those that contain a key."""
-        return {name: value for name, value in variables.items() if self.hidden_in(value) == value}
+        """Return the variables without those that contain a key, and those that a setting names as one."""
+        return {
+            name: value
+            for name, value in variables.items()
+            if name not in self._named and self.hidden_in(value) == value
+        }
 
     def _look_up(self, kind: str, name: str) -> ApiKey | None:
         if (kind, name) not in self._found:
