@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenbox.characters import common_prefix
+from tokenbox.conversation import template
 from tokenbox.conversation.llama import run as running
 from tokenbox.conversation.llama.compiler import Program
 from tokenbox.conversation.llama.prompt import LlamaTemplate
@@ -19,6 +20,7 @@ from tokenbox.conversation.llama.run import Run
 from tokenbox.conversation.llama.server_request import asked
 from tokenbox.conversation.llama.syntax import TemplateError, TemplateTooLarge
 from tokenbox.conversation.llama.values import of_json, to_json
+from tokenbox.conversation.template import ChatTemplate
 from tokenbox.errors import InvalidText
 
 CASES: list[dict[str, Any]] = json.loads(
@@ -163,11 +165,65 @@ def test_a_long_conversation_is_rendered_in_full() -> None:
 
 
 def test_a_template_has_so_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "MAX_STEPS", 150)
+    monkeypatch.setattr(running, "MAX_STEPS", 100)
     lines = "{% for i in range(10) %}{{ i }}{% endfor %}"
     assert Program(lines).render({}, Run()) == "0123456789"
-    with pytest.raises(TemplateError, match="more than 150 steps"):
+    with pytest.raises(TemplateError, match="more than 100 steps"):
         Program(lines * 2).render({}, Run())
+
+
+NEAREST = """
+{%- for m in messages %}
+    {%- set before = namespace(role="none", found=false) %}
+    {%- for j in range(loop.index0 - 1, -1, -1) %}
+        {%- if not before.found %}
+            {%- if messages[j].role != "tool" %}
+                {%- set before.role = messages[j].role %}
+                {%- set before.found = true %}
+            {%- endif %}
+        {%- endif %}
+    {%- endfor %}
+    {%- set scan = namespace(stopped=false, results=0) %}
+    {%- for k in range(loop.index0 + 1, messages | length) %}
+        {%- if scan.stopped %}
+        {%- elif messages[k].role != "tool" %}{% set scan.stopped = true %}
+        {%- else %}{% set scan.results = scan.results + 1 %}
+        {%- endif %}
+    {%- endfor %}
+    {{- m.role ~ " after " ~ before.role ~ ", " ~ scan.results ~ " results. " }}
+{%- endfor %}"""
+
+
+def test_a_search_for_the_nearest_message_ends_where_it_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the template of gemma-4, which would take n * n turns."""
+    monkeypatch.setattr(running, "MAX_STEPS", 1_000 * 300)
+    monkeypatch.setattr(template, "MAX_STEPS", 1_000 * 10)
+    messages = [{"role": role} for role in ["user", "assistant", "tool", "tool"] * 250]
+    found = Program(NEAREST).render({"messages": messages}, Run())
+    assert found.startswith("user after none, 0 results. assistant after user, 2 results. tool after ")
+    assert found.count("user after assistant, 0 results. ") == 249
+    assert ChatTemplate(NEAREST).render({"messages": messages}) == found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{% if not f.on %}{% if i > 2 %}{% set f.on = true %}{% endif %}{{ i }}{% endif %}",
+        "{% if f.on %}{% elif i > 2 %}{% set f.on = true %}{% else %}{{ i }}{% endif %}",
+        "{% if f.on %}x{% elif i > 2 %}{% set f.on = true %}{% else %}{{ i }}{% endif %}",
+        "{% if f.on %}{% endif %}{{ i }}{% set f.on = true %}",
+        "{% if i == 3 %}{{ i }}{% endif %}",
+        "{% if loop.last %}{{ i }}{% endif %}",
+        "{% if not f.on and i != 1 %}{{ i }}{% endif %}",
+    ],
+)
+@pytest.mark.parametrize("otherwise", ["", "{% else %}none"])
+def test_no_turn_with_an_effect_is_left_out(body: str, otherwise: str) -> None:
+    start = "{% set f = namespace(on=false) %}{% for i in range(6) %}{}"
+    around = start + otherwise + "{% endfor %}{{ f.on }}"
+    plain, tagged = (around.replace("{}", other + body) for other in ("", "{% set x = 1 %}"))
+    assert Program(plain).render({}, Run()) == Program(tagged).render({}, Run())
+    assert ChatTemplate(plain).render({}) == ChatTemplate(tagged).render({})
 
 
 @given(st.text("ab", max_size=12), st.text("ab", max_size=12))

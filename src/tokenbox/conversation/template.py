@@ -71,7 +71,10 @@ class _Bounding(NodeTransformer):
         self._environment = environment
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # as Jinja calls it
+        idle = _idle(node)
         node.body.insert(0, self._tick(node))
+        if idle is not None:
+            node.body.insert(0, nodes.If(idle, [nodes.Break()], [], [], lineno=node.lineno))
         return self.generic_visit(node)
 
     def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
@@ -102,6 +105,33 @@ class _Bounding(NodeTransformer):
         fixed = sum(len(text.data) for text in node.find_all(nodes.TemplateData))
         call = nodes.Call(nodes.Name(_TICK, "load"), [nodes.Const(fixed)], [], None, None)
         return nodes.ExprStmt(call, lineno=node.lineno).set_environment(self._environment)
+
+
+def _idle(loop: nodes.For) -> nodes.Expr | None:
+    """Return a test that is true once no further turn of a loop can have an effect; None if unknown.
+
+    See ``_idle`` in :mod:`tokenbox.conversation.llama.compiler`. A jump would execute the ``else`` of a loop.
+    """
+    body = loop.body
+    if len(body) != 1 or not isinstance(body[0], nodes.If) or loop.else_:
+        return None
+    test, changing = body[0].test, {"loop", *(name.name for name in loop.target.find_all(nodes.Name))}
+    if isinstance(loop.target, nodes.Name):
+        changing.add(loop.target.name)
+    parts = [test, *test.find_all(nodes.Node)]
+    if not all(isinstance(part, _UNCHANGING) for part in parts):
+        return None
+    if any(isinstance(part, nodes.Name) and part.name in changing for part in parts):
+        return None
+    if not body[0].elif_ and not body[0].else_:
+        return nodes.Not(test)
+    return None if body[0].body else test
+
+
+# Expressions of these have the same value until a statement is executed.
+_UNCHANGING: Final = (
+    nodes.Name, nodes.Getattr, nodes.Const, nodes.Not, nodes.And, nodes.Or, nodes.Compare, nodes.Operand,
+)  # fmt: skip
 
 
 def _is_no_constant(node: nodes.Node) -> bool:

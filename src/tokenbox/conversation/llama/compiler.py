@@ -229,14 +229,17 @@ class Compiler(ExpressionCompiler):
         return loop
 
     def _turns(
-        self, _node: Node, bind: LoopNames, turn: Statement
+        self, node: Node, bind: LoopNames, turn: Statement
     ) -> Callable[[Run, Scope, list[Any], list[Any]], bool]:
         """Return a function that executes the turns of a loop and returns True if any was completed."""
+        idle = self._idle(node.parts[2], bind.names)
 
         def turns(run: Run, scope: Scope, out: list[Any], chosen: list[Any]) -> bool:
             ended = False
-            run.steps(TURN_STEPS * len(chosen))
             for place, item in enumerate(chosen):
+                if idle is not None and idle(run, scope):
+                    return True
+                run.steps(TURN_STEPS)
                 scope["loop"] = loop_variables(chosen, place)
                 bind(item, scope)
                 try:
@@ -249,6 +252,26 @@ class Compiler(ExpressionCompiler):
             return ended
 
         return turns
+
+    def _idle(self, body: Sequence[Node], names: Sequence[str]) -> Expression | None:
+        """Return a test that is true once no further turn of a loop can have an effect; None if unknown.
+
+        Templates search the messages for the nearest one of a kind by a loop over all of them, whose body is
+        an ``if`` on a flag. Each loop would take all its turns otherwise, so a render as many as n * n.
+        """
+        statements = [node for node in body if node.kind != "nothing"]
+        if len(statements) != 1 or statements[0].kind != "if":
+            return None
+        test, then, other = statements[0].parts
+        changing = {"loop", *names}
+        if any(part.kind not in _UNCHANGING or part.name in changing for part in test.walk()):
+            return None
+        value = self.expression(test)
+        if all(node.kind == "nothing" for node in other):
+            return lambda run, env: not truth(value(run, env))
+        if all(node.kind == "nothing" for node in then):
+            return lambda run, env: truth(value(run, env))
+        return None
 
     def _macro_statement(self, node: Node) -> Statement:
         name, arguments, body = node.name, node.parts[0], self._caught(node.parts[1])
@@ -331,6 +354,8 @@ class Compiler(ExpressionCompiler):
 _STATEMENTS: Final = frozenset(
     [*"text print set if for macro break continue nothing".split(), "call block", "filter block"]
 )
+# Expressions of these have the same value until a statement is executed.
+_UNCHANGING: Final = frozenset("name member constant not and or binary".split())
 
 
 def _weight(node: Node) -> int:

@@ -170,7 +170,7 @@ def _range(run: Run, _: dict[str, Any], args: list[Any]) -> list[int]:
     places = range(start, stop, step)
     if len(places) > MAX_RANGE:
         raise TemplateError("a range is too long.")
-    run.steps(len(places))
+    run.grow(len(places))  # an integer takes as long as a character
     return list(places)
 
 
