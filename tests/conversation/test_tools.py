@@ -11,11 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tokenbox
+from tokenbox.conversation.published import OpenAIFormat
 from tokenbox.conversation.tools import ALL_SHORTENINGS, Shortening, name_of, shorten_tools, tool_costs
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tokenbox.compose.requests import PartCost
+    from tokenbox.content.request import Request
+    from tokenbox.conversation.counters import Counts
 
 MODEL = "gpt-4o"
 
@@ -52,6 +57,33 @@ def called(name: str, arguments: str) -> list[dict[str, Any]]:
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "1", "content": "ok"},
     ]
+
+
+@pytest.mark.parametrize("counter", [MODEL, "gpt-4", "o200k_base", "utf8-bytes", None, len])
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_a_tool_costs_what_is_saved_without_it(counter: Counts, number: int) -> None:
+    shapes = ["chat", "anthropic", "responses"]
+    tools = [tool(f"f{n}", shape=shapes[n % 3], words=n * n) for n in range(number)]
+    tools += [{"type": "web_search"}, tool("f1")]
+    saved = {cost.name: cost.tokens for cost in tool_costs(tools[:-1], counter).tools}
+    whole = tool_costs(tools[:-1], counter).total
+    for place, one in enumerate(tools[:-1]):
+        others = [*tools[:place], *tools[place + 1 : -1]]
+        assert saved[name_of(one)] == whole - tool_costs(others, counter).total
+
+
+def test_many_tools_are_counted_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = 0
+    plain = OpenAIFormat.frame
+
+    def frame(self: OpenAIFormat, request: Request) -> PartCost:
+        nonlocal counted
+        counted += len(request.tools)
+        return plain(self, request)
+
+    monkeypatch.setattr(OpenAIFormat, "frame", frame)
+    assert len(tool_costs([tool(f"f{n}", words=1) for n in range(40)], MODEL).tools) == 40
+    assert counted <= 40 * 4
 
 
 def schema_of(one: dict[str, Any]) -> dict[str, Any]:

@@ -19,12 +19,14 @@ from tokenbox.content.items import read_items
 from tokenbox.content.request import Request, read_tools
 from tokenbox.conversation.counters import counter_of
 from tokenbox.conversation.limits import overflow
+from tokenbox.conversation.pieces import PieceCounter
 from tokenbox.errors import InvalidBudget, shown
 from tokenbox.integers import whole
 from tokenbox.records import AsRecord, to_record
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import RequestCounter
+    from tokenbox.content.message import Object
     from tokenbox.conversation.counters import Counts
 
     Tool = Mapping[str, Any]
@@ -104,13 +106,10 @@ def tool_costs(tools: Sequence[Tool], count: Counts = None, messages: Sequence[o
     counter, calls = counter_of(count), _calls(messages)
     read_tools(tools)
     whole_count, exact = _tokens(counter, tools)
+    saved = _saved(counter, list(tools), whole_count)
     costs = [
-        ToolCost(
-            name_of(tool),
-            whole_count - _tokens(counter, [other for other in tools if other is not tool])[0],
-            calls[name_of(tool)],
-        )
-        for tool in tools
+        ToolCost(name_of(tool), tokens, calls[name_of(tool)])
+        for tool, tokens in zip(tools, saved, strict=True)
     ]
     ranked = sorted(costs, key=lambda cost: (-cost.tokens, cost.name))
     return ToolCosts(tuple(ranked), whole_count, exact)
@@ -175,6 +174,18 @@ def _tokens(counter: RequestCounter, tools: Sequence[Tool]) -> tuple[int, bool]:
     with_tools = counter.count_request(Request.of_items(hello, list(tools) or None))
     bare = counter.count_request(Request.of_items(hello))
     return with_tools.total - bare.total, with_tools.exact and bare.exact
+
+
+def _saved(counter: RequestCounter, tools: list[Tool], total: int) -> list[int]:
+    """Return the tokens saved without each of the tools, which are ``total`` together."""
+    if isinstance(counter, PieceCounter) and len(tools) > 1:  # a tool costs the same beside any others
+
+        def cost(*some: Object) -> int:
+            return counter.frame(Request(tools=some)).total
+
+        return [cost(tool, tool) - cost(tool) for tool in read_tools(tools)[0]]
+    others = (tools[:place] + tools[place + 1 :] for place in range(len(tools)))
+    return [total - _tokens(counter, left)[0] for left in others]
 
 
 def _calls(messages: Sequence[object]) -> Tally[str]:
