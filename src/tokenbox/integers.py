@@ -6,7 +6,7 @@ import operator
 import re
 from typing import Any, Final
 
-from tokenbox.errors import InvalidBudget, shown
+from tokenbox.errors import InvalidBudget, TokenizerError, shown
 
 MAX_INTEGER: Final = 2**53 - 1
 """The largest integer that every JSON parser represents exactly (RFC 8785)."""
@@ -66,6 +66,15 @@ def meant_figure(value: object) -> str:
         return f" Write {int(value)}."
     figure = written_figure(value) if isinstance(value, str) and not value.startswith("0") else None
     return "" if figure is None else f" Write {figure}."
+
+
+def given_count(value: object, who: str) -> int:
+    """Return a count that a caller's code, named ``who``, gave. Raises ``TokenizerError``."""
+    number = whole(value)
+    if number is None or not 0 <= number <= MAX_INTEGER:
+        allowed = f"at most {MAX_INTEGER:,}" if number is not None and number > 0 else "0 or more"
+        raise TokenizerError(f"{who} gave {shown(value)}; a count is an integer, {allowed}.")
+    return number
 
 
 def token_budget(value: object) -> int:

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.llama import model as models
 from tokenbox.content.exchanges import Waiting
 from tokenbox.content.message import InvalidMessage, Message, UndeclaredCost
 from tokenbox.conversation import Conversation as RequestConversation
 from tokenbox.conversation import Evicted
+from tokenbox.conversation.chat_format import ChatFormat
 from tokenbox.conversation.conversation import SUMMARY_HEADING
 from tokenbox.conversation.pieces import MEDIA
 from tokenbox.errors import InvalidBudget, TokenizerError, UnknownTokenizer
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 # Of bare texts, so that sizes are easy to follow; what markers count has its own tests.
 Conversation = partial(RequestConversation, markers=False)
@@ -205,6 +208,22 @@ def test_items_add_up() -> None:
     assert sum(item.tokens for item in items) == conversation.estimate_tokens()
     assert [item.name for item in items] == ["system", "user", "assistant", "tool", "tools and markers"]
     assert [item.pinned for item in items] == [False, True, False, False, False]
+
+
+@pytest.mark.parametrize("system", ["", "Be brief."])
+def test_no_item_has_less_than_no_tokens(system: str, tmp_path: Path) -> None:
+    """As with the template of Qwen2.5, which has a system prompt of its own in place of a missing one."""
+    own = "{% if messages[0].role != 'system' %}" + "A prompt of its own. " * 20 + "{% endif %}"
+    chat = ChatFormat.open(models.write(tmp_path / "model", own + models.TURNS).gguf)
+    conversation = Conversation(system, chat)
+    for number in range(4):
+        conversation.user(f"question {number}")
+        conversation.assistant("yes " * 30 * number)
+        items = conversation.items()
+        assert sum(item.tokens for item in items) == conversation.estimate_tokens()
+        assert all(item.tokens >= 0 for item in items)
+        if system:
+            assert items[0].tokens == chat.message_size(Message.of({"role": "system", "content": system}))
 
 
 def test_extend_takes_what_can_be_read_once() -> None:

@@ -11,6 +11,7 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tokenbox
 from tests.tokenizers import corpora
 from tokenbox.characters import unassigned
 from tokenbox.errors import InvalidText, TokenizerError, UnsupportedOperation
@@ -188,3 +189,14 @@ def test_a_counter_that_returns_nonsense_gets_a_short_message() -> None:
     assert "gave ['x', 'x'" in str(caught.value)
     assert "a count is an integer, 0 or more." in str(caught.value)
     assert len(str(caught.value)) < 260
+
+
+@pytest.mark.parametrize("count", [10**5_000, -(10**5_000)], ids=["huge", "hugely negative"])
+def test_a_count_that_python_cannot_show_is_refused(count: int) -> None:
+    conversation = tokenbox.Conversation("Be brief.", count=lambda _: count)
+    with pytest.raises(TokenizerError, match="a value of type int; a count is an integer"):
+        conversation.estimate_tokens()
+    assert "not counted" in repr(conversation)
+    image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://a.b/c.png"}}]}
+    with pytest.raises(TokenizerError, match="media_tokens gave a value of type int"):
+        tokenbox.fit([image], 10_000, "o200k_base", media_tokens=count)

@@ -13,7 +13,6 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 
-READ_ON: Final = "2026-11-24"
 FIVE_MINUTES: Final = 300
 HALF_AN_HOUR: Final = 1_800
 ONE_HOUR: Final = 3_600

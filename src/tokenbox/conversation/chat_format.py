@@ -16,8 +16,8 @@ from tokenbox.compose.requests import By, Count
 from tokenbox.content.message import thaw
 from tokenbox.conversation.pieces import CountsMessages
 from tokenbox.conversation.published import OpenAIFormat, openai_format
-from tokenbox.errors import TokenizerError, UnsupportedOperation, shown
-from tokenbox.integers import whole
+from tokenbox.errors import UnsupportedOperation, shown
+from tokenbox.integers import given_count
 from tokenbox.tokenizers.files import open_chat_vocabulary
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 from tokenbox.tokenizers.registry import UNKNOWN, get
@@ -82,9 +82,7 @@ class ServerFormat(CountsMessages):
         return Count(total, exact, at_most, By.SERVER)
 
     def _remember(self, key: str, answer: object) -> None:
-        number = whole(answer)
-        if number is None or number < 0:
-            raise TokenizerError(f"the server gave {answer!r}; a count is an integer, 0 or more.")
+        number = given_count(answer, "the server")
         if len(self._known) >= MAX_CACHED:
             self._known.clear()
         self._known[key] = number

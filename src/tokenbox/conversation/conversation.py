@@ -16,7 +16,7 @@ from tokenbox.conversation.limits import BESIDE, limits, overflow
 from tokenbox.conversation.pieces import open_session
 from tokenbox.conversation.record import Enforced, expanded
 from tokenbox.conversation.relevance import asked
-from tokenbox.conversation.status import ContextItem, Evicted, Status, Summarize
+from tokenbox.conversation.status import ContextItem, Evicted, Status, Summarize, without_excess
 from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS, WindowAction, WindowLimits, WindowStep
 from tokenbox.errors import TokenboxError, shown
 from tokenbox.integers import whole
@@ -309,7 +309,10 @@ class Conversation:
         )
 
     def items(self) -> tuple[ContextItem, ...]:
-        """Return every part of the request with its tokens, which add up to ``estimate_tokens()``."""
+        """Return every part of the request with its tokens, which add up to ``estimate_tokens()``.
+
+        By a chat template, the tokens of each part are estimates: they depend on the other parts.
+        """
         total, session = self.estimate_tokens(), self._window.session
         prompt = self.system_prompt
         items = [ContextItem("system", session.cost(_system_item(prompt)), text=prompt)] if prompt else []
@@ -325,6 +328,8 @@ class Conversation:
             for number, shown in self._window.shown.items()
         ]
         rest = total - sum(item.tokens for item in items)
+        if rest < 0:  # each was counted by itself, with the template's own system prompt
+            items, rest = list(without_excess(items, -rest)), 0
         return (*items, ContextItem(BESIDE, rest)) if rest else tuple(items)
 
     def __repr__(self) -> str:

@@ -13,8 +13,8 @@ from tokenbox.compose.lower_bound import lower_bound
 from tokenbox.compose.requests import By, Count, CountsSessions, PartCost
 from tokenbox.content.message import Message, Object, Part, Role, UndeclaredCost, media_in, thaw
 from tokenbox.content.request import Request, read_request
-from tokenbox.errors import TokenboxError, TokenizerError
-from tokenbox.integers import whole
+from tokenbox.errors import TokenboxError
+from tokenbox.integers import given_count
 from tokenbox.tokenizers.registry import UNKNOWN, get
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class PieceCounter(CountsMessages):
 
     @abstractmethod
     def frame(self, request: Request) -> PartCost:
-        """Return the cost of the request without its messages."""
+        """Return the cost of the request without its messages. A tool costs the same beside any others."""
 
     @abstractmethod
     def prompt(self, prompt: str | tuple[int | str, ...]) -> PartCost:
@@ -147,10 +147,7 @@ class PieceCounter(CountsMessages):
                 "media_tokens as a number or as a function of the part.",
                 kind=part.kind.value,
             )
-        number = whole(cost)
-        if number is None or number < 0:
-            raise TokenizerError(f"media_tokens gave {cost!r}; a count is an integer, 0 or more.")
-        return number
+        return given_count(cost, "media_tokens")
 
     def _count_prompts(self, request: Request) -> Count:
         costs = [self.prompt(prompt) for prompt in request.prompts]

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 SCHEMA = "tokenbox.window/4"
 ALGORITHM = "window/5"
 _SHOWN = 48
-_STEPS_SHOWN = 8
 T = TypeVar("T")
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -66,3 +66,14 @@ class ContextItem:
     age: int = 0
     pinned: bool = False
     text: str = field(default="", repr=False)
+
+
+def without_excess(items: Sequence[ContextItem], excess: int) -> Iterator[ContextItem]:
+    """Yield the items without an excess of tokens. The messages share it equally."""
+    shares: dict[int | None, int] = {}
+    left = sum(item.number is not None for item in items)
+    for item in sorted(items, key=lambda item: (item.number is None, item.tokens)):
+        shares[item.number] = min(item.tokens, excess // max(1, left))
+        excess, left = excess - shares[item.number], left - 1
+    for item in items:
+        yield replace(item, tokens=item.tokens - shares[item.number])

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, cast
 
 from tokenbox.errors import InvalidTokenizer, TokenizerError
-from tokenbox.integers import MAX_INTEGER, whole
+from tokenbox.integers import given_count
 from tokenbox.tokenizers.engines import is_failure
 from tokenbox.tokenizers.protocol import BaseTokenizer, Tokenizer, TokenizerIdentity
 from tokenbox.tokenizers.registry import get
@@ -62,16 +62,8 @@ class GuardedTokenizer(BaseTokenizer):
             raise TokenizerError(
                 f"the tokenizer {self._identity.name} gave {len(counts)} counts for {len(texts)} texts."
             )
-        numbers = []
-        for value in counts:
-            number = whole(value)
-            if number is None or not 0 <= number <= MAX_INTEGER:
-                raise TokenizerError(
-                    f"the tokenizer {self._identity.name} gave {_shown(value)}; a count is an integer, "
-                    "0 or more."
-                )
-            numbers.append(number)
-        return numbers
+        who = f"the tokenizer {self._identity.name}"
+        return [given_count(value, who) for value in counts]
 
     def encode(self, text: str) -> list[int]:
         if not hasattr(self._inner, "encode"):

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from tokenbox import named_code
 from tokenbox.errors import InvalidTokenizer, TokenboxError, TokenizerError, UnknownTokenizer, shown
-from tokenbox.integers import whole
+from tokenbox.integers import MAX_INTEGER, given_count
 from tokenbox.tokenizers import estimates, utf8
 from tokenbox.tokenizers.bpe import baseline
 from tokenbox.tokenizers.files import llama3, open_vocabulary
@@ -163,17 +163,9 @@ class CallableTokenizer(BaseTokenizer):
             raise
         except (Exception, SystemExit) as error:
             raise TokenizerError(f"the counter {name} failed: {type(error).__name__}: {error}") from error
-        if set(map(type, counts)) - {int} or min(counts, default=0) < 0:
-            return [self._whole(count) for count in counts]
-        return counts
-
-    def _whole(self, count: object) -> int:
-        number = whole(count)
-        if number is None or number < 0:
-            raise TokenizerError(
-                f"the counter {self._identity.name} gave {shown(count)}; a count is an integer, 0 or more."
-            )
-        return number
+        if all(type(count) is int and 0 <= count <= MAX_INTEGER for count in counts):
+            return counts
+        return [given_count(count, f"the counter {name}") for count in counts]
 
 
 def as_tokenizer(value: str | Tokenizer | Callable[[str], int]) -> Tokenizer:
