@@ -61,7 +61,7 @@ def test_predicted_is_what_the_server_counts(start_llama: StartLlama, template: 
     by_gguf = ChatFormat.open(server.model.gguf)
     by_folder = ChatFormat.open(server.model.folder, server="llama.cpp")
     assert by_gguf.exact
-    assert by_folder.exact
+    assert not by_folder.exact
     seed = counted = largest = 0
     while counted < SHARES[template]:
         body = request(seed)

@@ -16,6 +16,7 @@ from tests.llama import corpus
 from tests.llama import model as models
 from tokenbox.content.items import read_items
 from tokenbox.content.request import Request
+from tokenbox.conversation import Conversation
 from tokenbox.conversation.chat_format import ChatFormat
 from tokenbox.conversation.llama.segments import Segments
 from tokenbox.conversation.llama.session import LlamaSession
@@ -287,6 +288,20 @@ def test_reading_the_messages_costs_the_same_in_both_renders(
         found.count_request(Request.of_items(items))
     with pytest.raises(TokenboxError, match="steps"):
         turn_by_turn()
+
+
+def test_template_arguments_may_replace_the_messages(model: models.Model) -> None:
+    """As on the server; otherwise a client could send any number of tokens past a guard."""
+    long = [{"role": "user", "content": "word " * 500}]
+    fields = {"chat_template_kwargs": {"messages": long}}
+    chat = ChatFormat.open(model.gguf)
+    items = read_items([{"role": "user", "content": "hi"}])
+    whole = chat.count_request(Request.of_items(items, None, fields))
+    assert whole.exact
+    assert whole.total == chat.count_request(Request.of_items(read_items(long))).total > 500
+    conversation = Conversation("Be brief.", chat, fields=fields)
+    conversation.user("hi")
+    assert conversation.request_count() == whole
 
 
 def test_an_item_that_becomes_several_messages_is_counted(model: models.Model) -> None:

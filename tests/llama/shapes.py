@@ -174,6 +174,9 @@ SHAPES: Final[Mapping[str, Body]] = {
     "template arguments": _chat(
         _user(), chat_template_kwargs={"custom": 1.5, "thinking": True, "thinking_mode": "disabled"}
     ),
+    "messages as template arguments": _chat(
+        _user(), chat_template_kwargs={"messages": [_user("These replace the others."), _answer("Yes.")]}
+    ),
     "no effort": _chat(_user(), reasoning_effort="none"),
     "low effort": _chat(_user(), reasoning_effort="low"),
     "preserved reasoning": _chat(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ import pytest
 from tests.llama import model as models
 from tests.llama.corpus import stop
 from tests.llama.server import serve
+from tokenbox.content.request import read_request
+from tokenbox.conversation.chat_format import ChatFormat
 from tokenbox.tokenizers import get, gguf
 
 if TYPE_CHECKING:
@@ -30,6 +33,28 @@ def joining_vocabulary() -> tuple[list[str], list[str]]:
     return [*models.CONTROL, *models.USER_DEFINED, *letters.values(), *map("".join, pairs)], [
         " ".join(pair) for pair in pairs
     ]
+
+
+def test_no_count_by_a_tokenizer_json_is_exact_for_llama_cpp(tmp_path: Path) -> None:
+    """The package ``tokenizers`` knows letters that are symbols to the server."""
+    model = models.write(tmp_path / "model", models.TURNS)
+    tokens, merges = joining_vocabulary()
+    document = json.loads(model.tokenizer_json.read_text())
+    document["model"] |= {
+        "vocab": {token: number for number, token in enumerate(tokens)},
+        "merges": [merge.split(" ") for merge in merges],
+    }
+    for token in document["added_tokens"]:
+        token["id"] = tokens.index(token["content"])
+    model.tokenizer_json.write_text(json.dumps(document))
+    models.write_gguf(model.gguf, tokens, merges, models.TURNS)
+    requests = [{"messages": [{"role": "user", "content": "\U00010d401"}]}, {"prompt": "\U00010d401"}]
+    for body in requests:
+        by_file = ChatFormat.open(model.gguf).count_request(read_request(body))
+        by_folder = ChatFormat.open(model.folder, server="llama.cpp").count_request(read_request(body))
+        assert by_file.exact
+        assert not by_folder.exact
+        assert by_folder.total < by_file.total <= by_folder.at_most
 
 
 @pytest.mark.slow

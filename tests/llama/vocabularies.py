@@ -59,14 +59,6 @@ def proven_kinds(folder: Path) -> set[str]:
                 found.add(opened.kind)
         finally:
             stop(server)
-    model = models.write(folder / "folder", models.TURNS)
-    server = serve(model, 512, 1)
-    try:
-        opened = open_chat_vocabulary(model.folder)
-        if all_equal(server, opened):
-            found.add(opened.kind)
-    finally:
-        stop(server)
     return found
 
 

@@ -107,7 +107,7 @@ class _Bounding(NodeTransformer):
         return nodes.ExprStmt(call, lineno=node.lineno).set_environment(self._environment)
 
 
-def _idle(loop: nodes.For) -> nodes.Expr | None:
+def _idle(loop: nodes.For) -> nodes.Node | None:
     """Return a test that is true once no further turn of a loop can have an effect; None if unknown.
 
     See ``_idle`` in :mod:`tokenbox.conversation.llama.compiler`. A jump would execute the ``else`` of a loop.

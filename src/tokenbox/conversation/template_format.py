@@ -23,7 +23,7 @@ from tokenbox.conversation.llama.run import Run
 from tokenbox.conversation.llama.server_request import COSTLESS, asked, can_be_sent
 from tokenbox.conversation.llama.session import LlamaSession
 from tokenbox.conversation.llama.syntax import TemplateError
-from tokenbox.conversation.llama.verified import is_verified
+from tokenbox.conversation.llama.verified import is_verified, is_verified_vocabulary
 from tokenbox.conversation.pieces import CountsMessages, WholeSession
 from tokenbox.conversation.sent import SOME_DAY, mapping, only_days, tool_mappings, without_media
 from tokenbox.tokenizers.protocol import TokenizerIdentity
@@ -45,11 +45,11 @@ _ONE_DAY: Final = dt.timedelta(days=1)
 class TemplateFormat(CountsMessages):
     """A counter with a chat template and a local tokenizer. Pieces between special tokens are cached.
 
-    ``proves_prompts``: all servers of this kind tokenize the prompts of completions alike.
+    ``proves_prompts``: the server is known to tokenize the prompts of completions like the vocabulary.
     """
 
     server: ClassVar[str]
-    proves_prompts: ClassVar[bool]
+    proves_prompts: bool
 
     def __init__(
         self,
@@ -129,10 +129,10 @@ class LlamaFormat(TemplateFormat):
     """A counter for a template as a llama.cpp server renders it."""
 
     server = "llama.cpp"
-    proves_prompts = True
 
     def _open(self) -> None:
         vocabulary = self._vocabulary
+        self.proves_prompts = is_verified_vocabulary(vocabulary.kind)
         self.template = LlamaTemplate(
             self.source,
             bos=vocabulary.bos,

@@ -101,7 +101,8 @@ class LlamaTemplate:
         if continued is not None:
             messages = messages[:-1]
         made = self.frame(asked, now)
-        variables = {**made.variables, "messages": self.final(self.sent(messages), made.extra)}
+        # The variables of a request may replace its messages.
+        variables = {"messages": self.final(self.sent(messages), made.extra), **made.variables}
         if opened:
             variables["add_generation_prompt"] = True
         return replace(made, variables=variables, prefill=prefill, opened=opened)

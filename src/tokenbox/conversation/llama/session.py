@@ -90,6 +90,8 @@ class LlamaSession:
         asked = self._format.asked((), [thaw(tool) for tool in tools], given)
         before = self._asked
         self._asked = asked
+        if "messages" in asked.variables:  # in place of the conversation
+            self.is_incremental = False
         try:
             entry = [self._entry(item) for item in head]
             others = {number: self._entry(one.item) for number, one in self._entries.items()}

@@ -39,5 +39,13 @@ def is_verified(server: str, source: str, vocabulary: str) -> bool:
     table = _table()
     if server == "transformers":
         return vocabulary.startswith("json ") and digest(source) in table["transformers"]["templates"]
-    known = table["rules"] == RULES and vocabulary in table["vocabularies"]
-    return known and digest(source) in table["templates"]
+    return is_verified_vocabulary(vocabulary) and digest(source) in table["templates"]
+
+
+def is_verified_vocabulary(vocabulary: str) -> bool:
+    """Return True if llama.cpp splits texts with this kind of vocabulary as tokenbox does.
+
+    No ``tokenizer.json`` is: the package ``tokenizers`` knows letters of Unicode 16, and llama.cpp does not.
+    """
+    table = _table()
+    return table["rules"] == RULES and vocabulary in table["vocabularies"]
