@@ -223,16 +223,23 @@ def test_a_rank_file_counts_as_tiktoken(pattern: str, engine: Any, trained: Any,
         assert tokenizer.count(text) == len(tokens)
 
 
-def test_an_unknown_pattern_gets_through_what_makes_tiktoken_panic(trained: Any, tmp_path: Path) -> None:
-    ranks = ranks_of(trained[LLAMA3])
-    (tmp_path / "small.tiktoken").write_bytes(rank_file(ranks))
-    tokenizer = open_vocabulary(tmp_path / "small.tiktoken", pattern=r"\s+(?!\S)|\s+|\S+")
-    text = "x" + " " * 1_200_000 + "y"
-    tokens = tokenizer.encode(text)
-    assert tokenizer.decode(tokens) == text
-    assert tokens == tokenizer.encode("x") + tokenizer.encode(" " * 1_199_999) + tokenizer.encode(" ") + (
-        tokenizer.encode("y")
-    )
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"\s+(?!\S)|\s+|\S+", "x" + " " * 1_200_000 + "y"),
+        (r"(?:(?:a|aa)+(?!x))+b|[\s\S]", "a" * 60),  # `regex` would take years
+    ],
+)
+@pytest.mark.parametrize("engine", ["tiktoken", "fast"])
+def test_an_unknown_pattern_on_which_tiktoken_fails_is_refused(
+    pattern: str, text: str, engine: Any, trained: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "small.tiktoken").write_bytes(rank_file(ranks_of(trained[LLAMA3])))
+    tokenizer = open_vocabulary(tmp_path / "small.tiktoken", pattern=pattern, engine=engine)
+    for count in (tokenizer.count, tokenizer.encode, lambda text: tokenizer.count_batch(["b", text])):
+        with pytest.raises(TokenizerError, match=f"of {len(text):,} characters: its pattern backtracks"):
+            count(text)
+    assert tokenizer.count("b a") == 3
 
 
 def test_a_published_rank_file_needs_no_pattern(tmp_path: Path) -> None:

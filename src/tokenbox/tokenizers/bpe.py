@@ -243,13 +243,13 @@ class BpeTokenizer(BaseTokenizer):
         if len(chunk) <= 2 * CHUNK:
             is_slow = self._fast is None or not _for_fast(chunk)
             return self._exactly(exact) if is_slow else self._fast_or_exact
-        if any(run.end() - run.start() > _LONGEST_BLANK_RUN for run in _BLANK_RUN.finditer(chunk)):
-            return exact.by_pieces
-        return self._exactly(exact)
+        runs = _BLANK_RUN.finditer(chunk) if self.cuts_proven else ()
+        is_long = any(run.end() - run.start() > _LONGEST_BLANK_RUN for run in runs)
+        return exact.by_pieces if is_long else self._exactly(exact)
 
     def _exactly(self, exact: Tiktoken) -> Encode:
-        """Return tiktoken's function. With a pattern of the user's it may fail: then our own regex splits."""
-        return exact.ordinary if self.cuts_proven else exact.ordinary_or_by_pieces
+        """Return tiktoken's function. With a pattern of the user's it may raise a ``TokenizerError``."""
+        return exact.ordinary if self.cuts_proven else exact.by_unknown_pattern
 
     def _fast_or_exact(self, chunk: str) -> Sequence[int]:
         found = None if self._fast is None else self._fast.encode(chunk)

@@ -77,7 +77,7 @@ class Tiktoken:
         self._piece: Callable[[bytes], list[int]] = (
             getattr(core, "encode_single_piece", None) or encoding._encode_single_piece  # noqa: SLF001  # tiktoken has no public one
         )
-        self._pattern = spec.pattern
+        self._pattern, self._name = spec.pattern, spec.name
         self._read_ranks = read_ranks
 
     def decode_bytes(self, tokens: list[int]) -> bytes:
@@ -127,7 +127,7 @@ class Tiktoken:
         return [ends[0], *(end - start - 1 for start, end in pairwise(ends))]
 
     def by_pieces(self, text: str) -> list[int]:
-        """As ``ordinary``, but split by ``regex``: slower, without a limit on the text's length."""
+        """As ``ordinary``, but split by ``regex``, for published patterns: slower, for any length of text."""
         import regex
 
         tokens: list[int] = []
@@ -147,14 +147,17 @@ class Tiktoken:
         )
         return whole.encode_ordinary(piece)
 
-    def ordinary_or_by_pieces(self, text: str) -> Sequence[int]:
-        """As ``ordinary``, with ``by_pieces`` as the fallback: an unknown pattern may make tiktoken fail."""
+    def by_unknown_pattern(self, text: str) -> Sequence[int]:
+        """As ``ordinary``, for a pattern that may make tiktoken fail. ``regex`` might then never end."""
         try:
             return self.ordinary(text)
         except BaseException as error:
-            if isinstance(error, UnicodeEncodeError) or not is_failure(error):
+            if isinstance(error, TypeError | UnicodeEncodeError) or not is_failure(error):
                 raise
-            return self.by_pieces(text)
+            raise TokenizerError(
+                f"{self._name} cannot split a text of {len(text):,} characters: its pattern backtracks too "
+                "often. Count the text in parts, or use a published pattern."
+            ) from None
 
 
 class Fast:
