@@ -105,7 +105,10 @@ def read_chunks(
         raise InvalidChunks(f"a separator is text, not {type(separator).__name__}.")
     kinds: dict[ChunkKind, int] = {}
     items: list[Any] = []
-    for position, chunk in enumerate(chunks):
+    given = tuple(chunks)
+    if set(map(type, given)) == {str}:  # the usual case of many chunks
+        return _checked(Chunks(ChunkKind.SECTIONS, given, separator), tools)
+    for position, chunk in enumerate(given):
         kind, item = _read(chunk, position)
         kinds.setdefault(kind, position)
         items.append(item)
@@ -115,15 +118,20 @@ def read_chunks(
             f"the chunks are of several kinds: {places}. Give one kind, or ask once for each.",
             kinds=[kind.value for kind in kinds],
         )
-    check_tools(tools)
     kind = next(iter(kinds), ChunkKind.SECTIONS)
-    request = Chunks(kind, tuple(items), separator, tuple(tools or ()))
-    if request.tools and request.kind is not ChunkKind.MESSAGES:
-        raise InvalidChunks(f"tools go with messages, not with {request.kind.value}.")
+    request = _checked(Chunks(kind, tuple(items), separator), tools)
     if request.kind is ChunkKind.SECTIONS and len(set(request.ids)) < len(request.ids):
         twice = next(name for i, name in enumerate(request.ids) if name in request.ids[:i])
         raise InvalidChunks(f"two chunks have the id {twice!r}. Ids are unique.", id=twice)
     return request
+
+
+def _checked(request: Chunks, tools: Sequence[Mapping[str, object]] | None) -> Chunks:
+    """Return the request with the tools, which only messages have."""
+    check_tools(tools)
+    if tools and request.kind is not ChunkKind.MESSAGES:
+        raise InvalidChunks(f"tools go with messages, not with {request.kind.value}.")
+    return replace(request, tools=tuple(tools)) if tools else request
 
 
 def _whole_request(
