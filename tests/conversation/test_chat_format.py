@@ -446,6 +446,59 @@ def test_a_server_that_is_asked_asynchronously() -> None:
     assert asked == [{"messages": HI}]
 
 
+RESPONSES = [
+    {"role": "user", "content": [{"type": "input_text", "text": "What is the weather?"}]},
+    {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "They ask."}]},
+    {"type": "function_call", "call_id": "c", "name": "weather", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "sunny"}]},
+    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "It is sunny."}]},
+    {"role": "user", "content": [{"type": "input_text", "text": "And"}, {"type": "text", "text": "now?"}]},
+]
+
+
+@pytest.mark.parametrize("server", ["llama.cpp", "transformers"])
+def test_the_texts_of_the_responses_api_are_counted_by_a_template(server: str, model: models.Model) -> None:
+    chat = ChatFormat.open(model.folder if server == "transformers" else model.gguf, server=server)
+    count = tokenbox.count(RESPONSES, tokenizer=chat)
+    assert not count.exact
+    question = {"type": "text", "text": "What is the weather?"}
+    plain = chat.count_request(read_request([{"role": "user", "content": [question]}]))
+    assert chat.count_request(read_request(RESPONSES[:1])).total == plain.total
+    assert tokenbox.fit(RESPONSES, None, chat).count == count
+    conversation = tokenbox.Conversation("", chat)
+    conversation.extend(RESPONSES)
+    assert conversation.request_count() == count
+
+
+def test_a_message_that_a_template_cannot_count_is_named_by_its_place(model: models.Model) -> None:
+    call = {"id": "c", "type": "custom", "custom": {"name": "shell", "input": "ls"}}
+    messages = [*HI, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    with pytest.raises(TemplateError, match=r"refuses messages\[1\]"):
+        tokenbox.fit(messages, 1_000, ChatFormat.open(model.gguf))
+
+
+def test_a_template_of_texts_gets_texts_as_from_a_server(model: models.Model) -> None:
+    """Qwen3's searches the content of an answer, which is null beside a call; others want objects."""
+    source = (
+        "{% for m in messages %}{{ m.role + ': ' + m.content }}{% for c in m.tool_calls or [] %}"
+        "{% for key, value in c.function.arguments | items %}{{ key }}={{ value }};{% endfor %}{% endfor %}"
+        "{{ '|' }}{% endfor %}"
+    )
+    chat = ChatFormat.open(model.folder, template=source)
+    call: dict[str, Any] = {"id": "c", "type": "function"}
+    call["function"] = {"name": "f", "arguments": '{"city": "Oslo"}'}
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "sunny"},
+    ]
+    assert chat.render(messages) == "user: one\ntwo|assistant: city=Oslo;|tool: sunny|"
+    assert not chat.count_request(read_request(messages)).exact
+    call["function"]["arguments"] = "no JSON"
+    with pytest.raises(TemplateError, match="failed on these messages"):
+        chat.render(messages)
+
+
 def test_a_server_that_says_nonsense() -> None:
     for nonsense in (-1, None, "7", True, 10**5_000, -(10**5_000)):
         chat = ChatFormat.from_server(lambda *_, nonsense=nonsense: nonsense, "odd")

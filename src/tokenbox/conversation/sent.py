@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -36,17 +37,50 @@ def tool_mappings(tools: object) -> Sequence[Mapping[str, Any]]:
     raise InvalidMessage("tools are a list of mappings.")
 
 
-def without_media(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], int]:
-    """Return the messages without images and files, and the estimated cost of those."""
-    if not any(message.media for message in messages):
+def in_chat_shape(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], int]:
+    """Return the messages without images and files, and the estimated cost of those.
+
+    The texts of parts that other APIs have, such as ``input_text``, become parts of the type ``text``.
+    """
+    if all(map(_is_of_texts, messages)):
         return messages, 0
     cost = MEDIA * sum(len(message.media) for message in messages)
-    return tuple(_texts_only(message) if message.media else message for message in messages), cost
+    return tuple(message if _is_of_texts(message) else _texts_only(message) for message in messages), cost
+
+
+def _is_of_texts(message: Message) -> bool:
+    content = message.content
+    if content is None or isinstance(content, str):
+        return True
+    return all(dict(part.source).get("type") == "text" for part in content)
 
 
 def _texts_only(message: Message) -> Message:
-    content = message.content
     parts = [
-        part.to_dict() for part in content or () if isinstance(part, Part) and part.kind is PartKind.TEXT
+        {"type": "text", "text": part.text}
+        for part in message.content or ()
+        if isinstance(part, Part) and part.kind is PartKind.TEXT
     ]
     return Message.of({**message.to_dict(), "content": parts})
+
+
+def as_texts(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message as a server sends it to a template that takes no list, no null and no JSON text.
+
+    Its content is a text, and the arguments of its calls are objects.
+    """
+    made, content = dict(message), message.get("content")
+    if not isinstance(content, str):
+        made["content"] = "\n".join(part.get("text", "") for part in content or ())
+    if message.get("tool_calls"):
+        made["tool_calls"] = [_with_arguments(call) for call in message["tool_calls"]]
+    return made
+
+
+def _with_arguments(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    function = call.get("function")
+    try:
+        arguments = json.loads(function["arguments"])  # type: ignore[index]  # a custom call has none
+    except (TypeError, KeyError, ValueError, RecursionError):
+        return call
+    return {**call, "function": {**function, "arguments": arguments}} if isinstance(arguments, dict) else call

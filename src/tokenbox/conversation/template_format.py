@@ -25,7 +25,7 @@ from tokenbox.conversation.llama.session import LlamaSession
 from tokenbox.conversation.llama.syntax import TemplateError
 from tokenbox.conversation.llama.verified import is_verified, is_verified_vocabulary
 from tokenbox.conversation.pieces import CountsMessages, WholeSession
-from tokenbox.conversation.sent import SOME_DAY, mapping, only_days, tool_mappings, without_media
+from tokenbox.conversation.sent import SOME_DAY, as_texts, in_chat_shape, mapping, only_days, tool_mappings
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class LlamaFormat(TemplateFormat):
         if request.prompts:
             return self._count_prompts(request)
         fields: dict[str, Any] = thaw(request.fields)
-        messages, media = without_media(request.messages)
+        messages, media = in_chat_shape(request.messages)
         this = self.asked(messages, [thaw(tool) for tool in request.tools], fields)
         total = self.count_prompt(self._text(this, self.now() or SOME_DAY)[0]) + media
         proven = self.exact and request.verbatim and messages is request.messages
@@ -225,17 +225,24 @@ class TransformersFormat(TemplateFormat):
     def render(
         self, messages: Sequence[MessageLike], tools: Tools = None, *, add_generation_prompt: bool = True
     ) -> str:
+        sent = [mapping(message) for message in messages]
         given = {
-            "messages": [mapping(message) for message in messages],
+            "messages": sent,
             "tools": [dict(tool) for tool in tool_mappings(tools)] or None,
             "add_generation_prompt": add_generation_prompt,
         }
-        return self._template.render(self._variables | given)
+        try:
+            return self._template.render(self._variables | given)
+        except TemplateError:
+            texts = [as_texts(message) for message in sent]
+            if texts == sent:
+                raise
+            return self._template.render(self._variables | given | {"messages": texts})
 
     def count_request(self, request: Request) -> Count:
         if request.prompts:
             return self._count_prompts(request)
-        messages, media = without_media(request.messages)
+        messages, media = in_chat_shape(request.messages)
         total = self.count_messages(messages, [thaw(tool) for tool in request.tools]) + media
         exact = self.exact and self.covers(request)
         at_most = total if exact else max(total, self.bound.request(request))

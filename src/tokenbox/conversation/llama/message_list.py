@@ -23,12 +23,16 @@ class MessageVersions:
 
 @dataclass(slots=True)
 class SessionItem:
-    """An item of the conversation. ``at``: the number of its first message, counting removed ones."""
+    """An item of the conversation. ``at``: the number of its first message, counting removed ones.
+
+    ``is_verbatim``: its messages are sent as they are here.
+    """
 
     item: Item
     versions: list[MessageVersions]
     media: int
     at: int
+    is_verbatim: bool
     bound: int | None = None
     removed: bool = False
 
@@ -50,7 +54,7 @@ class MessageList:
 
     def count(self, entry: SessionItem, times: int) -> None:
         self.media += times * entry.media
-        self.changed += times * (not entry.item.verbatim)
+        self.changed += times * (not entry.is_verbatim)
 
     def change(self, changes: Mapping[int, tuple[SessionItem | None, SessionItem | None]]) -> None:
         """Replace, remove or insert items, as before and after, in place."""

@@ -27,7 +27,7 @@ from tokenbox.conversation.llama.track import Track, TrackedMessages
 from tokenbox.conversation.llama.tracking import TrackingCompiler
 from tokenbox.conversation.llama.turns import NotLocal
 from tokenbox.conversation.pieces import MEDIA, request_of
-from tokenbox.conversation.sent import SOME_DAY, only_days, without_media
+from tokenbox.conversation.sent import SOME_DAY, in_chat_shape, only_days
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -226,9 +226,11 @@ class LlamaSession:
 
     def _entry(self, item: Item, at: int = 0) -> SessionItem:
         media = sum(len(message.media) for message in item.messages)
-        messages = without_media(item.messages)[0] if media else item.messages
-        versions = [self._versions_of(message) for message in messages] if self.is_incremental else []
-        return SessionItem(item, versions, media, at)
+        messages = in_chat_shape(item.messages)[0]
+        numbered = enumerate(messages, at) if self.is_incremental else ()
+        versions = [self._versions_of(message, number) for number, message in numbered]
+        is_verbatim = item.verbatim and messages is item.messages
+        return SessionItem(item, versions, media, at, is_verbatim)
 
     def _in_place_of(self, before: SessionItem, item: Item) -> SessionItem:
         """Return the other form of an item, with the numbers of its messages."""
@@ -237,9 +239,9 @@ class LlamaSession:
             self.is_incremental = False
         return entry
 
-    def _versions_of(self, message: Message) -> MessageVersions:
+    def _versions_of(self, message: Message, number: int) -> MessageVersions:
         given = message.to_dict(declared=False)
-        read = read_message(given)
+        read = read_message(given, number)
         sent = self._template.adapted(read)
         return MessageVersions(given, read, sent, self._final(sent))
 
@@ -261,7 +263,7 @@ class LlamaSession:
         else:
             total, certain = self._total(self._asked, now or SOME_DAY)
         proven = certain and self._format.exact and self._costless
-        proven = proven and not message_list.changed and not message_list.media
+        proven = proven and not message_list.changed
         exact = proven and can_be_sent([versions.given for versions in message_list.versions[-2:]])
         if exact:
             others = self._format.others(self._asked, now)
