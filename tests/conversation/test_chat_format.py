@@ -487,7 +487,7 @@ def test_a_template_of_texts_gets_texts_as_from_a_server(model: models.Model) ->
     chat = ChatFormat.open(model.folder, template=source)
     call: dict[str, Any] = {"id": "c", "type": "function"}
     call["function"] = {"name": "f", "arguments": '{"city": "Oslo"}'}
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "user", "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]},
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c", "content": "sunny"},

@@ -79,8 +79,10 @@ def as_texts(message: Mapping[str, Any]) -> dict[str, Any]:
 
 def _with_arguments(call: Mapping[str, Any]) -> Mapping[str, Any]:
     function = call.get("function")
+    if not isinstance(function, Mapping):  # a custom call
+        return call
     try:
-        arguments = json.loads(function["arguments"])  # type: ignore[index]  # a custom call has none
+        arguments = json.loads(function["arguments"])
     except (TypeError, KeyError, ValueError, RecursionError):
         return call
     return {**call, "function": {**function, "arguments": arguments}} if isinstance(arguments, dict) else call
