@@ -132,6 +132,24 @@ def test_a_table_that_is_too_wide_for_any_terminal_ends() -> None:
     assert out.count("word") == 80
 
 
+@pytest.mark.parametrize("line", ["```\n{}", "| {} |", "-{}", " {}x", "- - {}", "`{}", "word{}"])
+def test_a_long_line_is_not_read_again_with_each_piece(line: str) -> None:
+    read = 0
+
+    class Counting(Markdown):
+        def _line(self, line: str, *, ended: bool, newline: bool = True) -> str:
+            nonlocal read
+            read += len(line)
+            return super()._line(line, ended=ended, newline=newline)
+
+    text = line.format(line[0].replace("|", "x").replace("w", "x") * 6_000)
+    page = Counting(lambda _: None, lambda: 60, colours=True)
+    for piece in text:
+        page.feed(piece)
+    page.end()
+    assert read < 2_100 * len(text)  # the most characters that wait for more
+
+
 @pytest.mark.parametrize("word", ["x" * 9_000, "`" + "y" * 5_000 + "`", "**" + "z" * 5_000 + "**a"])
 @pytest.mark.parametrize("begin", ["", "# ", "some words before it "])
 def test_a_very_long_word_is_written_as_it_comes(word: str, begin: str) -> None:

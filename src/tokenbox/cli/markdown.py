@@ -25,7 +25,8 @@ _BLANK: Final = re.compile(r"\s+")
 _ROW: Final = re.compile(r"\s{0,3}\|")
 _DASHES: Final = re.compile(r"\s{0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$")
 _BAR: Final = re.compile(r"(?<!\\)\|")
-# The most characters of a word that wait for its end. A longer one fits on no line.
+# The most characters that wait for the end of a word, or for what decides on the kind of a line. A longer word
+# fits on no line.
 _LONGEST: Final = 2_000
 # The least number of lines of a table: its heads and the dashes below them.
 _WITH_DASHES: Final = 2
@@ -40,7 +41,8 @@ class Markdown:
 
     def __init__(self, show: Callable[[str], object], width: Callable[[], int], *, colours: bool) -> None:
         self._show, self._width, self._colours = show, width, colours
-        self._held = ""  # the end of the line so far: undecided, or not a complete word
+        self._held: list[str] = []  # the end of the line so far: undecided, or not a complete word
+        self._is_whole = False  # this line is shown once it has ended: code, or a row of a table
         self._fence = ""
         self._table: list[str] = []
         self._begin()
@@ -56,40 +58,45 @@ class Markdown:
         self._in_word = False  # a word so long that its beginning is written already
 
     def feed(self, piece: str) -> None:
-        text = self._held + piece
-        *lines, rest = text.split("\n")
+        self._held.append(piece)
+        if self._is_whole and "\n" not in piece:
+            return
+        *lines, rest = "".join(self._held).split("\n")
         for line in lines:
             self._line(line, ended=True)
-        self._held = self._line(rest, ended=False)
+        self._is_whole = bool(self._fence) or self._is_row(rest)
+        self._held = [rest if self._is_whole else self._line(rest, ended=False)]
 
     def end(self) -> None:
         """Render what is left at the end of the text."""
-        if self._held:
-            self._held = self._line(self._held, ended=True, newline=False)
+        if rest := "".join(self._held):
+            self._line(rest, ended=True, newline=False)
+        self._held.clear()
         self._table_ends()
         self._styled(_PLAIN if self._styles or self._heading else "")
 
     def _line(self, line: str, *, ended: bool, newline: bool = True) -> str:
         """Write what can be shown of a line, and return the rest, which must wait for more input."""
-        if not (self._fence or self._decided) and _ROW.match(line):
-            self._table += [line] if ended else []
-            return "" if ended else line
+        if self._is_row(line):
+            self._table.append(line)
+            return ""
         if self._table and (ended or line.strip()):
             self._table_ends()
         return self._text(line, ended=ended, newline=newline)
 
+    def _is_row(self, line: str) -> bool:
+        return not (self._fence or self._decided) and _ROW.match(line) is not None
+
     def _text(self, line: str, *, ended: bool, newline: bool) -> str:
         """Write what can be shown of a line that is not in a table, and return the rest."""
-        if self._fence or (not self._decided and _FENCE.match(line) and ended):
-            if not ended:
-                return line
+        if ended and (self._fence or (not self._decided and _FENCE.match(line))):
             self._code(line)
             if newline:
                 self._show("\n")
             self._begin()
             return ""
         if not self._decided:
-            if not ended and _UNDECIDED.match(line):
+            if not ended and len(line) <= _LONGEST and _UNDECIDED.match(line):
                 return line
             if ended and _RULE.match(line):
                 self._styled(_FAINT)
