@@ -17,6 +17,7 @@ from tokenbox.tokenizers.estimates import Chars4
 from tokenbox.tokenizers.utf8 import Utf8Bytes
 
 BYTES = Utf8Bytes()
+MANY = "word\n" * 10
 
 # One spelling of each lens that needs nothing installed, and its argument variants.
 SPELLINGS = [
@@ -224,9 +225,10 @@ def test_case_mapping_settles_for_every_character() -> None:
         ("head(2)", "a\rb\r\nc", "a\rb\r\n"),
         ("tail(2)", "a\nb\nc", "b\nc"),
         ("middle(2)", "a\nb\nc\nd\n", "b\nc\n"),
-        ("ends(3)", "a\nb\nc\nd\ne", "a\nb\n[... 2 lines left out ...]\ne"),
-        ("ends(2)", "a\nb\nc", "a\n[... 1 line left out ...]\nc"),
-        ("ends(4) |> ends(2)", "a\nb\nc\nd\ne\nf", "a\n[... 4 lines left out ...]\nf"),
+        ("ends(3)", f"a\nb\n{MANY}d\ne", "a\nb\n[... 11 lines left out ...]\ne"),
+        ("ends(2)", f"a\n{'b' * 40}\nc", "a\n[... 1 line left out ...]\nc"),
+        ("ends(2)", "a\nb\nc", "a\nb\nc"),
+        ("ends(4) |> ends(2)", f"a\nb\n{MANY}c\nd", "a\n[... 12 lines left out ...]\nd"),
         ("head(tokens=3)", "abcdef", "abc"),
         ("tail(tokens=3)", "abcdef", "def"),
         ("head(tokens=2)", "ae\u0301", "a"),

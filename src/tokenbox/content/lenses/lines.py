@@ -65,14 +65,10 @@ def middle_lines(text: str, count: int) -> str:
 def ends_lines(text: str, count: int) -> str:
     """Return the first and last lines, ``count`` in all, with a line between them that counts the others.
 
-    A counting line among the removed lines counts as the lines that it replaced, so the lens is idempotent.
+    It returns all of the text if that is not shorter. A counting line among the removed lines counts as the
+    lines that it replaced, so the lens is idempotent.
     """
-    lines = split_lines(text)
-    if len(lines) <= count:
-        return text
-    first, last = (count + 1) // 2, count // 2
-    removed = lines[first : len(lines) - last]
-    return "".join([*lines[:first], _line_for(removed), *lines[len(lines) - last :]])
+    return _around_gap(text, (count + 1) // 2, count // 2)
 
 
 @lens(
@@ -80,10 +76,16 @@ def ends_lines(text: str, count: int) -> str:
 )
 def first_lines(text: str, n: int) -> str:
     """Return the first ``n`` lines and a line that counts the others, or all of it if that is not shorter."""
+    return _around_gap(text, n, 0)
+
+
+def _around_gap(text: str, first: int, last: int) -> str:
+    """Return the first and last lines around one that counts the others; the text if that is not shorter."""
     lines = split_lines(text)
-    if len(lines) <= n:
+    end = len(lines) - last
+    if end <= first:
         return text
-    less = "".join([*lines[:n], _line_for(lines[n:])])
+    less = "".join([*lines[:first], _line_for(lines[first:end]), *lines[end:]])
     return less if len(less) < len(text) else text
 
 
@@ -217,6 +219,7 @@ def _part(
     by_lines: Callable[[str, int], str],
     by_tokens: Callable[[str, int, Tokenizer], str],
     description: str,
+    version: str = "1",
 ) -> LensKind:
     """Return a lens that keeps a part of the text, measured in lines or in tokens."""
 
@@ -229,7 +232,7 @@ def _part(
 
     return LensKind(
         name,
-        "1",
+        version,
         build,
         (
             Parameter("lines", int, optional=True),
@@ -250,5 +253,6 @@ register(
         ends_lines,
         ends_tokens,
         "the first and last lines or tokens, with a line between them that counts the others",
+        "2",
     )
 )
