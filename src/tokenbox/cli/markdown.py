@@ -25,8 +25,8 @@ _BLANK: Final = re.compile(r"\s+")
 _ROW: Final = re.compile(r"\s{0,3}\|")
 _DASHES: Final = re.compile(r"\s{0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$")
 _BAR: Final = re.compile(r"(?<!\\)\|")
-# The most characters that wait for the end of a word, or for what decides on the kind of a line. A longer word
-# fits on no line.
+# The most characters that wait for the end of a word, or for what decides on a line. A longer word fits on no
+# line.
 _LONGEST: Final = 2_000
 # The least number of lines of a table: its heads and the dashes below them.
 _WITH_DASHES: Final = 2

@@ -18,7 +18,18 @@ from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from tokenbox.content.lenses import definition, definitions, headed, heads, languages, outline, parsed, syntax
+from tokenbox.content.lenses import (
+    definition,
+    definitions,
+    headed,
+    heads,
+    languages,
+    node_types,
+    nodes,
+    outline,
+    parsed,
+    syntax,
+)
 from tokenbox.content.lenses.languages import BY_NAME
 from tokenbox.content.lenses.outline import Signature
 from tokenbox.folder import pieces
@@ -34,7 +45,10 @@ T = TypeVar("T")
 
 # The modules whose source decides how a file is cut. Files without a grammar are not cached: cutting them is
 # as fast as a lookup.
-CUT_RULES = (definition, definitions, headed, heads, languages, notices, outline, parsed, pieces, syntax)
+CUT_RULES = (
+    *(definition, definitions, headed, heads, languages, node_types, nodes, outline, parsed, syntax),
+    *(notices, pieces),
+)
 _QUALIFIER = re.compile(r".*[.:](?=.)")
 # The minimum size in bytes of a file whose names are cached.
 _MIN_CACHED = 2_000

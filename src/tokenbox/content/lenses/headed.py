@@ -180,13 +180,14 @@ def _note(line: str) -> str:
 
 def indent_of(line: bytes) -> int:
     """Return the column at which a line begins. Tabs go to every 8th: GNU's sources mix them with blanks."""
-    return len(line[: len(line) - len(line.lstrip(b" \t"))].expandtabs())
+    blank = line[: len(line) - len(line.lstrip(b" \t"))]
+    return len(blank.expandtabs()) if b"\t" in blank else len(blank)
 
 
-def _close(stack: list[_Open], indent: int, *, same: bool) -> None:
-    """Close the definitions that end before a line of this indent; ``same``: also those indented alike."""
+def _close(stack: list[_Open], indent: int, last: int, *, same: bool) -> None:
+    """Close, at ``last``, the definitions indented deeper; ``same``: also those indented alike."""
     while stack and (indent < stack[-1].indent or (same and indent == stack[-1].indent)):
-        stack.pop()
+        stack.pop().last = last
 
 
 class _Reader:
@@ -204,7 +205,7 @@ class _Reader:
         top: list[_Open] = []
         stack: list[_Open] = []
         is_after_blank = False
-        free = start = 0
+        free = start = last = 0  # the end of the last line that belongs to the open definitions
         for n, end in enumerate(self._ends):
             line = self._source[start:end]
             head, begin, start = found.get(start), start, end
@@ -212,19 +213,19 @@ class _Reader:
                 is_after_blank = True
                 continue
             if head is None and _COMMENT.match(line) is not None:
-                for one in () if is_after_blank else stack:
-                    one.last = end
+                last = last if is_after_blank else end
                 continue
             indent = indent_of(line)
-            if head is not None or _NEUTRAL.match(line) is None:
-                _close(stack, indent, same=head is not None or is_after_blank)
+            closes = bool(stack) and indent <= stack[-1].indent
+            if closes and (head is not None or _NEUTRAL.match(line) is None):
+                _close(stack, indent, last, same=head is not None or is_after_blank)
             is_after_blank = False
             if head is not None and len(stack) < _MAX_DEPTH and (not stack or stack[-1].is_type):
                 opened = self._open(n, begin + len(line) - len(line.lstrip(b" \t")), head, free)
                 stack.append(self._added(stack[-1].inside if stack else top, opened))
                 free = n + 1 if head.name else free
-            for one in stack:
-                one.last = end
+            last = end
+        _close(stack, -1, last, same=False)
         yield from map(self._definition, top)
 
     def _added(self, siblings: list[_Open], opened: _Open) -> _Open:

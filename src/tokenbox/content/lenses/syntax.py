@@ -25,8 +25,9 @@ _CHUNK = 1 << 12  # bytes
 # How often each chunk may be read on average; real source has been seen at 245. Some scanners read a comment
 # without an end to the end of the file at each try.
 _READINGS = 300
-# Angle brackets and the ends of statements. On open ones a parser's step can take as long as their number.
-_ANGLES = re.compile(rb"(?<![=-])>|[<;{}]")
+# On open angle brackets a parser's step can take as long as their number. The ends of statements close all.
+_ANGLES = re.compile(rb"(?<![=-])>|<")
+_STATEMENT_END = re.compile(rb"[;{}]")
 _MAX_ANGLES = 200
 # The beginning of a script in a page, in Astro also of the page itself; and every byte that begins no line.
 _SCRIPT = re.compile(rb"<script\b[^>]{0,300}>|\A---(?=\r?\n)", re.IGNORECASE)
@@ -124,12 +125,15 @@ def syntax_tree(source: bytes, language: Language) -> Node | None:
 
 def _opens_many_angles(source: bytes) -> bool:
     """Return whether a statement opens many angle brackets that it does not close."""
-    opened = 0
-    for match in _ANGLES.finditer(source):
-        sign = match[0]
-        opened = opened + 1 if sign == b"<" else max(0, opened - 1) if sign == b">" else 0
-        if opened > _MAX_ANGLES:
-            return True
+    statements = _STATEMENT_END.split(source) if source.count(b"<") > _MAX_ANGLES else []
+    for statement in statements:
+        if statement.count(b"<") <= _MAX_ANGLES:
+            continue
+        opened = 0
+        for sign in _ANGLES.findall(statement):
+            opened = opened + 1 if sign == b"<" else max(0, opened - 1)
+            if opened > _MAX_ANGLES:
+                return True
     return False
 
 
