@@ -154,7 +154,7 @@ namespace N {
   enum E { X, Y }
 }
 """,
-        ["const int K = 1;", "public int P { get; set; }", "public int F(int a)", "enum E", "X", "Y"],
+        ["const int K = 1;", "public int P { get; set; }", "public int F(int a)", "enum E { X, Y }"],
     ),
     "php": (
         """
@@ -176,7 +176,7 @@ class A: B {
 enum E { case a, b }
 typealias T = Int
 """,
-        ["class A: B", "let x = 1", "func f(_ a: Int) -> Int", "case a, b", "typealias T = Int"],
+        ["class A: B", "let x = 1", "func f(_ a: Int) -> Int", "enum E { case a, b }", "typealias T = Int"],
     ),
     "kotlin": (
         """
@@ -236,7 +236,13 @@ export class C {
   }
 }
 """,
-        ["export type T =", "a: string", "export const K = 3", "A", "private x = 1", "go = (a: number) =>"],
+        [
+            "export type T = { a: string }",
+            "export const K = 3",
+            "export enum E { A, B }",
+            "private x = 1",
+            "go = (a: number) =>",
+        ],
     ),
     "java": (
         """
@@ -255,7 +261,7 @@ pub enum E { A(u8), B }
 pub struct S { pub x: u8 }
 type T = u8;
 """,
-        ["pub const K: u8 = 1;", "A(u8)", "B", "pub x: u8", "type T = u8;"],
+        ["pub const K: u8 = 1;", "pub enum E { A(u8), B }", "pub struct S { pub x: u8 }", "type T = u8;"],
     ),
     "python": (
         """
@@ -590,6 +596,98 @@ NEW = {
             "func Close(a int) {\n\tdone()\n}\n"
         ),
         ["var x = `raw", "func (r *Reader) Read(b []byte) int {", "func Close(a int) {"],
+    ),
+    "python match and loops": (
+        (
+            'match sys.platform:\n    case "win32":\n        def f(a):\n            return 1\n        X = 1\n'
+            "    case _:\n        class A:\n            def m(self):\n                return 1\n"
+            "for n in range(3):\n    def g(x):\n        return x\n    y = g(n)\n"
+            "else:\n    def h():\n        return 1\n"
+            "while True:\n    class B:\n        a = 1\n    z = 2\n"
+        ),
+        [
+            "        def f(a):",
+            "        X = 1",
+            "        class A:",
+            "            def m(self):",
+            "    def g(x):",
+            "    def h():",
+            "    class B:",
+            "        a = 1",
+        ],
+    ),
+    "ruby case and loops": (
+        (
+            "case RUBY_PLATFORM\nwhen /win/\n  def f(a)\n    1\n  end\n  X = 1\n"
+            "else\n  def g\n    1\n  end\nend\n"
+            "for a in b do\n  def h\n    1\n  end\n  y = 1\nend\nwhile a\n  def i\n    1\n  end\nend\n"
+            "until b do\n  def j\n    1\n  end\nend\nbegin\n  def k\n    1\n  end\nend while x\n"
+            "case x\nin {a: 1}\n  def l\n    1\n  end\nend\n"
+        ),
+        ["  def f(a)", "  X = 1", "  def g", "  def h", "  def i", "  def j", "  def k", "  def l"],
+    ),
+    "lua blocks and loops": (
+        (
+            "do\n  local x = 1\n  function M.f(a)\n    return x\n  end\nend\n"
+            "for i = 1, 3 do\n  function M.g(a)\n    return 1\n  end\nend\n"
+            "if x then\n  function M.h(a)\n    return 1\n  end\n"
+            "elseif y then\n  function M.i(a)\n    return 1\n  end\n"
+            "else\n  function M.j(a)\n    return 1\n  end\nend\n"
+        ),
+        [f"  function M.{name}(a)" for name in "fghij"],
+    ),
+    "lua methods of one object": (
+        "".join(f"function Path:m{n}(a)\n  return 1\nend\n" for n in range(5)),
+        [f"function Path:m{n}(a)" for n in range(5)],
+    ),
+    "typescript with an enum that nothing closes": (
+        (
+            "enum Color {\n  Red,\n  Green,\n\nfunction first(a: string): void {\n  call(a);\n}\n\n"
+            "function second(): void {\n  call();\n}\n"
+        ),
+        [
+            "enum Color",
+            "  Red",
+            "  Green",
+            "function first(a: string): void {",
+            "function second(): void",
+        ],
+    ),
+    "typescript on one line": (
+        (
+            "export type Box<T> = { current: T }\nexport function f(): void {\n  call()\n}\n"
+            f"interface Long {{ {'a' * 200}: string }}\n"
+        ),
+        [
+            "export type Box<T> = { current: T }",
+            "export function f(): void",
+            "interface Long",
+            f"{'a' * 200}: string",
+        ],
+    ),
+    "kotlin with comments between parameters": (
+        (
+            "class Cookie(\n"
+            + "".join(
+                f"  /**\n   * {'Words. ' * 20}\n   */\n  // More.\n  /* a */ val a{n}: String,\n"
+                for n in range(9)
+            )
+            + ") {\n  fun f(): Int {\n    return 1\n  }\n}\n"
+        ),
+        ["class Cookie(", *(f"  /* a */ val a{n}: String," for n in range(9)), ")", "  fun f(): Int"],
+    ),
+    "swift with parentheses in an annotation": (
+        (
+            'class A {\n    @available(*, message: "Use [B()] now.")\n'
+            "    public let b: Int = f(\n        1\n    )\n\n"
+            "    func g() {\n        call()\n    }\n}\n"
+        ),
+        [
+            "class A",
+            '    @available(*, message: "Use [B()] now.")',
+            "    public let b: Int = f( ...",
+            "    func g()",
+        ],
     ),
     "javascript": (
         "if (x) {\n\n" + "".join(f"function f{n}() {{\n  return {n};\n}}\n" for n in range(5)),

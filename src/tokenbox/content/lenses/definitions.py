@@ -115,8 +115,15 @@ def _restored(
             one = replace(one, role=DefinitionRole.MEMBER, body=one.last)  # a macro in a list
         return _Open(one, is_by_lines, row, indent_of(line), one.last)
 
-    known = [opened(one, is_by_lines=False) for one in _flat(found)]
-    missed = [opened(one, is_by_lines=True) for one in _within(_flat(by_lines), broken)]
+    # Keywords that the parser took for members, as after an enum that nothing closes.
+    starts = {one.start for one in _flat(by_lines)}
+    words = {
+        one.start: one.last
+        for one in _flat(found)
+        if one.start in starts and source[one.start : one.last].isalpha()
+    }
+    missed = [opened(one, is_by_lines=True) for one in _within(_flat(by_lines), [*broken, *words.items()])]
+    known = [opened(one, is_by_lines=False) for one in _flat(found) if words.get(one.start) != one.last]
     top: list[_Open] = []
     stack: list[_Open] = []
     floor = 0  # nothing begins before it any more

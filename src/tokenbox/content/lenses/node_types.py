@@ -62,18 +62,26 @@ is_skipped = _like(
     r"|preproc_(?:include|call|ifdef_name)|decorator|attribute|empty_statement|hash_bang|php_tag|header|modifiers?$"
     r"|shebang|open_module"
 )
+# Loops and blocks, which define functions and classes; their variables are not of interest outside.
+LOOPS = frozenset(
+    """
+    for_statement while_statement repeat_statement do_statement for while until while_modifier until_modifier
+    """.split()
+)
+# Nodes of which only the branches are read, which are transparent too.
+BRANCHING = LOOPS | frozenset("match_statement case_clause case case_match when in_clause".split())
 # Nodes without a meaning of their own: their children are read in their place.
-TRANSPARENT = frozenset(
+TRANSPARENT = BRANCHING | frozenset(
     """
     preproc_if preproc_ifdef preproc_else preproc_elif preproc_elifdef linkage_specification
     declaration_list ERROR if_statement try_statement else_clause except_clause with_statement
     finally_clause block statement enum_body_declarations config_file body implementation_definition
     declarations source field_declaration_list class_member statements
-    if unless begin then else elsif
+    if unless begin then else elsif do elseif_statement else_statement
     """.split()
 )
 # Those in which not every node is a member: what is left of one in an error, and the statements of Ruby.
-LOOSE = frozenset("ERROR if unless begin then else elsif".split())
+LOOSE = frozenset("ERROR if unless begin then else elsif do".split())
 MEMBER_STATEMENTS = ("export_statement", "type_alias_statement")
 # Nodes around the node that is defined, such as an export or an assignment.
 WRAPPERS = frozenset(
@@ -106,5 +114,5 @@ NAME_FIELDS = ("name", "declarator", "left", "key", "property", "pattern")
 # Nodes that contain the name next to a type (``int x`` in C#, ``int $x`` in PHP, ``List.x`` in Kotlin).
 holds_name = _like(r".*(?:declarator|_element)$|variable_declaration$")
 is_name = _like(
-    r".*(?:identifier|name|constant|word|selectors|dot_index_expression|member_expression|attribute|variable)$"
+    r".*(?:identifier|name|constant|word|selectors|(?:dot|method)_index_expression|member_expression|attribute|variable)$"
 )

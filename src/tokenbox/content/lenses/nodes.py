@@ -41,6 +41,8 @@ def _last_row(node: Node) -> int:
 
 def inner_nodes(node: Node) -> Sequence[Node]:
     """Return the children of a transparent node, without the condition of an ``if`` or ``#if``."""
+    if node.type in types.BRANCHING:
+        return [child for child in node.named_children if child.type in types.TRANSPARENT]
     condition = node.child_by_field_name("condition")
     if condition is None and node.type.startswith("preproc_"):
         condition = node.child_by_field_name("name")

@@ -12,9 +12,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
+
+import re2
 
 from tokenbox.characters import known
 from tokenbox.content.lenses.definition import DefinitionRole
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
 
 # A line that holds nothing but annotations.
-_ANNOTATION = re.compile(r"\s*(?:@[\w.:]+(?:\([^()]*\))?\s*|#?\[[^\[\]]*\]\s*)+$")
+_ANNOTATION = re.compile(r"\s*(?:@[\w.:]+(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?\s*|#?\[[^\[\]]*\]\s*)+$")
 _HEADER = re.compile(r"\[outline of [a-z]+ source, [0-9]+ lines?\]\n")
 # The language is recognized from this many characters: enough for its imports and first definitions.
 _SAMPLE_LENGTH = 20_000
@@ -38,6 +41,11 @@ _MIN_SIGNS = 2
 _SUBSETS = {"typescript": "javascript", "cpp": "c"}
 # The maximum length of a member's line, and of a signature. A value is cut after its first line.
 MAX_LINE, _MAX_SIGNATURE = 160, 640
+# A signature is read no further; and the comments in one of C's family, on lines of their own.
+_MAX_COMMENTED = 10_000
+_COMMENT_LINES: re.Pattern[str] = re2.compile(
+    r"(?m)^[ \t]*(?:/\*[^*]*\*+(?:[^/*][^*]*\*+)*/[ \t]*|//[^\n]*)\n"
+)
 # The number of consecutive functions of the same name to show.
 OVERLOADS = 3
 
@@ -79,7 +87,8 @@ def signatures(
         same = list(group)
         first = same[0]
         shown = OVERLOADS if first.role is DefinitionRole.FUNCTION and first.name else len(same)
-        for definition in same[:shown]:
+        for one in same[:shown]:
+            definition = replace(one, is_signature=True) if _is_on_one_line(source, one) else one
             if text := "".join(_shown(source, definition, language)):
                 yield Signature(definition.start, text, definition.name, depth)
             if not definition.is_signature:
@@ -87,6 +96,16 @@ def signatures(
         if len(same) > shown:
             text = f"{_indent(source, same[shown])}... {len(same) - shown} more {first.name}\n"
             yield Signature(same[shown].start, text, first.name, depth)
+
+
+def _is_on_one_line(source: bytes, definition: Definition) -> bool:
+    """Return whether a definition with members, and no functions, is so short that all of it is shown."""
+    return (
+        bool(definition.inside)
+        and definition.last - definition.start <= MAX_LINE
+        and b"\n" not in source[definition.start : definition.last].rstrip()
+        and all(one.role is DefinitionRole.MEMBER for one in definition.inside)
+    )
 
 
 def _require(modules: set[str]) -> None:
@@ -135,7 +154,7 @@ def _shown(source: bytes, definition: Definition, language: Language) -> Iterato
     if definition.role is DefinitionRole.MEMBER and not definition.is_signature:
         words = _cut(words)
     elif len(words) > _MAX_SIGNATURE:
-        words = words[: words.rfind("\n", 0, _MAX_SIGNATURE) + 1 or _MAX_SIGNATURE].rstrip() + " ..."
+        words = _shortened(words, language)
     if definition.role is DefinitionRole.CONTAINER and definition.name not in words:
         after = source[definition.start : definition.last].rpartition(b"}")[2]
         if definition.name.encode() in after:  # as in C's ``typedef struct { } name``
@@ -146,6 +165,15 @@ def _shown(source: bytes, definition: Definition, language: Language) -> Iterato
     yield f"{indent}{words}\n"
     if definition.note and language.docstrings:
         yield f'{indent}    """{definition.note}"""\n'
+
+
+def _shortened(words: str, language: Language) -> str:
+    """Return a long signature without the comments on lines of their own, cut if it is still long."""
+    begin = words[:_MAX_COMMENTED]
+    bare = _COMMENT_LINES.sub("", begin) if language.comment == "//" else begin
+    if len(bare) <= _MAX_SIGNATURE and begin == words:
+        return bare
+    return bare[: bare.rfind("\n", 0, _MAX_SIGNATURE) + 1 or _MAX_SIGNATURE].rstrip() + " ..."
 
 
 def _indent(source: bytes, definition: Definition) -> str:
@@ -167,7 +195,7 @@ def _cut(words: str) -> str:
 register(
     LensKind(
         "outline",
-        "9",
+        "10",
         build_outline,
         (Parameter("language", str, optional=True),),
         usage='outline or outline("python")',

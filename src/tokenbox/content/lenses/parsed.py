@@ -99,7 +99,8 @@ class _Reader:
                 yield found
             elif kind in types.TRANSPARENT and depth < _MAX_DEPTH:
                 within_it = within and kind not in types.LOOSE
-                yield from self.read(inner_nodes(node), within=within_it, depth=depth + 1)
+                inside = self.read(inner_nodes(node), within=within_it, depth=depth + 1)
+                yield from _not_members(inside) if kind in types.LOOPS else inside
 
     def _grouped(self, node: Node, comments: Sequence[Node], depth: int) -> Definition | None:
         """Return a container for the declarations between parentheses, as in Go's ``const (``."""
@@ -169,7 +170,7 @@ class _Reader:
         holder = body.parent or body
         inside = self.read(children_in(body, holder), within=False, depth=depth + 1)
         if rows(node) < LONG_CALL:  # its variables are not of interest outside
-            inside = (one for one in inside if one.role is not DefinitionRole.MEMBER)
+            inside = _not_members(inside)
         name = (
             self._words(name_of(node))
             if node.type == "assignment"
@@ -216,6 +217,10 @@ class _Reader:
 
     def _text(self, start: int, end: int) -> str:
         return self._source[start:end].decode("utf-8", "replace")
+
+
+def _not_members(found: Iterable[Definition]) -> Iterator[Definition]:
+    return (one for one in found if one.role is not DefinitionRole.MEMBER)
 
 
 def _may_hide(node: Node, found: Definition | None) -> bool:
