@@ -134,7 +134,7 @@ def by_ctx_whole(body: dict[str, Any], model: str) -> Figure | None:
 @cache
 def shell() -> Models:
     """A shell's models, of a server that is never asked."""
-    return Models(load(env={"TOKENBOX_USER_CONFIG": ""}), {}, BlockingProvider, "http://127.0.0.1:9")
+    return Models(load(env={"TOKENBOX_USER_CONFIG": ""}), {}, BlockingProvider, "https://api.openai.com")
 
 
 def by_shell(body: dict[str, Any], model: str) -> Figure:

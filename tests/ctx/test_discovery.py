@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cli.transcript import CommandLine
+from tests.gateway.running import upstream
 from tokenbox import ctx
 from tokenbox.catalog import ModelLimits
 from tokenbox.compose.requests import By
@@ -20,8 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.gateway.running import Stub
     from tests.llama.server import StartLlama
     from tokenbox.config import Config
+
+
+__all__ = ["upstream"]
 
 
 @pytest.fixture(autouse=True)
@@ -110,3 +115,19 @@ def test_what_was_said_holds_in_other_processes_with_its_day(tmp_path: Path, sta
     )
     assert "/v1/models" in run.stdout
     assert "2026-11-21" in run.stdout
+
+
+def test_a_server_that_cannot_count_makes_nothing_exact(tmp_path: Path, upstream: Stub) -> None:
+    """A local count in its place is neither the server's nor proven to be right there."""
+    config = settings(tmp_path, upstream.url, "[tokenize]\nuse_endpoint = true\n")
+    text = (tmp_path / ".tokenbox" / "config.toml").read_text().replace('"tiny"', '"gpt-4o"')
+    text = text.replace('tokenizer = "utf8-bytes"', 'kind = "openai-compatible"\ntokenizer = "o200k_base"')
+    (tmp_path / ".tokenbox" / "config.toml").write_text(text)
+    config = load(tmp_path, {})
+    messages = [{"role": "user", "content": "hello"}]
+    found = ctx.estimate("home", messages, config=config).count
+    assert (found.total, found.exact, found.by) == (8, False, By.PUBLISHED)
+    assert found.at_most > 2_000
+    (tmp_path / ".tokenbox" / "config.toml").write_text(text.replace("use_endpoint = true", ""))
+    found = ctx.estimate("home", messages, config=load(tmp_path, {})).count
+    assert (found.total, found.exact, found.by) == (8, False, By.PUBLISHED)

@@ -15,7 +15,8 @@ from tokenbox.compose.requests import By, Count
 from tokenbox.content.request import Request, read_request
 from tokenbox.conversation.pieces import CountsMessages
 from tokenbox.errors import NoTokenizer, TokenizerError
-from tokenbox.models import Counting, OutputMode, Stated, counters_for, resolve, resolve_figures
+from tokenbox.models import Counting, OutputMode, Stated, counters_for, is_openai, resolve, resolve_figures
+from tokenbox.providers import BlockingProvider, Target
 from tokenbox.tokenizers import TokenizerIdentity
 
 CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello there"}]
@@ -170,8 +171,28 @@ def test_the_server_counts_where_it_may_and_answers() -> None:
     away = count("gpt-4o", Counting(server=Server(None)))
     assert away.by is By.PUBLISHED
     assert not away.exact, "the server would have counted: a local figure is none of its own"
+    assert away.at_most > 2_000, "a silent server may have another vocabulary"
     named = count("m", Counting(named=Server(5), server=Server(17)))
     assert named.total == 5, "what is named comes first"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "kind", "exact"),
+    [
+        (None, "auto", True),
+        ("https://api.openai.com/v1", "auto", True),
+        ("http://127.0.0.1:1", "openai", True),
+        ("http://127.0.0.1:1", "auto", False),
+        ("https://api.openai.com.example.org", "auto", False),
+    ],
+)
+def test_published_rules_are_exact_only_at_openai(endpoint: str | None, kind: str, *, exact: bool) -> None:
+    """Another server may run any model under the name."""
+    found = count("gpt-4o", Counting(at_openai=is_openai(endpoint, kind)))
+    assert (found.total, found.exact) == (count("gpt-4o").total, exact)
+    assert (found.at_most == found.total) is exact
+    counted = BlockingProvider(Target(endpoint, "gpt-4o", kind)).count(CHAT)
+    assert (counted.value, counted.exact) == (found.total, exact)
 
 
 def test_tokenizers_belong_to_the_user_where_baselines_are_listed() -> None:

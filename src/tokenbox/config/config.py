@@ -14,7 +14,7 @@ from tokenbox.config.keys import ANY, KEYS, KeyName, key_of, key_text
 from tokenbox.config.reading import name_of, unknown_key
 from tokenbox.config.servers import kept_answer
 from tokenbox.config.setting import Level, Origin, Setting, setting_text
-from tokenbox.models import Counting, Stated
+from tokenbox.models import Counting, Stated, is_openai
 from tokenbox.tokenizers.ownership import FAMILIES
 
 if TYPE_CHECKING:
@@ -219,11 +219,13 @@ class Config:
     def counting(self, model: str | None) -> Counting:
         """Return the settings for counting with a model."""
         baselines = self.value(("tokenizers", "baselines"))
+        connection = None if model is None else self.connection(model)
         return Counting(
             named=None if model is None else self.policy_for(model).tokenizer,
             families=self.tokenizer_names(),
             baselines=baselines if isinstance(baselines, tuple) else (),
             heuristic=self.value(("tokenizers", "heuristic")) is True,
+            at_openai=connection is None or is_openai(connection.endpoint, connection.kind),
         )
 
     def server_said(self, model: str) -> ModelLimits:

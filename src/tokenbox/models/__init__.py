@@ -3,7 +3,7 @@
 The functions are pure: settings and answers of servers are arguments.
 """
 
-from tokenbox.models.counters import Counters, Counting, counters_for, names_model
+from tokenbox.models.counters import Counters, Counting, counters_for, is_openai, names_model
 from tokenbox.models.resolve import (
     DEFAULT_SHARES,
     NO_LIMITS,
@@ -27,6 +27,7 @@ __all__ = [
     "OutputMode",
     "Stated",
     "counters_for",
+    "is_openai",
     "names_model",
     "resolve",
     "resolve_figures",

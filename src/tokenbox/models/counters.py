@@ -15,10 +15,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
+from urllib.parse import urlsplit
 
 from tokenbox.catalog import model as catalog_model
 from tokenbox.catalog import tokenizer_family
 from tokenbox.catalog.names import bare_name
+from tokenbox.compose.bound import Bound
 from tokenbox.conversation.chat_format import ChatFormat
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.conversation.pieces import CountsMessages
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 MARGIN: Final = "two-vocabularies"
 # Models with OpenAI's published chat format, or probably the same one. The format marks estimates.
 OPENAI: Final = ("gpt-3.5", "gpt-35", "gpt-4", "gpt-5", "chatgpt-4o", "o1", "o3", "o4")
+# Where these rules are known to hold: OpenAI's own API, and the kinds of server that are set for it.
+OPENAI_HOST: Final = "api.openai.com"
+_OPENAI_KINDS: Final = frozenset(("openai", "openai-responses"))
 # The suffix of a file with vocabulary and chat template, and the name of a vocabulary in a model's folder.
 _WITH_TEMPLATE: Final = ".gguf"
 _VOCABULARY: Final = "tokenizer.json"
@@ -51,6 +56,8 @@ class Counting:
 
     ``baselines``: the built-in vocabularies that may be used; None allows all. If they are listed, tokenizers
     belong to the user (nrv ADR 007, 2): a model without one is an error, unless ``heuristic`` is on.
+    ``at_openai``: whether OpenAI's models are asked at OpenAI itself (:func:`is_openai`). Another server may
+    run any model under their names, so published rules prove nothing there.
     """
 
     named: object = None
@@ -58,6 +65,12 @@ class Counting:
     families: Mapping[str, str] = field(default_factory=dict)
     baselines: Collection[str] | None = None
     heuristic: bool = False
+    at_openai: bool = True
+
+
+def is_openai(endpoint: str | None, kind: str) -> bool:
+    """Return whether an endpoint is OpenAI's own API, by its host or its kind. None is the model's maker."""
+    return endpoint is None or kind in _OPENAI_KINDS or urlsplit(endpoint).hostname == OPENAI_HOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +86,7 @@ class Counters:
 
 
 class ServerFirst(CountsMessages):
-    """A counter that asks the server, with the local count as a fallback that is never exact."""
+    """A counter that asks the server. Its fallback is the local count, as an estimate bounded by bytes."""
 
     def __init__(self, server: RequestCounter, local: RequestCounter) -> None:
         self._server, self._local = server, local
@@ -86,7 +99,9 @@ class ServerFirst(CountsMessages):
         try:
             return self._server.count_request(request)
         except TokenboxError:
-            return replace(self._local.count_request(request), exact=False)
+            local = self._local.count_request(request)
+            at_most = max(local.total, Bound(None).request(request))
+            return replace(local, exact=False, at_most=at_most)
 
 
 ANYONE: Final = Counting()
@@ -105,7 +120,7 @@ def counters_for(model: str | None, counting: Counting = ANYONE) -> Counters:
         return Counters(counter, getattr(counter, "tokenizer", None), counter.identity.exact)
     if names_model(named):
         return counters_for(str(named), replace(counting, named=None, baselines=None))
-    local = _own_files(named) or _local(model, _tokenizer(model, counting))
+    local = _own_files(named) or _local(model, counting)
     if counting.server is None or local.exact:
         return local
     return Counters(ServerFirst(counting.server, local.counter), local.tokenizer, exact=False)
@@ -140,16 +155,17 @@ def _tokenizer(model: str | None, counting: Counting) -> Tokenizer:
         return get(MARGIN)
 
 
-def _local(model: str | None, tokenizer: Tokenizer) -> Counters:
+def _local(model: str | None, counting: Counting) -> Counters:
     """Return the published rules for a model with its own vocabulary, else an estimate of markers."""
+    tokenizer = _tokenizer(model, counting)
     name = None if model is None else bare_name(model)
     if (
         name is not None
         and name.removeprefix("ft:").startswith(OPENAI)
         and tokenizer.identity.name in BASELINES["gpt-bpe"]
     ):
-        published = openai_format(*OpenAIFormat.rules(name))
-        return Counters(published, tokenizer, exact=False)
+        older, published = OpenAIFormat.rules(name)
+        return Counters(openai_format(older, published and counting.at_openai), tokenizer, exact=False)
     return Counters(MarkersFormat(tokenizer), tokenizer, exact=False)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox import tokenizers
 from tokenbox.content.request import read_request
-from tokenbox.models import Counting, counters_for
+from tokenbox.models import Counting, counters_for, is_openai
 from tokenbox.records import AsRecord
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def local_request_count(request: ChatRequest, target: Target, counter: RequestCo
     messages, tools = list(request.messages), list(request.tools) or None
     for named in (target.tokenizer, None):
         with suppress(Exception):  # a template may reject the request; a vocabulary may be missing
-            used = counter or _counter(target.model, named)
+            used = counter or _counter(target.model, named, is_openai(target.endpoint, target.kind))
             found = used.count_request(read_request(messages, tools=tools, strict=False))
             return TokenCount(found.total, found.exact, found.by.value)
         counter = None
@@ -95,5 +95,5 @@ def local_request_count(request: ChatRequest, target: Target, counter: RequestCo
 
 
 @lru_cache(maxsize=64)
-def _counter(model: str, tokenizer: str | None) -> RequestCounter:
-    return counters_for(model or "unnamed", Counting(named=tokenizer)).counter
+def _counter(model: str, tokenizer: str | None, at_openai: bool) -> RequestCounter:  # noqa: FBT001  # a key
+    return counters_for(model or "unnamed", Counting(named=tokenizer, at_openai=at_openai)).counter

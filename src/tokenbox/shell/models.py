@@ -18,7 +18,7 @@ from tokenbox.content.message import thaw
 from tokenbox.content.request import Request, read_request
 from tokenbox.conversation.calibration import Calibration, CountedFor, unread
 from tokenbox.errors import TokenboxError
-from tokenbox.models import Counters, Counting, Stated, counters_for, resolve_figures
+from tokenbox.models import Counters, Counting, Stated, counters_for, is_openai, resolve_figures
 from tokenbox.policy import GuardLimits, Uncertain, Verdict, guard
 from tokenbox.policy.guard import checked_uncertain
 from tokenbox.providers.counting import CHARS4, NOTHING, TokenCount, is_unicode, local_count
@@ -296,7 +296,8 @@ class Models:
     def _local_counters(self) -> Counters | None:
         counting = self._config.counting(self.name) if self.name else Counting()
         try:
-            return counters_for(self.target.model, replace(counting, baselines=None))
+            at_openai = is_openai(self.target.endpoint, self.target.kind)
+            return counters_for(self.target.model, replace(counting, baselines=None, at_openai=at_openai))
         except (TokenboxError, OSError):
             return None
 

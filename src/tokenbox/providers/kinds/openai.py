@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tokenbox.content.request import Api
+from tokenbox.models.counters import OPENAI_HOST
 from tokenbox.providers.kinds.kind import LISTED, RequestCount, ServerKind, Sign, number, only, register_kind
 from tokenbox.providers.kinds.llama_cpp import CHAT, TEXT
 from tokenbox.providers.openai_chat import DIALECT, responses_input
@@ -38,7 +39,7 @@ register_kind(
             ),
             Api.RESPONSES: (RequestCount(_PATH, _COUNTED, number("input_tokens"), has_media=True),),
         },
-        signs=(Sign(host="api.openai.com"),),
+        signs=(Sign(host=OPENAI_HOST),),
         in_catalog=True,
     )
 )
