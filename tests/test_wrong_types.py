@@ -309,3 +309,16 @@ def test_a_first_mistake_in_python_names_what_to_write(call: Callable[[], object
     with pytest.raises(TokenboxError) as caught:
         call()
     assert caught.value.message.endswith(answer)
+
+
+def test_what_goes_with_messages_is_not_dropped_beside_a_text() -> None:
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    with pytest.raises(TokenboxError, match="go with messages"):
+        tokenbox.count("hi", "gpt-4o", tools=tools)
+    with pytest.raises(TokenboxError, match="go with messages"):
+        tokenbox.count("hi", "gpt-4o", response_format={"type": "json_object"})
+    form: Any = "json_object"
+    with pytest.raises(TokenboxError, match="response_format is a mapping"):
+        tokenbox.count(MESSAGES, "gpt-4o", response_format=form)
+    with pytest.raises(TokenboxError, match="response_format is a mapping"):
+        tokenbox.fit(MESSAGES, 50, model="gpt-4o", response_format=form)

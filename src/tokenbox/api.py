@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tokenbox import folder, named_code
 from tokenbox.compose import breakpoints as changes
 from tokenbox.compose import sections as compose_sections
+from tokenbox.compose.bound import count_of_text
 from tokenbox.compose.layout import SEPARATOR
 from tokenbox.compose.remembered import counted
 from tokenbox.compose.requests import with_unseen
+from tokenbox.content.message import InvalidMessage
 from tokenbox.content.request import costly_fields, read_request
 from tokenbox.counters import (
     Counts,
-    count_of,
     count_text,
     is_model,
     request_counter,
@@ -80,9 +81,13 @@ def count(  # each is an option of its own
     which names the position in the list, or a ``TokenizerError``.
     """
     if isinstance(what, str):
+        if tools or response_format is not None:
+            raise InvalidMessage(
+                "tools and response_format go with messages, not with a text. "
+                'Give [{"role": "user", "content": TEXT}].'
+            )
         return count_text(what, text_counter(model, tokenizer))
-    fields = {} if response_format is None else {"response_format": response_format}
-    request = read_request(what, tools=tools, fields=fields)
+    request = read_request(what, tools=tools, fields=_with_form(None, response_format))
     if model is None and tokenizer is None and isinstance(what, Mapping):
         named = what.get("model")
         model = named if isinstance(named, str) else None
@@ -100,7 +105,8 @@ def count_texts(
     """
     counter = text_counter(model, tokenizer)
     return [
-        count_of(text, total, counter) for text, total in zip(texts, counted(counter, texts), strict=True)
+        count_of_text(text, total, counter)
+        for text, total in zip(texts, counted(counter, texts), strict=True)
     ]
 
 
@@ -162,6 +168,11 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
 
 def _with_form(fields: Mapping[str, object] | None, response_format: object) -> Mapping[str, object] | None:
     """Return the fields with the form of the answer; None without any. Raises ``InvalidMessage``."""
+    if not isinstance(response_format, Mapping | None):
+        given = shown(response_format)
+        raise InvalidMessage(
+            f'response_format is a mapping such as {{"type": "json_object"}}, not {given:.60}.'
+        )
     form = {} if response_format is None else {"response_format": response_format}
     given = {} if fields is None else fields
     costly_fields(given)  # raises

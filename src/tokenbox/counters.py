@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tokenbox.compose.bound import Bound
+from tokenbox.compose.bound import count_of_text
 from tokenbox.compose.remembered import COUNTS
-from tokenbox.compose.requests import By, Count, RequestCounter
+from tokenbox.compose.requests import RequestCounter
 from tokenbox.errors import TokenizerError
 from tokenbox.tokenizers.protocol import Tokenizer
 from tokenbox.tokenizers.registry import FILE_PREFIX, UNKNOWN, as_tokenizer, get, is_builtin
 
 if TYPE_CHECKING:
+    from tokenbox.compose.requests import Count
     from tokenbox.content.section import Section
     from tokenbox.conversation.pieces import MediaTokens
     from tokenbox.models import Counters
@@ -87,11 +88,4 @@ def section_counter(
 
 def count_text(text: str, tokenizer: Tokenizer) -> Count:
     """Count the tokens of a text, and remember the count."""
-    return count_of(text, COUNTS.each(tokenizer, [text])[0] if text else 0, tokenizer)
-
-
-def count_of(text: str, total: int, tokenizer: Tokenizer) -> Count:
-    """Return the count of a text that has ``total`` tokens."""
-    exact = tokenizer.identity.exact
-    at_most = total if exact else max(total, Bound(None).plain([text])[0])
-    return Count(total, exact, at_most, By.TEXT)
+    return count_of_text(text, COUNTS.each(tokenizer, [text])[0] if text else 0, tokenizer)

@@ -225,6 +225,14 @@ def test_the_command_line_gives_it_too(monkeypatch: pytest.MonkeyPatch, tmp_path
         assert json.loads(result.out)["files"][0]["count"] == tokenbox.count(body, model).to_dict(), seed
 
 
+@pytest.mark.parametrize("tokenizer", ["o200k_base", "two-vocabularies", "heuristic", "chars4"])
+def test_a_text_has_one_number(tokenizer: str) -> None:
+    text = "Läufer 走る 🏃" * 9
+    expected = tokenbox.count(text, tokenizer=tokenizer)
+    assert ctx.estimate(None, [text], tokenizer=tokenizer).count == expected
+    assert expected.at_most >= (expected.total if expected.exact else len(text.encode()))
+
+
 SCHEMA = {"type": "object", "properties": {"town": {"type": "string", "description": "Where it is."}}}
 CALLED = [
     {"type": "message", "role": "user", "content": "How warm is it?"},

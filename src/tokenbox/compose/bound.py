@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.characters import normalize
 from tokenbox.compose.remembered import COUNTS
+from tokenbox.compose.requests import By, Count
 from tokenbox.content.message import Message, Object, PartKind, Role, media_in, media_kind
 from tokenbox.tokenizers.utf8 import utf8
 
@@ -42,6 +43,8 @@ PER_FIELD: Final = 12
 PER_MEDIA: Final = 50_000
 """An image, file, recording or video. The highest published cost is 48,169 (gpt-4o-mini, 8 tiles)."""
 
+# The method of tokenizers that estimate. The first two include a margin of 15 %.
+_ESTIMATES: Final = {"two-vocabularies": By.MARGIN, "heuristic": By.MARGIN, "chars4": By.CHARS4}
 # Keys of an image or a file whose values are data or a URL. A model never reads an image's data as text; it
 # may read a file's, and the file's text is not longer than the data.
 _PAYLOAD: Final = frozenset(("source", "data", "url", "image_url", "file", "file_data", "input_audio"))
@@ -117,6 +120,15 @@ class Bound:
         if self._tokenizer is not None:
             return COUNTS.each(self._tokenizer, texts)
         return [_max_bytes(text) for text in texts]
+
+
+def count_of_text(text: str, total: int, tokenizer: Tokenizer) -> Count:
+    """Return the count of a text that has ``total`` tokens. An estimate is bounded by its bytes."""
+    identity = tokenizer.identity
+    if identity.exact:
+        return Count(total, exact=True, at_most=total, by=By.TEXT)
+    at_most = max(total, Bound(None).prompt(text))
+    return Count(total, exact=False, at_most=at_most, by=_ESTIMATES.get(identity.name, By.TEXT))
 
 
 def _max_bytes(text: str) -> int:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tokenbox.compose.blocks import render_blocks
-from tokenbox.compose.bound import Bound
+from tokenbox.compose.bound import count_of_text
 from tokenbox.compose.remembered import COUNTS
-from tokenbox.compose.requests import By, Count, RequestCounter, with_unseen
+from tokenbox.compose.requests import RequestCounter, with_unseen
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.conversation.pieces import open_session
 from tokenbox.policy.chunks import ChunkKind
@@ -17,15 +17,13 @@ from tokenbox.policy.records import Estimate
 
 if TYPE_CHECKING:
     from tokenbox.compose.blocks import BlockLayout
+    from tokenbox.compose.requests import Count
     from tokenbox.content.items import Item
     from tokenbox.content.request import Request
     from tokenbox.policy.chunks import Chunks
     from tokenbox.tokenizers.protocol import Tokenizer
 
     Counts = Tokenizer | RequestCounter
-
-# Estimating tokenizers whose counts include a margin of 15 %.
-_WITH_MARGIN = frozenset({"heuristic", "two-vocabularies"})
 
 
 def estimate(request: Chunks, counter: Counts, model: str | None = None) -> Estimate:
@@ -41,24 +39,15 @@ def count_chunks(request: Chunks, counter: Counts) -> Count:
     tokenizer = text_counter(counter)
     if request.kind is ChunkKind.BLOCKS:
         shown = rendered(request, tokenizer) if request.items else None
-        return count_text("" if shown is None else shown.text, 0 if shown is None else shown.total, tokenizer)
+        text, total = ("", 0) if shown is None else (shown.text, shown.total)
+        return count_of_text(text, total, tokenizer)
     total = COUNTS.whole(tokenizer, request.texts, request.separator)
-    return count_text(request.separator.join(request.texts), total, tokenizer)
+    return count_of_text(request.separator.join(request.texts), total, tokenizer)
 
 
 def count_messages(sent: Request, counter: Counts) -> Count:
     """Count a request of messages, without an upper bound if it refers to input that the server keeps."""
     return with_unseen(request_counter(counter).count_request(sent), sent)
-
-
-def count_text(text: str, total: int, tokenizer: Tokenizer) -> Count:
-    """Return the total of a text as a :class:`Count`. Its upper bound is its bytes."""
-    identity = tokenizer.identity
-    if identity.exact:
-        return Count(total, exact=True, at_most=total, by=By.TEXT)
-    by = By.CHARS4 if identity.name == "chars4" else By.TEXT
-    at_most = max(total, Bound(None).prompt(text))
-    return Count(total, exact=False, at_most=at_most, by=By.MARGIN if identity.name in _WITH_MARGIN else by)
 
 
 def sizes_of(request: Chunks, counter: Counts) -> list[int]:

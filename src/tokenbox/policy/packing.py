@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tokenbox.compose.blocks import render_blocks
+from tokenbox.compose.bound import count_of_text
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import NO_BOUND, RequestCounter
 from tokenbox.compose.sections import layout
@@ -21,7 +22,7 @@ from tokenbox.integers import MAX_INTEGER
 from tokenbox.policy import messages
 from tokenbox.policy.chunks import ChunkKind
 from tokenbox.policy.errors import InvalidPolicy, StrategyFailed, UnknownStrategy
-from tokenbox.policy.estimate import count_messages, count_text, text_counter
+from tokenbox.policy.estimate import count_messages, text_counter
 from tokenbox.policy.guard import Uncertain, checked_uncertain, needed
 from tokenbox.policy.records import ChunkPlan, PackPlan, SummaryOp
 from tokenbox.policy.strategies import (
@@ -187,7 +188,7 @@ def _plan(
     made = planned.layout
     if isinstance(made, Fitted):
         return planned, count_messages(request.request(list(made.shown.values())), counter)
-    return planned, count_text(made.text, made.total, text_counter(counter))
+    return planned, count_of_text(made.text, made.total, text_counter(counter))
 
 
 def strategy_name(request: Chunks, strategy: str | Strategy | None) -> str:
