@@ -81,7 +81,8 @@ def section_counter(
     """Return the counter of sections: of messages if all have a role, else of texts."""
     if isinstance(tokenizer, RequestCounter):
         return tokenizer
-    if model is not None and sections and all(section.role is not None for section in sections):
+    by_model = model is not None or is_model(tokenizer)
+    if by_model and sections and all(section.role is not None for section in sections):
         return request_counter(model, tokenizer)
     return text_counter(model, tokenizer)
 

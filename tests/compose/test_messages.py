@@ -53,6 +53,8 @@ def test_the_total_is_the_count_of_the_messages() -> None:
     assert layout.count is not None
     assert layout.count.exact
     assert layout.tokenizer == chat.identity
+    for named in (tokenbox.layout(many, 1_000, "gpt-4o"), tokenbox.layout(many, 1_000, model="gpt-4o")):
+        assert named == layout
     # A layout of texts of the same total costs far more as messages.
     bare = tokenbox.layout(many, 1_000, "o200k_base")
     assert counted(bare, chat) > 1_300

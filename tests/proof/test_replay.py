@@ -59,6 +59,20 @@ def test_layouts_at_many_budgets(budget: int, tokenizer: str) -> None:
     assert replay(*contents_of(found[0])).same
 
 
+@pytest.mark.parametrize("model", ["gpt-4o", "gpt-5", "gpt-3.5-turbo-0301", "llama-3.1-8b", "of-nobody"])
+@pytest.mark.parametrize("budget", [10, 110, 200])
+def test_layouts_of_messages(model: str, budget: int) -> None:
+    """A model without a chat format of its own counts messages with the identity of its vocabulary."""
+    found: list[Evidence] = []
+    sections: list[dict[str, object]] = [
+        {"id": str(n), "role": "user", "content": f"Hello there {n} " * 9, "shrink": min(n, 1)}
+        for n in range(6)
+    ]
+    with suppress(ContextCriticalOverflow):
+        tokenbox.layout(sections, budget, model=model, proof=found.append)
+    assert replay(*contents_of(found[0])).differences == ()
+
+
 @pytest.mark.parametrize("budget", range(8, 120, 6))
 @pytest.mark.parametrize("tokenizer", ["utf8-bytes", "o200k_base"])
 def test_layouts_that_degrade(budget: int, tokenizer: str) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from tokenbox.compose.blocks import block_digest
 from tokenbox.content.weight import exact_weight, weight_text
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 
+# The recorded argument of a layout that counted messages with a vocabulary.
+MESSAGES: Final = "messages"
 _MAX_SHOWN = 3
 _RATIO = re.compile("[0-9]{1,1001}/[1-9][0-9]{0,1000}")
 

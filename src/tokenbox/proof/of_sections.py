@@ -11,10 +11,11 @@ from tokenbox.compose.constraints import checked_groups
 from tokenbox.compose.layout import ALGORITHM, section_digest
 from tokenbox.content.section import Section, Text
 from tokenbox.content.weight import weight_text
+from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.engine.result import Policy
 from tokenbox.errors import InvalidBudget, InvalidSection, UnknownTokenizer
 from tokenbox.proof.bundle import INPUTS
-from tokenbox.proof.calls import RecordedFunction
+from tokenbox.proof.calls import MESSAGES, RecordedFunction
 from tokenbox.proof.errors import BundleInvalid
 from tokenbox.proof.evidence import EvidenceKind, Input
 from tokenbox.tokenizers.cache import text_digest
@@ -173,14 +174,20 @@ def _decisions(layout: Layout) -> Iterator[Record]:
         }
 
 
-def _policy(arguments: Arguments) -> dict[str, object]:
-    """Return the policy and its groups, unless they are the default."""
+def _also(arguments: Arguments) -> dict[str, object]:
+    """Return the policy and its groups, unless they are the default, and whether messages were counted.
+
+    A vocabulary that counts messages, with the markers of chat formats, has the identity of the vocabulary.
+    """
+    found: dict[str, object] = {}
+    if isinstance(arguments["tokenizer"], MarkersFormat):
+        found[MESSAGES] = True
     policy = str(arguments.get("policy", Policy.FACET))
-    if policy == Policy.FACET:
-        return {}
-    groups = arguments["groups"]
-    given = None if groups is None else {group.name: group.to_dict() for group in checked_groups(groups)}
-    return {"policy": policy, "groups": given}
+    if policy != Policy.FACET:
+        groups = arguments["groups"]
+        given = None if groups is None else {group.name: group.to_dict() for group in checked_groups(groups)}
+        found |= {"policy": policy, "groups": given}
+    return found
 
 
 def _read(recorded: Recorded) -> dict[str, Any]:
@@ -194,8 +201,8 @@ LAYOUT = RecordedFunction(
     algorithm=ALGORITHM,
     call=compose_sections.layout,
     apart=frozenset({"sections", "budget", "tokenizer", "cache", "policy", "groups"}),
-    also=_policy,
-    also_names=frozenset({"policy", "groups"}),
+    also=_also,
+    also_names=frozenset({"policy", "groups", MESSAGES}),
     inputs=_inputs,
     result=_result,
     read=_read,

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tokenbox.conversation import ChatFormat
+from tokenbox.conversation.counters import counter_of
 from tokenbox.errors import CodeNotAllowed, InvalidTokenizer, TokenboxError, UnknownTokenizer
 from tokenbox.proof.bundle import MANIFEST, TEXTS, build
-from tokenbox.proof.calls import CODE, Recorded, broken, proven
+from tokenbox.proof.calls import CODE, MESSAGES, Recorded, broken, proven
 from tokenbox.proof.contents import (
     decisions_of,
     differences,
@@ -36,7 +37,6 @@ from tokenbox.tokenizers.guarded import as_estimate
 from tokenbox.tokenizers.registry import FILE_PREFIX, get
 
 if TYPE_CHECKING:
-    from tokenbox.conversation.published import OpenAIFormat
     from tokenbox.proof.calls import RecordedFunction, Texts
     from tokenbox.proof.contents import Contents, FieldDifference
     from tokenbox.proof.evidence import Evidence, Record
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 FUNCTIONS: Final[Mapping[str, RecordedFunction[..., Any]]] = {
     function.name: function for function in (LAYOUT, RENDER_BLOCKS, FIT, ESTIMATE, PLAN, ENFORCE)
 }
-# One model for each of OpenAI's counting rules.
-_OPENAI: Final = ("gpt-4o", "gpt-4", "gpt-5")
+# One model for each of OpenAI's counting rules: published and exact, or an estimate.
+_OPENAI: Final = ("gpt-4o", "gpt-4", "gpt-5", "gpt-3.5-turbo-0301")
 # Fields that a replay cannot derive: only a signature attests them.
 _UNDERIVED: Final = frozenset({"engine", "template", "model", "override", "parent"})
 _SOURCE: Final = re.compile(r"budget\.\w+\.source")
@@ -87,8 +87,7 @@ def replay(
         raise ReplayImpossible(f"the function {name[:100]!r} cannot be replayed here.", function=name[:100])
     taken = set(function.taken(recorded))
     arguments = recorded_arguments(function, recorded)
-    if function.counter is not None and _is_estimate_here(recorded, arguments[function.counter]):
-        arguments[function.counter] = as_estimate(arguments[function.counter])
+    if function.counter is not None and _is_estimate_here(recorded, _named_counter(recorded)):
         taken.add("tokenizer.exact")
     return compared(contents, _called(function, arguments), frozenset(taken))
 
@@ -167,7 +166,7 @@ def recorded_arguments(function: RecordedFunction[..., Any], recorded: Recorded)
                 argument=name,
             )
     if function.counter is not None:
-        found[function.counter] = recorded.counter or _recorded_counter(recorded)
+        found[function.counter] = _recorded_counter(recorded)
     return found
 
 
@@ -186,8 +185,18 @@ def _called(function: RecordedFunction[..., Any], arguments: Mapping[str, Any]) 
     return found[0]
 
 
-def _recorded_counter(recorded: Recorded) -> Tokenizer | OpenAIFormat:
-    """Return the tokenizer or the published chat format that the bundle names."""
+def _recorded_counter(recorded: Recorded) -> Any:  # noqa: ANN401  # a tokenizer or a chat format
+    """Return the counter as the call received it: maybe as an estimate, or for messages."""
+    counter = _named_counter(recorded)
+    if _is_estimate_here(recorded, counter):
+        counter = as_estimate(counter)
+    return counter_of(counter) if recorded.arguments.get(MESSAGES) is True else counter
+
+
+def _named_counter(recorded: Recorded) -> Any:  # noqa: ANN401  # a tokenizer or a chat format
+    """Return the caller's counter, else the tokenizer or the published chat format that the bundle names."""
+    if recorded.counter:
+        return recorded.counter
     identity = cast("Record", recorded.predicate["tokenizer"])
     for chat_format in map(ChatFormat.openai, _OPENAI):
         if chat_format.identity.to_dict() == identity:
