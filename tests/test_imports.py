@@ -8,9 +8,11 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from graphlib import TopologicalSorter
 from pathlib import Path
 from types import ModuleType
 
+import grimp
 import pytest
 
 import tokenbox
@@ -148,6 +150,13 @@ def lint_imports(where: Path) -> subprocess.CompletedProcess[str]:
 def test_modules_import_only_from_the_lines_below() -> None:
     run = lint_imports(ROOT)
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Not even on use: a circle would hide behind an import in a function."""
+    graph = grimp.build_graph("tokenbox", exclude_type_checking_imports=True, cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    TopologicalSorter(imports).prepare()  # raises CycleError, which has the circle
 
 
 def test_every_module_has_its_line() -> None:

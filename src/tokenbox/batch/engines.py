@@ -6,7 +6,6 @@ stops all work.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from tokenbox.batch.compiler import RowCompiler
 from tokenbox.batch.errors import InvalidPlan
 from tokenbox.batch.plan import one_of
-from tokenbox.batch.process import ProcessEngine
+from tokenbox.batch.process import ProcessEngine, cores
 from tokenbox.batch.work import bytes_of, compile_shard
 from tokenbox.errors import shown
 
@@ -40,13 +39,6 @@ class InlineEngine:
         compiler = RowCompiler(plan, bytes_of(jobs))
         for job in jobs:
             yield from compile_shard(job, plan, compiler)
-
-
-def cores() -> int:
-    """Return the number of processors available to this process."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 # The minimum input size for worker processes: each takes about a second to start, and loads a vocabulary.

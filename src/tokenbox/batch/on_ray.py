@@ -23,9 +23,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.batch.compiler import RowCompiler
-from tokenbox.batch.engines import cores
 from tokenbox.batch.errors import BatchError, WorkersFailed
-from tokenbox.batch.process import ONE_THREAD
+from tokenbox.batch.process import ONE_THREAD, cores
 from tokenbox.batch.work import Mark, ShardRecord, bytes_of, compile_shard
 from tokenbox.errors import MissingExtra, TokenboxError
 from tokenbox.named_code import allow, allowed

@@ -43,6 +43,13 @@ ONE_THREAD = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_
 _STDERR_TAIL = 2_000
 
 
+def cores() -> int:
+    """Return the number of processors available to this process."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 class _WorkerDied(Exception):
     """A worker process ended unexpectedly, after its last ``mark``."""
 

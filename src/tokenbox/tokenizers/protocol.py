@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from tokenbox.errors import TokenizerError, UnsupportedOperation
 from tokenbox.records import AsRecord
+from tokenbox.tokenizers.truncation import truncate
 
 if TYPE_CHECKING:
     from tokenbox.tokenizers.patterns import CutRules
@@ -103,8 +104,6 @@ class BaseTokenizer:
 
     def truncate(self, text: str, max_tokens: int, keep: str = "head") -> str:
         """Truncate ``text``: see :func:`tokenbox.tokenizers.truncation.truncate`."""
-        from tokenbox.tokenizers.truncation import truncate  # it imports this module
-
         return truncate(text, max_tokens, self, keep)
 
 

@@ -18,18 +18,17 @@ How exact is "longest"?
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from tokenbox.errors import TokenizerError, shown
 from tokenbox.integers import whole
 from tokenbox.tokenizers.graphemes import boundaries, ceil_boundary, floor_boundary, next_boundary
 from tokenbox.tokenizers.measures import ByCounting, ByCuts, ByWeight, cut_text
-from tokenbox.tokenizers.protocol import AdditiveTokenizer
 
 if TYPE_CHECKING:
     from tokenbox.tokenizers.measures import CutMeasure, Spans
     from tokenbox.tokenizers.patterns import CutRules
-    from tokenbox.tokenizers.protocol import Tokenizer
+    from tokenbox.tokenizers.protocol import AdditiveTokenizer, Tokenizer
 
 KEEP: Final = ("head", "tail", "middle", "ends")
 
@@ -94,8 +93,8 @@ class Cuts:
         text, tokenizer, size, family = self.text, self.tokenizer, self.size, self.family
         guess = family.limit * max_tokens // size if size else max_tokens * _CHARS_PER_TOKEN
         rules: CutRules | None = getattr(tokenizer, "cuts", None)
-        if isinstance(tokenizer, AdditiveTokenizer):
-            return _search(family, ByWeight(text, tokenizer), max_tokens, guess)
+        if hasattr(tokenizer, "weigh"):
+            return _search(family, ByWeight(text, cast("AdditiveTokenizer", tokenizer)), max_tokens, guess)
         if rules is not None:
             measure = ByCuts(text, tokenizer, rules, size)
             proven = bool(getattr(tokenizer, "cuts_proven", False))
