@@ -12,7 +12,8 @@ from tokenbox.config import load
 from tokenbox.config.errors import ConfigError
 from tokenbox.providers import BlockingProvider, EndpointMemory, InvalidTarget, Target, find_kind, kind_names
 from tokenbox.providers import kinds as registry
-from tokenbox.providers.kinds.kind import KINDS, ServerKind, register_kind
+from tokenbox.providers.kinds.kind import KINDS, Question, ServerKind, register_kind
+from tokenbox.providers.openai_chat import DIALECT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,6 +105,19 @@ def test_what_a_package_does_wrong_is_said() -> None:
     with serving({"/v1/models": {"data": [{"id": "m", "owned_by": "vllm"}]}}) as server:
         target = Target(server.url, "m")
         assert BlockingProvider(target, memory=EndpointMemory()).kind() == "vllm"
+
+
+def test_a_figure_of_an_unknown_name_is_named() -> None:
+    question = Question(lambda _: "/acme/info", lambda *_: {"max_output": 7})
+    register_kind(ServerKind("misspelt", DIALECT, questions=(question,)))
+    try:
+        with serving(ROUTES) as server:
+            target = Target(server.url, "m", "misspelt")
+            with BlockingProvider(target, memory=EndpointMemory()) as provider:
+                with pytest.raises(InvalidTarget, match="'max_output'; the figures are"):
+                    provider.capabilities()
+    finally:
+        del KINDS["misspelt"]
 
 
 def test_a_name_is_taken_once() -> None:

@@ -11,12 +11,14 @@ from tokenbox.catalog import Figure, ModelLimits
 from tokenbox.catalog import model as catalog_model
 from tokenbox.providers.errors import (
     AnswerTooLarge,
+    InvalidTarget,
     ModelNotFound,
     ProviderError,
     ServerTimeout,
 )
 from tokenbox.providers.failures import failure
 from tokenbox.providers.kinds import AUTO, UNKNOWN, ServerKind, all_kinds, find_kind
+from tokenbox.providers.kinds.kind import FIGURES
 from tokenbox.providers.memory import EndpointMemory, ProbeOutcome, ProbeReply
 from tokenbox.providers.shapes import text_at
 from tokenbox.providers.transport import FIRST_REFUSAL, Answered, HttpCall
@@ -286,6 +288,11 @@ async def discover(server: Server, kind: ServerKind) -> ProbeReply[Capabilities]
             # A missing model may be installed later.
             missing = isinstance(server.refusal(answer, path), ModelNotFound)
             complete = complete and answer.status in _MISSING_ROUTE and not missing
+    if wrong := found.keys() - FIGURES:
+        raise InvalidTarget(
+            f"the kind of server {kind.name!r} has a figure {min(wrong)!r}; the figures are "
+            f"{', '.join(FIGURES)}. Update its package."
+        )
     trained, slots = found.pop("trained_window", None), found.pop("slots", None)
     known = Capabilities(
         kind.name,

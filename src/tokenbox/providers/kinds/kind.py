@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from tokenbox.providers.request import ChatRequest
 
 Body = dict[str, Any]
-# The figures of a model, by the names of ``Capabilities``.
+# The figures of a model, by the names of ``Capabilities``, which are these.
 Figures = dict[str, "Figure | int | None"]
+FIGURES: Final = ("context_window", "max_input_tokens", "max_output_tokens", "trained_window", "slots")
 
 
 class StreamReader(Protocol):
