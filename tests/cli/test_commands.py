@@ -16,6 +16,7 @@ import jsonschema
 import pytest
 
 from tests.providers.fake import raw
+from tokenbox import count
 from tokenbox.cli import layout, streams, terminal
 from tokenbox.tokenizers import registry
 from tokenbox.tokenizers.protocol import TokenizerIdentity
@@ -633,3 +634,15 @@ def test_a_setting_that_a_variable_overrides_is_noted(
         "set in .tokenbox/config.toml\nnote: the environment, TOKENBOX_MODEL overrides it.\n"
     )
     assert result.status == 0
+
+
+@pytest.mark.parametrize("options", [(), ("-m", "gpt-4o"), ("-t", "gpt-4o"), ("-m", "of-nobody")])
+def test_the_messages_of_a_layout_are_within_its_budget(tokenbox: CommandLine, options: list[str]) -> None:
+    """Counted as what is sent: the budget covers the markers of messages."""
+    sections = [{"id": str(n), "role": "user", "content": "word " * 9, "shrink": 1} for n in range(40)]
+    document = {"budget": 400, "tokenizer": "o200k_base", "sections": sections}
+    (tokenbox.folder / "p.json").write_text(json.dumps(document))
+    found = tokenbox("layout", "p.json", "--messages", *options)
+    assert found.status == 0, found.err
+    messages = json.loads(found.out)
+    assert 250 < count(messages, "gpt-4o").total <= 400

@@ -113,9 +113,10 @@ def test_a_figure_of_an_unknown_name_is_named() -> None:
     try:
         with serving(ROUTES) as server:
             target = Target(server.url, "m", "misspelt")
-            with BlockingProvider(target, memory=EndpointMemory()) as provider:
-                with pytest.raises(InvalidTarget, match="'max_output'; the figures are"):
-                    provider.capabilities()
+            provider = BlockingProvider(target, memory=EndpointMemory())
+            with pytest.raises(InvalidTarget, match="'max_output'; the figures are"):
+                provider.capabilities()
+            provider.close()
     finally:
         del KINDS["misspelt"]
 

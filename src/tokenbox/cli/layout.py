@@ -56,7 +56,7 @@ class LayoutCommand:
     whatif: str | None = option(
         "--whatif TOKENS,...", "Compare budgets: 1000,2000,4000; or list where sections change: 1000..4000."
     )
-    messages: bool = flag("--messages", "Print the sections as chat messages in JSON.")
+    messages: bool = flag("--messages", "Print chat messages in JSON; the budget covers their markers.")
     policy: Policy | None = option("--policy", "degrade uses smaller forms and cuts before it drops.")
     reclaim: bool = RECLAIM
     jsonl: bool = flag("--jsonl", "Read a JSON document per line; answer each with a line.")
@@ -185,13 +185,16 @@ def _lay_out(choices: LayoutCommand, prover: Prover | None) -> None:
 
 
 def _counter(choices: LayoutCommand, document: LayoutDocument) -> Tokenizer | RequestCounter | None:
-    """Return the counter for ``--model`` and ``--tokenizer``; None is the document's own tokenizer."""
-    if choices.model is None and choices.tokenizer is None:
+    """Return the counter for these options; None is the document's own tokenizer."""
+    if choices.model is None and choices.tokenizer is None and not choices.messages:
         return None
-    from tokenbox.counters import section_counter
+    from tokenbox.counters import request_counter, section_counter
 
     model, tokenizer = by_settings(choices.model, choices.tokenizer)
     note_misspelt(model, tokenizer)
+    if choices.messages:  # what is sent has to fit: the messages with their markers
+        own = document.tokenizer if model is None else None
+        return request_counter(model, tokenizer or own)
     return section_counter(document.sections, model, tokenizer)
 
 
