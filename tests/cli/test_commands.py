@@ -645,4 +645,4 @@ def test_the_messages_of_a_layout_are_within_its_budget(tokenbox: CommandLine, o
     found = tokenbox("layout", "p.json", "--messages", *options)
     assert found.status == 0, found.err
     messages = json.loads(found.out)
-    assert 250 < count(messages, "gpt-4o").total <= 400
+    assert 150 < count(messages, "gpt-4o").total <= 400

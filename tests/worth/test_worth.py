@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tokenbox
 from tokenbox.worth import SCALE, read_query
 from tokenbox.worth.defined import defined_in, defined_with_members
 from tokenbox.worth.documents import Document, DocumentRole, PieceSpan
@@ -478,3 +479,10 @@ def test_a_prototype_in_a_header_is_worth_more_than_a_field_of_that_name() -> No
         worths_of([Document(path, b"x\n"), definition, *users], "cart_add")[0] for path in ("cart.h", "b.c")
     )
     assert header > source
+
+
+def test_a_very_long_word_is_searched_without_a_word_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    word = "é" * 1_000
+    found = tokenbox.select([f"x {word} y", "z " * 900], 2_100, word, tokenizer="utf8-bytes")
+    assert found.text == f"x {word} y"
+    assert capfd.readouterr().err == ""

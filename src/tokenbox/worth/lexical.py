@@ -54,6 +54,9 @@ _SEPARATED = bytes(
 _SHORT = 3
 _LONGEST = 40
 _MAX_KNOWN = 100_000
+# re2 has not the memory for a long word, searches in another way then, and would say so on stderr.
+_QUIET = re2.Options()
+_QUIET.log_errors = False
 _BEYOND_ASCII = 0x80
 
 
@@ -90,7 +93,7 @@ class Lexical:
         self._stems = {word.text: n for n, word in enumerate(query.words) if not word.whole}
         self._wholes = {word.text.encode(): n for n, word in enumerate(query.words) if word.whole}
         pattern = _pattern(list(self._stems), list(self._wholes))
-        self._pattern = re2.compile(pattern) if pattern else None
+        self._pattern = re2.compile(pattern, _QUIET) if pattern else None
         self._known: dict[bytes, int | None] = {}
         self._seen: set[bytes] = set()
         self._words_of: dict[bytes, list[int]] = {}
