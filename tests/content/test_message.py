@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from enum import Enum
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tokenbox
 from tokenbox.content.exchanges import exchanges
 from tokenbox.content.items import read_items
 from tokenbox.content.message import InvalidMessage, Message, Part, PartKind, Role, ToolCall, check_messages
@@ -152,3 +154,21 @@ def test_a_result_answers_a_call_of_the_message_before_it(
 ) -> None:
     found = [r for exchange in exchanges(read_items(given)) for r in exchange.rounds]
     assert found == rounds
+
+
+class Word(str, Enum):  # noqa: UP042  # `str` of a StrEnum is its text
+    """As applications write their roles. ``str()`` of a member is its name, but JSON has its text."""
+
+    USER = "user"
+    TEXT = "text"
+    HELLO = "hello there"
+    CONTENT = "content"
+
+
+def test_a_text_of_an_enumeration_is_its_text() -> None:
+    value = {"role": Word.USER, Word.CONTENT: [{"type": Word.TEXT, "text": Word.HELLO}]}
+    plain = json.loads(json.dumps(value))
+    assert Message.of(value) == Message.of(plain)
+    assert tokenbox.count([value], "gpt-4o") == tokenbox.count([plain], "gpt-4o")
+    back = Message.of(value).to_dict()
+    assert {type(key) for key in back} == {type(back["role"])} == {str}

@@ -310,15 +310,21 @@ def path_of(place: Place) -> str:
 def freeze_object(value: Mapping[str, object], where: Place, depth: int = 0) -> Object:
     """Return an immutable copy of a JSON object. Raises :class:`InvalidMessage` if it is not JSON."""
     pairs: list[tuple[str, Frozen]] = []
-    for key, item in value.items():
-        if key.__class__ is not str:
-            raise InvalidMessage(f"{path_of(where)} has a key that is not text: {key!r:.60}.")
+    for given, item in value.items():
+        key = given if given.__class__ is str else _key(given, where)
         if item.__class__ is str:
             _check_text(item, (where, key))
             pairs.append((key, item))
         else:
             pairs.append((key, _freeze(item, (where, key), depth + 1)))
     return Object(pairs)
+
+
+def _key(key: object, where: Place) -> str:
+    """Return a key of a subclass of str as a plain text."""
+    if not isinstance(key, str):
+        raise InvalidMessage(f"{path_of(where)} has a key that is not text: {key!r:.60}.")
+    return str.__str__(key)
 
 
 def thaw(value: Frozen) -> Any:  # noqa: ANN401  # JSON
@@ -341,7 +347,7 @@ def _freeze(value: object, where: Place, depth: int) -> Frozen:
         return value
     if isinstance(value, str):
         _check_text(value, where)
-        return str(value)
+        return str.__str__(value)  # of a member of an enumeration its text, not its name
     if isinstance(value, Mapping):
         return freeze_object(value, where, depth)
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
