@@ -12,6 +12,7 @@ import tokenbox
 from tests import loops
 from tests.conversation.requests import request
 from tokenbox import layout
+from tokenbox.ctx import limits_of
 from tokenbox.gateway.authentication import Grant
 from tokenbox.gateway.models import not_served
 from tokenbox.gateway.refusals import Refusal
@@ -111,6 +112,10 @@ def test_one_number_on_every_route(gateway: RunningGateway) -> None:
         counted = gateway.post("/v1/chat/completions/input_tokens", body).json["input_tokens"]
         verdict = gateway.post("/v1/enforce", {"model": model, "chunks": messages}).json
         assert verdict["why"]["tokens_in"] == counted
+    body = {"model": "gpt-4o-mini", "chunks": messages, "max_tokens_request": 7}
+    sources = gateway.post("/v1/enforce", body).json["why"]["sources"]
+    assert sources["max_ctx"] == limits_of("gpt-4o-mini").sources["max_ctx"]
+    assert sources["reserve_out"] == "the request"
 
 
 def test_a_plan_asks_the_upstream_with_the_clients_own_key() -> None:

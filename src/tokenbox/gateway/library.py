@@ -16,6 +16,7 @@ from tokenbox.errors import CodeNotAllowed, UnknownTokenizer
 from tokenbox.gateway.refusals import invalid_request
 from tokenbox.policy import Chunks, GuardLimits, enforce, pack, read_chunks
 from tokenbox.policy.errors import UnknownStrategy
+from tokenbox.policy.guard import FIELDS
 from tokenbox.policy.strategies import strategy_of
 from tokenbox.tokenizers.registry import FILE_PREFIX, get, is_builtin
 
@@ -133,11 +134,15 @@ def _limits(body: dict[str, Any], model: ModelFigures | None) -> GuardLimits:
         raise invalid_request(
             "max_ctx is missing, and the context window of the model is unknown.", "max_ctx"
         )
+    known = {} if model is None else model.sources
+    sources = {name: known[figure] for figure, name in FIELDS.items() if figure in known}
+    sources |= {name: "the request" for name in FIELDS.values() if body.get(name) is not None}
     return GuardLimits.of(
         max_ctx,
         stated("reserve_out", 0 if model is None or model.output_reserve is None else model.output_reserve),
         stated("headroom", "0" if model is None else weight_text(model.headroom)),
         stated("max_input", None if model is None else model.max_input),
+        sources,
     )
 
 

@@ -75,7 +75,7 @@ class GuardLimits:
         """Return the limits of a request to a model. Raises :class:`UnknownWindow`."""
         if figures.context_window is None or figures.output_reserve is None:
             raise unknown_window(figures.model)
-        sources = {_FIELDS[name]: source for name, source in figures.sources.items() if name in _FIELDS}
+        sources = {FIELDS[name]: source for name, source in figures.sources.items() if name in FIELDS}
         return cls.of(
             figures.context_window, figures.output_reserve, figures.headroom, figures.max_input, sources
         )
@@ -127,13 +127,13 @@ MARGINS: Final[Mapping[By, Fraction]] = {
 }
 """The margin of an estimate, as a share of its total, by who counted."""
 
-# The figures of a model by the names of ADR 007.
-_FIELDS: Final = {
+FIELDS: Final = {
     "context_window": "max_ctx",
     "max_input": "max_input",
     "output_reserve": "reserve_out",
     "headroom": "headroom",
 }
+"""The figures of a model by the names of ADR 007."""
 
 
 class Uncertain(StrEnum):
