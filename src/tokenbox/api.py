@@ -21,7 +21,7 @@ from tokenbox.content.request import costly_fields, read_request
 from tokenbox.counters import (
     Counts,
     count_text,
-    is_model,
+    counts_requests,
     request_counter,
     section_counter,
     text_counter,
@@ -143,9 +143,8 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
     from tokenbox.proof.calls import proven  # slow to import; a layout does not use it
     from tokenbox.proof.of_messages import FIT
 
-    by_model = model is not None or is_model(tokenizer)
     counter = tokenizer
-    if by_model:
+    if model is not None or counts_requests(tokenizer):
         counter = request_counter(model, tokenizer, media_tokens=media_tokens, markers=markers)
     template = getattr(counter, "template_digest", None)
     return proven(FIT, proof, source=source, template=template)(

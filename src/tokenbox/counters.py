@@ -62,8 +62,13 @@ def _counters(model: str | None, tokenizer: Counts | None) -> Counters:
 
 
 def counter_of_model(name: str) -> RequestCounter | None:
-    """Return the counter of requests to the model ``name``, or None if no model has that name."""
-    return _counters(name, None).counter if is_model(name) else None
+    """Return the counter of requests to the model ``name``, or None if it names neither a model nor files."""
+    return _counters(None, name).counter if counts_requests(name) else None
+
+
+def counts_requests(tokenizer: object) -> bool:
+    """Return whether the argument for a tokenizer names a model, or a model's own files."""
+    return is_model(tokenizer) or (isinstance(tokenizer, str) and tokenizer.startswith(FILE_PREFIX))
 
 
 def is_model(tokenizer: object) -> bool:

@@ -18,6 +18,7 @@ import pytest
 import tokenbox
 from tests.cli.transcript import CommandLine
 from tests.conversation import requests
+from tests.llama import model as models
 from tests.sdk_values import Maker
 from tokenbox import counters, ctx, tokenizers
 from tokenbox.config import load
@@ -223,6 +224,20 @@ def test_the_command_line_gives_it_too(monkeypatch: pytest.MonkeyPatch, tmp_path
         model, body = MODELS[seed % len(MODELS)], request(seed)
         result = command("count", "--json", "--model", model, "-", stdin=json.dumps(body).encode())
         assert json.loads(result.out)["files"][0]["count"] == tokenbox.count(body, model).to_dict(), seed
+
+
+@pytest.mark.parametrize("kind", ["gguf", "folder", "tokenizer_json"])
+def test_a_models_own_files_count_on_every_surface(kind: str, tmp_path: Path) -> None:
+    """With their chat template, by whatever name they are given."""
+    name = f"file:{getattr(models.write(tmp_path, models.TOOLS), kind)}"
+    messages = [{"role": "system", "content": "You know the sea."}, *HI]
+    expected = tokenbox.count(messages, tokenizer=name)
+    assert expected.by == "template"
+    assert tokenbox.fit(messages, None, name).count == expected
+    assert ctx.estimate(None, messages, tokenizer=name).count == expected
+    conversation = Conversation("", name)
+    conversation.extend(messages)
+    assert (conversation.estimate_tokens(), conversation.exact) == figure(expected)
 
 
 @pytest.mark.parametrize("tokenizer", ["o200k_base", "two-vocabularies", "heuristic", "chars4"])
