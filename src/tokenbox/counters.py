@@ -33,14 +33,14 @@ def request_counter(
     """Return the counter of requests for a model or a tokenizer. Raises a ``TokenizerError``."""
     # A text is counted without chat formats, which take as long to load as all the rest.
     from tokenbox.conversation.markers import MarkersFormat
-    from tokenbox.conversation.pieces import PieceCounter
+    from tokenbox.conversation.pieces import CountsMedia
 
     if not markers:
         return MarkersFormat(text_counter(model, tokenizer), markers=False, media_tokens=media_tokens)
     if model is None and tokenizer is None:
         return MarkersFormat(get(UNKNOWN), media_tokens=media_tokens)
     counter = _counters(model, tokenizer).counter
-    return counter.priced(media_tokens) if isinstance(counter, PieceCounter) else counter
+    return counter.priced(media_tokens) if isinstance(counter, CountsMedia) else counter
 
 
 def text_counter(model: str | None, tokenizer: Counts | None) -> Tokenizer:

@@ -542,3 +542,23 @@ def test_prompts_of_completions_are_counted_alike_by_both_rules(model: models.Mo
     assert not other.exact
     assert other.largest is not None
     assert 3 < other.largest < other.total
+
+
+@pytest.mark.parametrize("server", ["llama.cpp", "transformers"])
+def test_a_template_takes_the_callers_cost_of_an_image(server: str, tmp_path: Path) -> None:
+    """Whole, in a conversation, and by the file's name; free images make no count exact."""
+    folder = models.write(tmp_path, models.PARTS).folder
+    chat = ChatFormat.open(folder, server=server)
+    image = {"type": "image_url", "image_url": {"url": "data:,x"}, "tokens": 60}
+    messages = [{"role": "user", "content": [{"type": "text", "text": "hi"}, image]}]
+    bare = tokenbox.count(messages, tokenizer=chat, media_tokens=0)
+    assert not bare.exact
+    prices: list[tuple[Any, int]] = [(85, 85), (lambda _: 7, 7), ("declared", 60), (None, 1_000)]
+    for price, cost in prices:
+        counted = tokenbox.count(messages, tokenizer=chat, media_tokens=price)
+        assert (counted.total, counted.exact) == (bare.total + cost, False)
+        assert tokenbox.fit(messages, None, chat, media_tokens=price).count == counted
+        conversation = tokenbox.Conversation("", chat, media_tokens=price)
+        conversation.extend(messages)
+        assert (conversation.estimate_tokens(), conversation.exact) == (counted.total, False)
+    assert not tokenbox.fit(messages, None, chat, media_tokens=0).exact

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.compose.requests import RequestCounter
 from tokenbox.conversation.markers import MarkersFormat
-from tokenbox.conversation.pieces import PieceCounter
+from tokenbox.conversation.pieces import CountsMedia
 from tokenbox.lookups import counter_of_model
 from tokenbox.tokenizers.protocol import Tokenizer
 from tokenbox.tokenizers.registry import UNKNOWN, as_tokenizer, get, is_builtin
@@ -28,7 +28,7 @@ def counter_of(count: Counts, *, markers: bool = True, media_tokens: MediaTokens
     if isinstance(count, str) and not is_builtin(count):
         named = counter_of_model(count)
     counter = count if named is None else named
-    if isinstance(counter, PieceCounter):
+    if isinstance(counter, CountsMedia):
         counter = counter.priced(media_tokens)
     if not isinstance(counter, RequestCounter):
         tokenizer = as_tokenizer(UNKNOWN if counter is None else counter)

@@ -55,7 +55,41 @@ class CountsMessages(ABC):
         return self.count_request(read_request(list(messages), tools=tools)).total
 
 
-class PieceCounter(CountsMessages):
+class CountsMedia(CountsMessages):
+    """A request counter to which the caller may tell the costs of images and files."""
+
+    media_tokens: MediaTokens = None
+
+    def priced(self, media_tokens: MediaTokens) -> Self:
+        """Return the same counter with these costs of images and files."""
+        if media_tokens is None:
+            return self
+        other = copy(self)
+        other.media_tokens = media_tokens
+        return other
+
+    def media(self, message: Message) -> int:
+        """Return the cost of the images and files of a message. Raises :class:`UndeclaredCost`."""
+        return sum(map(self._media_part, message.media))
+
+    def _media_part(self, part: Part) -> int:
+        given = self.media_tokens
+        if given == "declared":
+            cost = part.tokens
+        elif callable(given):
+            cost = given(part)
+        else:
+            cost = MEDIA * media_in(part.source) if given is None else given
+        if cost is None:
+            raise UndeclaredCost(
+                f'this {part.kind.value} does not declare its cost. Add "tokens": N to the part, or give '
+                "media_tokens as a number or as a function of the part.",
+                kind=part.kind.value,
+            )
+        return given_count(cost, "media_tokens")
+
+
+class PieceCounter(CountsMedia):
     """A counter that counts each message separately, plus a frame. Subclasses define the rules.
 
     Thread-safe, as tokenizers are.
@@ -118,36 +152,8 @@ class PieceCounter(CountsMessages):
             exact = exact and cost.exact
         return Count(total, exact, total if exact else max(total, at_most), self.by)
 
-    def priced(self, media_tokens: MediaTokens) -> Self:
-        """Return the same counter with these costs of images and files."""
-        if media_tokens is None:
-            return self
-        other = copy(self)
-        other.media_tokens = media_tokens
-        return other
-
     def session(self) -> RunningCount:
         return PieceSession(self)
-
-    def media(self, message: Message) -> int:
-        """Return the cost of the images and files of a message. Raises :class:`UndeclaredCost`."""
-        return sum(map(self._media_part, message.media))
-
-    def _media_part(self, part: Part) -> int:
-        given = self.media_tokens
-        if given == "declared":
-            cost = part.tokens
-        elif callable(given):
-            cost = given(part)
-        else:
-            cost = MEDIA * media_in(part.source) if given is None else given
-        if cost is None:
-            raise UndeclaredCost(
-                f'this {part.kind.value} does not declare its cost. Add "tokens": N to the part, or give '
-                "media_tokens as a number or as a function of the part.",
-                kind=part.kind.value,
-            )
-        return given_count(cost, "media_tokens")
 
     def _count_prompts(self, request: Request) -> Count:
         costs = [self.prompt(prompt) for prompt in request.prompts]

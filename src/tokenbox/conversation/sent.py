@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tokenbox.content.message import InvalidMessage, Message, Part, PartKind, check_tools
-from tokenbox.conversation.pieces import MEDIA
 
 SOME_DAY: Final = dt.datetime(2024, 7, 26, 12, tzinfo=dt.UTC)
 """The date for templates that print it, if no clock was given: their counts are not exact."""
@@ -37,15 +36,14 @@ def tool_mappings(tools: object) -> Sequence[Mapping[str, Any]]:
     raise InvalidMessage("tools are a list of mappings.")
 
 
-def in_chat_shape(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], int]:
-    """Return the messages without images and files, and the estimated cost of those.
+def in_chat_shape(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Return the messages without images and files.
 
     The texts of parts that other APIs have, such as ``input_text``, become parts of the type ``text``.
     """
     if all(map(_is_of_texts, messages)):
-        return messages, 0
-    cost = MEDIA * sum(len(message.media) for message in messages)
-    return tuple(message if _is_of_texts(message) else _texts_only(message) for message in messages), cost
+        return messages
+    return tuple(message if _is_of_texts(message) else _texts_only(message) for message in messages)
 
 
 def _is_of_texts(message: Message) -> bool:

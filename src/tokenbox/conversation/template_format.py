@@ -24,7 +24,7 @@ from tokenbox.conversation.llama.server_request import COSTLESS, asked, can_be_s
 from tokenbox.conversation.llama.session import LlamaSession
 from tokenbox.conversation.llama.syntax import TemplateError
 from tokenbox.conversation.llama.verified import is_verified, is_verified_vocabulary
-from tokenbox.conversation.pieces import CountsMessages, WholeSession
+from tokenbox.conversation.pieces import CountsMedia, WholeSession
 from tokenbox.conversation.sent import SOME_DAY, as_texts, in_chat_shape, mapping, only_days, tool_mappings
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 
@@ -42,7 +42,7 @@ _OTHER_DAY: Final = dt.datetime(2031, 12, 3, 12, tzinfo=dt.UTC)
 _ONE_DAY: Final = dt.timedelta(days=1)
 
 
-class TemplateFormat(CountsMessages):
+class TemplateFormat(CountsMedia):
     """A counter with a chat template and a local tokenizer. Pieces between special tokens are cached.
 
     ``proves_prompts``: the server is known to tokenize the prompts of completions like the vocabulary.
@@ -160,7 +160,7 @@ class LlamaFormat(TemplateFormat):
         if request.prompts:
             return self._count_prompts(request)
         fields: dict[str, Any] = thaw(request.fields)
-        messages, media = in_chat_shape(request.messages)
+        messages, media = in_chat_shape(request.messages), sum(map(self.media, request.messages))
         this = self.asked(messages, [thaw(tool) for tool in request.tools], fields)
         total = self.count_prompt(self._text(this, self.now() or SOME_DAY)[0]) + media
         proven = self.exact and request.verbatim and messages is request.messages
@@ -242,7 +242,7 @@ class TransformersFormat(TemplateFormat):
     def count_request(self, request: Request) -> Count:
         if request.prompts:
             return self._count_prompts(request)
-        messages, media = in_chat_shape(request.messages)
+        messages, media = in_chat_shape(request.messages), sum(map(self.media, request.messages))
         total = self.count_messages(messages, [thaw(tool) for tool in request.tools]) + media
         exact = self.exact and self.covers(request)
         at_most = total if exact else max(total, self.bound.request(request))

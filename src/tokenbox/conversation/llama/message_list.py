@@ -25,7 +25,7 @@ class MessageVersions:
 class SessionItem:
     """An item of the conversation. ``at``: the number of its first message, counting removed ones.
 
-    ``is_verbatim``: its messages are sent as they are here.
+    ``media``: the tokens of its images and files. ``is_verbatim``: its messages are sent as they are here.
     """
 
     item: Item

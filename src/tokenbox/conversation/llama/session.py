@@ -26,7 +26,7 @@ from tokenbox.conversation.llama.server_request import (
 from tokenbox.conversation.llama.track import Track, TrackedMessages
 from tokenbox.conversation.llama.tracking import TrackingCompiler
 from tokenbox.conversation.llama.turns import NotLocal
-from tokenbox.conversation.pieces import MEDIA, request_of
+from tokenbox.conversation.pieces import request_of
 from tokenbox.conversation.sent import SOME_DAY, in_chat_shape, only_days
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class LlamaSession:
                 now = self._format.now() or SOME_DAY
                 total = self._total(self._asked, now)
                 self._foreseen = None if others else _Foreseen(frozenset(changes), now.date(), total)
-                return total[0] + message_list.media * MEDIA
+                return total[0] + message_list.media
         except NotLocal:
             self.is_incremental = False
         finally:
@@ -225,8 +225,7 @@ class LlamaSession:
     # Single messages
 
     def _entry(self, item: Item, at: int = 0) -> SessionItem:
-        media = sum(len(message.media) for message in item.messages)
-        messages = in_chat_shape(item.messages)[0]
+        media, messages = sum(map(self._format.media, item.messages)), in_chat_shape(item.messages)
         numbered = enumerate(messages, at) if self.is_incremental else ()
         versions = [self._versions_of(message, number) for number, message in numbered]
         is_verbatim = item.verbatim and messages is item.messages
@@ -268,7 +267,7 @@ class LlamaSession:
         if exact:
             others = self._format.others(self._asked, now)
             exact = all(self._total(asked, day)[0] == total for asked, day in others)
-        total += message_list.media * MEDIA
+        total += message_list.media
         return Count(total, exact, total if exact else max(total, self._bound()), By.TEMPLATE)
 
     def _bound(self) -> int:
