@@ -168,9 +168,9 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
 def _with_form(fields: Mapping[str, object] | None, response_format: object) -> Mapping[str, object] | None:
     """Return the fields with the form of the answer; None without any. Raises ``InvalidMessage``."""
     if not isinstance(response_format, Mapping | None):
-        given = shown(response_format)
+        named = shown(response_format)
         raise InvalidMessage(
-            f'response_format is a mapping such as {{"type": "json_object"}}, not {given:.60}.'
+            f'response_format is a mapping such as {{"type": "json_object"}}, not {named:.60}.'
         )
     form = {} if response_format is None else {"response_format": response_format}
     given = {} if fields is None else fields
