@@ -209,6 +209,18 @@ def test_branches_are_compared(repository: Path) -> None:
     assert "\n+y = 2\n" in pack.text
 
 
+def test_patterns_choose_changes_too(repository: Path) -> None:
+    """The changes of a lock file that --exclude left out could still exceed the budget."""
+    (repository / "a.py").write_text("y = 2\n", encoding="utf-8")
+    (repository / "b.lock").write_text("locked\n" * 500, encoding="utf-8")
+    git(repository, "add", "b.lock")
+    pack = tokenbox.pack(repository, 300, diff="HEAD", exclude=["*.lock"], tokenizer="utf8-bytes")
+    assert "\n+y = 2\n" in pack.text
+    assert "lock" not in pack.text
+    pack = tokenbox.pack(repository, 300, diff="HEAD", include=["a.py"], tokenizer="utf8-bytes")
+    assert "\n+y = 2\n" in pack.text
+
+
 def test_a_preset_goes_before_the_project_and_the_call_before_both() -> None:
     project = ProjectSettings(order="path", line_numbers=False, log=2, levels=(("t/**", "outline"),))
     found = settled(PackSettings(log=7), "review", project)

@@ -79,7 +79,7 @@ def test_a_traceback_is_about_its_last_line() -> None:
     )
     weights = {word.text: word.weight for word in query.words}
     assert weights["ham"] > weights["round"]
-    assert query.places[0] == NamedPath("usr/lib/site-packages/shop/cart.py", (12,))
+    assert query.places[0] == NamedPath("shop/cart.py", (12,))
 
 
 @pytest.mark.parametrize(
@@ -128,6 +128,27 @@ def test_a_file_of_a_dart_package_is_in_its_lib() -> None:
             [Document(path, b"") for path in paths], read_query("x\n#0 f (package:shop/src/cart.dart:1:5)")
         )
         assert found.document(0) > found.document(1)
+
+
+@pytest.mark.parametrize(
+    ("frame", "named", "other"),
+    [
+        ('File "/x/lib/python3.12/site-packages/shop/cart.py", line 7, in f', "src/shop/cart.py", "src/cart.py"),
+        (r'File "C:\Py\Lib\site-packages\shop\cart.py", line 7', "src/shop/cart.py", "src/cart.py"),
+        ("at f (/x/node_modules/@my/cart/src/a.ts:7:5)", "packages/cart/src/a.ts", "packages/b/src/a.ts"),
+        ("at f (/x/node_modules/express/lib/a.js:7:5)", "lib/a.js", "site/lib/a.js"),
+        ("/x/gems/active-cart-7.0.4/lib/cart.rb:7:in `f'", "active-cart/lib/cart.rb", "shop/lib/cart.rb"),
+        ("\t/x/mod/a.b/cart/sdk@v1.2.3-rc.1/a/b.go:7 +0x1b", "sdk/a/b.go", "api/a/b.go"),
+    ],
+    ids=["python", "windows", "workspace of node", "node", "ruby", "go"],
+)
+def test_a_traceback_through_an_installed_package_names_its_source(
+    frame: str, named: str, other: str
+) -> None:
+    data = b"x = 1\n" * 20
+    found = Relevance([Document(named, data), Document(other, data)], read_query(f"It fails\n{frame}\n"))
+    span = PieceSpan(0, 60, 0, 10, (), ())
+    assert found.piece(0, span) > 2 * found.piece(1, span)
 
 
 def test_paths_as_windows_writes_them() -> None:

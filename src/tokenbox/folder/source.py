@@ -137,10 +137,10 @@ def read(  # noqa: PLR0913  # each is an option of its own
     """Read the files of a survey.
 
     ``rules`` override the project's own. ``diff``: the revision to compare the working tree with.
-    ``redact``: replace secrets. ``include`` and ``exclude``: patterns as in .gitignore. ``strip``: the
-    content to remove from files. ``log``: the number of latest commits to show. ``instructions``: a text to
-    show after the files. ``advance`` is called after each file, ``seen`` with the text of each. Raises
-    :class:`NothingToPack` and ``GitProblem``.
+    ``redact``: replace secrets. ``include`` and ``exclude``: patterns as in .gitignore, for files and their
+    changes. ``strip``: the content to remove from files. ``log``: the number of latest commits to show.
+    ``instructions``: a text to show after the files. ``advance`` is called after each file, ``seen`` with the
+    text of each. Raises :class:`NothingToPack` and ``GitProblem``.
     """
     root = surveyed.found.root
     # Git first, so that its errors are reported early.
@@ -158,6 +158,8 @@ def read(  # noqa: PLR0913  # each is an option of its own
                 seen(file.text)
             files.append(file)
         advance()
+    changed = _wanted({change.path: 0 for change in changes}, include, exclude)
+    changes = [change for change in changes if change.path in changed]
     if not files and not changes:
         raise NothingToPack(
             f"there is no file to pack: {_why_nothing(surveyed.found, reader.notes, include, exclude)}.",

@@ -48,6 +48,9 @@ _WRITTEN = (
     (re2.compile(r"(\.\w{1,5})\?[\w=&.%-]*(:\d)"), r"\1\2"),  # a development server's module, with a query
     (re2.compile(r"\bpackage:(\w+)/"), r"\1/lib/"),  # Dart's packages have their sources there
     (re2.compile(r"(\.[Rr](?:md)?)#(\d)"), r"\1:\2"),  # a line in R
+    # An installed package: its sources may be elsewhere in the repository, as in src/NAME or packages/NAME.
+    (re2.compile(r"(?:[\w.@+:-]*[/\\])*(?:(?:site|dist)-packages|node_modules)[/\\](?:@[\w.-]+[/\\])?"), ""),
+    (re2.compile(r"(/[\w.]+(?:-[a-z_]\w*)*)[-@]v?\d+(?:\.\d+)+[\w.+-]*/"), r"\1/"),  # with its version
 )
 # Boilerplate of commit messages and issue trackers, and the hashes of commits.
 # re2: the comment of a template has many lines, and ``re`` takes quadratic time where comments do not end.
