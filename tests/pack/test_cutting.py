@@ -126,6 +126,8 @@ NOTICE = "// Copyright 2020 The Authors.\n//\n// Licensed under the Apache Licen
     [
         (NOTICE + "package main\n\nfunc main() {}\n", 5),
         ("/*\n * Copyright\n *\n * All rights reserved.\n */\nint main() {}\n", 5),
+        ("/*\r\n * Copyright\r\n *\r\n * All rights reserved.\r\n */\r\nint main() {}\r\n", 5),
+        ("\ufeff" + NOTICE + "package main\n\nfunc main() {}\n", 5),
         ("# one\n# two\n# three\n# four: SPDX-License-Identifier: MIT\nx = 1\n", 4),
         ("// The licensed users\n// are here\n\nfunc main() {}\n", 0),  # too short to matter
         ("// What this does\n// is long\n// and says\n// much.\n\nfunc main() {}\n", 0),

@@ -528,3 +528,16 @@ def test_data_that_contains_the_letters_of_a_key_is_none() -> None:
     ):
         line = f'font = "{text}"\n'.encode()
         assert redact(line, "a.py") == (line, [])
+
+
+@pytest.mark.parametrize("line", [f'password := "{ALNUM[:16]}"', f'apiKey := "{HEX[:32]}"'])
+def test_a_value_after_a_short_assignment(line: str) -> None:
+    cleaned, notes = redact(f"{line}\n".encode(), "a.go")
+    assert cleaned.startswith(line[: line.index('"') + 1].encode() + b"[redacted: ")
+    assert notes
+
+
+def test_the_name_of_an_advisory_is_no_token() -> None:
+    """In 22 lines of a client for GitHub it was redacted as a token of Slack."""
+    line = b'url: "https://api.github.com/advisories/GHSA-xoxo-1234-xoxo"\n'
+    assert redact(line, "a.go") == (line, [])

@@ -203,8 +203,8 @@ CONTEXTS = {
         ),
     ),
     "Header With Key": (
-        r"(?:api-?key|private-token|auth-token|vault-token|access-token)[\"']?\s*[:,=]\s*[\"']?[\w.~+/=-]{12}",
-        rf"(?i:api-?key|private-token|auth-token|vault-token|access-token)[\"']?\s*[:,=]\s*[\"']?{_VALUE}",
+        r"(?:api-?key|private-token|auth-token|vault-token|access-token)[\"']?\s*(?::=|[:,=])\s*[\"']?[\w.~+/=-]{12}",
+        rf"(?i:api-?key|private-token|auth-token|vault-token|access-token)[\"']?\s*(?::=|[:,=])\s*[\"']?{_VALUE}",
     ),
     "Password Of A Command": (
         r"curl\s|sshpass\s|mysql\w*\s|--password",

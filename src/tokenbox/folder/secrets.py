@@ -117,6 +117,8 @@ _REST = r"[A-Za-z0-9_+/=.~-]*"
 # password in an address only there.
 _MIN_UNIQUE = 8
 _WHOLE_VALUES = frozenset(("Secret Keyword", "Credentials", *CONTEXTS))
+# The tokens of Slack are longer: ``GHSA-xoxo-1234-xoxo`` is an advisory.
+_MIN_SLACK = 20
 # Longer lines are data or minified, and some detectors take more than linear time: only what is around
 # a possible secret is looked at there, and not for passwords after words.
 _MAX_LINE = 4_000
@@ -386,7 +388,7 @@ def _found_by(plugin: BasePlugin, line: str, path: str) -> Iterator[str]:
     # In code a secret is in quotes; a bare value is code.
     of_type = None if path.endswith(".go") else REGEX_BY_FILETYPE.get(determine_file_type(path))
     yield from plugin.analyze_string(
-        line, CONFIG_DENYLIST_REGEX_TO_GROUP if _is_environment(path) else of_type
+        line.replace(":=", "="), CONFIG_DENYLIST_REGEX_TO_GROUP if _is_environment(path) else of_type
     )
 
 
@@ -414,6 +416,8 @@ def _is_no_secret(value: str, line: str, path: str, plugin: BasePlugin) -> bool:
         heuristic.is_not_alphanumeric_string,
     )
     if made_up.is_placeholder(value) or any(test(value) for test in tests):
+        return True
+    if type(plugin).__name__ == "SlackDetector" and len(value) < _MIN_SLACK:
         return True
     if type(plugin).__name__ == "AWSKeyDetector" and re.search(rf"[\w+/]{re.escape(value)}", line):
         return True  # in the middle of data in base64

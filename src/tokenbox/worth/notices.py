@@ -6,8 +6,8 @@ import re
 
 # A comment at the top of a file, in the languages with such marks, and how it is known as a license.
 _TOP_COMMENT = re.compile(
-    rb"\A(?:<\?php\s++|\s++|(?!))?+"
-    rb"(/\*.*?\*/[ \t]*\n|<!--.*?-->[ \t]*\n|\(\*.*?\*\)[ \t]*\n|\{-.*?-\}[ \t]*\n"
+    rb"\A(?:\xef\xbb\xbf)?+(?:<\?php\s++|\s++|(?!))?+"
+    rb"(/\*.*?\*/[ \t\r]*\n|<!--.*?-->[ \t\r]*\n|\(\*.*?\*\)[ \t\r]*\n|\{-.*?-\}[ \t\r]*\n"
     rb"|(?:[ \t]*+(?://|#|--|;|%)[^\n]*\n)+)\s*+(?=\S)",
     re.DOTALL,
 )
