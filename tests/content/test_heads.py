@@ -342,11 +342,11 @@ WHOLE = {
         (
             "       PROGRAM-ID.    CBL1.\n       FILE SECTION.\n       01  PRINT-REC.\n"
             "           05  ACCT-NO-O      PIC X(8).\n       PROCEDURE DIVISION.\n       OPEN-FILES.\n"
-            "           OPEN INPUT A.\n"
+            "           OPEN INPUT A.\n           END-IF.\n           EXIT.\n       CLOSE-FILES SECTION.\n"
         ),
         (
-            "       PROGRAM-ID.    CBL1.\n       FILE SECTION.\n       01  PRINT-REC.\n"
-            "           05  ACCT-NO-O      PIC X(8).\n       PROCEDURE DIVISION.\n       OPEN-FILES.\n"
+            "       PROGRAM-ID.    CBL1.\n       01  PRINT-REC.\n"
+            "           05  ACCT-NO-O      PIC X(8).\n       OPEN-FILES.\n       CLOSE-FILES SECTION.\n"
         ),
     ),
     "fortran": (

@@ -118,6 +118,21 @@ def test_a_piece_has_the_names_that_it_defines(
     assert tuple(name for piece in cut.pieces for name in piece.names) == names
 
 
+def test_a_brace_that_closes_a_type_is_in_the_piece_before_it() -> None:
+    """It was a piece of its own, shown as a filler that tells nothing."""
+    methods = "".join(f"    fn f{n}(&self) -> u8 {{\n        {n}\n    }}\n\n" for n in range(10))
+    for after in ("", "fn last() {\n    f()\n}\n"):
+        pieces = found_by(f"impl Cart {{\n{methods}}}\n\n{after}".encode(), "rust").pieces
+        assert [piece.last - piece.first > 2 for piece in pieces] == [True] * len(pieces)
+
+
+def test_fenced_code_of_a_document_is_not_cut_at_its_blank_lines() -> None:
+    code = "```python\n" + "x = 1\n\n" * 10 + "```\n\n"
+    text = "".join(f"# Part {n}\n\nSome text.\n\n{code}" for n in range(6))
+    for piece in found_by(text.encode(), None).pieces:
+        assert text.encode()[piece.start : piece.end].count(b"```") % 2 == 0
+
+
 NOTICE = "// Copyright 2020 The Authors.\n//\n// Licensed under the Apache License.\n// See LICENSE.\n\n"
 
 

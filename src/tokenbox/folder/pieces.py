@@ -26,7 +26,9 @@ _TARGET_LINES, _MAX_LINES = 40, 60
 MAX_PARSED = 2 << 20
 """The size in bytes of the largest file whose definitions are read."""
 _LINE_END = re.compile(rb"\n")
-_FENCE = re.compile(rb" {0,3}(?:```|~~~)")
+_FENCE = re.compile(rb" {0,3}```")
+# Lines that only close what is before them.
+_CLOSING = re.compile(rb"(?:[\s)\]};,]|end\b)*+\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ class _Walk:
 
 
 def _paragraphs(data: bytes, starts: Sequence[int]) -> list[_Unit]:
-    """Return the paragraphs. A heading of Markdown outside of fenced code begins one too, and names it."""
+    """Return the paragraphs. A heading of Markdown begins one too, and names it; fenced code is not cut."""
     units: list[_Unit] = []
     after_blank, is_fenced = True, False
     for n, start in enumerate(starts):
@@ -165,7 +167,7 @@ def _paragraphs(data: bytes, starts: Sequence[int]) -> list[_Unit]:
         if is_heading:
             heading = content[:80].strip(b"#= \n\t").decode("utf-8", "replace")
             units.append(_Unit(n, (_Name(n, heading),)))
-        elif after_blank and not is_blank:
+        elif after_blank and not is_blank and not is_fenced:
             units.append(_Unit(n))
         is_fenced ^= _FENCE.match(content) is not None
         after_blank = is_blank
@@ -187,7 +189,9 @@ def _pieces(data: bytes, starts: Sequence[int], units: Sequence[_Unit], top: int
             continue
         if merged:
             first, names, within = merged[-1]
-            if first >= top and last - first <= _TARGET_LINES and _are_nested(within, unit.within):
+            fits = last - first <= _TARGET_LINES and _are_nested(within, unit.within)
+            end = starts[last] if last < total else len(data)
+            if first >= top and (fits or _CLOSING.match(data, starts[unit.first], end)):
                 names += unit.names
                 continue
         begin = unit.first

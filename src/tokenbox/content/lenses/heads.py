@@ -356,8 +356,10 @@ HEADS = (
         "cobol",
         "cob cbl cpy cobol",
         r"(?i:(?:0?1|77|[fs]d) +([\w-]+))",
-        r"(?i:(?:program|class|function)-id\. *([\w-]+)|select +([\w-]+)"
-        r"|([\w-]+)(?: +section| +division)? *\.\r?$)",
+        r"(?i:(?:program|class|function)-id\. *([\w-]+)|select +([\w-]+)|[\w-]+ +division\b"
+        r"|(?:configuration|input-output|file|(?:working|local)-storage|linkage|report|screen) +section\b"
+        r"|(?:(?:source|object)-computer|special-names|repository|(?:file|i-o)-control|end-[\w-]+|exit|goback|continue) *\."
+        r"|([\w-]+)(?: +section)? *\.\r?$)",
         "*",
     ),
     Heads(
