@@ -153,6 +153,17 @@ def test_the_latest_commits_are_shown_and_count(repository: Path) -> None:
     assert len(pack.text.encode()) == pack.total <= 300
 
 
+def test_a_commit_of_many_files_names_the_first(repository: Path) -> None:
+    """One release of a workspace left no room for any file."""
+    for n in range(40):
+        (repository / f"file{n:02}.py").write_text(f"x = {n}\n", encoding="utf-8")
+    git(repository, "add", ".")
+    git(repository, "commit", "-q", "-m", "a release")
+    first, *names = latest_changes(str(repository), 1).split("\n")
+    assert first.endswith("a release")
+    assert names == [*(f"  file{n:02}.py" for n in range(12)), "  ... 28 more"]
+
+
 def test_a_commit_may_say_anything(repository: Path) -> None:
     """A merge whose message ended with the byte between commits was a traceback."""
     git(repository, "checkout", "-q", "-b", "feature")

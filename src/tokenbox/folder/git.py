@@ -67,6 +67,8 @@ _ESCAPED = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f
 
 # The number of commits that are evidence of relevance, and of those whose lines are read.
 _MAX_COMMITS, _MAX_PATCHES = 1500, 200
+# The number of files of a commit that the log names: a release of a workspace changes hundreds.
+_MAX_NAMES = 12
 _URL = re.compile(r"(?:https?|ssh|git|file)://\S+|[\w.-]+@[\w.-]+:\S+")
 
 
@@ -130,14 +132,16 @@ def _written(blocks: Sequence[DiffBlock]) -> Mapping[str, frozenset[bytes]]:
 
 
 def latest_changes(root: str, number: int) -> str:
-    """Return the latest commits in and below ``root``: a line for each, with the files it changed.
+    """Return the latest commits in and below ``root``: a line for each, with the first files it changed.
 
     Raises ``GitProblem``.
     """
     lines = []
     for entry in git_log(number, "%h %ad %s", root, "--date=short"):
-        title, *names = entry.decode("utf-8", "replace").split("\n")
-        lines.append("\n".join([title, *(f"  {name}" for name in names if name)]))
+        title, *names = filter(None, entry.decode("utf-8", "replace").split("\n"))
+        more = len(names) - _MAX_NAMES
+        rest = [f"... {more} more"] if more > 0 else []
+        lines.append("\n  ".join([title, *names[:_MAX_NAMES], *rest]))
     return "\n".join(lines)
 
 
