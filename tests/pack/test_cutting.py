@@ -126,6 +126,22 @@ def test_a_brace_that_closes_a_type_is_in_the_piece_before_it() -> None:
         assert [piece.last - piece.first > 2 for piece in pieces] == [True] * len(pieces)
 
 
+def test_a_type_that_is_only_declared_is_not_defined() -> None:
+    """They took the place of signatures in the outlines of headers."""
+    text = """class Accessor;
+struct Item;
+enum class Color : int;
+template <class T> class Box;
+class Cart {
+    friend class Shop;
+    friend bool operator==(const Cart &a, const Cart &b);
+};
+struct item *made(int);
+"""
+    (piece,) = found_by(text.encode(), "cpp").pieces
+    assert piece.names == ("Cart", "operator==", "made")
+
+
 def test_fenced_code_of_a_document_is_not_cut_at_its_blank_lines() -> None:
     code = "```python\n" + "x = 1\n\n" * 10 + "```\n\n"
     text = "".join(f"# Part {n}\n\nSome text.\n\n{code}" for n in range(6))

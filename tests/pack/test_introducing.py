@@ -93,6 +93,7 @@ def test_the_first_of_the_table_at_the_top(folder: Make, packed: Packed) -> None
         ("# 板\n\n这个项目把木板一块接一块地画出来，并且数清楚每块木板上的钉子。\n", "这个"),
         ('# Nu <!-- toc -->\n![a nu](a.gif "A picture of a new shell.")\n\nA new type of shell.\n', "A new"),
         ("# Board\n" + PROSE, PROSE),
+        ("# Board\n\n[![a](b.svg)](c)" + "&nbsp;" * 20 + "[![d](e.svg)](f)\n\n" + PROSE, PROSE),
         (":Web: https://a.b\n:Keywords: task, queue,\n  python, distributed, actors\n\n" + PROSE, PROSE),
         ("Donations\n---------\n\nOpen Collective funds\nall that we do here.\n\n" + PROSE, PROSE),
         ("# Sponsors\n\n## Acme\nAcme makes anvils.\n\n# What it is\n\n" + PROSE, PROSE),

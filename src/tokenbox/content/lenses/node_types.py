@@ -62,6 +62,9 @@ is_skipped = _like(
     r"|preproc_(?:include|call|ifdef_name)|decorator|attribute|empty_statement|hash_bang|php_tag|header|modifiers?$"
     r"|shebang|open_module"
 )
+# Types of C and C++ that are only declared if they have no body; their definition is elsewhere.
+FORWARD = frozenset(("class_specifier", "struct_specifier", "union_specifier", "enum_specifier"))
+FRIENDS = frozenset(("declaration", "function_definition"))
 # Loops and blocks, which define functions and classes; their variables are not of interest outside.
 LOOPS = frozenset(
     """

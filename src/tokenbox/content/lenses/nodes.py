@@ -108,6 +108,14 @@ def body_of(node: Node) -> Node | None:
     return found
 
 
+def is_forward(node: Node) -> bool:
+    """Return whether a node only says that a type is defined elsewhere, or that it is a friend."""
+    if node.type == "friend_declaration":
+        return all(child.type not in types.FRIENDS for child in node.named_children)
+    last = node.named_children[-1] if node.type == "template_declaration" else node
+    return last.type in types.FORWARD and body_of(last) is None
+
+
 def _comments_before(body: Node, holder: Node) -> list[Node]:
     """Return the comments that some grammars put before the body of ``holder``."""
     found: list[Node] = []

@@ -19,6 +19,7 @@ from tokenbox.content.lenses.nodes import (
     declaring_block,
     first_field,
     inner_nodes,
+    is_forward,
     is_member,
     is_signature,
     long_call,
@@ -114,6 +115,8 @@ class _Reader:
     def _definition(
         self, node: Node, comments: Sequence[Node], *, within: bool, depth: int
     ) -> Definition | None:
+        if is_forward(node):
+            return None
         inner = unwrapped(node)
         body = body_of(inner)
         declares = False
