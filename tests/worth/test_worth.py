@@ -133,7 +133,7 @@ def test_a_file_of_a_dart_package_is_in_its_lib() -> None:
 @pytest.mark.parametrize(
     ("frame", "named", "other"),
     [
-        ('File "/x/lib/python3.12/site-packages/shop/cart.py", line 7, in f', "src/shop/cart.py", "src/cart.py"),
+        ('File "/x/python3/site-packages/shop/cart.py", line 7, in f', "src/shop/cart.py", "src/cart.py"),
         (r'File "C:\Py\Lib\site-packages\shop\cart.py", line 7', "src/shop/cart.py", "src/cart.py"),
         ("at f (/x/node_modules/@my/cart/src/a.ts:7:5)", "packages/cart/src/a.ts", "packages/b/src/a.ts"),
         ("at f (/x/node_modules/express/lib/a.js:7:5)", "lib/a.js", "site/lib/a.js"),

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 # No introduction takes more than this share of the room (1/12).
 _MAX_SHARE = 12
 # What is no prose: links, images, tags, addresses, entities; directives, tables; who gives money.
-_MARKUP = re.compile(r"!?\[[^\[\]]*\](?:\([^()\n]*\)|\[[^\[\]]*\]|:\s.*)|<[^<>]*>|\w{1,12}://\S+|&#?\w{1,12};")
+_MARKUP = re.compile(
+    r"!?\[[^\[\]]*\](?:\([^()\n]*\)|\[[^\[\]]*\]|:\s.*)|<[^<>]*>|\w{1,12}://\S+|&#?\w{1,12};"
+)
 _NO_PROSE = re.compile(r"\s*(?:\.\. |:|\||```)|(?is:.*\b(?:sponsor|donat|open collective|tidelift))")
 # Titles of sections about who gives money, and headings of Markdown and reStructuredText.
 _MONEY = re.compile(rb"sponsor|donat|backers|funding|supporters", re.IGNORECASE)
