@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import re
 import subprocess
 import sys
@@ -64,7 +65,7 @@ def _cached(cache: Path, package: str, lock: str, kind: str) -> dict[str, str]:
     if not kept.exists():
         found = _fetch(package, requirement, kind)
         cache.mkdir(parents=True, exist_ok=True)
-        making = kept.with_suffix(".making")
+        making = kept.with_suffix(f".making-{os.getpid()}")  # another run of the tests may make it, too
         making.write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
         making.replace(kept)
     fetched: dict[str, str] = json.loads(kept.read_text(encoding="utf-8"))
