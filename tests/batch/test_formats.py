@@ -8,7 +8,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import fsspec
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -160,6 +159,7 @@ def step() -> Compile:
 
 def test_compile_takes_the_batches_of_every_library(step: Compile) -> None:
     import numpy as np
+    import pandas as pd
 
     check(step({"text": TEXTS}))
     check(step({"text": np.array(TEXTS, dtype=object)}))

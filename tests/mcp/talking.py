@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import mcp_types as types
-from mcp import Client
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
+    import mcp_types as types
+    from mcp import Client
     from mcp.client.session import ClientRequestContext
 
-Talk = Callable[[Client], Awaitable[None]]
+    Talk = Callable[[Client], Awaitable[None]]
 ERAS = ("legacy", "auto")
 
 
@@ -27,6 +27,8 @@ def talk(
     mode: str = "legacy",
 ) -> None:
     """Run the conversation. ``roots`` is read at each request of the server; None: no roots."""
+    import mcp_types as types
+    from mcp import Client
 
     async def listed(context: ClientRequestContext) -> types.ListRootsResult:
         assert roots is not None
@@ -68,7 +70,7 @@ def texts(result: types.CallToolResult) -> list[str]:
     assert result.structured_content is None
     found = []
     for block in result.content:
-        assert isinstance(block, types.TextContent)
+        assert block.type == "text"
         found.append(block.text)
     return found
 

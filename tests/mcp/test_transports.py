@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from mcp import StdioServerParameters
 
 import tokenbox
 from tests.cli.transcript import CommandLine
@@ -42,6 +41,8 @@ def initialize(identifier: int = 1) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mode", ERAS)
 def test_by_standard_input_and_output(project: Path, mode: str) -> None:
+    from mcp import StdioServerParameters
+
     async def conversation(client: Client) -> None:
         text, _ = await call(client, "pack", path=".", budget=500, query="cart_7", model="gpt-4o")
         assert text == tokenbox.pack(project, 500, "cart_7", model="gpt-4o").text
