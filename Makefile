@@ -9,6 +9,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 INSTALL := $(PIP) install --quiet --only-binary :all: --no-deps --require-hashes
 EDITABLE := $(PIP) install --quiet --no-deps --no-build-isolation --editable .
 
+# Many containers set it. But the tests start hundreds of processes, and each would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test quick clients page check docs bench fuzz mutants golden lock clean
