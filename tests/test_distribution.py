@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.services import free_port
 from tests.waiting import SECONDS
 from tokenbox.__about__ import DISTRIBUTION
 from tokenbox.cli import doctor, main
@@ -134,9 +135,9 @@ NEEDED_BY = [
     ("llama3", "llama_models", ["count", "-t", "llama3-bpe", "long.txt"]),
     ("sign", "securesystemslib", ["proof", "keygen", "key"]),
     ("shell", "httptools", ["ask", "--endpoint", "http://127.0.0.1:9", "--model", "m", "hello"]),
-    ("gateway", "uvicorn", ["serve", "--upstream", "http://127.0.0.1:9"]),
+    ("gateway", "uvicorn", ["serve", "--upstream", "http://127.0.0.1:9", "--port", "PORT"]),
     ("gateway", "psycopg", ["cost", "--database", "postgresql://127.0.0.1:9/x"]),
-    ("otel", "opentelemetry", ["serve", "--upstream", "http://127.0.0.1:9", "--port", "18431"]),
+    ("otel", "opentelemetry", ["serve", "--upstream", "http://127.0.0.1:9", "--port", "PORT"]),
 ]
 RUN = """
 import sys
@@ -161,8 +162,9 @@ def test_without_an_extra_every_command_says_the_same(
     (tmp_path / "a.model").write_bytes(b"\n\x05")
     for lens in ("outline", "html_to_text"):
         (tmp_path / f"{lens}.json").write_text(LENS.format(lens))
+    port = str(free_port())
     run = subprocess.run(
-        [sys.executable, "-c", RUN, package, *arguments],
+        [sys.executable, "-c", RUN, package, *(port if each == "PORT" else each for each in arguments)],
         cwd=tmp_path,
         env={
             **{name: value for name, value in os.environ.items() if not name.startswith("TOKENBOX_TEST_")},
