@@ -9,7 +9,7 @@ import pytest
 from tokenbox.caching.changes import marked
 
 if TYPE_CHECKING:
-    from tests.gateway.running import Gateways, Stub
+    from tests.gateway.running import Gateways, RunningGateway, Stub
 
 PATH = "/v1/messages"
 SYSTEM = "You know the tariffs of every zone. " * 900
@@ -18,8 +18,7 @@ CONFIG = """
 [upstreams.claude]
 url = "{url}"
 kind = "anthropic"
-cache_marks = {marks}
-
+{marks}
 [models."*"]
 max_ctx = 200000
 """
@@ -30,23 +29,28 @@ def question(**more: Any) -> dict[str, Any]:  # JSON
     return {"model": "claude-sonnet-4-5", "max_tokens": 9, "system": SYSTEM, "messages": messages, **more}
 
 
-def sent(gateways: Gateways, upstream: Stub, body: dict[str, Any], marks: str = "true") -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def marking(shared_gateways: Gateways, upstream: Stub) -> RunningGateway:
+    return shared_gateways(config=CONFIG.format(url=upstream.url, marks="cache_marks = true"))
+
+
+def sent(gateway: RunningGateway, upstream: Stub, body: dict[str, Any]) -> dict[str, Any]:
     """What the upstream got."""
-    gateway = gateways(config=CONFIG.format(url=upstream.url, marks=marks))
     answer = gateway.post(PATH, body, **HEADERS)
     assert answer.status == 200, answer.data
     return dict(upstream.seen[-1])
 
 
-def test_the_system_prompt_and_the_end_are_marked(shared_gateways: Gateways, upstream: Stub) -> None:
-    got = sent(shared_gateways, upstream, question())
+def test_the_system_prompt_and_the_end_are_marked(marking: RunningGateway, upstream: Stub) -> None:
+    got = sent(marking, upstream, question())
     assert marked(got) == ["system[0]", "messages[0].content[0]"]
     assert got["system"][0]["text"] == SYSTEM
     assert got["messages"][0]["content"][0]["text"] == "Which zone is Brest in?"
 
 
 def test_it_is_off_by_default(shared_gateways: Gateways, upstream: Stub) -> None:
-    assert sent(shared_gateways, upstream, question(), "false") == question()
+    gateway = shared_gateways(config=CONFIG.format(url=upstream.url, marks=""))
+    assert sent(gateway, upstream, question()) == question()
 
 
 @pytest.mark.parametrize(
@@ -59,6 +63,6 @@ def test_it_is_off_by_default(shared_gateways: Gateways, upstream: Stub) -> None
     ids=["too short to be cached", "marked by the client", "not a model of Anthropic"],
 )
 def test_other_requests_are_sent_as_they_came(
-    shared_gateways: Gateways, upstream: Stub, body: dict[str, Any]
+    marking: RunningGateway, upstream: Stub, body: dict[str, Any]
 ) -> None:
-    assert sent(shared_gateways, upstream, body) == body
+    assert sent(marking, upstream, body) == body
