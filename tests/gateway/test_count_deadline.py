@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tests.waiting import SECONDS
 from tokenbox.catalog import Figure
 from tokenbox.compose.requests import By, Count
 from tokenbox.conversation.calibration import Calibration
@@ -27,12 +27,21 @@ if TYPE_CHECKING:
 
 
 def test_a_slow_load_is_no_fault_of_the_first_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = replace(RequestLimits(), count_seconds=0.2)
+    """It is loaded before the time of the count begins."""
+    limits = replace(RequestLimits(), count_seconds=SECONDS)
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
     call = read_call(CHAT, json.dumps(body).encode(), limits)
     use = resolve("m", settings=Stated(context_window=Figure(1_000, "configured")))
     text_tokenizer(use).count("loaded")
-    monkeypatch.setattr(counting, "_load", lambda _: time.sleep(0.6))
+    steps: list[object] = []
+    timeout = asyncio.timeout
+
+    def begin(seconds: float) -> asyncio.Timeout:
+        steps.append(seconds)
+        return timeout(seconds)
+
+    monkeypatch.setattr(counting, "_load", lambda _: steps.append("loaded"))
+    monkeypatch.setattr(asyncio, "timeout", begin)
 
     async def count() -> int:
         upstream = Upstream(UpstreamSettings("it", "http://127.0.0.1:9", kind="ollama"), limits)
@@ -40,6 +49,7 @@ def test_a_slow_load_is_no_fault_of_the_first_request(monkeypatch: pytest.Monkey
         return counted.tokens
 
     assert asyncio.run(count()) > 0
+    assert steps == ["loaded", SECONDS]
 
 
 def test_rules_that_were_wrong_once_no_longer_hide_a_text() -> None:

@@ -43,6 +43,12 @@ WITHIN = {
 
 @pytest.fixture(scope="module")
 def gateway(shared_gateways: Gateways, upstream: Stub) -> RunningGateway:
+    return shared_gateways(upstream.url)
+
+
+@pytest.fixture(scope="module")
+def impatient(shared_gateways: Gateways, upstream: Stub) -> RunningGateway:
+    """A gateway that waits no longer than a second: not for faults that a busy machine may be late with."""
     return shared_gateways(upstream.url, config="[gateway]\nidle_seconds = 1\n")
 
 
@@ -144,25 +150,27 @@ def test_a_fault_within_an_answer(gateway: RunningGateway, path: str, stream: bo
     until(lambda: is_free(gateway))
 
 
-def test_a_silent_upstream_times_out(gateway: RunningGateway, upstream: Stub) -> None:
+def test_a_silent_upstream_times_out(impatient: RunningGateway, upstream: Stub) -> None:
     before = len(upstream.cancelled)
-    for (path, _), answer in ask_all(gateway, "silent").items():
+    for (path, _), answer in ask_all(impatient, "silent").items():
         assert answer.status == 504
         assert check_error(path, answer.json).get("code", "upstream_timeout") == "upstream_timeout"
     until(lambda: len(upstream.cancelled) == before + len(WAYS))
-    until(lambda: is_free(gateway))
+    until(lambda: is_free(impatient))
 
 
-def test_an_upstream_that_stops_within_its_answer_times_out(gateway: RunningGateway, upstream: Stub) -> None:
+def test_an_upstream_that_stops_within_its_answer_times_out(
+    impatient: RunningGateway, upstream: Stub
+) -> None:
     before = len(upstream.cancelled)
-    for (path, stream), answer in ask_all(gateway, "stalls").items():
+    for (path, stream), answer in ask_all(impatient, "stalls").items():
         if stream:
             check_last_event(path, answer, "upstream_timeout")
         else:
             assert answer.status == 504
             assert check_error(path, answer.json).get("code", "upstream_timeout") == "upstream_timeout"
     until(lambda: len(upstream.cancelled) == before + len(WAYS))
-    until(lambda: is_free(gateway))
+    until(lambda: is_free(impatient))
 
 
 def test_an_answer_that_does_not_end_is_stopped(brief: RunningGateway, upstream: Stub) -> None:
@@ -191,17 +199,19 @@ def test_a_slow_reader_gets_no_more_time_than_others(brief: RunningGateway, upst
     until(lambda: is_free(brief))
 
 
-def test_an_upstream_that_is_slower_than_the_client(gateway: RunningGateway) -> None:
+def test_an_upstream_that_is_slower_than_the_client(impatient: RunningGateway) -> None:
     """It takes as long as it may be silent, and is not silent."""
+
+    def ask(path: str) -> Answer:
+        return impatient.post(path, body_for(path, "slow_stream", stream=True))
+
     with ThreadPoolExecutor(len(STREAMS)) as threads:
-        answers = list(
-            threads.map(lambda path: gateway.post(path, body_for(path, "slow_stream", stream=True)), STREAMS)
-        )
+        answers = list(threads.map(ask, STREAMS))
     for answer in answers:
         assert answer.status == 200
         assert b'"error"' not in answer.data
         assert answer.data.count(b"\n\n") == 52
-    until(lambda: is_free(gateway))
+    until(lambda: is_free(impatient))
 
 
 @pytest.fixture(scope="module")
@@ -251,7 +261,9 @@ def test_an_endless_stream_does_not_hold_up_others(gateway: RunningGateway) -> N
 
 
 @pytest.mark.slow
-def test_no_connection_is_left(gateway: RunningGateway, brief: RunningGateway, upstream: Stub) -> None:
+def test_no_connection_is_left(
+    gateway: RunningGateway, impatient: RunningGateway, brief: RunningGateway, upstream: Stub
+) -> None:
     """After all of the above: those that are kept for the next request close by themselves."""
-    until(lambda: is_free(gateway) and is_free(brief))
+    until(lambda: all(map(is_free, (gateway, impatient, brief))))
     until(lambda: upstream.connections == 0)
