@@ -16,6 +16,7 @@ import jsonschema
 import pytest
 
 from tests.providers.fake import raw
+from tests.waiting import SECONDS
 from tokenbox import count
 from tokenbox.cli import layout, streams, terminal
 from tokenbox.tokenizers import registry
@@ -595,7 +596,7 @@ def test_ctrl_c_ends_the_mcp_server_while_its_client_is_silent(tmp_path: Path) -
         server.stdin.flush()
         assert b"serverInfo" in server.stdout.readline()
         server.send_signal(signal.SIGINT)
-        assert server.wait(30) == 130
+        assert server.wait(SECONDS) == 130
 
 
 @pytest.mark.parametrize(

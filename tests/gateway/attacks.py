@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from tests.loops import EndingLoop
+from tests.waiting import SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -336,7 +337,7 @@ class Server:
     def close(self) -> None:
         asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self.loop).result(30)
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(30)
+        self._thread.join(SECONDS)
         self.loop.close()
 
     async def _start(self) -> int:

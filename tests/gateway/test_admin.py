@@ -11,6 +11,7 @@ import pytest
 
 from tests.gateway.running import Answer, ask
 from tests.services import free_port
+from tests.waiting import SECONDS
 
 if TYPE_CHECKING:
     from tests.gateway.running import Gateways, RunningGateway, Stub
@@ -187,5 +188,5 @@ def test_without_a_key_of_the_operator_nobody_comes_in(start_gateway: Gateways, 
 def test_a_short_key_of_the_operator_is_not_taken(start_gateway: Gateways, upstream: Stub) -> None:
     config = CONFIG.format(url=upstream.url, port=free_port())
     gateway = start_gateway(config=config, env={"TOKENBOX_ADMIN": "short"}, wait=False)
-    assert gateway.process.wait(30) != 0
+    assert gateway.process.wait(SECONDS) != 0
     assert "TOKENBOX_ADMIN" in gateway.log

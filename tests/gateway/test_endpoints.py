@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.waiting import SECONDS
 from tools.check_docs import ROOT, install, marked_blocks
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def test_what_cannot_be_added_stops_the_start(
     (tmp_path / "pyproject.toml").write_text(PROJECT.format(module=module), encoding="utf-8")
     install(tmp_path / "pyproject.toml", tmp_path)
     gateway = shared_gateways(upstream.url, env={"PYTHONPATH": str(tmp_path)}, wait=False)
-    assert gateway.process.wait(30) == 2
+    assert gateway.process.wait(SECONDS) == 2
     assert why in gateway.log
     assert "(gateway_endpoint)" in gateway.log
     assert "Traceback" not in gateway.log

@@ -54,7 +54,7 @@ def test_it_is_served_to_this_machine_only_until_it_is_interrupted(document: Pat
             assert (head.status, head.read()) == (200, b"")
         finally:
             server.send_signal(signal.SIGINT)
-            assert server.wait(20) == 130
+            assert server.wait(SECONDS) == 130
 
 
 def test_a_port_that_is_taken_is_said_to_be(document: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_port_that_is_taken_is_said_to_be(document: Path) -> None:
             )
         finally:
             server.terminate()
-            server.wait(20)
+            server.wait(SECONDS)
     assert ran.returncode == 2
     assert f"port {port} cannot be used" in ran.stderr
     assert "Traceback" not in ran.stderr
