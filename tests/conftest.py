@@ -55,8 +55,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exempt imported modules from garbage collection, which saves nearly a tenth of the time."""
+    """Exempt imported modules from garbage collection, which saves nearly a tenth of the time.
+
+    And look for garbage less often than after each 700 objects, which takes a twentieth.
+    """
     gc.freeze()
+    gc.set_threshold(10_000)
     gc.enable()
 
 
