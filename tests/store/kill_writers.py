@@ -54,7 +54,7 @@ def left_behind(folder: Path) -> str:
 
 def main(folder: Path) -> None:
     found: list[str] = []
-    evidence = EXAMPLES["refusal"]()
+    evidence, next_evidence = EXAMPLES["refusal"](), EXAMPLES["layout"]()
     killed = True
     while killed:
         child = os.fork()
@@ -69,7 +69,7 @@ def main(folder: Path) -> None:
         store = bundles.Bundles(folder)
         assert list(bundle_log.verify_log(store.log, store.ids)) == []
         # The next write repairs the log.
-        other = store.write(EXAMPLES["layout"]())
+        other = store.write(next_evidence)
         assert list(store.log.ids()) == [again.id, other.id]
         assert store.log.pending() is None
         assert list(bundle_log.verify_log(store.log, store.ids)) == []
