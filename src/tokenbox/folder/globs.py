@@ -47,12 +47,16 @@ class _NeverMatchesError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Glob:
-    """A pattern. ``name_only``: it matches the last step of a path. ``source``: its regular expression."""
+    """A pattern. ``name_only``: it matches the last step of a path. ``source``: its regular expression.
+
+    ``only``: the one text that it matches; None for a pattern with a wildcard.
+    """
 
     negative: bool
     folders_only: bool
     name_only: bool
     source: bytes
+    only: bytes | None
 
     @classmethod
     def of(cls, line: str) -> Glob | None:
@@ -65,11 +69,13 @@ class Glob:
         folders_only = pattern.endswith(b"/")
         pattern = pattern[: len(pattern) - folders_only]
         name_only = b"/" not in pattern
+        pattern = pattern.removeprefix(b"/")
         try:
-            source = _source(pattern.removeprefix(b"/"), name_only=name_only)
+            source = _source(pattern, name_only=name_only)
         except _NeverMatchesError:
             return None
-        return cls(negative, folders_only, name_only, source)
+        only = None if _WILD.search(pattern) else pattern
+        return cls(negative, folders_only, name_only, source, only)
 
 
 def is_for_files(text: str) -> bool:

@@ -116,25 +116,38 @@ def _read_rules(folder: str, name: str) -> list[str]:
 
 
 class _Union(NamedTuple):
-    """Patterns as expressions in which each is a group; ``lines``: the number of the line of each."""
+    """Patterns by the numbers of their lines: those that match one text only, and those with wildcards.
 
+    The latter are groups of ``expressions``; ``lines``: the number of each.
+    """
+
+    texts: Mapping[bytes, int]
     lines: tuple[int, ...]
     expressions: tuple[re.Pattern[bytes], ...]
 
     @classmethod
     def of(cls, globs: Mapping[int, Glob]) -> _Union:
-        sources = [b"(" + glob.source + b")" for glob in globs.values()]
+        texts: dict[bytes, int] = {}
+        wild: dict[int, bytes] = {}
+        for line, glob in globs.items():
+            if glob.only is None:
+                wild[line] = b"(" + glob.source + b")"
+            else:
+                texts.setdefault(glob.only, line)
+        sources = list(wild.values())
         starts = range(0, len(sources), _TOGETHER)
         parts = (b"|".join(sources[start : start + _TOGETHER]) for start in starts)
-        return cls(tuple(globs), tuple(re.compile(part, re.DOTALL) for part in parts))
+        return cls(texts, tuple(wild), tuple(re.compile(part, re.DOTALL) for part in parts))
 
     def first(self, subject: bytes) -> int | None:
         """Return the number of the first line that matches; None if none does."""
+        line = self.texts.get(subject)
         for part, expression in enumerate(self.expressions):
             match = expression.fullmatch(subject)
             if match is not None and match.lastindex is not None:
-                return self.lines[part * _TOGETHER + match.lastindex - 1]
-        return None
+                other = self.lines[part * _TOGETHER + match.lastindex - 1]
+                return other if line is None else min(line, other)
+        return line
 
 
 class _Patterns:
