@@ -10,6 +10,7 @@ import tokenbox
 from tests.compose.test_degrade import some_document
 from tokenbox import Layout, Section, breakpoints, whatif
 from tokenbox.compose import breakpoints as module
+from tokenbox.compose.cutting import SectionCuts
 from tokenbox.errors import InvalidBudget
 
 
@@ -77,3 +78,19 @@ def test_a_long_range_needs_few_layouts() -> None:
 def test_a_range_goes_upwards() -> None:
     with pytest.raises(InvalidBudget, match="from a smaller to a larger one"):
         breakpoints([], 2, 1, "utf8-bytes")
+
+
+def test_a_text_is_cut_once_to_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """300 sections took a minute and a half, as each layout cut the same texts to the same minima."""
+    sections = [Section(f"s{i}", "a word " * (20 + i), min=5, shrink=1) for i in range(12)]
+    cuts: list[tuple[str, int]] = []
+    longest = SectionCuts.longest
+
+    def counted(self: SectionCuts, at_most: int) -> str:
+        cuts.append((self.text, at_most))
+        return longest(self, at_most)
+
+    monkeypatch.setattr(SectionCuts, "longest", counted)
+    monkeypatch.setattr(module, "EVERY", 0)
+    assert breakpoints(sections, 0, 3_000, "utf8-bytes", policy="degrade")
+    assert len(cuts) == len(set(cuts))

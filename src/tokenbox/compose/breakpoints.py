@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
 from tokenbox.compose.layout import SEPARATOR, Layout, LayoutOptions
@@ -149,12 +149,6 @@ def _depends(section: Section) -> bool:
 
 
 def _compared(layout: Layout) -> set[int]:
-    """Return the totals before each step, up to the first that depends on the budget."""
-    found: set[int] = set()
-    for step in layout.log:
-        if step.action in (Action.EXPAND, Action.RECLAIM):
-            break
-        found.add(layout.budget + step.over)
-        if step.action is Action.TRUNCATE:
-            break
-    return found
+    """Return the totals before each step that shrinks the whole."""
+    steps = takewhile(lambda step: step.action not in {Action.EXPAND, Action.RECLAIM}, layout.log)
+    return {layout.budget + step.over for step in steps}

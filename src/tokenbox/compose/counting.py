@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from tokenbox.compose.columns import SectionColumns, contents_of
+from tokenbox.compose.cutting import SectionCuts
 from tokenbox.compose.reuse import MEASUREMENTS, Measured
 from tokenbox.content.section import Text
 from tokenbox.errors import LayoutError, shown
@@ -46,6 +47,7 @@ class Counter:
         self._small: dict[str, int] = {"": 0}
         self._sizes: tuple[Sequence[Section], Measured[int]] | None = None
         self._forms: dict[tuple[str, bytes], tuple[str, int]] = {}
+        self._cuts: dict[tuple[object, ...], tuple[str, int]] = {}
 
     def sizes(self, sections: Sequence[Section]) -> list[int]:
         """Return the count of each section's content, computed once per layout."""
@@ -118,6 +120,21 @@ class Counter:
             text = form.apply(section.content, self.tokenizer)
             self._forms[key] = text, self.count(text)
         return self._forms[key]
+
+    def cut(self, section: Section, text: str, size: int, at_most: int, at_least: int) -> tuple[str, int]:
+        """Cut one form of a section, and return the cut and its count, computed once per counter.
+
+        It is the longest cut of at most ``at_most`` tokens; if that has fewer than ``at_least``, the shortest
+        that has not.
+        """
+        key = text, section.keep, section.cut, section.marker, section.items, at_most, at_least
+        if key not in self._cuts:
+            cuts = SectionCuts(section, text, size, self)
+            cut = cuts.longest(at_most)
+            if self.count(cut) < at_least:
+                cut = cuts.shortest(at_least)
+            self._cuts[key] = cut, self.count(cut)
+        return self._cuts[key]
 
     @property
     def measuring(self) -> Tokenizer:

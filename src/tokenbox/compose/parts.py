@@ -12,7 +12,6 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, TypeVar
 
 from tokenbox.compose.columns import contents_of
-from tokenbox.compose.cutting import SectionCuts
 from tokenbox.errors import ContextCriticalOverflow, raise_budget
 
 if TYPE_CHECKING:
@@ -121,15 +120,9 @@ class Parts:
 
     def truncate(self, i: int, at_most: int, at_least: int = 0) -> None:
         text, size = self._form(i, self.form.get(i, 0))
-        cut = SectionCuts(self.sections[i], text, size, self.counter)
-        result = cut.longest(at_most)
-        count = self.counter.count(result)
-        if count < at_least:
-            result = cut.shortest(at_least)
-            count = self.counter.count(result)
-            if count >= self.sizes[i]:
-                return
-        self.put(i, result, count)
+        cut, count = self.counter.cut(self.sections[i], text, size, at_most, at_least)
+        if count < self.sizes[i]:
+            self.put(i, cut, count)
 
     def restore(self, i: int) -> None:
         self.form.pop(i, None)
