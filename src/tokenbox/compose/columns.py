@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import filterfalse
+from itertools import accumulate, filterfalse
+from math import lcm
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final, cast, overload
 
 from tokenbox.compose.reuse import PARSED, LastResult
 from tokenbox.content.section import Section
+from tokenbox.content.weight import MAX_BITS
 from tokenbox.engine.box import Ranked, rank
 from tokenbox.errors import InvalidSection
 from tokenbox.integers import MAX_INTEGER
@@ -50,6 +52,7 @@ class SectionColumns(Sequence[Section]):
             are_made = set(map(type, given)) == {Section}
             sections = cast("list[Section]", given) if are_made else PARSED.sections(given, Section.of)  # type: ignore[arg-type]  # `of` checks them
             made = cls(_read({name: attrgetter(name) for name in _READ}, sections), sections)
+            _check_grows(sections)
         _UNIQUE.of((made.ids,), lambda: _check_unique(made.ids))
         return made
 
@@ -157,6 +160,18 @@ def _is_plain(name: str, column: list[Any]) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _check_grows(sections: Iterable[Section]) -> None:
+    """Check that exact shares can be computed: they take the square of the digits of a common denominator."""
+    denominators = set(map(attrgetter("grow.denominator"), sections))
+    for common in accumulate(denominators, lcm):
+        if common.bit_length() > MAX_BITS:
+            raise InvalidSection(
+                f"the {len(denominators):,} different denominators of grow have a common multiple of more "
+                "than 1,000 digits. Write grow with fewer digits, such as 0.333.",
+                field="grow",
+            )
 
 
 def _check_unique(ids: Sequence[str]) -> bool:

@@ -11,7 +11,8 @@ from tokenbox.integers import plain, whole
 
 # The limit of exponents and digits: a rational has as many digits as the exponent of its decimal form.
 _MAX_EXPONENT = 1000
-_MAX_BITS = 3325  # slightly more than an integer of 1,000 decimal digits has
+MAX_BITS = 3325
+"""The size of the largest weight: slightly more than an integer of 1,000 decimal digits has."""
 _MAX_DIGITS = 4_000  # of a decimal form: more than any rational within the limit has
 
 
@@ -36,7 +37,7 @@ def exact_weight(value: object) -> int | Fraction:
         weight = _from_decimal(value)
     else:
         weight = Fraction(value)
-    if max(abs(weight.numerator), weight.denominator).bit_length() > _MAX_BITS:
+    if max(abs(weight.numerator), weight.denominator).bit_length() > MAX_BITS:
         raise ValueError(f"a weight has at most {_MAX_EXPONENT} digits")
     if weight < 0:
         raise ValueError(f"a weight is not negative, but this is {value}")

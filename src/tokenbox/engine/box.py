@@ -184,7 +184,7 @@ def largest_remainder(amount: int, weights: Sequence[int | Fraction]) -> list[in
     earlier). Weights are non-negative rationals; if all are 0, so are the shares.
     """
     scale = lcm(*(weight.denominator for weight in weights))
-    whole_weights = [int(weight * scale) for weight in weights]
+    whole_weights = [weight.numerator * (scale // weight.denominator) for weight in weights]
     sum_of_weights = sum(whole_weights)
     if not sum_of_weights:
         return [0] * len(weights)
