@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.pack.conftest import Memory
 from tests.pack.test_packing import git, module
-from tokenbox.folder import LevelRule, PackOptions, pack_source
+from tokenbox.folder import LevelRule, PackOptions, cutting, pack_source
 from tokenbox.folder.focus import FocusProblem, in_focus
 from tokenbox.folder.git import past_changes
 from tokenbox.folder.listing import FileShown
 from tokenbox.folder.options import LevelProblem
+from tokenbox.folder.pieces import Shape, shape
 from tokenbox.folder.weighing import weigh
 
 if TYPE_CHECKING:
@@ -53,6 +55,23 @@ def test_a_focus_brings_what_it_refers_to(project: Path, packed: Packed) -> None
         shown(packed, project, 1200, PackOptions(focus=("src/widget.py:9-2",)))
     with pytest.raises(FocusProblem, match="defines no"):
         shown(packed, project, 1200, PackOptions(focus=("src/widget.py:nothing",)))
+
+
+def test_a_file_in_focus_is_parsed_once(
+    project: Path, packed: Packed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = packed(project)
+    parsed: list[bytes] = []
+
+    def counted(data: bytes, language: str | None) -> Shape:
+        parsed.append(data)
+        return shape(data, language)
+
+    monkeypatch.setattr(cutting, "shape", counted)
+    options = PackOptions(focus=("src/widget.py:1-9", "src/widget.py:make_widget"))
+    pack_source(source, "o200k_base", 300, options=options, cache=Memory())
+    widget = next(file.data for file in source.files if file.path == "src/widget.py")
+    assert parsed.count(widget) == 1
 
 
 @pytest.fixture

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.errors import TokenboxError
-from tokenbox.folder.pieces import shape
+from tokenbox.folder.cutting import cut_all
 from tokenbox.worth.query import NamedPath
 
 if TYPE_CHECKING:
     from tokenbox.folder.pieces import Piece
     from tokenbox.folder.source import File
+    from tokenbox.tokenizers.cache import CountCache
 
 # A line or a range of lines, and what stands between the names of a symbol: ``Session.get``, ``Shop::add``.
 _LINES = re.compile(r"([1-9][0-9]{0,8})(?:-([1-9][0-9]{0,8}))?")
@@ -33,11 +34,11 @@ class InFocus(NamedTuple):
     place: NamedPath
 
 
-def in_focus(files: Sequence[File], focus: Iterable[str]) -> list[InFocus]:
+def in_focus(files: Sequence[File], focus: Iterable[str], memory: CountCache | None = None) -> list[InFocus]:
     """Return what ``PATH``, ``PATH:SYMBOL``, ``PATH:LINE`` or ``PATH:FIRST-LAST`` name.
 
-    ``PATH`` is that of a file or folder in the pack, or the end of one that ends no other. Raises
-    :class:`FocusProblem`.
+    ``PATH`` is that of a file or folder in the pack, or the end of one that ends no other. ``memory`` caches
+    how files are cut. Raises :class:`FocusProblem`.
     """
     found: list[InFocus] = []
     for named in focus:
@@ -46,7 +47,7 @@ def in_focus(files: Sequence[File], focus: Iterable[str]) -> list[InFocus]:
         if part and len(chosen) > 1:
             raise FocusProblem(f"--focus {named}: {path!r} is a folder, which defines nothing.", path=path)
         for file in chosen:
-            text, lines = _part_of(file, named, part) if part else (file.data, ())
+            text, lines = _part_of(file, named, part, memory) if part else (file.data, ())
             found.append(InFocus(text, NamedPath(file.name, lines, is_whole=True)))
     return found
 
@@ -73,9 +74,9 @@ def _files_of(files: Sequence[File], named: str, path: str) -> list[File]:
     raise FocusProblem(f"--focus {named}: there is no file {path!r} in the pack.{hint}", path=path)
 
 
-def _part_of(file: File, named: str, part: str) -> tuple[bytes, tuple[int, ...]]:
+def _part_of(file: File, named: str, part: str, memory: CountCache | None) -> tuple[bytes, tuple[int, ...]]:
     """Return the pieces of a file that have the lines or define the symbol, and the lines in focus."""
-    pieces = shape(file.data, file.kind.outline).pieces
+    pieces = cut_all([(file.data, file.kind.outline)], memory)[0].pieces
     numbers = _LINES.fullmatch(part)
     if numbers is None:
         chosen = _defining(pieces, part)

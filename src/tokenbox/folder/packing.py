@@ -81,7 +81,6 @@ def pack_source(
     """
     options = options or PackOptions()
     SinkInvalid.check(proof)
-    in_focus(source.files, options.focus)  # a misspelt name is an error even if everything fits
     packer = _Packer(
         source,
         Counter(as_tokenizer(tokenizer), cache),
@@ -111,6 +110,8 @@ class _Packer:
         self._budget = budget
         self._mode = mode
         self._options = options
+        # Read at once: a misspelt name is an error even if everything fits.
+        self._focus = in_focus(source.files, options.focus, cache)
         self._cache = cache
         self._proof = proof
         self._texts = [i for i, file in enumerate(source.files) if file.text is not None]
@@ -218,7 +219,7 @@ class _Packer:
 
     def _weighed(self) -> Worth:
         if self._worth is None:
-            self._worth = weigh(self._source, self._options, self._cache)
+            self._worth = weigh(self._source, self._options, self._focus, self._cache)
         return self._worth
 
     def _by_worth(self, worth: Worth) -> list[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tokenbox.folder.cutting import names_in
-from tokenbox.folder.focus import in_focus
 from tokenbox.folder.git import past_changes
 from tokenbox.worth.documents import Document, DocumentRole
 from tokenbox.worth.query import NamedPath, read_query
@@ -16,6 +15,9 @@ from tokenbox.worth.scorers import Scored, scorer_of
 from tokenbox.worth.standing import Standing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenbox.folder.focus import InFocus
     from tokenbox.folder.options import PackOptions
     from tokenbox.folder.source import Source
     from tokenbox.tokenizers.cache import CountCache
@@ -25,10 +27,12 @@ if TYPE_CHECKING:
 _ROLES = {"source": DocumentRole.SOURCE, "test": DocumentRole.TEST}
 
 
-def weigh(source: Source, options: PackOptions, memory: CountCache | None = None) -> Worth:
+def weigh(
+    source: Source, options: PackOptions, focus: Sequence[InFocus] = (), memory: CountCache | None = None
+) -> Worth:
     """Return the worth of each file and piece. ``memory`` caches the names that files define.
 
-    Raises ``FocusProblem`` and ``ScorerProblem``.
+    ``focus``: what the options' own focus names. Raises ``ScorerProblem``.
     """
     has_goal = options.asks(source)
     roles = [_ROLES.get(file.prior.name, DocumentRole.OTHER) for file in source.files]
@@ -52,8 +56,8 @@ def weigh(source: Source, options: PackOptions, memory: CountCache | None = None
     recent = RecentWork(past, documents) if past else None
     if not has_goal:
         return Standing(documents, recent=recent)
-    if options.focus or source.changes:
-        query = with_references(query, documents, *_near(source, options.focus))
+    if focus or source.changes:
+        query = with_references(query, documents, *_near(source, focus))
     extra = history_scores(past, query, documents)
     worth = Relevance(documents, query, extra, recent, standing=True)
     if options.scorer is None:
@@ -61,10 +65,9 @@ def weigh(source: Source, options: PackOptions, memory: CountCache | None = None
     return Scored(worth, scorer_of(options.scorer), options.query or "", documents)
 
 
-def _near(source: Source, focus: tuple[str, ...]) -> tuple[list[bytes], list[NamedPath]]:
+def _near(source: Source, focus: Sequence[InFocus]) -> tuple[list[bytes], list[NamedPath]]:
     """Return the texts that are in focus or were changed, and their places."""
-    found = in_focus(source.files, focus)
-    texts, places = [one.text for one in found], [one.place for one in found]
+    texts, places = [one.text for one in focus], [one.place for one in focus]
     names = {file.name for file in source.files}
     for change in source.changes:
         touched: list[int] = []
