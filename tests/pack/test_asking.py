@@ -11,18 +11,20 @@ import pytest
 
 from tests.pack.conftest import Memory
 from tests.pack.test_packing import git, module
-from tokenbox.folder import LevelRule, PackOptions, cutting, pack_source
+from tokenbox.content.lenses.definitions import definitions
+from tokenbox.folder import LevelRule, PackOptions, pack_source, pieces
 from tokenbox.folder.focus import FocusProblem, in_focus
 from tokenbox.folder.git import past_changes
 from tokenbox.folder.listing import FileShown
 from tokenbox.folder.options import LevelProblem
-from tokenbox.folder.pieces import Shape, shape
 from tokenbox.folder.weighing import weigh
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.pack.conftest import Make, Packed
+    from tokenbox.content.lenses.definition import Definition
+    from tokenbox.content.lenses.languages import Language
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="there is no history without git")
 
@@ -63,11 +65,11 @@ def test_a_file_in_focus_is_parsed_once(
     source = packed(project)
     parsed: list[bytes] = []
 
-    def counted(data: bytes, language: str | None) -> Shape:
+    def counted(data: bytes, language: Language) -> tuple[Definition, ...]:
         parsed.append(data)
-        return shape(data, language)
+        return definitions(data, language)
 
-    monkeypatch.setattr(cutting, "shape", counted)
+    monkeypatch.setattr(pieces, "definitions", counted)
     options = PackOptions(focus=("src/widget.py:1-9", "src/widget.py:make_widget"))
     pack_source(source, "o200k_base", 300, options=options, cache=Memory())
     widget = next(file.data for file in source.files if file.path == "src/widget.py")
