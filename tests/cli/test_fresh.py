@@ -29,6 +29,20 @@ FILES = {
 COMMANDS = ["estimate", "plan", "enforce", "fit", "layout", "inspect", "models", "init", "proof keygen"]
 
 
+@pytest.mark.parametrize(("command", "file"), [("layout", "prompt.toml"), ("lcp encode", "manifest.toml")])
+def test_the_help_shows_a_file_with_which_its_example_runs(
+    tokenbox: CommandLine, command: str, file: str
+) -> None:
+    said = tokenbox(*command.split(), "--help").out.decode()
+    shown = re.search(r"^  (\w+ = .*)$", said, re.MULTILINE)
+    example = re.search(r"Example: tokenbox (.*)", said)
+    assert shown is not None
+    assert example is not None
+    (tokenbox.folder / file).write_text(shown[1])
+    result = tokenbox(*shlex.split(example[1]))
+    assert result.status == 0, result.err
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_example_of_the_help_runs_where_nothing_is_set_up(
     tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch, command: str

@@ -51,7 +51,7 @@ def inspect(
     The page works offline: it loads nothing and sends nothing.
     It contains the texts of your files, so share it as you would share them.
 
-    Example: tokenbox inspect prompt.toml -o prompt.html
+    Example: tokenbox inspect prompt.toml --budget 8000 -o prompt.html
     """
     _check(files, output, as_json=as_json, open_it=open_it, serve=serve)
     from tokenbox.inspect.importers.lhar import written

@@ -42,6 +42,10 @@ class LayoutCommand:
     Prints the text exactly as a model would receive it: nothing is added, no newline is changed.
     With --explain and -o, the text goes to the file and the picture to standard output.
 
+    The shortest prompt.toml (`tokenbox schema` prints what else a document may have):
+
+    sections = [{id = "rules", content = "Be brief."}]
+
     Example: tokenbox layout prompt.toml --budget 8000 --explain
     """
 

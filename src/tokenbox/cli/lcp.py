@@ -42,7 +42,7 @@ def build_app() -> typer.Typer:
 def inspect(
     file: str = PACK_FILE, tokenizer: str = TOKENIZER_NAME, store: str | None = STORE, as_json: bool = AS_JSON
 ) -> None:
-    """List the blocks of a pack.
+    """List the blocks of a pack, such as one of `tokenbox pack . --format bcp -o context.bcp`.
 
     Example: tokenbox lcp inspect context.bcp
     """
@@ -102,7 +102,11 @@ def encode(
     store: str | None = STORE,
     output: str | None = OUTPUT,
 ) -> None:
-    """Write a pack from a manifest, which docs/pack.md describes.
+    """Write a pack from a manifest.
+
+    The shortest manifest.toml (`tokenbox lcp decode --json` prints the manifest of a pack):
+
+    blocks = [{type = "conversation", role = "user", content = "Hi."}]
 
     Example: tokenbox lcp encode manifest.toml -o context.bcp
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Iterable, Mapping
@@ -210,7 +211,9 @@ def write_file(name: str, data: bytes | Iterable[bytes]) -> None:
             return
         replace(path, pieces)
     except OSError as error:
-        raise OutputFailed(f"{name} cannot be written: {error.strerror or error}.", file=name) from None
+        folder = shlex.quote(str(Path(name).parent))
+        hint = "" if path.parent.exists() else f" Make its folder: mkdir -p {folder}"
+        raise OutputFailed(f"{name} cannot be written: {error.strerror or error}.{hint}", file=name) from None
 
 
 def _output_failed(error: OSError) -> None:

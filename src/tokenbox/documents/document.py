@@ -79,7 +79,7 @@ class LayoutDocument:
         if budget is None:
             raise DocumentError(
                 "the document has no budget, and none was given. "
-                "Add one, such as 8000 (tokens), or give it when laying out.",
+                "Give one in tokens: --budget 8000, in Python budget=8000, or budget in the document.",
                 file=self.name,
                 path="budget",
                 code=DocumentCode.MISSING_KEY.value,

@@ -85,7 +85,8 @@ def _part_of(file: File, named: str, part: str, memory: CountCache | None) -> tu
     else:
         first, last = int(numbers[1]), int(numbers[2] or numbers[1])
         chosen = [piece for piece in pieces if piece.first < last and first <= piece.last]
-        problem = f"the file has {pieces[-1].last if pieces else 0:,} lines."
+        count = pieces[-1].last if pieces else 0
+        problem = f"the file has {count:,} line{'' if count == 1 else 's'}."
         if last < first:
             chosen, problem = [], f"line {last:,} is before line {first:,}. Write {last}-{first}."
     if not chosen:

@@ -108,7 +108,8 @@ class InvalidMagic(WireError, code="lcp_invalid_magic"):
     def __init__(self, found: bytes) -> None:
         self.found = int.from_bytes(found, "little")
         super().__init__(
-            f"starts with {found!r}, not with b'BCP\\x00' (or the older b'LCP\\x00'). This is not a pack.",
+            f"starts with {found!r}, not with b'BCP\\x00' (or the older b'LCP\\x00'). This is not a pack. "
+            "Write one: tokenbox pack . --format bcp -o context.bcp",
             offset=0,
             found=self.found,
         )
