@@ -43,6 +43,26 @@ def test_the_help_shows_a_file_with_which_its_example_runs(
     assert result.status == 0, result.err
 
 
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("tools {}", '[{"type": "function", "function": {"name": "f"}}]'),
+        ("cache {} {}", '{"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi."}]}'),
+        ("estimate --model gpt-4o -t o200k_base --messages {}", '[{"role": "user", "content": "Hi."}]'),
+        (
+            "lcp encode {} -o context.bcp",
+            '{"blocks": [{"type": "code", "path": "", "lang": "c", "content": ""}]}',
+        ),
+        ("layout - --format json", '{"budget": 9, "sections": [{"id": "a", "content": "Hi."}]}'),
+    ],
+)
+def test_a_byte_order_mark_is_no_mistake(tokenbox: CommandLine, command: str, text: str) -> None:
+    given = b"\xef\xbb\xbf" + text.encode()
+    (tokenbox.folder / "a.json").write_bytes(given)
+    result = tokenbox(*command.replace("{}", "a.json").split(), stdin=given)
+    assert result.status == 0, result.err
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_example_of_the_help_runs_where_nothing_is_set_up(
     tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch, command: str

@@ -12,7 +12,7 @@ import tokenbox
 from tokenbox.cli import clock
 from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import UsageProblem
-from tokenbox.cli.streams import json_bytes, read_text, write_bytes, write_record, write_text
+from tokenbox.cli.streams import json_bytes, read_syntax, write_bytes, write_record, write_text
 
 if TYPE_CHECKING:
     from tokenbox.caching import PrefixChange
@@ -73,7 +73,7 @@ def _line(number: int, change: PrefixChange | None) -> str:
 
 def _requests(file: str) -> list[dict[str, Any]]:
     """Return the requests in a file: one as JSON, a list of them, or JSON lines."""
-    text = read_text(file)
+    text = read_syntax(file)
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):

@@ -10,7 +10,7 @@ from tokenbox.cli import terminal
 from tokenbox.cli.layout import budgets_in
 from tokenbox.cli.options import ALLOW_OUTSIDE, AS_JSON, EXIT_CODE, OWN_TOKENIZER, argument, option
 from tokenbox.cli.outcome import Exit, UsageProblem
-from tokenbox.cli.streams import read_text, write_record, write_text
+from tokenbox.cli.streams import read_syntax, write_record, write_text
 from tokenbox.errors import LayoutError
 from tokenbox.render.lines import printable
 
@@ -97,7 +97,7 @@ def _saved(name: str) -> dict[str, object] | None:
     if not name.lower().endswith(".json"):
         return None
     try:
-        data = json.loads(read_text(name))
+        data = json.loads(read_syntax(name))
     except (ValueError, RecursionError):
         return None  # reading it as a document reports the error and its place
     # --json writes one of these keys; a document has neither.

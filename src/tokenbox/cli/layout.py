@@ -246,7 +246,7 @@ def _read(choices: LayoutCommand) -> LayoutDocument:
         document = tokenbox.documents.read_document(name, allow_outside=choices.allow_outside)
     else:
         document = tokenbox.documents.parse_text(
-            streams.read_text(streams.STDIN),
+            streams.read_syntax(streams.STDIN),
             f".{choices.text_format}",
             base=choices.base or ".",
             name="standard input",

@@ -224,7 +224,7 @@ def _store(store: str | None) -> ContentStore | None:
 
 
 def _manifest(name: str) -> object:
-    text = streams.read_text(name)
+    text = streams.read_syntax(name)
     try:
         found: object = tomllib.loads(text) if name.lower().endswith(".toml") else json.loads(text)
     except RecursionError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import tokenbox
 from tokenbox.cli.options import argument, option
 from tokenbox.cli.outcome import UsageProblem, only_one
-from tokenbox.cli.streams import STDIN, read_bytes, read_text, shown_name, write_warnings
+from tokenbox.cli.streams import STDIN, read_bytes, read_syntax, read_text, shown_name, write_warnings
 from tokenbox.content.request import INPUT_KEYS
 from tokenbox.errors import DocumentError
 from tokenbox.integers import digits, meant_figure
@@ -104,7 +104,7 @@ def tokens_in(text: str | None, option: str, default: object) -> Any:  # noqa: A
 def _read_messages(name: str) -> Read:
     shown = shown_name(name)
     try:
-        data: Any = json.loads(read_text(name))
+        data: Any = json.loads(read_syntax(name))
     except (json.JSONDecodeError, RecursionError, ValueError) as error:
         raise DocumentError(f"this is not valid JSON: {error}", file=shown, code="document_syntax") from None
     body: dict[str, Any] = data if isinstance(data, dict) else {"messages": data}

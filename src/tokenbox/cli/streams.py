@@ -55,6 +55,11 @@ def standard_input() -> BinaryIO:
     return sys.stdin.buffer
 
 
+def read_syntax(name: str) -> str:
+    """Return the text of a JSON, YAML or TOML file, without the byte order mark that some editors write."""
+    return read_text(name).removeprefix("\ufeff")
+
+
 def read_text(name: str) -> str:
     """Return the text of a file, or of standard input for ``-``. Raises :class:`UnreadableInput`."""
     data = read_bytes(name)

@@ -8,7 +8,7 @@ from typing import Any
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import UsageProblem
-from tokenbox.cli.streams import json_bytes, read_text, write_bytes, write_error, write_record
+from tokenbox.cli.streams import json_bytes, read_syntax, write_bytes, write_error, write_record
 
 
 def tools(
@@ -56,7 +56,7 @@ def tools(
 def _tools(file: str) -> tuple[list[dict[str, Any]], str | None, list[Any]]:
     """Return the tools, the model's name, and the messages whose tool calls are counted."""
     try:
-        data = json.loads(read_text(file))
+        data = json.loads(read_syntax(file))
     except (ValueError, RecursionError) as error:
         raise UsageProblem(f"{file} is not JSON: {error}.") from None
     body = {"tools": data} if isinstance(data, list) else data
