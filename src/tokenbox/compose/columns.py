@@ -164,7 +164,7 @@ def _is_plain(name: str, column: list[Any]) -> bool:
 
 def _check_grows(sections: Iterable[Section]) -> None:
     """Check that exact shares can be computed: they take the square of the digits of a common denominator."""
-    denominators = set(map(attrgetter("grow.denominator"), sections))
+    denominators = {grow.denominator for grow in set(map(attrgetter("grow"), sections))}
     for common in accumulate(denominators, lcm):
         if common.bit_length() > MAX_BITS:
             raise InvalidSection(
