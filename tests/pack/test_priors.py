@@ -55,6 +55,9 @@ PRIORS = Priors()
         ("dist/browser/app.cjs", "generated"),
         ("core/api/core.klib.api", "generated"),
         ("src/PublicAPI.Shipped.txt", "generated"),
+        ("web/App.MIN.js", "generated"),
+        ("web/schema.generated.ts", "generated"),
+        ("web/schema.generated.d.ts", "source"),
         ("lib/Guides/Routing.pod", "docs"),
         ("App.xcodeproj/schemes/App.xcscheme", "settings"),
         ("bricks/hooks/basic", "unknown"),
@@ -71,6 +74,13 @@ PRIORS = Priors()
 )
 def test_the_kind_of_a_path(path: str, kind: str) -> None:
     assert PRIORS.of(path, b"text\n").name == kind
+
+
+def test_for_the_name_of_a_generated_file_the_content_is_not_searched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tokenbox.folder.priors.is_generated", None)
+    assert PRIORS.of("rpc/call_pb2.py", b"text\n").name == "generated"
 
 
 def test_a_script_needs_no_extension() -> None:

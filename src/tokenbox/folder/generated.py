@@ -5,12 +5,12 @@ from __future__ import annotations
 import codecs
 import re
 
-_NAMES = re.compile(
-    r"\.min\.(?:js|css|mjs)$|\.(?:js|css|mjs)\.map$|_pb2(?:_grpc)?\.pyi?$|\.pb\.(?:go|cc|h)$|\.g\.dart$|"
-    r"\.designer\.cs$|\.generated\.\w+$|_generated\.\w+$|"
+# An expression for the names of such files, in lower case.
+NAMES = (
+    rb".*(?:\.min\.(?:js|css|mjs)|\.(?:js|css|mjs)\.map|_pb2(?:_grpc)?\.pyi?|\.pb\.(?:go|cc|h)|\.g\.dart|"
+    rb"\.designer\.cs|[._]generated\.[\w\x80-\xff]+|"
     # what a library offers, written down by a tool
-    r"(?:^|/)api/[^/]+\.api$|\.api\.(?:md|json)$|(?:^|/)publicapi\.(?:un)?shipped\.txt$",
-    re.IGNORECASE,
+    rb"\.api\.(?:md|json))|publicapi\.(?:un)?shipped\.txt"
 )
 # In lower case.
 _MARK = re.compile(
@@ -39,12 +39,10 @@ _FIRST_OF_MARKS = frozenset(mark[:1] for mark in _BYTE_ORDER_MARKS)
 
 
 def is_generated(path: str, content: bytes) -> bool:
-    """Return whether a program wrote the file: by its name, a mark at its top, or minified content.
+    """Return whether a program wrote the content: by a mark at its top, or because it is minified.
 
     A package hash is such a mark too, because locked requirements have no fixed file name.
     """
-    if _NAMES.search(path):
-        return True
     top = content[:_MARK_WITHIN].lower()
     if (b"generated" in top or b"--hash=" in top) and _MARK.search(top):  # every mark has one of these
         return True

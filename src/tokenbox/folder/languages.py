@@ -129,8 +129,10 @@ def kind_of(path: str, content: bytes) -> FileKind:
         return OTHER if found is CODE and stem and suffix else found
     if known is _NOTEBOOK and content.lstrip()[:1] == b"{":
         return _JSON  # it could not be read as cells
-    signs = _SIGNS.get(suffix, ())
-    return next((kind for sign, kind in signs if sign.search(content, 0, _SEARCHED_BYTES_FOR_SIGNS)), known)
+    for sign, kind in _SIGNS.get(suffix, ()):
+        if sign.search(content, 0, _SEARCHED_BYTES_FOR_SIGNS):
+            return kind
+    return known
 
 
 def _by_content(content: bytes) -> FileKind:

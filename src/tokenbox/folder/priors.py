@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import re2
 
 from tokenbox.content.block_kinds import Priority
-from tokenbox.folder.generated import is_generated
+from tokenbox.folder.generated import NAMES, is_generated
 from tokenbox.folder.globs import files_in
 from tokenbox.folder.languages import CODE, kind_of
 from tokenbox.worth.words import stem
@@ -68,8 +68,8 @@ _PRIORITIES = {
 SOURCE = Prior("source", 100, 100)
 # A file whose name has no extension, unless it begins with ``#!``.
 UNKNOWN = Prior("unknown", 40, 15)
-# Matched by content as well as by name: see ``is_generated``.
-GENERATED = Prior("generated", 8, 4)
+# Matched by more than these patterns: see ``generated.NAMES`` and ``is_generated``.
+GENERATED = Prior("generated", 8, 4, "**/api/*.api")
 _DOCS = "doc documentation guide tutorial manual readme wiki"
 PRIORS = (
     Prior(
@@ -239,7 +239,8 @@ class Priors:
             whole = _PACKAGE_FOLDERS.sub(rb"\1", whole)
         name = whole.rpartition(b"/")[2]
         # ``*.json`` does not match the files in ``x.json/``.
-        matches = sorted([*(self._names.Match(name) or ()), *(self._paths.Match(whole) or ())])
+        matches = (self._names.Match(name) or []) + (self._paths.Match(whole) or [])
+        matches.sort()
         if (not matches or matches[0] > _GENERATED) and is_generated(path, content):
             return GENERATED
         for n in matches:
@@ -259,6 +260,7 @@ def _rules(*, of_paths: bool) -> re2.Set:
     for prior in PRIORS:
         globs = [glob for glob in prior.globs.lower().split() if ("/" in glob) is of_paths]
         # re2 does not backtrack, so it has no atomic groups and needs none.
-        found.Add(files_in(globs).replace(b"(?>", b"(?:"))
+        more = b"|" + NAMES if prior is GENERATED and not of_paths else b""
+        found.Add(files_in(globs).replace(b"(?>", b"(?:") + more)
     found.Compile()
     return found
