@@ -459,3 +459,8 @@ def test_operators_and_patterns_of_fsharp_have_names() -> None:
     known = BY_NAME["fsharp"].heads
     assert known is not None
     assert list(headed.names(source, known)) == ["@@", "|Even|Odd|", "twice"]
+
+
+def test_a_language_is_looked_up_without_reading_its_fields() -> None:
+    assert all(hash(known) == object.__hash__(known) for known in BY_NAME.values())
+    assert all(hash(heads) == object.__hash__(heads) for heads in HEADS)

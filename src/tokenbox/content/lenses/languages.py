@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tokenbox.content.lenses.heads import BRACES, HEADS, QUERIES, STATEMENTS, Heads
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # a row of the table below: the same one is equal
 class Language:
     """One language. ``module`` and ``factory`` name the grammar, if it is read with one, or else ``heads``.
 
