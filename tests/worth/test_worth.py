@@ -24,7 +24,7 @@ from tokenbox.worth.standing import Standing
 from tokenbox.worth.words import split, stem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 
 @given(st.integers(1, 10**9), st.integers(1, 10**9))
@@ -226,6 +226,22 @@ def test_a_long_file_that_mentions_a_rare_symbol_of_the_query_is_a_candidate() -
     ]
     found = Relevance(documents, read_query("Escape the path of the repository in gen_proto()"))
     assert found.document(60) > max(map(found.document, range(60)))
+
+
+def test_the_names_of_a_folder_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    in_names = Lexical.in_names
+
+    def noted(self: Lexical, names: Iterable[str]) -> Counter[int]:
+        names = list(names)
+        read.extend(names)
+        return in_names(self, names)
+
+    monkeypatch.setattr(Lexical, "in_names", noted)
+    documents = [Document(f"far/off/cache/{name}.py", b"") for name in ("a", "b", "disk")]
+    found = Relevance([*documents, Document("cache.py", b"")], read_query("the cache of the disk"))
+    assert Counter(read) == Counter(["off", "cache", "a.py", "b.py", "disk.py", "", "cache.py"])
+    assert found.document(2) > found.document(0) == found.document(1)
 
 
 def test_trailers_of_a_commit_are_not_asked() -> None:

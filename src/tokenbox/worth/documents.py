@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
+from enum import StrEnum
 from typing import NamedTuple
 
 
-class DocumentRole(Enum):
+class DocumentRole(StrEnum):
     """The role of a document: it defines names that others use, only uses them, or neither."""
 
     SOURCE = "source"

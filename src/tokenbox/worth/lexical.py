@@ -116,8 +116,8 @@ class Lexical:
         windows = 1 + size // WINDOW
         self._total += windows
         self._read += 1
-        self._texts.update(body.keys())
         for word, often in body.items():
+            self._texts[word] += 1
             self._windows[word] += min(often, windows)
         return body
 
@@ -127,9 +127,10 @@ class Lexical:
             return
         self._seen.update(names)
         some = list(names)
-        joined = b"\n".join(some)
+        match = self.scan(b"\n".join(some))
+        if not match.at:
+            return
         starts = list(accumulate((len(name) + 1 for name in some), initial=0))
-        match = self.scan(joined)
         for at, word in zip(match.at, match.word, strict=True):
             self._words_of.setdefault(some[bisect_right(starts, at) - 1], []).append(word)
 

@@ -25,7 +25,7 @@ _AFTER_DOT = re.compile(rb"[.](?<!\.\.)([A-Za-z_]\w+)")
 _ONLY_DOTS = frozenset({"cs", "go", "js", "py"})
 # Names in an import or a declaration of a package are those of packages.
 _PACKAGE_LINES = (b"import ", b"from ", b"package ", b"use ", b"namespace ", b"using ")
-_NO_WORD = re.compile(rb"\W")
+_WORD = re.compile(rb"\w*")
 _LONGEST_QUALIFIER = 64
 
 
@@ -39,7 +39,7 @@ class Mentions:
         self._family = family
         self._defined = defined
         # The texts of each weight that mention a name which may be any.
-        self._anywhere: dict[int, Counter[bytes]] = {}
+        self._anywhere: defaultdict[int, Counter[bytes]] = defaultdict(Counter)
         # For each name: the weight by place, and, where it is not qualified, by all places that are imported.
         self._of_places: defaultdict[bytes, Counter[bytes]] = defaultdict(Counter)
         self._of_wholes: dict[bytes, Counter[frozenset[bytes]]] = {}
@@ -50,7 +50,7 @@ class Mentions:
 
     def add(self, found: Mapping[bytes, int], but: Iterable[bytes], weight: int) -> None:
         """Add the names that were ``found`` in a text, except some of them, wherever they come from."""
-        texts = self._anywhere.setdefault(weight, Counter())
+        texts = self._anywhere[weight]
         # To take a few back is faster than to copy all others.
         texts.update(found.keys())
         for name in but:
@@ -70,20 +70,21 @@ class Mentions:
             if imports is not None:
                 self._add_wholes((), imports.wholes, weight)
             return
-        pairs = list(_qualified(document.data, self._family, defined))
-        qualified = Counter(name for _, name in pairs)
+        pairs = Counter(_qualified(document.data, self._family, defined))
+        qualified: Counter[bytes] = Counter()
+        for (_, name), times in pairs.items():
+            qualified[name] += times
         if imports is None:
             only = {name for name, times in qualified.items() if times >= found[name]}
-            pairs = [pair for pair in pairs if pair[1] in only]
+            places = {pair for pair in pairs if pair[1] in only}
             self.add(found, only.union(own), weight)
         else:
-            pairs = [(imports.renamed.get(place, place), name) for place, name in pairs]
             imported = [pair for pair in imports.names if pair[1] in defined]
+            places = {(imports.renamed.get(place, place), name) for place, name in pairs}.union(imported)
             self.add(found, defined.union(own), weight)
-            unqualified = {name for name in defined if found[name] > qualified[name]}
+            unqualified = {name for name in defined if name not in qualified or found[name] > qualified[name]}
             self._add_wholes(unqualified.difference(name for _, name in imported), imports.wholes, weight)
-            pairs += imported
-        for place, name in set(pairs):
+        for place, name in places:
             self._of_places[name][place] += weight
 
     def _add_wholes(self, names: Collection[bytes], wholes: frozenset[bytes], weight: int) -> None:
@@ -97,7 +98,7 @@ class Mentions:
 
     def anywhere(self, name: bytes) -> int:
         """Return the weight of the mentions that may mean any definition of the name."""
-        return sum(weight * texts.get(name, 0) for weight, texts in self._anywhere.items())
+        return sum([weight * texts.get(name, 0) for weight, texts in self._anywhere.items()])
 
     def has_places(self, name: bytes) -> bool:
         """Return whether any mention of the name tells where it may be from."""
@@ -134,11 +135,10 @@ def _qualified(data: bytes, family: str, names: Collection[bytes]) -> Iterator[t
     # The start of the line of a match is searched from the match before: a line may be all of the text.
     line = done = 0
     for match in pattern.finditer(data):
-        name = match[1]
-        if name in names:
+        if (name := match[1]) in names:
             end = match.start()
             line, done = data.rfind(b"\n", done, end) + 1 or line, end
             if data.startswith(_PACKAGE_LINES, line):
                 continue
             backwards = data[max(0, end - _LONGEST_QUALIFIER) : end].rstrip(b":-")[::-1]
-            yield _NO_WORD.split(backwards, 1)[0][::-1].lower(), name
+            yield _WORD.match(backwards)[0][::-1].lower(), name  # type: ignore[index]  # it matches anything

@@ -119,6 +119,7 @@ class Relevance:
         deque(reading, maxlen=0)
         self._lexical.finish()
         self._paths: dict[int, Counter[int]] = {}
+        self._in_folders: dict[str, Counter[int]] = {}
         self._named_lines = self._named_documents()
         self._scores: dict[int, int] = {}
         self._mentions = [self._lexical.rare_symbol(body, _MENTIONS) for body in bodies]
@@ -258,7 +259,14 @@ class Relevance:
         )
 
     def _in_path(self, path: str) -> Counter[int]:
-        return self._lexical.in_names(path.split("/")[-_PATH_COMPONENTS:])
+        """Count the words of the query in the name of a file and of the folders around it."""
+        folder, _, name = path.rpartition("/")
+        if folder not in self._in_folders:
+            self._in_folders[folder] = self._lexical.in_names(folder.split("/")[1 - _PATH_COMPONENTS :])
+        found = self._lexical.in_names([name])
+        if around := self._in_folders[folder]:
+            found.update(around)
+        return found
 
     def _named_documents(self) -> dict[int, list[int]]:
         """Return the documents that the query names, with the lines of each, in order.

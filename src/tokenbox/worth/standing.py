@@ -123,7 +123,7 @@ class Standing:
 
     def _best_names(self, i: int, names: Iterable[bytes]) -> list[int]:
         """Return the worths of the names that are worth most in document ``i``."""
-        return sorted((self._name(i, name) for name in names), reverse=True)[:_PARTS]
+        return sorted([self._name(i, name) for name in names], reverse=True)[:_PARTS]
 
     def piece(self, i: int, span: PieceSpan, known: Collection[str] = ()) -> int:
         """Return the worth of a piece of document ``i``. ``known`` names count like enclosing names."""
