@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -142,6 +143,21 @@ struct item *made(int);
     assert piece.names == ("Cart", "operator==", "made")
 
 
+def test_a_template_has_the_name_of_what_it_declares() -> None:
+    """It had that of its first parameter, as ``T``, if it was declared without a body."""
+    text = """template <class T> void sort(T *first);
+template <class T> T zero = 0;
+template <class T> using Pointer = T *;
+template <class T> class Box /* elsewhere */;
+class Cart {
+    template <class U> friend class Shop;
+    template <class U> friend void swap(U &a, U &b);
+};
+"""
+    (piece,) = found_by(text.encode(), "cpp").pieces
+    assert piece.names == ("sort", "zero", "Pointer", "Cart", "swap")
+
+
 def test_fenced_code_of_a_document_is_not_cut_at_its_blank_lines() -> None:
     code = "```python\n" + "x = 1\n\n" * 10 + "```\n\n"
     text = "".join(f"# Part {n}\n\nSome text.\n\n{code}" for n in range(6))
@@ -186,12 +202,18 @@ def test_a_pack_has_room_for_licenses_last(folder: Make, packed: Packed) -> None
     assert whole.text.count("Copyright") == 2
 
 
+def _named_by(node: ast.ImportFrom) -> list[str]:
+    """Return the module that an import names, and what it takes from it, which may be modules."""
+    return [str(node.module), *(f"{node.module}.{one.name}" for one in node.names)]
+
+
 def test_the_key_of_a_cut_covers_all_code_that_cuts() -> None:
     """A module that is missing would leave old cuts in the caches of users after a change of it."""
     covered = {module.__name__ for module in cutting.CUT_RULES}
     plumbing = {"tokenbox.content.lenses.lens"}  # how a lens is registered, not what it finds
     for module in cutting.CUT_RULES:
         tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
-        used = {node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom)}
+        froms = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+        used = {name for node in froms for name in _named_by(node)} & set(sys.modules)
         of_cuts = {name for name in used if name.startswith(("tokenbox.content.lenses.", "tokenbox.folder."))}
         assert of_cuts <= covered | plumbing, module.__name__

@@ -138,13 +138,15 @@ def _rules(language: str) -> bytes | None:
 
 
 def _source_of(modules: Iterable[ModuleType]) -> bytes:
-    return b"".join(Path(str(module.__file__)).read_bytes() for module in modules)
+    """Return the source of the modules and of this one."""
+    files = [__file__, *(str(module.__file__) for module in modules)]
+    return b"".join(Path(file).read_bytes() for file in files)
 
 
 @cache
 def _name_rules() -> bytes | None:
     try:
-        return hashlib.sha256(_source_of([defined, headed, heads])).digest()
+        return hashlib.sha256(_source_of([defined, headed, heads, languages])).digest()
     except OSError:
         return None
 

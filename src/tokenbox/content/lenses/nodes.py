@@ -110,10 +110,20 @@ def body_of(node: Node) -> Node | None:
 
 def is_forward(node: Node) -> bool:
     """Return whether a node only says that a type is defined elsewhere, or that it is a friend."""
+    node = _templated(node)
     if node.type == "friend_declaration":
         return all(child.type not in types.FRIENDS for child in node.named_children)
-    last = node.named_children[-1] if node.type == "template_declaration" else node
-    return last.type in types.FORWARD and body_of(last) is None
+    return node.type in types.FORWARD and body_of(node) is None
+
+
+def _templated(node: Node) -> Node:
+    """Return what a template declares, which is after its parameters, or the node itself."""
+    while node.type == "template_declaration":
+        inner = [child for child in node.named_children if "comment" not in child.type]
+        if not inner:
+            break
+        node = inner[-1]
+    return node
 
 
 def _comments_before(body: Node, holder: Node) -> list[Node]:
@@ -229,6 +239,7 @@ def first_field(node: Node, names: Iterable[str]) -> Node | None:
 
 def name_of(node: Node) -> Node | None:
     """Return the name that a node defines."""
+    node = _templated(node)
     for _ in range(8):
         if types.is_name(node.type) or not node.named_child_count:
             return node
