@@ -203,3 +203,17 @@ def test_counting_a_text_loads_neither_layouts_nor_chat_formats() -> None:
     loaded = set(run.stdout.split())
     assert "tokenbox.counters" in loaded
     assert not {"tokenbox.api", "tokenbox.compose.sections", "tokenbox.conversation"} & loaded
+
+
+def test_reading_the_settings_does_not_load_what_writes_them() -> None:
+    read = "import sys, tokenbox; tokenbox.config.load(); print(*sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", read],
+        env={"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = set(run.stdout.split())
+    assert "tokenbox.config.loading" in loaded
+    assert not {"tokenbox.config.writing", "tomlkit"} & loaded

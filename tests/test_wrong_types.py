@@ -296,6 +296,10 @@ untyped: Any = tokenbox
         (lambda: untyped.layout(SECTIONS, "8k"), "not '8k'. Write 8000."),
         (lambda: untyped.fit(MESSAGES, 1e3), "not 1000.0. Write 1000."),
         (lambda: untyped.pack(".", "8,000"), "not '8,000'. Write 8000."),
+        (lambda: untyped.pack(".", 8000, redact=None), "redact is True or False, not None."),
+        (lambda: untyped.pack(".", 8000, redact=0), "redact is True or False, not 0."),
+        (lambda: untyped.pack(".", 8000, history="no"), "history is True or False, not 'no'."),
+        (lambda: untyped.pack(".", 8000, line_numbers="off"), "line_numbers is True or False, not 'off'."),
         (lambda: untyped.layout(SECTIONS, "010"), "not '010'."),  # it may be meant as octal
         (lambda: untyped.layout("prompt.toml", 10), "or read a file: tokenbox.documents.read_document."),
         (lambda: untyped.fit("hi", 10), 'not str. Give [{"role": "user", "content": "hi"}].'),

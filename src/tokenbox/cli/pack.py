@@ -58,8 +58,9 @@ class PackCommand:
 
     paths: list[str] | None = argument("PATH...", "Files and folders.", None, show_default=False)
     budget: int | None = option("--budget -b TOKENS", "The token budget.", min=0)
-    text_format: PackFormat = option(
-        "--format -f", "json prints the record; bcp writes a pack for `tokenbox lcp`.", PackFormat.XML
+    given_format: PackFormat | None = option(
+        "--format -f",
+        "json prints the record; bcp, as for -o NAME.bcp, writes a pack for `tokenbox lcp`. Default: xml.",
     )
     tokenizer: str | None = TOKENIZER
     model: str | None = option("--model -m NAME", "The model that reads the pack.")
@@ -126,6 +127,12 @@ class PackCommand:
 
             watch(run.once, run.state)
             return Exit.OK
+
+    @property
+    def text_format(self) -> PackFormat:
+        """The format of ``--format``; else bcp for a file of that name, and XML for others."""
+        is_pack = self.output is not None and self.output.lower().endswith(".bcp")
+        return self.given_format or (PackFormat.BCP if is_pack else PackFormat.XML)
 
     @property
     def _proves(self) -> bool:

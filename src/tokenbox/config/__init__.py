@@ -10,6 +10,8 @@ files (``.tokenbox/config.toml``, then ``[tool.tokenbox]`` in ``pyproject.toml``
 defaults. All keys are in :mod:`tokenbox.config.keys`.
 """
 
+from typing import TYPE_CHECKING
+
 from tokenbox.config.config import Config, Connection, ModelPolicy
 from tokenbox.config.errors import ConfigError
 from tokenbox.config.keys import KEYS, SettingKey
@@ -17,7 +19,10 @@ from tokenbox.config.loading import current, load, reload
 from tokenbox.config.reading import find_project, user_file
 from tokenbox.config.setting import Level, Origin, Setting
 from tokenbox.config.state import forget, read_state, remember
-from tokenbox.config.writing import init, write_setting
+from tokenbox.exports import on_first_use
+
+if TYPE_CHECKING:
+    from tokenbox.config.writing import init, write_setting
 
 __all__ = [
     "KEYS",
@@ -40,3 +45,6 @@ __all__ = [
     "user_file",
     "write_setting",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = on_first_use(__name__, {"writing": "init write_setting"})  # a writer of TOML
