@@ -16,10 +16,11 @@ from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.pack import PackCommand, _Run
 from tokenbox.cli.watching import watch
 from tokenbox.content.blocks import DocumentBlock
-from tokenbox.errors import EmptyInput
+from tokenbox.errors import ContextCriticalOverflow, EmptyInput
 from tokenbox.folder import (
     FileOrder,
     LevelRule,
+    NoteKind,
     PackOptions,
     PackSettings,
     ProjectSettings,
@@ -230,6 +231,35 @@ def test_patterns_choose_changes_too(repository: Path) -> None:
     assert "lock" not in pack.text
     pack = tokenbox.pack(repository, 300, diff="HEAD", include=["a.py"], tokenizer="utf8-bytes")
     assert "\n+y = 2\n" in pack.text
+
+
+def test_many_changes_of_a_lock_file_are_counted_unless_they_are_asked_for(repository: Path) -> None:
+    """They exceeded the budget, so that there was no pack of the changes to sources."""
+    (repository / "uv.lock").write_text("locked\n" * 500, encoding="utf-8")
+    git(repository, "add", "uv.lock")
+    git(repository, "commit", "-q", "-m", "locks")
+    (repository / "a.py").write_text("y = 2\n", encoding="utf-8")
+    (repository / "Cargo.lock").write_text("few\n" * 9, encoding="utf-8")
+    git(repository, "add", "Cargo.lock")
+    for again, number in (
+        (b"again\n" * 400, "400 lines added, 500 removed"),
+        (b"", "0 lines added, 500 removed"),
+    ):
+        (repository / "uv.lock").write_bytes(again)
+        pack = tokenbox.pack(repository, 900, diff="HEAD", tokenizer="utf8-bytes")
+        assert f'<diff path="uv.lock">\n[{number}]\n' in pack.text
+        assert "\n+y = 2\n" in pack.text
+        assert "\n+few\n" in pack.text
+        assert [(note.path, note.detail) for note in pack.notes if note.kind is NoteKind.COUNTED] == [
+            ("uv.lock", number)
+        ]
+        with pytest.raises(ContextCriticalOverflow):
+            tokenbox.pack(repository, 900, diff="HEAD", priority=["uv.lock=high"], tokenizer="utf8-bytes")
+    (repository / "uv.lock").unlink()
+    assert (
+        "[0 lines added, 500 removed]"
+        in tokenbox.pack(repository, 900, diff="HEAD", tokenizer="utf8-bytes").text
+    )
 
 
 def test_a_preset_goes_before_the_project_and_the_call_before_both() -> None:

@@ -13,6 +13,7 @@ class NoteKind(StrEnum):
     CELLS = "cells"
     CHANGED = "changed"
     CONTROLS = "controls"
+    COUNTED = "counted"
     DEEP = "deep"
     DECODED = "decoded"
     LARGE = "large"
@@ -28,6 +29,7 @@ _TEXTS = {
     NoteKind.CELLS: "a notebook, packed as its cells",
     NoteKind.CHANGED: "changed while it was read; the last version read is packed",
     NoteKind.CONTROLS: "has control characters, which are kept but invalid in XML",
+    NoteKind.COUNTED: "its changed lines are counted, not shown; --priority PATH=high shows them",
     NoteKind.DEEP: "too deep, not packed",
     NoteKind.DECODED: "not UTF-8, so decoded",
     NoteKind.LARGE: "too large, so only named in the file tree",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tokenbox.content.block_kinds import FormatHint
+from tokenbox.content.block_kinds import FormatHint, Priority
 from tokenbox.content.blocks import CodeBlock, DiffBlock, DocumentBlock
 from tokenbox.errors import TokenboxError
 from tokenbox.folder.generated import as_text
@@ -28,12 +28,14 @@ from tokenbox.folder.stripping import stripped
 from tokenbox.folder.walk import Found, common_folder, resolved, walk
 
 if TYPE_CHECKING:
-    from tokenbox.content.block_kinds import Priority
     from tokenbox.folder.languages import FileKind
     from tokenbox.folder.priorities import PriorityRule
     from tokenbox.folder.priors import Prior
 
 _INVALID_IN_XML = bytes(set(range(0x20)) - set(b"\t\n\r"))
+# The kinds of files in which a tool writes the changes, and the number of changed lines that is shown of one.
+_WRITTEN_BY_TOOLS = ("lock file", "generated")
+_MAX_CHANGED = 40
 
 
 class NothingToPack(TokenboxError, code="nothing_to_pack"):
@@ -165,7 +167,8 @@ def read(  # noqa: PLR0913  # each is an option of its own
             f"there is no file to pack: {_why_nothing(surveyed.found, reader.notes, include, exclude)}.",
             notes=[note.to_dict() for note in surveyed.found.notes],
         )
-    cleaned = tuple(map(reader.change, changes))
+    priors = {file.name: file.prior for file in files}
+    cleaned = tuple(reader.change(change, priors.get(change.path)) for change in changes)
     log_text = reader.text(commits, "git log")
     said = None if instructions is None else reader.text(instructions, "instructions")
     notes = sorted({*reader.notes, *surveyed.found.notes}, key=lambda note: note.order)
@@ -251,8 +254,19 @@ class _Reader:
         self.notes += notes
         return cleaned.decode()
 
-    def change(self, block: DiffBlock) -> DiffBlock:
-        """Return the changes with secrets redacted."""
+    def change(self, block: DiffBlock, prior: Prior | None) -> DiffBlock:
+        """Return the changes with secrets redacted, or only their number if a tool wrote many.
+
+        ``prior``: that of the file; None if it is not packed.
+        """
+        prior, asked = prior or self._priors.of(block.path, b""), self._asked(block.path)
+        if prior.name in _WRITTEN_BY_TOOLS and (asked is None or asked > Priority.HIGH):
+            signs = [line[:1] for hunk in block.hunks for line in hunk.lines.split(b"\n")]
+            added, removed = signs.count(b"+"), signs.count(b"-")
+            if added + removed > _MAX_CHANGED:
+                number = f"{added:,} lines added, {removed:,} removed"
+                self.notes.append(Note(shown(block.path), NoteKind.COUNTED, number))
+                return replace(block, hunks=(replace(block.hunks[0], lines=f"[{number}]\n".encode()),))
         hunks = []
         for hunk in block.hunks:
             lines, notes = self._clean(hunk.lines, block.path)
