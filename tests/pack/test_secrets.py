@@ -51,6 +51,25 @@ def test_a_private_key_goes_whole_and_lines_stay() -> None:
     assert [(note.line, note.detail) for note in notes] == [(2, "Private Key")]
 
 
+@pytest.mark.parametrize("sign", ["", "+", "-"])
+@pytest.mark.parametrize("last", ["tAILtAIL", "tAILtA==", "tAIL" * 9])
+def test_a_private_key_of_putty(sign: str, last: str) -> None:
+    body = ["Private-Lines: 3", "AAABAQCx8kf93jd0" * 4, "2kd83jf74hg65dk2" * 4, last]
+    lines = ["Public-Lines: 1", "AAAAB3NzaC1yc2EA" * 2, *body, "Private-MAC: 8f3b2a1c9d4e5f60"]
+    text = "".join(f"{sign}{line}\n" for line in lines)
+    cleaned, notes = redact(text.encode(), "key.ppk")
+    shown = cleaned.decode().split("\n")
+    assert [line.strip("+-") for line in shown] == [
+        *lines[:3],
+        "[redacted: Private Key]",
+        "",
+        "",
+        lines[-1],
+        "",
+    ]
+    assert [note.detail for note in notes] == ["Private Key"]
+
+
 @pytest.mark.parametrize("sign", ["", " ", "+", "-"])
 def test_what_a_diff_adds_or_removes_is_redacted_as_well(sign: str) -> None:
     """A private key that a commit removed was shown, and what stands alone in its line."""
@@ -413,6 +432,14 @@ IN_CONTEXT = {
     "nuget.config": '<add key="ClearTextPassword" value="{}" />\n',
     "aws/config.py": "aws_session_token = {0}{0}{0}{0}\n",
     "site/.htpasswd": "deploy:{}\n",
+    "search.sh": "ALGOLIA_ADMIN_KEY={}\n",
+    "ngrok.yml": "version: 2\nauthtoken: {0}_{0}\n",
+    "tunnel.sh": "ngrok config add-authtoken {0}_{0}\n",
+    "Web.config": '<add key="ApiSecret" value="{}" />\n',
+    "web/.htpasswd": "bob:$apr1$x9Kd3m1Q$Tz8y{}\n",
+    "web/htpasswd": "bob:{{SHA}}{}=\n",
+    "traefik.yml": "- bob:$2y$05${}xWn5Lr0Hj4Vb7DcTz8yYq1\n",
+    "compose.traefik.yml": "- bob:$$2y$$05$${}xWn5Lr0Hj4Vb7DcTz8yYq1\n",
 }
 
 
@@ -426,6 +453,42 @@ def test_a_secret_is_known_by_what_stands_before_it(path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "line"),
     [
+        ("a.sh", "export SNYK_TOKEN={}"),
+        (".env", "CODECOV_TOKEN={}"),
+        ("ci.yml", "  HEROKU_API_KEY: '{}'"),
+        ("codecov.yml", "  token: {}"),
+        ("a.sh", "snyk auth {}"),
+        ("a.sh", "bash <(curl -s https://codecov.io/bash) -t {}"),
+    ],
+)
+def test_an_id_that_is_a_token_of_a_service(path: str, line: str) -> None:
+    """Elsewhere a UUID is an id."""
+    cleaned, _ = redact(line.format(UUID).encode(), path)
+    assert re.sub(r"\[redacted: [^]]*\]", "{}", cleaned.decode()) == line
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("mysql -uroot -ph8Kd93mQ prod", "mysql -uroot -p{} prod"),
+        ("mysqldump --user=root --password=h8Kd93mQ prod", "mysqldump --user=root --password={} prod"),
+        ("sshpass -p 'h8Kd93mQ' ssh me@host", "sshpass -p '{}' ssh me@host"),
+        ("mysql -uroot -p$PASS", "mysql -uroot -p$PASS"),
+        ("docker run --name mysql -p3306:3306 mysql:8", "docker run --name mysql -p3306:3306 mysql:8"),
+        ("apt install mysql -y; mkdir -p lib/mysql8", "apt install mysql -y; mkdir -p lib/mysql8"),
+        ("cp -p/etc/mysql8/my.cnf .", "cp -p/etc/mysql8/my.cnf ."),
+    ],
+)
+def test_a_short_password_of_a_command(line: str, kept: str) -> None:
+    cleaned, _ = redact(line.encode(), "a.sh")
+    assert re.sub(r"\[redacted: [^]]*\]", "{}", cleaned.decode()) == kept
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        (".htpasswd", "bob:${HASH}"),
+        ("web.config", '<add key="ClientSecretUri" value="https://v1.azure.net/x/h8Kd93mQ" />'),
         ("a.sh", "export API_TOKEN=your-token-goes-here-123456"),
         ("a.sh", "API_TOKEN=${VAULT_API_TOKEN_2024_PRODUCTION}"),
         ("a.py", 'CACHE_ACCESS_KEY = "user.sessions.v2.active"'),

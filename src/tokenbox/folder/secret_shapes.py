@@ -187,11 +187,12 @@ KEYS |= {
 # whose group is the secret. Such a value must not stand in a test or a manual; it must look random after a
 # word that also names other things, and elsewhere have a digit and a letter.
 _VALUE = r"([A-Za-z0-9_+/=:.~%-]{16,})"
+_SHORT = r"([^\s\"'`$<>{}(),;/][^\s\"'`$<>{}(),;]{7,})"
 CONTEXTS = {
     "Environment Variable": (
         r"(?:_token|_secret|_key|passw(?:or)?d|_pass|_pwd|_oauth)[\"']?\s*[:=]\s*[\"']?[a-z0-9_+/=:.~-]{12}",
         (
-            r"\b[A-Z][A-Z0-9_]*(?:_TOKEN|_SECRET|(?:API|SECRET|PRIVATE|ACCESS|MASTER|AUTH|SIGNING|ENCRYPTION)_KEY|PASSWORD"
+            r"\b[A-Z][A-Z0-9_]*(?:_TOKEN|_SECRET|(?:API|SECRET|PRIVATE|ACCESS|MASTER|ADMIN|AUTH|SIGNING|ENCRYPTION)_KEY|PASSWORD"
             rf"|_PASSWD|_PASS|_PWD|_OAUTH)[\"']?\s*[:=]\s*[\"']?(?:oauth:)?{_VALUE}"
         ),
     ),
@@ -209,8 +210,33 @@ CONTEXTS = {
     "Password Of A Command": (
         r"curl\s|sshpass\s|mysql\w*\s|--password",
         (
-            r"(?:curl\s.*(?:-u|--user)[ =]?[\"']?[^\s:\"']+:|sshpass\s+-p\s*[\"']?|mysql\w*\s.*\s-p[\"']?"
-            rf"|--password[ =][\"']?){_VALUE}"
+            r"(?:curl\s.*(?:-u|--user)[ =]?[\"']?[^\s:\"']+:|sshpass\s+-p\s*[\"']?"
+            rf"|mysql\w*\s[^;&|]*\s-p[\"']?|--password[ =][\"']?){_SHORT}"
+        ),
+    ),
+    "Service Token": (
+        r"snyk|codecov|heroku|postmark",
+        (
+            r"(?:(?i:(?:snyk|codecov|heroku|postmark)\w*(?:token|key))[\"']?\s*[:=]\s*[\"']?"
+            rf"|codecov.*\s-t\s+|snyk\s+auth\s+)({_UUID})"
+        ),
+    ),
+    "Ngrok Token": (
+        r"authtoken",
+        r"(?i:authtoken)[\"']?[\s:=]+[\"']?([A-Za-z0-9]{20,}_[A-Za-z0-9]{15,})",
+    ),
+    "Password Hash": (
+        r":\$\$?(?:apr1|2[abxy])\$",
+        (
+            r"[\w@.-]:\$\$?(apr1\$\$?[./A-Za-z0-9]{1,8}\$\$?[./A-Za-z0-9]{22}"
+            r"|2[abxy]\$\$?[0-9]{2}\$\$?[./A-Za-z0-9]{53})"
+        ),
+    ),
+    "Setting In XML": (
+        r"<add\s+key=\"[^\"]*(?:secret|password|pwd|key|token)\"",
+        (
+            r"(?i:<add\s+key=\"[^\"]*(?:secret|password|pwd|(?:api|access|secret)_?key|(?:api|access|auth)_?token)\""
+            rf"\s+value=\"){_SHORT}\""
         ),
     ),
     "Netrc Password": (r"login\s+\S+\s+password\s", rf"login\s+\S+\s+password\s+{_VALUE}"),
@@ -249,7 +275,8 @@ BY_FILE = {
     **dict.fromkeys((".netrc", "_netrc"), r"\bpassword\s+(\S+)"),
     **dict.fromkeys((".pgpass", "pgpass.conf"), r"^(?:(?:[^:#\\]|\\.)*:){4}(.+)"),
     ".npmrc": r"(?:_auth|_authToken|_password)\s*=\s*[\"']?([^\s\"'$]+)",
-    ".htpasswd": r"^[^:#]+:(\S+)",
+    **dict.fromkeys((".htpasswd", "htpasswd"), r"^[^:#]+:(?:\{SHA\}|\$)?([^\s${}]+(?:\$\S+)?)"),
+    **dict.fromkeys(("codecov.yml", ".codecov.yml"), rf"\btoken:\s*[\"']?({_UUID})"),
     "master.key": r"^[ +-]?([0-9a-f]{32})\s*$",
     ".git-credentials": r"://[^:]+:([^@]+)@",
     ".pypirc": r"^[ +-]?password\s*[=:]\s*(\S+)",

@@ -97,13 +97,13 @@ NOT_USED = {
 }
 # What is before a key: no word, or an escape, as in ``"token:\nhf_..."`` and in addresses.
 _BEFORE = r"(?:(?<!\w)|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"
-# A private key as far as its last line, or, if that is missing, as far as it is in base64. The lines that a
-# diff removes begin with a dash.
+# A private key as far as its last line, or, if that is missing, as in a file of PuTTY, as far as it is in
+# base64. The lines that a diff removes begin with a dash.
 _PRIVATE_KEY = (
-    rb"(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)"
+    rb"(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|Private-Lines: [0-9]{1,4}(?=\s))"
     rb"((?:[^-]|-(?!----)){40,20000}?(?=-{5,6}END)"
     rb"|(?:(?:\s|\\[nr]|[\"',.+#>|*]|(?<=\n)-){0,20}[A-Za-z0-9+/=]{20,20000}){1,500}"
-    rb"(?:(?:\s|\\[nr]){1,4}-?[A-Za-z0-9+/]{0,19}={1,2})?)"
+    rb"(?:(?:\s|\\[nr]){1,4}-?[A-Za-z0-9+/]{0,19}(?:={1,2}|(?=\s{1,2}[ +-]?Private-MAC)))?)"
 )
 # Data of a key, not a row of x; without it the text is code that reads or writes keys.
 _KEY_DATA = re.compile(
@@ -149,7 +149,7 @@ class _LineNumbers:
 def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
     """Replace each secret in ``content`` (UTF-8) by ``[redacted: KIND]``, and return a note for each."""
     notes: list[Note] = []
-    if b"PRIVATE KEY" in content:
+    if b"PRIVATE KEY" in content or b"Private-Lines: " in content:
         content = _without_private_keys(content, path, notes)
     by_file = _by_file(path)
     lines = _suspicious_lines(content) if by_file is None else _lines(content)
