@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tokenbox.cli.markdown import Markdown
@@ -29,7 +29,11 @@ The **high tide** in `Brest` is at *noon*, and 2*3 = 6, as snake_case__name says
 
 > a quote that goes on for longer than the narrow terminal has columns to show it
 
-```python
+Two  blanks, and
+
+```code```
+
+```python title="A tide"
 def tide(port): return "noon at a place with a long name that is wider than the terminal is"
 ```
 End."""
@@ -73,6 +77,7 @@ def test_without_colours_nothing_is_lost() -> None:
 
 
 @given(st.lists(st.integers(1, 12), max_size=120))
+@example([1] * len(TEXT))
 def test_the_pieces_do_not_matter(sizes: list[int]) -> None:
     pieces, at = [], 0
     for size in sizes:

@@ -15,7 +15,7 @@ from tokenbox.render.lines import GAP, cells, column_widths, in_columns
 
 _BOLD, _FAINT, _CODE, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[0m"
 _STYLES: Final = {"**": _BOLD, "__": _BOLD, "*": "\x1b[3m"}
-_FENCE: Final = re.compile(r"\s{0,3}(`{3,}|~{3,})\s*(\S*)[^`]*$")
+_FENCE: Final = re.compile(r"\s{0,3}(`{3,}|~{3,})\s*([^\s`]*)[^`]*$")
 _HEADING: Final = re.compile(r"(#{1,6})\s+")
 _ITEM: Final = re.compile(r"(\s*)([-*+]|\d{1,9}[.)])\s+")
 _QUOTE: Final = re.compile(r"\s{0,3}>\s?")
@@ -32,7 +32,7 @@ _LONGEST: Final = 2_000
 _WITH_DASHES: Final = 2
 # The beginning of a line that may still become a heading, a list item or a fence.
 _UNDECIDED: Final = re.compile(
-    r"\s*(?:#{1,6}|[-*+]|\d{1,9}[.)]?|>|`{1,2}|`{3,}[^`\s]*|~{1,2}|~{3,}\S*|[-*_ ]+)?\s*$"
+    r"\s*(?:#{1,6}|[-*+]|\d{1,9}[.)]?|>|`{1,2}|~{1,2}|(?:`{3,}|~{3,})[^`]*|[-*_ ]+)?\s*$"
 )
 
 
@@ -187,7 +187,8 @@ class Markdown:
         rest = "" if ended or not parts or parts[-1].isspace() else parts.pop()
         for part in parts:
             if part.isspace():
-                self._gap = part if not self._column else " " * min(len(part), 2)
+                gap = self._gap + part
+                self._gap = " " * min(len(gap), 2) if self._column else gap
                 self._in_word = False
             else:
                 self._word(part)
