@@ -389,7 +389,8 @@ def pack(  # noqa: PLR0913  # each is an option of its own
     for name, text in (("instructions", instructions), ("diff", diff)):
         if text is not None:
             _texts(name, [text])
-    for name, flag in (("redact", redact), ("line_numbers", line_numbers), ("history", history)):
+    flags: dict[str, object] = {"redact": redact, "line_numbers": line_numbers, "history": history}
+    for name, flag in flags.items():
         if not (isinstance(flag, bool) or (flag is None and name != "redact")):
             raise InvalidContent(f"{name} is True or False, not {shown(flag)}.")
     rules = [folder.parse_rule(rule, "priority") for rule in _texts("priority", priority)]

@@ -600,6 +600,16 @@ def test_a_value_after_a_short_assignment(line: str) -> None:
     assert notes
 
 
+@pytest.mark.parametrize(
+    ("path", "before"), [(".env", "DB_PASSWORD="), ("a.py", "password = '"), ("a.go", 'password := "')]
+)
+def test_a_password_with_the_sign_of_an_assignment(path: str, before: str) -> None:
+    """A note said that it was redacted, but it was shown."""
+    end = before[-1].strip("=")
+    cleaned, _ = redact(f"{before}abC9:=dEf123xyz9{end}\n".encode(), path)
+    assert re.sub(r"\[redacted: [^]]*\]", "SECRET", cleaned.decode()) == f"{before}SECRET{end}\n"
+
+
 def test_the_name_of_an_advisory_is_no_token() -> None:
     """In 22 lines of a client for GitHub it was redacted as a token of Slack."""
     line = b'url: "https://api.github.com/advisories/GHSA-xoxo-1234-xoxo"\n'

@@ -95,6 +95,8 @@ NOT_USED = {
     "PrivateKeyDetector": "finds the first line only; complete keys are found here",
     "TelegramBotTokenDetector": "takes any number before a colon; the pattern below wants a word about bots",
 }
+# An assignment that the keyword detector does not know, as in ``password := "..."``.
+_SHORT_ASSIGNMENT = re.compile(r":=(?=\s*[\"'`])")
 # What is before a key: no word, or an escape, as in ``"token:\nhf_..."`` and in addresses.
 _BEFORE = r"(?:(?<!\w)|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"
 # A private key as far as its last line, or, if that is missing, as in a file of PuTTY, as far as it is in
@@ -387,9 +389,9 @@ def _found_by(plugin: BasePlugin, line: str, path: str) -> Iterator[str]:
         return
     # In code a secret is in quotes; a bare value is code.
     of_type = None if path.endswith(".go") else REGEX_BY_FILETYPE.get(determine_file_type(path))
-    yield from plugin.analyze_string(
-        line.replace(":=", "="), CONFIG_DENYLIST_REGEX_TO_GROUP if _is_environment(path) else of_type
-    )
+    patterns = CONFIG_DENYLIST_REGEX_TO_GROUP if _is_environment(path) else of_type
+    for one in {line, _SHORT_ASSIGNMENT.sub("=", line)}:
+        yield from plugin.analyze_string(one, patterns)
 
 
 def _is_environment(path: str) -> bool:
