@@ -390,7 +390,7 @@ def _found_by(plugin: BasePlugin, line: str, path: str) -> Iterator[str]:
     # In code a secret is in quotes; a bare value is code.
     of_type = None if path.endswith(".go") else REGEX_BY_FILETYPE.get(determine_file_type(path))
     patterns = CONFIG_DENYLIST_REGEX_TO_GROUP if _is_environment(path) else of_type
-    for one in {line, _SHORT_ASSIGNMENT.sub("=", line)}:
+    for one in {line, _SHORT_ASSIGNMENT.sub("=", line, count=1)}:
         yield from plugin.analyze_string(one, patterns)
 
 
