@@ -316,7 +316,7 @@ class Server:
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self._thread.start()
-        self.port = asyncio.run_coroutine_threadsafe(self._start(), self.loop).result(30)
+        self.port = asyncio.run_coroutine_threadsafe(self._start(), self.loop).result(SECONDS)
 
     def add_counts(self, app: web.Application) -> None:
         """Add the counting endpoints."""
@@ -335,7 +335,7 @@ class Server:
             app.router.add_post("/v1/responses/input_tokens", self._count("input_tokens"))
 
     def close(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self.loop).result(30)
+        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self.loop).result(SECONDS)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(SECONDS)
         self.loop.close()
