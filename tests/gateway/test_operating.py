@@ -95,16 +95,19 @@ def test_a_check_in_progress_does_not_make_a_draining_gateway_ready(
 def test_a_reload_says_which_settings_need_a_restart(tmp_path: Path) -> None:
     """Else an operator who asks for keys would believe that they are asked for."""
     lines: list[str] = []
-    settings = GatewaySettings(
+    of_all = GatewaySettings(
         (UpstreamSettings("one", "http://127.0.0.1:9"),),
+        workers=2,
         database=str(tmp_path / "own.db"),
         state=str(tmp_path / "state"),
     )
+    settings = of_all.of_worker(0, 2)
 
     async def go() -> GatewaySettings:
         _, services = gateway_of(settings, Stores.open(settings), RequestLog(lines.append))
         await services.open()
         services.reload(replace(settings, mode=Mode.FIT))
+        services.reload(replace(of_all, workers=3).of_worker(0, 2))
         services.reload(replace(settings, keys_required=True, cors_origins=("https://page.example",)))
         await services.close()
         return services.settings
@@ -112,7 +115,7 @@ def test_a_reload_says_which_settings_need_a_restart(tmp_path: Path) -> None:
     assert asyncio.run(go()) == settings
     events = [json.loads(line) for line in lines]
     changed = [event["need_restart"] for event in events if event["event"] == "reloaded"]
-    assert changed == [[], ["keys_required", "cors_origins"]]
+    assert changed == [[], ["workers"], ["keys_required", "cors_origins"]]
 
 
 def test_names_that_no_request_can_have_do_not_keep_the_other_models_from_the_list(

@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -129,7 +129,7 @@ class _WorkerContext:
 
 def _work(worker: _WorkerContext, lines: RequestLog) -> None:
     """Serve in this process until a signal stops it."""
-    settings = worker.settings.of_worker(worker.number)
+    settings = worker.settings.of_worker(worker.number, worker.settings.workers)
     stores = Stores.open(settings)
     logging.getLogger().addHandler(LibraryLogHandler(lines))
     gateway, services = gateway_of(settings, stores, lines, worker.folder)
@@ -221,8 +221,7 @@ async def _serve(gateway: Gateway, services: GatewayServices, worker: _WorkerCon
         except TokenboxError as error:
             services.log.write("not_reloaded", error=error.message, code=error.code)
             return
-        settings = replace(settings, workers=worker.settings.workers)  # their number needs a restart
-        services.reload(settings.of_worker(worker.number))
+        services.reload(settings.of_worker(worker.number, worker.settings.workers))
 
     _tune_garbage_collector()
     return_freed_memory()

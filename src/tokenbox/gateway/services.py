@@ -64,8 +64,8 @@ if TYPE_CHECKING:
 # The settings that need a restart.
 _FIXED = tuple(
     """
-    host port admin_host admin_port admin_key limits database redis state keys_required cors_origins when_away
-    proof proof_texts proof_keys
+    host port workers admin_host admin_port admin_key limits database redis state keys_required cors_origins
+    when_away proof proof_texts proof_keys
     """.split()
 )
 # How long ``/readyz`` answers from its last check.

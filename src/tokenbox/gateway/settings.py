@@ -183,19 +183,22 @@ class GatewaySettings:
         caps = [cap for cap in (self.default_model.max_ctx, own.max_ctx) if cap is not None]
         return min(caps, default=None)
 
-    def of_worker(self, number: int) -> GatewaySettings:
-        """Return the settings of one worker: its share of the slots at each upstream, and of the memory."""
-        if self.workers == 1:
+    def of_worker(self, number: int, workers: int) -> GatewaySettings:
+        """Return the settings of one worker: its share of the slots at each upstream, and of the memory.
+
+        ``workers`` is the number that run. ``self.workers`` may have changed since they were started.
+        """
+        if workers == 1:
             return self
         shares = [
             replace(
                 upstream,
-                concurrency=_share(upstream.concurrency, number, self.workers),
-                queue=_share(upstream.queue, number, self.workers),
+                concurrency=_share(upstream.concurrency, number, workers),
+                queue=_share(upstream.queue, number, workers),
             )
             for upstream in self.upstreams
         ]
-        bodies = max(self.limits.body, self.limits.bodies // self.workers)
+        bodies = max(self.limits.body, self.limits.bodies // workers)
         return replace(self, upstreams=tuple(shares), limits=replace(self.limits, bodies=bodies))
 
 
