@@ -18,6 +18,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.waiting import SECONDS, until
+from tokenbox.gateway import counting
 from tokenbox.gateway.application import gateway_of
 from tokenbox.gateway.authentication import Grant
 from tokenbox.gateway.log import RequestLog
@@ -116,6 +117,28 @@ def test_a_reload_says_which_settings_need_a_restart(tmp_path: Path) -> None:
     events = [json.loads(line) for line in lines]
     changed = [event["need_restart"] for event in events if event["event"] == "reloaded"]
     assert changed == [[], ["workers"], ["keys_required", "cors_origins"]]
+
+
+@pytest.mark.parametrize(("kind", "loaded"), [("openai", ["o200k_base"]), ("vllm", [])])
+def test_the_vocabulary_of_openai_is_loaded_before_a_client_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, loaded: list[str]
+) -> None:
+    found: list[str] = []
+    monkeypatch.setattr(counting, "_load", lambda tokenizer: found.append(tokenizer.identity.name))
+    settings = GatewaySettings(
+        (UpstreamSettings("one", "http://127.0.0.1:9", kind=kind),),
+        database=str(tmp_path / "own.db"),
+        state=str(tmp_path / "state"),
+    )
+
+    async def go() -> None:
+        _, services = gateway_of(settings, Stores.open(settings), RequestLog(None))
+        await services.open()
+        await asyncio.sleep(0)  # what was begun runs up to its first wait
+        await services.close()
+
+    asyncio.run(go())
+    assert found == loaded
 
 
 def test_names_that_no_request_can_have_do_not_keep_the_other_models_from_the_list(

@@ -84,6 +84,12 @@ class RequestCounting:
         # Tokenizers that are loaded. Loading takes seconds, so it never runs in the event loop.
         self._loaded: set[int] = set()
 
+    async def load(self, tokenizer: Tokenizer) -> None:
+        """Load the tokenizer in a thread, unless it is loaded. Raises ``TokenboxError``."""
+        if id(tokenizer) not in self._loaded:
+            await asyncio.get_running_loop().run_in_executor(_COUNTERS, _load, tokenizer)
+            self._loaded.add(id(tokenizer))
+
     async def count(self, call: ApiCall, upstream: Upstream, use: ModelUse) -> Counted:
         """Count the request. Raises :class:`Refusal` if it cannot be counted at all."""
         try:
@@ -292,12 +298,9 @@ class RequestCounting:
         try:
             if size <= INLINE and id(tokenizer) in self._loaded:
                 return work()
-            loop = asyncio.get_running_loop()
-            if id(tokenizer) not in self._loaded:  # before the deadline, which bounds what a client sends
-                await loop.run_in_executor(_COUNTERS, _load, tokenizer)
-                self._loaded.add(id(tokenizer))
+            await self.load(tokenizer)  # before the deadline, which bounds what a client sends
             async with asyncio.timeout(self._limits.count_seconds):
-                return await loop.run_in_executor(_COUNTERS, work)
+                return await asyncio.get_running_loop().run_in_executor(_COUNTERS, work)
         except TimeoutError:
             raise Refusal(
                 400,

@@ -34,6 +34,7 @@ from tokenbox.gateway.traces import traces_from
 from tokenbox.gateway.upstream import Upstream
 from tokenbox.gateway.workers import Peers
 from tokenbox.ledger.call import time_text
+from tokenbox.models import is_openai
 from tokenbox.providers.kinds import UNKNOWN
 from tokenbox.providers.shapes import items_at
 from tokenbox.store import bundles
@@ -43,6 +44,7 @@ from tokenbox.store.quotas import SqlQuotas
 from tokenbox.store.redis_quotas import RedisQuotas
 from tokenbox.store.stores import open_store
 from tokenbox.store.threads import StoreThreads
+from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
     from datetime import date
@@ -107,6 +109,7 @@ class GatewayServices:
     quotas: LeasedQuotas
     accounts: QuotaAccounts
     _loop: asyncio.AbstractEventLoop
+    _loading: asyncio.Task[None]  # kept, as the event loop does not
 
     def __init__(
         self, settings: GatewaySettings, stores: Stores, log: RequestLog, workers_folder: Path | None = None
@@ -147,6 +150,8 @@ class GatewayServices:
         self.quotas = LeasedQuotas(self.stores.quotas, time.monotonic, self.recorder.settle_later)
         self.accounts = QuotaAccounts(self.quotas, now, self.price, self.settings.when_away)
         self._set_gauges()
+        if any(is_openai(one.url, one.kind) for one in self.settings.upstreams):
+            self._loading = self._loop.create_task(self._load_vocabulary())
         self.log.write("started", upstreams=[upstream.name for upstream in self.upstreams])
         if self.workers_folder is not None:
             self.peers = Peers(self.workers_folder, self.metrics.snapshot)
@@ -343,6 +348,11 @@ class GatewayServices:
         """Delete windows of quotas that ended a day ago, from the recorder's thread. Redis expires them."""
         if isinstance(self.stores.quotas, SqlQuotas):
             self.stores.quotas.forget_before(time_text(now() - timedelta(days=1)))
+
+    async def _load_vocabulary(self) -> None:
+        """Load the vocabulary of OpenAI's models. It takes seconds, for which no client then waits."""
+        with suppress(TokenboxError):  # the first request reports it
+            await self.counting.load(get("o200k_base"))
 
     def _set_gauges(self) -> None:
         self.metrics.gauge("upstream_running", lambda: {(one.name,): one.running for one in self.upstreams})
