@@ -28,7 +28,7 @@ MAX_PARSED = 2 << 20
 _LINE_END = re.compile(rb"\n")
 _FENCE = re.compile(rb" {0,3}```")
 # Lines that only close what is before them.
-_CLOSING = re.compile(rb"(?:[\s)\]};,]|end\b)*+\Z")
+_CLOSING = re.compile(rb"(?:[\s)\]};,]|end\b|(?!))*+\Z")
 
 
 @dataclass(frozen=True, slots=True)

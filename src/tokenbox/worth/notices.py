@@ -6,7 +6,7 @@ import re
 
 # A comment at the top of a file, in the languages with such marks, and how it is known as a license.
 _TOP_COMMENT = re.compile(
-    rb"\A(?:\xef\xbb\xbf)?+(?:<\?php\s++|\s++|(?!))?+"
+    rb"\A(?:\xef\xbb\xbf)?(?:<\?php\s++|\s++|(?!))?+"
     rb"(/\*.*?\*/[ \t\r]*\n|<!--.*?-->[ \t\r]*\n|\(\*.*?\*\)[ \t\r]*\n|\{-.*?-\}[ \t\r]*\n"
     rb"|(?:[ \t]*+(?://|#|--|;|%)[^\n]*\n)+)\s*+(?=\S)",
     re.DOTALL,
