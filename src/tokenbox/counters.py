@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tokenbox.compose.bound import count_of_text
+from tokenbox.compose.messages import are_messages
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import RequestCounter
 from tokenbox.errors import TokenizerError
@@ -86,10 +87,18 @@ def section_counter(
     """Return the counter of sections: of messages if all have a role, else of texts."""
     if isinstance(tokenizer, RequestCounter):
         return tokenizer
-    by_model = model is not None or is_model(tokenizer)
-    if by_model and sections and all(section.role is not None for section in sections):
+    if counts_messages(sections, model, tokenizer):
         return request_counter(model, tokenizer)
     return text_counter(model, tokenizer)
+
+
+def counts_messages(sections: Sequence[Section], model: str | None, tokenizer: object) -> bool:
+    """Return whether sections are counted as messages: all have a role, and a model or chat format is named.
+
+    A vocabulary or a function alone counts texts.
+    """
+    by_model = model is not None or isinstance(tokenizer, RequestCounter) or is_model(tokenizer)
+    return by_model and are_messages(sections)
 
 
 def count_text(text: str, tokenizer: Tokenizer) -> Count:

@@ -34,6 +34,11 @@ def check_roles(sections: Sequence[Section]) -> None:
         _message(section.role, _PROBE)
 
 
+def are_messages(sections: Sequence[Section]) -> bool:
+    """Return whether the sections can be sent as messages: each has a role."""
+    return bool(sections) and all(section.role is not None for section in sections)
+
+
 def messages_of(sections: Sequence[Section], texts: Sequence[str]) -> list[dict[str, str]]:
     """Return one message for each section with text. Raises :class:`LayoutError` if one has no role."""
     messages = []
@@ -54,8 +59,13 @@ def count_of_messages(
     sections: Sequence[Section], texts: Sequence[str], requests: RequestCounter
 ) -> Count | None:
     """Count the request; None if there are no messages to send."""
-    sent = messages_of(sections, texts)
-    return requests.count_request(Request(tuple(map(Message.of, sent)))) if sent else None
+    sent = request_of(sections, texts)
+    return requests.count_request(sent) if sent.messages else None
+
+
+def request_of(sections: Sequence[Section], texts: Sequence[str]) -> Request:
+    """Return the request of the sections with text. Raises :class:`LayoutError` if one has no role."""
+    return Request(tuple(map(Message.of, messages_of(sections, texts))))
 
 
 class MessagesWhole(LinearWhole):

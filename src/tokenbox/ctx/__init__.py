@@ -25,6 +25,7 @@ from tokenbox.catalog.names import undated
 from tokenbox.compose.layout import SEPARATOR
 from tokenbox.config import reload
 from tokenbox.conversation.chat_format import ServerFormat
+from tokenbox.counters import counts_messages
 from tokenbox.ctx.capabilities import (
     Discovery,
     ModelCapabilities,
@@ -310,20 +311,23 @@ _MAX_CACHED = 1_000
 
 
 def _counter(request: Chunks, model: str | None, tokenizer: object, config: Config) -> Counts:
-    """Return the counter of these chunks: of requests for messages, else a tokenizer."""
+    """Return the counter of these chunks: of requests for messages and sections that are sent as messages."""
     counting = _cached(config, lambda: config.counting(model), "counting", model)
     if tokenizer is not None:
         allow(tokenizer)
         counting = replace(counting, named=tokenizer)
+    as_messages = request.kind is ChunkKind.MESSAGES or (
+        request.kind is ChunkKind.SECTIONS and counts_messages(request.sections, model, counting.named)
+    )
     server = None if tokenizer is not None or model is None else _server(model, config)
     try:
         model_id = None if model is None else config.model_id(model)
         found = counters_for(model_id, replace(counting, server=server))
     except NoTokenizer:
-        if server is None or request.kind is not ChunkKind.MESSAGES:
+        if server is None or not as_messages:
             raise
         return server
-    return found.counter if request.kind is ChunkKind.MESSAGES or found.tokenizer is None else found.tokenizer
+    return found.counter if as_messages or found.tokenizer is None else found.tokenizer
 
 
 def _counter_and_limits(

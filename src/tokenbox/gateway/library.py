@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.compose.sections import layout
 from tokenbox.content.weight import weight_text
+from tokenbox.conversation.counters import tokenizer_of
 from tokenbox.conversation.pieces import open_session
 from tokenbox.errors import CodeNotAllowed, UnknownTokenizer
 from tokenbox.gateway.refusals import invalid_request
@@ -43,6 +44,10 @@ class KnownCount:
     @property
     def identity(self) -> TokenizerIdentity:
         return self.local.identity
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return tokenizer_of(self.local)
 
     def count_request(self, request: Request) -> Count:
         return self.count if request == self.request else self.local.count_request(request)

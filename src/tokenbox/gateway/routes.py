@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tokenbox.compose.messages import are_messages, messages_of, request_of
 from tokenbox.content.weight import weight_text
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.asgi import Reply, json_bytes
@@ -248,11 +249,16 @@ class Routes:
     ) -> Tokenizer | RequestCounter:
         """Return the counter of a body's chunks; messages are counted as one request."""
         chunks = await self._in_thread(lambda: chunks_of(body))
-        if chunks.kind is not ChunkKind.MESSAGES:
+        if chunks.kind is ChunkKind.MESSAGES:
+            messages, request = body["chunks"], chunks.request(chunks.items)
+        elif chunks.kind is ChunkKind.SECTIONS and are_messages(chunks.sections) and any(chunks.texts):
+            messages = messages_of(chunks.sections, chunks.texts)
+            request = request_of(chunks.sections, chunks.texts)
+        else:
             return text_tokenizer(use)
-        call = await self._call(CHAT, {"model": use.model, "messages": body["chunks"]}, auth)
+        call = await self._call(CHAT, {"model": use.model, "messages": messages}, auth)
         counted = await self.services.counting.count(call, upstream, use)
-        return KnownCount(chunks.request(chunks.items), counted.count, use.counter)
+        return KnownCount(request, counted.count, use.counter)
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:  # noqa: ANN401  # what the work returns
         """Run ``work`` in a thread, bounded in time. Raises its errors as :class:`Refusal`."""

@@ -134,6 +134,7 @@ def _texts(request: Chunks) -> Sequence[str | None]:
 
 def _chosen_entry(made: ChosenLayout, title: str) -> PageEntry:
     check_items(len(made.ids))
+    exact = made.tokenizer.exact if made.count is None else made.count.exact
     items = tuple(
         PageItem(name, "chunk", None if text is None else text, base)
         for name, text, base in zip(made.ids, made.texts, made.base_sizes, strict=True)
@@ -142,5 +143,5 @@ def _chosen_entry(made: ChosenLayout, title: str) -> PageEntry:
         PageState(i, "dropped" if text is None else "kept", size, text or "")
         for i, (text, size) in enumerate(zip(made.texts, made.sizes, strict=True))
     )
-    frame = PageFrame("", made.budget, made.total, made.tokenizer.exact, states, prompt=made.text)
+    frame = PageFrame("", made.budget, made.total, exact, states, prompt=made.text)
     return PageEntry(title, "plan", items, (frame,), facts=tokenizer_facts(made.tokenizer))

@@ -22,6 +22,7 @@ from tokenbox.catalog import tokenizer_family
 from tokenbox.catalog.names import bare_name
 from tokenbox.compose.bound import Bound
 from tokenbox.conversation.chat_format import ChatFormat
+from tokenbox.conversation.counters import tokenizer_of
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.conversation.pieces import CountsMessages
 from tokenbox.conversation.published import OpenAIFormat, openai_format
@@ -90,6 +91,7 @@ class ServerFirst(CountsMessages):
 
     def __init__(self, server: RequestCounter, local: RequestCounter) -> None:
         self._server, self._local = server, local
+        self.tokenizer = tokenizer_of(local)
 
     @property
     def identity(self) -> TokenizerIdentity:  # type: ignore[override]  # the server's

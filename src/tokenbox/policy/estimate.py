@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.blocks import render_blocks
 from tokenbox.compose.bound import count_of_text
+from tokenbox.compose.messages import are_messages, count_of_messages
 from tokenbox.compose.remembered import COUNTS
-from tokenbox.compose.requests import RequestCounter, with_unseen
+from tokenbox.compose.requests import By, Count, RequestCounter, with_unseen
+from tokenbox.conversation.counters import tokenizer_of
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.conversation.pieces import open_session
 from tokenbox.policy.chunks import ChunkKind
@@ -17,7 +19,6 @@ from tokenbox.policy.records import Estimate
 
 if TYPE_CHECKING:
     from tokenbox.compose.blocks import BlockLayout
-    from tokenbox.compose.requests import Count
     from tokenbox.content.items import Item
     from tokenbox.content.request import Request
     from tokenbox.policy.chunks import Chunks
@@ -36,13 +37,33 @@ def count_chunks(request: Chunks, counter: Counts) -> Count:
     """Count everything that would be sent, with separators, markup or chat format."""
     if request.kind is ChunkKind.MESSAGES:
         return count_messages(request.request(request.items), counter)
+    if request.kind is ChunkKind.SECTIONS:
+        return count_sections(request, range(len(request.items)), request.texts, counter)
     tokenizer = text_counter(counter)
-    if request.kind is ChunkKind.BLOCKS:
-        shown = rendered(request, tokenizer) if request.items else None
-        text, total = ("", 0) if shown is None else (shown.text, shown.total)
-        return count_of_text(text, total, tokenizer)
-    total = COUNTS.whole(tokenizer, request.texts, request.separator)
-    return count_of_text(request.separator.join(request.texts), total, tokenizer)
+    shown = rendered(request, tokenizer) if request.items else None
+    text, total = ("", 0) if shown is None else (shown.text, shown.total)
+    return count_of_text(text, total, tokenizer)
+
+
+def count_sections(request: Chunks, order: Sequence[int], texts: Sequence[str], counter: Counts) -> Count:
+    """Count the sections at ``order`` with these texts: as messages, or as one text."""
+    if isinstance(counter, RequestCounter):
+        section_tokenizer(request, counter)  # raises
+        counted = count_of_messages([request.sections[i] for i in order], texts, counter)
+        return NOTHING if counted is None else counted
+    total = COUNTS.whole(counter, texts, request.separator)
+    return count_of_text(request.separator.join(texts), total, counter)
+
+
+NOTHING: Final = Count(0, exact=True, at_most=0, by=By.TEXT)
+"""The count if nothing is sent."""
+
+
+def section_tokenizer(request: Chunks, counter: Counts) -> Tokenizer:
+    """Return the tokenizer of the sections' own texts. Raises :class:`InvalidChunks`."""
+    if isinstance(counter, RequestCounter) and are_messages(request.sections):
+        return tokenizer_of(counter)
+    return text_counter(counter)
 
 
 def count_messages(sent: Request, counter: Counts) -> Count:
@@ -51,12 +72,15 @@ def count_messages(sent: Request, counter: Counts) -> Count:
 
 
 def sizes_of(request: Chunks, counter: Counts) -> list[int]:
-    """Return the count of each chunk alone; 0 for an annotation, which is never sent."""
+    """Return the count of each chunk alone; 0 for an annotation, which is never sent.
+
+    A section is its text, also if it is sent as a message.
+    """
     if request.kind is ChunkKind.MESSAGES:
         return sizes_of_messages(counter, request.items)
-    tokenizer = text_counter(counter)
     if request.kind is ChunkKind.SECTIONS:
-        return COUNTS.each(tokenizer, request.texts)
+        return COUNTS.each(section_tokenizer(request, counter), request.texts)
+    tokenizer = text_counter(counter)
     if not request.items:
         return []
     sizes = {block.index: block.size for block in rendered(request, tokenizer).blocks}
@@ -82,6 +106,7 @@ def text_counter(counter: Counts) -> Tokenizer:
     """Return a counter of texts. Raises :class:`InvalidChunks` for a chat format."""
     if isinstance(counter, RequestCounter):
         raise InvalidChunks(
-            "a chat format counts messages, not texts or blocks. Give messages, or a tokenizer."
+            "a chat format counts messages, not texts or blocks. Give messages, give every section a role, "
+            "or give a tokenizer."
         )
     return counter

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tokenbox.compose.blocks import render_blocks
+from tokenbox.compose.blocks import BlockLayout, render_blocks
 from tokenbox.compose.bound import count_of_text
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import NO_BOUND, RequestCounter
@@ -22,7 +22,13 @@ from tokenbox.integers import MAX_INTEGER
 from tokenbox.policy import messages
 from tokenbox.policy.chunks import ChunkKind
 from tokenbox.policy.errors import InvalidPolicy, StrategyFailed, UnknownStrategy
-from tokenbox.policy.estimate import count_messages, text_counter
+from tokenbox.policy.estimate import (
+    NOTHING,
+    count_messages,
+    count_sections,
+    section_tokenizer,
+    text_counter,
+)
 from tokenbox.policy.guard import Uncertain, checked_uncertain, needed
 from tokenbox.policy.records import ChunkPlan, PackPlan, SummaryOp
 from tokenbox.policy.strategies import (
@@ -36,7 +42,6 @@ from tokenbox.policy.strategies import (
 )
 
 if TYPE_CHECKING:
-    from tokenbox.compose.blocks import BlockLayout
     from tokenbox.compose.layout import Layout
     from tokenbox.compose.requests import Count
     from tokenbox.policy.chunks import Chunks
@@ -51,7 +56,7 @@ if TYPE_CHECKING:
 MAX_PROPOSALS: Final = 8
 
 
-def of_sections(request: Chunks, made: Layout, tokenizer: Tokenizer) -> list[SummaryOp]:
+def of_sections(request: Chunks, made: Layout, counter: Counts) -> list[SummaryOp]:
     """Propose summaries that would bring back the sections that were cut or dropped last.
 
     Sections come back in reverse order of loss, so the k-th proposal brings back the last k. It summarizes
@@ -70,7 +75,7 @@ def of_sections(request: Chunks, made: Layout, tokenizer: Tokenizer) -> list[Sum
         largest = next((i for i in by_size if i in kept), None)
         if largest is None:
             break
-        at_most = _room(request, made, kept, largest, tokenizer)
+        at_most = _room(request, made, sorted(kept), largest, counter)
         if not 0 < at_most < sizes[largest]:
             break
         names = tuple(made.inputs[i].id for i in sorted(back) if i != largest)
@@ -79,14 +84,18 @@ def of_sections(request: Chunks, made: Layout, tokenizer: Tokenizer) -> list[Sum
     return ops
 
 
-def _room(request: Chunks, made: Layout, kept: set[int], without: int, tokenizer: Tokenizer) -> int:
+def _room(request: Chunks, made: Layout, kept: Sequence[int], without: int, counter: Counts) -> int:
     """Return the tokens left for a text in place of ``without`` if all others of ``kept`` are whole.
 
-    How its borders merge with its neighbors is unknown, so each costs the separator and a token.
+    How its borders merge with its neighbors is unknown: each costs the separator and a token, or as a message
+    some slack.
     """
-    others = [request.texts[i] for i in sorted(kept) if i != without]
-    join = COUNTS.each(tokenizer, [request.separator])[0] + 1
-    return made.budget - COUNTS.whole(tokenizer, others, request.separator) - 2 * join
+    if isinstance(counter, RequestCounter):
+        texts = ["x" if i == without else request.texts[i] for i in kept]
+        return made.budget - count_sections(request, kept, texts, counter).total - SLACK
+    others = [request.texts[i] for i in kept if i != without]
+    join = COUNTS.each(counter, [request.separator])[0] + 1
+    return made.budget - COUNTS.whole(counter, others, request.separator) - 2 * join
 
 
 def of_blocks(request: Chunks, made: BlockLayout, tokenizer: Tokenizer) -> list[SummaryOp]:
@@ -188,7 +197,9 @@ def _plan(
     made = planned.layout
     if isinstance(made, Fitted):
         return planned, count_messages(request.request(list(made.shown.values())), counter)
-    return planned, count_of_text(made.text, made.total, text_counter(counter))
+    if isinstance(made, BlockLayout) or not isinstance(counter, RequestCounter):
+        return planned, count_of_text(made.text, made.total, text_counter(counter))
+    return planned, NOTHING if made.count is None else made.count
 
 
 def strategy_name(request: Chunks, strategy: str | Strategy | None) -> str:
@@ -201,13 +212,13 @@ def strategy_name(request: Chunks, strategy: str | Strategy | None) -> str:
 
 
 def _box(request: Chunks, budget: int, counter: Counts) -> Planned:
-    tokenizer = text_counter(counter)
-    made = layout(request.sections, budget, tokenizer, request.separator)
+    section_tokenizer(request, counter)  # raises
+    made = layout(request.sections, budget, counter, request.separator)
     chunks = [
         ChunkPlan(i, one.id, one.decision, one.base_size, one.size, tuple(step.why for step in one.steps))
         for i, one in enumerate(made.sections)
     ]
-    return Planned(made, chunks, of_sections(request, made, tokenizer))
+    return Planned(made, chunks, of_sections(request, made, counter))
 
 
 def _ladder(request: Chunks, budget: int, counter: Counts) -> Planned:
@@ -224,18 +235,17 @@ def _window(request: Chunks, budget: int, counter: Counts) -> Planned:
     """Drop the oldest exchanges of messages, or the first flexible sections."""
     if request.kind is ChunkKind.MESSAGES:
         return Planned(*messages.windowed(request, budget, counter))
-    tokenizer = text_counter(counter)
-    candidates = _candidates(request, tokenizer)
+    candidates = _candidates(request, section_tokenizer(request, counter))
     texts = request.texts
 
     def count_whole(indices: Sequence[int]) -> int:
-        return COUNTS.whole(tokenizer, [texts[i] for i in indices], request.separator)
+        return count_sections(request, indices, [texts[i] for i in indices], counter).total
 
     kept = oldest_first(candidates, budget, count_whole)
     critical = [one.index for one in candidates if one.critical]
     if kept == critical and count_whole(critical) > budget:
-        layout(request.sections, budget, tokenizer, request.separator)  # raises, with all the figures
-    return _sections_chosen([(i, None) for i in kept], "window", candidates, request, budget, tokenizer)
+        layout(request.sections, budget, counter, request.separator)  # raises, with all the figures
+    return _sections_chosen([(i, None) for i in kept], "window", candidates, request, budget, counter)
 
 
 DEFAULT_STRATEGY: Final[Mapping[ChunkKind, str]] = {
@@ -303,13 +313,13 @@ def _choose(strategy: Strategy, request: Chunks, budget: int, room: int, counter
         count = _text_count(counter)
         picked = choose(strategy, candidates, room, count, may_change=False)
         return Planned(*messages.chosen(request, [index for index, _ in picked], name, counter))
-    tokenizer = text_counter(counter)
-    candidates = _candidates(request, tokenizer)
     may_change = request.kind is ChunkKind.SECTIONS
+    tokenizer = section_tokenizer(request, counter) if may_change else text_counter(counter)
+    candidates = _candidates(request, tokenizer)
     picked = choose(strategy, candidates, room, tokenizer.count, may_change=may_change)
     if request.kind is ChunkKind.BLOCKS:
         return _blocks_chosen(picked, candidates, request, tokenizer)
-    return _sections_chosen(picked, name, candidates, request, budget, tokenizer)
+    return _sections_chosen(picked, name, candidates, request, budget, counter)
 
 
 def _text_count(counter: Counts) -> Callable[[str], int]:
@@ -336,14 +346,16 @@ def _sections_chosen(
     candidates: Sequence[Candidate],
     request: Chunks,
     budget: int,
-    tokenizer: Tokenizer,
+    counter: Counts,
 ) -> Planned:
-    """Return the chosen sections as one text."""
+    """Return the chosen sections, counted as they are sent."""
+    tokenizer = section_tokenizer(request, counter)
     texts: list[str | None] = [None] * len(candidates)
     for index, changed in chosen:
         texts[index] = candidates[index].text if changed is None else changed
     order = tuple(index for index, _ in chosen)
-    emitted = [text for text in (texts[i] for i in order) if text]
+    emitted = [texts[i] or "" for i in order]
+    count = count_sections(request, order, emitted, counter)
     base_sizes = tuple(one.tokens for one in candidates)
     changed_texts = [text for _, text in chosen if text is not None]
     counts = dict(zip(changed_texts, COUNTS.each(tokenizer, changed_texts), strict=True))
@@ -357,12 +369,13 @@ def _sections_chosen(
         texts=tuple(texts),
         base_sizes=base_sizes,
         sizes=sizes,
-        text=request.separator.join(emitted),
-        total=COUNTS.whole(tokenizer, emitted, request.separator),
+        text=request.separator.join(filter(None, emitted)),
+        total=count.total,
         budget=budget,
         strategy=name,
-        tokenizer=tokenizer.identity,
+        tokenizer=counter.identity,
         separator=request.separator,
+        count=count if isinstance(counter, RequestCounter) else None,
     )
     chunks = [
         ChunkPlan(one.index, one.id, _decision(one, text), one.tokens, size)

@@ -7,18 +7,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tokenbox.compose.blocks import BlockLayout
+from tokenbox.compose.messages import messages_of
 from tokenbox.compose.requests import NO_BOUND
 from tokenbox.content.weight import weight_text
 from tokenbox.conversation.record import Fitted
 from tokenbox.policy.errors import PolicyError
 from tokenbox.policy.guard import Basis, Binding, in_window
+from tokenbox.policy.strategies import ChosenLayout
 from tokenbox.records import AsRecord, to_record
 from tokenbox.render.html import in_words, picture_of
 
 if TYPE_CHECKING:
     from enum import StrEnum
 
-    from tokenbox.compose.blocks import BlockLayout
     from tokenbox.compose.layout import Layout
     from tokenbox.compose.requests import Count
     from tokenbox.content.items import Item
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from tokenbox.policy.chunks import Chunks
     from tokenbox.policy.guard import GuardLimits, Verdict
     from tokenbox.policy.override import Override
-    from tokenbox.policy.strategies import ChosenLayout
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
     AnyLayout = Layout | BlockLayout | Fitted[Any] | ChosenLayout
@@ -140,9 +141,14 @@ class PackPlan:
     @property
     def messages(self) -> list[dict[str, Any]]:
         """The chat messages that would be sent. Raises :class:`PolicyError` for a plan of texts or blocks."""
-        if not isinstance(self.layout, Fitted):
+        made = self.layout
+        if isinstance(made, Fitted):
+            return [sent for item in made.shown.values() for sent in item.sent()]
+        if isinstance(made, BlockLayout) or made.count is None:
             raise PolicyError("this plan is of texts or blocks: it has a text, and no messages.")
-        return [sent for item in self.layout.shown.values() for sent in item.sent()]
+        order = made.order if isinstance(made, ChosenLayout) else range(len(made.texts))
+        sections = self.request.sections
+        return list(messages_of([sections[i] for i in order], [made.texts[i] or "" for i in order]))
 
     @property
     def emitted(self) -> bytes:

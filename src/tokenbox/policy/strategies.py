@@ -26,6 +26,7 @@ from tokenbox.worth.query import read_query
 from tokenbox.worth.relevance import Relevance
 
 if TYPE_CHECKING:
+    from tokenbox.compose.requests import Count
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 
@@ -107,7 +108,10 @@ Strategy = Callable[[Sequence[Candidate], int, Callable[[str], int]], Iterable[C
 
 @dataclass(frozen=True)
 class ChosenLayout:
-    """The choice of a strategy, counted as a whole. ``texts`` has None for a chunk that was left out."""
+    """The choice of a strategy, counted as a whole. ``texts`` has None for a chunk that was left out.
+
+    ``count`` is that of the messages that the sections are sent as; None if they are sent as one text.
+    """
 
     ids: tuple[str, ...]
     order: tuple[int, ...]
@@ -120,6 +124,7 @@ class ChosenLayout:
     strategy: str
     tokenizer: TokenizerIdentity
     separator: str
+    count: Count | None = None
 
     @cached_property
     def digest(self) -> str:
@@ -128,9 +133,10 @@ class ChosenLayout:
         return hashlib.sha256(rfc8785.dumps(cast("Any", record))).hexdigest()
 
     def to_dict(self) -> dict[str, object]:
+        counted = "" if self.count is None else "count "
         return to_record(
             self,
-            "schema strategy budget total tokenizer separator order chunks text",
+            f"schema strategy budget total {counted}tokenizer separator order chunks text",
             schema=SCHEMA,
             chunks=[
                 {"id": name, "base_size": base, "size": size, "chosen": text is not None}

@@ -11,6 +11,7 @@ from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
 from tokenbox.content.message import freeze_object, thaw
 from tokenbox.content.request import Api
 from tokenbox.content.weight import weight_text
+from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.models.resolve import REQUESTED_RESERVE, default_reserve, is_default_reserve
 from tokenbox.policy import GuardLimits, enforce, estimate, pack, read_chunks
 from tokenbox.policy.chunks import ChunkKind
@@ -18,7 +19,7 @@ from tokenbox.policy.enforcement import checked_mode
 from tokenbox.policy.guard import tokens
 from tokenbox.policy.override import allow_over_context
 from tokenbox.proof.bundle import INPUTS
-from tokenbox.proof.calls import RecordedFunction, broken, plain, ratio
+from tokenbox.proof.calls import MESSAGES, RecordedFunction, broken, plain, ratio
 from tokenbox.proof.errors import BundleInvalid
 from tokenbox.proof.evidence import Budget, EvidenceKind, EvidenceOutcome, EvidenceStatus, Input, Sourced
 from tokenbox.proof.of_blocks import block_input, recorded_blocks
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 OVER_CONTEXT: Final = "over_context"
 _APART: Final = frozenset({"request", "limits", "counter", "model"})
 _WHOLE: Final = ("fields", "head", "api")
-_ALSO: Final = frozenset({"separator", *_WHOLE})
+_ALSO: Final = frozenset({"separator", MESSAGES, *_WHOLE})
 
 
 def budget_of(limits: GuardLimits) -> Budget:
@@ -56,6 +57,8 @@ def _beside(arguments: Arguments) -> dict[str, object]:
     """Return what the request has beside its chunks."""
     request: Chunks = arguments["request"]
     found: dict[str, object] = {"separator": request.separator}
+    if request.kind is ChunkKind.SECTIONS and isinstance(arguments["counter"], MarkersFormat):
+        found[MESSAGES] = True  # its identity is that of the vocabulary
     if request.fields or request.head or request.api is not Api.CHAT:
         found |= {"fields": plain(thaw(request.fields)), "head": request.head, "api": request.api.value}
     return found
