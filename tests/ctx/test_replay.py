@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "blocks": {"chunks": BLOCKS},
     "messages": {"chunks": MESSAGES},
     "tools": {"chunks": MESSAGES, "tools": TOOLS},
+    "roles": {"chunks": [replace(section, role="user") for section in SECTIONS]},
     "nothing": {"chunks": []},
 }
 COUNTERS = ["utf8-bytes", "o200k_base", None]
@@ -165,7 +167,7 @@ def test_a_missing_text_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("odd", ODD)
-@pytest.mark.parametrize("name", ["sections", "blocks", "tools"])
+@pytest.mark.parametrize("name", ["sections", "roles", "blocks", "tools"])
 @pytest.mark.parametrize("function", [ctx.pack, ctx.enforce])
 def test_a_forged_bundle(function: Any, name: str, odd: object) -> None:
     evidence = asked(function, **REQUESTS[name], model="m", max_ctx=90, tokenizer="utf8-bytes")

@@ -112,6 +112,22 @@ def test_one_number_on_every_route(gateway: RunningGateway) -> None:
         counted = gateway.post("/v1/chat/completions/input_tokens", body).json["input_tokens"]
         verdict = gateway.post("/v1/enforce", {"model": model, "chunks": messages}).json
         assert verdict["why"]["tokens_in"] == counted
+        sections = [
+            {"id": "a", "role": "user", "content": "Hello, world!"},
+            {"id": "b", "role": "user", "content": ""},
+        ]
+        verdict = gateway.post("/v1/enforce", {"model": model, "chunks": sections}).json
+        assert verdict["why"]["tokens_in"] == counted, "sections with roles are messages"
+        assert gateway.post("/v1/plan", {"model": model, "chunks": sections}).json["total"] == counted
+        empty = {"model": model, "chunks": sections[1:]}
+        assert gateway.post("/v1/enforce", empty).json["why"]["tokens_in"] == 0
+        by_name = [
+            gateway.post("/v1/enforce", {"model": model, "chunks": chunks, "tokenizer": "utf8-bytes"}).json[
+                "why"
+            ]
+            for chunks in (messages, sections)
+        ]
+        assert by_name[0] == by_name[1]
     body = {"model": "gpt-4o-mini", "chunks": messages, "max_tokens_request": 7}
     sources = gateway.post("/v1/enforce", body).json["why"]["sources"]
     assert sources["max_ctx"] == limits_of("gpt-4o-mini").sources["max_ctx"]

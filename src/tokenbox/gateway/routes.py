@@ -26,6 +26,7 @@ from tokenbox.gateway.protocols import CHAT, COMPLETIONS, MESSAGES, RESPONSES
 from tokenbox.gateway.refusals import Refusal, invalid_request
 from tokenbox.gateway.strict_json import most_values, read_object
 from tokenbox.policy import ChunkKind
+from tokenbox.policy.estimate import request_counter
 from tokenbox.providers.kinds import AUTO
 from tokenbox.tokenizers.registry import get
 
@@ -231,31 +232,39 @@ class Routes:
             grant = await self.services.authenticator.admit(incoming)
             body = await self._body(incoming)
             use, named = None, _named_model(body)
-            counter: Tokenizer | RequestCounter | None = await self._in_thread(lambda: named_tokenizer(body))
+            tokenizer: Tokenizer | None = await self._in_thread(lambda: named_tokenizer(body))
+            counter: Tokenizer | RequestCounter = get("o200k_base") if tokenizer is None else tokenizer
             if named is not None:
                 grant.check(named)
                 named = self.services.settings.served_as(named)
                 upstream = await self.services.models.upstream_of(named, grant.client_auth)
                 use = await self.services.models.use(upstream, named, grant.client_auth)
-                if counter is None:
-                    counter = await self._counter(body, upstream, use, grant.client_auth)
-            counting = get("o200k_base") if counter is None else counter
-            return Reply.of(await self._in_thread(lambda: work(body, use, counting)))
+                counter = await self._counter(body, tokenizer, upstream, use, grant.client_auth)
+            return Reply.of(await self._in_thread(lambda: work(body, use, counter)))
 
         return answer
 
     async def _counter(
-        self, body: dict[str, Any], upstream: Upstream, use: ModelUse, auth: Headers
+        self,
+        body: dict[str, Any],
+        tokenizer: Tokenizer | None,
+        upstream: Upstream,
+        use: ModelUse,
+        auth: Headers,
     ) -> Tokenizer | RequestCounter:
-        """Return the counter of a body's chunks; messages are counted as one request."""
+        """Return the counter of a body's chunks; messages, and sections with roles, are one request."""
         chunks = await self._in_thread(lambda: chunks_of(body))
         if chunks.kind is ChunkKind.MESSAGES:
             messages, request = body["chunks"], chunks.request(chunks.items)
-        elif chunks.kind is ChunkKind.SECTIONS and are_messages(chunks.sections) and any(chunks.texts):
+        elif chunks.kind is ChunkKind.SECTIONS and are_messages(chunks.sections):
             messages = messages_of(chunks.sections, chunks.texts)
             request = request_of(chunks.sections, chunks.texts)
         else:
-            return text_tokenizer(use)
+            return text_tokenizer(use) if tokenizer is None else tokenizer
+        if tokenizer is not None:
+            return request_counter(tokenizer)
+        if not messages:
+            return use.counter
         call = await self._call(CHAT, {"model": use.model, "messages": messages}, auth)
         counted = await self.services.counting.count(call, upstream, use)
         return KnownCount(request, counted.count, use.counter)

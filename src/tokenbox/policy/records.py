@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +136,12 @@ class PackPlan:
     @property
     def text(self) -> str:
         """The text that would be sent; for messages, their JSON."""
-        return emitted(self.layout.shown.values()) if isinstance(self.layout, Fitted) else self.layout.text
+        made = self.layout
+        if isinstance(made, Fitted):
+            return emitted(made.shown.values())
+        if isinstance(made, BlockLayout) or made.count is None:
+            return made.text
+        return _as_json(self.messages)
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -377,8 +382,8 @@ def _percent(limits: GuardLimits) -> str:
 
 def emitted(items: Iterable[Item]) -> str:
     """Return the messages that would be sent, as JSON."""
-    return json.dumps(
-        [message for item in items for message in item.sent(declared=False)],
-        ensure_ascii=False,
-        separators=(",", ":"),
-    )
+    return _as_json([message for item in items for message in item.sent(declared=False)])
+
+
+def _as_json(messages: Sequence[object]) -> str:
+    return json.dumps(messages, ensure_ascii=False, separators=(",", ":"))
