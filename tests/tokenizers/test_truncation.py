@@ -137,3 +137,9 @@ def test_a_budget_that_is_no_whole_number_is_refused(budget: object) -> None:
 def test_an_unknown_keep_is_refused() -> None:
     with pytest.raises(TokenizerError, match="head, tail, middle, ends"):
         truncate("a", 1, O200K, "start")
+
+
+@pytest.mark.parametrize("tokenizer", ["o200k_base", len, None])
+def test_only_a_tokenizer_cuts(tokenizer: object) -> None:
+    with pytest.raises(TokenizerError, match="is not a tokenizer"):
+        truncate("one two three", 1, tokenizer)  # type: ignore[arg-type]

@@ -47,11 +47,17 @@ def truncate(
     ``"middle"`` keeps m in a row, removing floor((n-m)/2) in front and the rest behind; ``"ends"`` keeps
     ceil(m/2) at the head and floor(m/2) at the tail, joined without a marker; m the largest that fits.
     ``size``: the count of the whole text, if known. A text that fits is returned unchanged.
-    Raises :class:`TokenizerError` for a budget that is not a whole number >= 0, or an unknown ``keep``.
+    Raises :class:`TokenizerError` for a budget that is not a whole number >= 0, an unknown ``keep``, or a
+    name or function in place of a tokenizer.
     """
     value: object = text
     if not isinstance(value, str):
         raise TokenizerError(f"only text can be cut, not {type(value).__name__}.")
+    given: object = tokenizer
+    if isinstance(given, str) or not hasattr(given, "count"):  # a string has another `count`
+        raise TokenizerError(
+            f"{shown(given)} is not a tokenizer. Give one, such as tokenizers.get('o200k_base')."
+        )
     max_tokens = checked_size(max_tokens)
     if keep not in _FAMILIES:
         raise TokenizerError(f"keep is {keep!r}. It is one of: {', '.join(KEEP)}.")
