@@ -18,7 +18,7 @@ from tokenbox.conversation import Evicted
 from tokenbox.conversation.chat_format import ChatFormat
 from tokenbox.conversation.conversation import SUMMARY_HEADING
 from tokenbox.conversation.pieces import MEDIA
-from tokenbox.errors import InvalidBudget, TokenizerError, UnknownTokenizer
+from tokenbox.errors import InvalidBudget, InvalidContent, TokenizerError, UnknownTokenizer
 
 if TYPE_CHECKING:
     import tokenbox
@@ -490,6 +490,12 @@ def test_a_callback_that_adds_messages_ends() -> None:
     result = conversation.enforce_budget()
     assert "added messages" in str(result.failure)
     assert result.total == conversation.estimate_tokens() == 17
+
+
+@pytest.mark.parametrize("wrong", [{"summarize": 3}, {"query": 3}, {"keep": "no"}])
+def test_options_of_a_wrong_type_are_refused_at_once(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidContent, match=r"a function|a text"):
+        Conversation("s", **wrong)
 
 
 @pytest.mark.parametrize("tools", [5, "abc", [object()], [{"a": {1}}], [{"a": "\ud800"}], {"a": 1}])

@@ -7,6 +7,7 @@ from html import escape
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
+from tokenbox.compose.selection import check_query
 from tokenbox.content.items import Item, read_item
 from tokenbox.content.message import InvalidMessage, Message, Role
 from tokenbox.content.request import read_tools, tools_and_fields
@@ -18,7 +19,7 @@ from tokenbox.conversation.record import Enforced, expanded
 from tokenbox.conversation.relevance import asked
 from tokenbox.conversation.status import ContextItem, Evicted, Status, Summarize, without_excess
 from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS, WindowAction, WindowLimits, WindowStep
-from tokenbox.errors import TokenboxError, shown
+from tokenbox.errors import InvalidContent, TokenboxError, shown
 from tokenbox.integers import whole
 from tokenbox.render.html import in_words, picture_of
 
@@ -72,6 +73,10 @@ class Conversation:
         handles: bool = False,
         keep: Callable[[str, str], object] | None = None,
     ) -> None:
+        check_query(query)
+        for name, callback in (("summarize", summarize), ("keep", keep)):
+            if not (callback is None or callable(callback)):
+                raise InvalidContent(f"{name} is a function, not {shown(callback):.60}.")
         self.count: Counts = count
         self.max_turns, self.token_budget, self.low_water = max_turns, token_budget, low_water
         self.steps, self.keep_results, self.query = steps, keep_results, query
