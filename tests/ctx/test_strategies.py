@@ -15,7 +15,9 @@ from tests.ctx.asking import document
 from tokenbox import ContextCriticalOverflow, Section, ctx
 from tokenbox.ctx import Candidate, CutChunks, StrategyFailed, UnknownStrategy
 from tokenbox.errors import InvalidTokenizer
+from tokenbox.named_code import entry_points_of
 from tokenbox.policy.strategies import by_worth
+from tokenbox.tokenizers.registry import of_packages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -182,6 +184,12 @@ def test_tokenizers_are_named_as_strategies_are(project: Path, monkeypatch: pyte
     for bad in ("acme-broken", "acme_tokenizers:none", "no_such_module:f"):
         with pytest.raises(InvalidTokenizer, match="cannot be imported"):
             ctx.estimate("acme", ["one"], tokenizer=bad)
+    entry_points_of.cache_clear()
+    broken, listed = of_packages()
+    entry_points_of.cache_clear()
+    assert (broken.name, broken.identity) == ("acme-broken", None)
+    assert (listed.name, listed.summary) == ("acme-words", "installed: acme_tokenizers:words")
+    assert listed.identity is not None
 
 
 def test_by_worth_what_the_last_question_needs_stays() -> None:

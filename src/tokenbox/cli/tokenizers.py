@@ -17,7 +17,7 @@ def tokenizers(as_json: bool = AS_JSON) -> None:
     """
     from tokenbox.tokenizers import registry
 
-    entries = registry.available()
+    entries = [*registry.available(), *registry.of_packages()]
     if as_json:
         records = [
             {

@@ -6,7 +6,7 @@ import difflib
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, get_args
@@ -66,7 +66,7 @@ def get(name: str, engine: Engine = "auto") -> Tokenizer:
     the extra ``fast``), or ``auto``, which switches to fastokens once it is worth loading.
 
     ``module:function`` is your own function from a text to its count, or an object with ``count()``; so is
-    the name of an entry point in ``tokenbox.tokenizers``. Both must be allowed with
+    the name of an entry point in ``tokenbox.tokenizers``. A ``module:function`` must be allowed with
     :func:`tokenbox.named_code.allow` first.
 
     Raises :class:`UnknownTokenizer`, :class:`VocabularyError` for a file, :class:`InvalidTokenizer` for code
@@ -117,9 +117,21 @@ def _import(name: str) -> Tokenizer | None:
 
 
 def available() -> list[TokenizerEntry]:
-    """Return every name that :func:`get` knows. Loads no vocabulary."""
+    """Return the tokenizers of this package. Loads no vocabulary."""
+    return _entries(_SUMMARIES)
+
+
+def of_packages() -> list[TokenizerEntry]:
+    """Return the tokenizers of installed packages: the entry points of ``tokenbox.tokenizers``."""
+    points = named_code.entry_points_of(ENTRY_POINTS)
+    return _entries(
+        {name: f"installed: {points[name].value}" for name in sorted(points.keys() - _SUMMARIES.keys())}
+    )
+
+
+def _entries(summaries: Mapping[str, str]) -> list[TokenizerEntry]:
     entries = []
-    for name, summary in _SUMMARIES.items():
+    for name, summary in summaries.items():
         try:
             identity = get(name).identity
         except TokenboxError:
