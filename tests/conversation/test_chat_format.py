@@ -72,6 +72,8 @@ def test_transformers_is_exact_for_plain_chats(model: models.Model) -> None:
         count = chat.count_request(read_request(body))
         assert not count.exact, body
         assert count.at_most > count.total
+    form = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"title": "word " * 50}}}
+    assert chat.count_request(read_request({"messages": HI, "response_format": form})).total > 50
     assert not ChatFormat.open(model.folder, x=1).count_request(plain).exact
     changed = models.TOOLS.replace("<|im_end|>", "<|im_end|> ")
     assert not ChatFormat.open(model.folder, template=changed).count_request(plain).exact

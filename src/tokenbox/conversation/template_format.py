@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tokenbox.compose.bound import Bound
+from tokenbox.compose.lower_bound import lower_bound
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.message import Message, Role, thaw
@@ -244,6 +245,7 @@ class TransformersFormat(TemplateFormat):
             return self._count_prompts(request)
         messages, media = in_chat_shape(request.messages), sum(map(self.media, request.messages))
         total = self.count_messages(messages, [thaw(tool) for tool in request.tools]) + media
+        total += lower_bound(thaw(request.fields), self._vocabulary.tokenizer)  # a server may show them
         exact = self.exact and self.covers(request)
         at_most = total if exact else max(total, self.bound.request(request))
         return Count(total, exact, at_most, By.TEMPLATE)
