@@ -357,8 +357,16 @@ class Reference:
             if small or (len(back) > 1 and not all(given)):
                 self.texts, self.source, self.level, self.decisions = saved
 
+    def was_dropped(self, name: str) -> bool:
+        """Return True if a group that lost a section is below its minimum, with no flexible section left."""
+        members = self.members(name)
+        lost = any(i in members for loss in self.losses for i in loss)
+        left = any(self.size(i) and self.sections[i].shrink > 0 for i in members)
+        return lost and not left and self.group_size(name) < self.groups[name].min
+
     def expand(self) -> None:
         lost = {i for loss in self.losses for i in loss}
+        dropped = [name for name in self.groups if self.was_dropped(name)]
         used = [0 for _ in self.n]
         changed = True
         while changed:
@@ -374,6 +382,7 @@ class Reference:
             weights = [Fraction(self.sections[i].grow) for i in growing]
             for i, share in zip(growing, shares(left, weights), strict=True):
                 goal, most = self.total() + share, self.ceiling(i)
+                taken, unextended = used[i], self.texts[i]
                 for item in self.sections[i].extra[used[i] :]:
                     before = self.texts[i]
                     self.texts[i] = self.separator.join(t for t in (before, item) if t)
@@ -381,6 +390,10 @@ class Reference:
                         self.texts[i] = before
                         break
                     used[i] += 1
+                back = [g for g in self.chain(i) if g in dropped and self.sections[i].shrink > 0]
+                if any(self.group_size(g) < self.groups[g].min for g in back):
+                    used[i], self.texts[i] = taken, unextended
+                if used[i] > taken:
                     changed = True
                     self.decisions[i] = "expanded"
 

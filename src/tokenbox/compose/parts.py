@@ -131,16 +131,21 @@ class Parts:
     def has_more(self, i: int) -> bool:
         return self.taken.get(i, 0) < len(self.sections[i].extra)
 
-    def extend(self, i: int, at_most: int, ceiling: int | None = None) -> int:
+    def extend(self, i: int, at_most: int, ceiling: int | None = None, at_least: int = 0) -> int:
         start, items, goal = self.taken.get(i, 0), self.sections[i].extra, self.total + at_most
+        unextended, taken = self.state(i), start
         for item in items[start:]:
             before = self.state(i)
             self._append(i, item)
             if self.total > goal or (ceiling is not None and self.sizes[i] > ceiling):
                 self.revert(i, before)
                 break
-            self.taken[i] = self.taken.get(i, 0) + 1
-        return self.taken.get(i, 0) - start
+            taken += 1
+        if self.sizes[i] < at_least:
+            self.revert(i, unextended)
+            return 0
+        self.taken[i] = taken
+        return taken - start
 
     def state(self, i: int) -> tuple[str, int, int]:
         return self.texts[i], self.sizes[i], self.form.get(i, 0)

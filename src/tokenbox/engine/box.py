@@ -109,10 +109,11 @@ class LayoutWhole(Protocol):
         """Return True if the section has unused extra items."""
         ...
 
-    def extend(self, i: int, at_most: int, ceiling: int | None = None) -> int:
+    def extend(self, i: int, at_most: int, ceiling: int | None = None, at_least: int = 0) -> int:
         """Add leading extra items, none of them cut, and return their number.
 
-        The total grows by at most ``at_most``, and the section stays at ``ceiling`` or below.
+        The total grows by at most ``at_most``, and the section stays at ``ceiling`` or below. If it would
+        stay below ``at_least``, nothing is added.
         """
         ...
 

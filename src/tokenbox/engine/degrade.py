@@ -350,10 +350,17 @@ class Passes:
         """Step 3 (expand) for the sections that are unchanged."""
         touched = {step.section for step in self.steps}
         grows = [0 if i in touched else one.grow for i, one in enumerate(self.boxes)]
-        self.steps += box.expand(grows, self.budget, self.whole, self.extend)
+        groups = {g for i in touched for g in self.boxes[i].groups}
+        gone = {g for g in groups if self.is_too_small(g, 0) and not self.has_others(g)}
 
-    def extend(self, i: int, share: int) -> int:
-        return self.change(i, self.whole.extend, share, self.ceiling(i))
+        def extend(i: int, share: int) -> int:
+            # A flexible section whose group was dropped brings the group to its minimum, or stays empty.
+            back = gone.intersection(self.boxes[i].groups) if self.boxes[i].shrink else ()
+            lacking = max((self.groups[g].min - self.group_sizes[g] for g in back), default=0)
+            at_least = self.whole.size(i) + lacking
+            return self.change(i, self.whole.extend, share, self.ceiling(i), at_least)
+
+        self.steps += box.expand(grows, self.budget, self.whole, extend)
 
 
 def _over(size_of: Callable[[int], int], which: int, maximum: int) -> Callable[[], int]:
