@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import stat
 import sys
 import tempfile
@@ -21,6 +22,12 @@ SHARED: Final = 0o666
 """The mode of a file that everybody can read, as far as the umask allows."""
 _NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
 _NO_LINKS: Final = getattr(os, "O_NOFOLLOW", 0)
+
+
+def listing_of(missing: str | os.PathLike[str]) -> str:
+    """Return the fix for a file that does not exist: a command that lists its nearest folder."""
+    folder = next((parent for parent in Path(missing).parents if parent.is_dir()), Path())
+    return f"List the files: ls {shlex.quote(str(folder))}"
 
 
 def is_inside(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> bool:

@@ -152,6 +152,13 @@ def test_a_key_in_the_wrong_place_is_not_repeated(endpoint: str) -> None:
     assert provider.token_count("hello world") == 2
 
 
+def test_an_endpoint_of_another_scheme_is_shown_without_what_may_be_a_key() -> None:
+    provider = BlockingProvider(Target(f"ftp://me:{SECRET}@files.example/{SECRET}", "m"))
+    with pytest.raises(InvalidTarget, match="not 'ftp://files.example'") as raised:
+        provider.chat(ASK)
+    assert SECRET not in everything(raised.value)
+
+
 @pytest.mark.parametrize(
     "value", ["", "  \n", f"{SECRET}\nx: y", f"{SECRET}\x00", f"{SECRET} two", f"{SECRET}é"]
 )

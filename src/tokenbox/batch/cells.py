@@ -13,6 +13,7 @@ from tokenbox.batch.plan import AUTO, CONTENT, BatchPlan, Task
 from tokenbox.batch.reading import ShardReader
 from tokenbox.batch.storage import unreadable
 from tokenbox.documents.files import FileProblemError, NamedFiles, read_bytes
+from tokenbox.documents.source import shorten
 from tokenbox.errors import DocumentError, TokenboxError
 from tokenbox.integers import digits
 
@@ -106,7 +107,7 @@ class Cells:
             raise DocumentError(problem.message, code=problem.code.value) from None
 
     def read(self, name: str) -> bytes:
-        return read_bytes(self.place(name), name, _MAX_FILE, "are what a file of a row may have")
+        return read_bytes(self.place(name), shorten(name), _MAX_FILE, "are what a file of a row may have")
 
 
 def names_of(row: Row) -> list[str]:

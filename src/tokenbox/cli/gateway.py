@@ -292,7 +292,9 @@ def check(as_json: bool = AS_JSON) -> None:
 
     settings = settings_from(".", {})
     if not settings.upstreams:
-        raise UsageProblem("no upstream is configured: add [upstreams.NAME] with a url to the settings.")
+        raise UsageProblem(
+            "no upstream is configured. Add one: tokenbox config set upstreams.local.url http://127.0.0.1:8080"
+        )
     check_settings(settings)
     shown = {
         "listens": f"{settings.host}:{settings.port}",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tokenbox.errors import TokenboxError
-from tokenbox.files import replace
+from tokenbox.files import listing_of, replace
 from tokenbox.render.lines import printable
 
 STDIN = "-"
@@ -91,8 +91,9 @@ def read_bytes(name: str) -> bytes:
         ) from None
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        missing = isinstance(error, FileNotFoundError)
-        hint = next((f" {hint}" for sign, hint in _NO_FILE.items() if missing and sign in name), "")
+        hint = ""
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            hint = f" {next((fix for sign, fix in _NO_FILE.items() if sign in name), listing_of(name))}"
         raise UnreadableInput(f"{shown} cannot be read: {said}.{hint}", file=name) from None
     if len(data) > MAX_BYTES:
         raise UnreadableInput(

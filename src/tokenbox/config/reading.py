@@ -69,8 +69,8 @@ def read_settings(path: Path, level: Level, *, name: str, base: Path) -> dict[ke
 
 def parse_file(path: Path, name: str) -> DocumentSource:
     try:
-        data = read_bytes(path, name, MAX_BYTES, "are what a file of settings may have")
-        text = decode(data, name)
+        data = read_bytes(path, "the file", MAX_BYTES, "are what a file of settings may have")
+        text = decode(data, "the file")
     except FileProblemError as problem:
         raise ConfigError(problem.message, code=ConfigCode.UNREADABLE, file=name) from None
     return parse_text(text, name)

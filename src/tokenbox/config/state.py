@@ -41,7 +41,7 @@ def read_state(root: Path) -> State:
     """Return the remembered choices of the project in ``root``. Never raises."""
     path = root / FOLDER / FILE
     try:
-        data = read_bytes(path, FILE, MAX_BYTES, "are what remembered choices may have")
+        data = read_bytes(path, "it", MAX_BYTES, "are what remembered choices may have")
     except FileProblemError as problem:
         return State() if problem.code is DocumentCode.FILE_MISSING else _ignored(problem.message)
     try:

@@ -10,6 +10,7 @@ from tokenbox.documents.source import DocumentCode, shorten
 
 # The limit for all files of one document, in bytes.
 MAX_FILES = 256 * 1024 * 1024
+_RELATIVE = "Its name is relative to the folder of the document."
 
 
 class FileProblemError(Exception):
@@ -52,52 +53,53 @@ class NamedFiles:
         resolved = self.place(name)
         if resolved not in self._read:
             bound = f"are left of the {self._max_bytes:,} that the files of one document may have together"
-            data = read_bytes(resolved, name, self._left, bound)
+            shown = shorten(name)
+            at_home = name.startswith("~")
+            fix = "Write the path in full: ~ has no meaning here." if at_home else _RELATIVE
+            data = read_bytes(resolved, shown, self._left, bound, fix)
             self._left -= len(data)
-            self._read[resolved] = decode(data, name)
+            self._read[resolved] = decode(data, shown)
         return self._read[resolved]
 
 
-def read_bytes(path: str | Path, name: str, most: int, bound: str) -> bytes:
+def read_bytes(
+    path: str | Path, shown: str, most: int, bound: str, fix: str = "Name an existing file."
+) -> bytes:
     """Return the bytes of the regular file ``path``: at most ``most``, a limit that ``bound`` explains.
 
-    Errors name it ``name``. It never blocks: a pipe or device is refused, even if it replaces the file at the
-    last moment. Raises :class:`FileProblemError`.
+    Errors call it ``shown``; ``fix`` tells what to do if it does not exist. It never blocks: a pipe or device
+    is refused, even if it replaces the file at the last moment. Raises :class:`FileProblemError`.
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         status = Path(path).stat()
         if not stat.S_ISREG(status.st_mode):
             kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe, a socket or a device"
-            raise FileProblemError(DocumentCode.FILE_UNREADABLE, f"{shorten(name)} is {kind}, not a file.")
+            raise FileProblemError(DocumentCode.FILE_UNREADABLE, f"{shown} is {kind}, not a file.")
         with open(path, "rb", opener=lambda p, _: os.open(p, flags)) as file:
             data = file.read(min(status.st_size, most) + 1) or b""
             if len(data) > status.st_size:  # a growing file, or one of unknown size, as in /proc
                 data += file.read(max(most + 1 - len(data), 0)) or b""
     except (FileNotFoundError, NotADirectoryError):
-        hint = " Write the path in full: ~ has no meaning here." if name.startswith("~") else ""
-        message = f"there is no file {shorten(name)}.{hint}"
-        raise FileProblemError(DocumentCode.FILE_MISSING, message) from None
+        raise FileProblemError(DocumentCode.FILE_MISSING, f"{shown} does not exist. {fix}") from None
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise FileProblemError(
-            DocumentCode.FILE_UNREADABLE, f"{shorten(name)} cannot be read: {reason}."
-        ) from None
+        raise FileProblemError(DocumentCode.FILE_UNREADABLE, f"{shown} cannot be read: {reason}.") from None
     if len(data) > most:
         size = max(status.st_size, len(data))
-        message = f"{shorten(name)} has {size:,} bytes; {most:,} {bound}. Give a smaller part of it."
+        message = f"{shown} has {size:,} bytes; {most:,} {bound}. Give a smaller part of it."
         raise FileProblemError(DocumentCode.FILE_TOO_LARGE, message, size=size, limit=most)
     return data
 
 
-def decode(data: bytes, name: str) -> str:
+def decode(data: bytes, shown: str) -> str:
     """Decode UTF-8 without changes: newlines and a byte order mark stay."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         message = (
-            f"{shorten(name)} is not UTF-8: byte {error.start} (line {line}) is 0x{data[error.start]:02X}. "
+            f"{shown} is not UTF-8: byte {error.start} (line {line}) is 0x{data[error.start]:02X}. "
             "Convert it to UTF-8."
         )
         raise FileProblemError(

@@ -20,6 +20,7 @@ from tokenbox.documents.syntax_toml import parse_toml
 from tokenbox.documents.syntax_yaml import parse_yaml
 from tokenbox.engine.result import Policy
 from tokenbox.errors import DocumentError, InvalidSection, LensError
+from tokenbox.files import listing_of
 from tokenbox.tokenizers.registry import FILE_PREFIX
 
 if TYPE_CHECKING:
@@ -79,8 +80,9 @@ def read_document(path: str | Path, *, allow_outside: bool = False) -> LayoutDoc
         raise _unknown_format(path.suffix, name)
     _, most = FORMATS.get(path.suffix.lower(), (None, 0))
     try:
-        data = read_bytes(path, path.name, most, "are what a document of this format may have")
-        text = decode(data, path.name)
+        bound = "are what a document of this format may have"
+        data = read_bytes(path, "the document", most, bound, listing_of(path))
+        text = decode(data, "the document")
     except FileProblemError as problem:
         raise DocumentSource(None, name).error(problem.code, (), problem.message, **problem.details) from None
     # Some editors write a byte order mark, which is not part of the content.

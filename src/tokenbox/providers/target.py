@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
+from tokenbox.errors import shown
 from tokenbox.providers.errors import InvalidTarget
 
 _KEY: Final = re.compile(r"[\x21-\x7e]+")
@@ -72,11 +73,12 @@ def root_of(endpoint: str) -> str:
     except ValueError:
         host, port, parts = None, None, urlsplit("")
     if parts.scheme not in {"http", "https"} or not host or re.search(r"[\s\x00-\x1f]", endpoint.strip()):
-        # The text is not shown, because it may be a misplaced key.
+        # Only a scheme and a host are shown: any other text may be a misplaced key.
         address = endpoint.strip()
+        given = f", not {shown(f'{parts.scheme}://{host}')}" if parts.scheme and host else ""
         hint = f" Write http://{address}" if _WITHOUT_SCHEME.fullmatch(address) else ""
         raise InvalidTarget(
-            f"the endpoint must be a URL like http://127.0.0.1:8080 or https://api.openai.com.{hint}"
+            f"the endpoint must be a URL like http://127.0.0.1:8080 or https://api.openai.com{given}.{hint}"
         )
     if parts.username is not None or parts.query or parts.fragment:
         raise InvalidTarget(
