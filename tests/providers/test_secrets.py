@@ -154,7 +154,7 @@ def test_a_key_in_the_wrong_place_is_not_repeated(endpoint: str) -> None:
 
 def test_an_endpoint_of_another_scheme_is_shown_without_what_may_be_a_key() -> None:
     provider = BlockingProvider(Target(f"ftp://me:{SECRET}@files.example/{SECRET}", "m"))
-    with pytest.raises(InvalidTarget, match="not 'ftp://files.example'") as raised:
+    with pytest.raises(InvalidTarget, match=r"not 'ftp://files\.example'") as raised:
         provider.chat(ASK)
     assert SECRET not in everything(raised.value)
 
