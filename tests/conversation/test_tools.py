@@ -11,15 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tokenbox
-from tokenbox.conversation.published import OpenAIFormat
+from tokenbox.conversation import ChatFormat
 from tokenbox.conversation.tools import ALL_SHORTENINGS, Shortening, name_of, shorten_tools, tool_costs
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from tokenbox.compose.requests import PartCost
-    from tokenbox.content.request import Request
     from tokenbox.conversation.counters import Counts
 
 MODEL = "gpt-4o"
@@ -72,18 +70,29 @@ def test_a_tool_costs_what_is_saved_without_it(counter: Counts, number: int) -> 
         assert saved[name_of(one)] == whole - tool_costs(others, counter).total
 
 
-def test_many_tools_are_counted_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("width", "counted_once"),
+    [(len, True), (lambda text: len(text) + len(text) // 999, False)],
+    ids=["each", "together"],
+)
+def test_many_tools_are_counted_once_each(width: Callable[[str], int], counted_once: bool) -> None:
+    """A server that asks for more the more tools there are is asked again, without each of them."""
     counted = 0
-    plain = OpenAIFormat.frame
 
-    def frame(self: OpenAIFormat, request: Request) -> PartCost:
+    def count(body: dict[str, Any]) -> int:
         nonlocal counted
-        counted += len(request.tools)
-        return plain(self, request)
+        counted += len(body.get("tools", ()))
+        return width("".join(json.dumps(one) for one in body.get("tools", ()))) + 9
 
-    monkeypatch.setattr(OpenAIFormat, "frame", frame)
-    assert len(tool_costs([tool(f"f{n}", words=1) for n in range(40)], MODEL).tools) == 40
-    assert counted <= 40 * 4
+    tools = [tool(f"f{n}", words=n % 4) for n in range(40)]
+    counter = ChatFormat.from_server(count, "a server")
+    costs = tool_costs(tools, counter)
+    assert (counted <= 40 * 4) is counted_once
+    saved = {cost.name: cost.tokens for cost in costs.tools}
+    for place, one in enumerate(tools):
+        others = [*tools[:place], *tools[place + 1 :]]
+        left = width("".join(json.dumps(other) for other in others))
+        assert saved[name_of(one)] == costs.total - left
 
 
 def schema_of(one: dict[str, Any]) -> dict[str, Any]:

@@ -19,14 +19,12 @@ from tokenbox.content.items import read_items
 from tokenbox.content.request import Request, read_tools
 from tokenbox.conversation.counters import counter_of
 from tokenbox.conversation.limits import overflow
-from tokenbox.conversation.pieces import PieceCounter
 from tokenbox.errors import InvalidBudget, shown
 from tokenbox.integers import whole
 from tokenbox.records import AsRecord, to_record
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import RequestCounter
-    from tokenbox.content.message import Object
     from tokenbox.conversation.counters import Counts
 
     Tool = Mapping[str, Any]
@@ -177,15 +175,23 @@ def _tokens(counter: RequestCounter, tools: Sequence[Tool]) -> tuple[int, bool]:
 
 
 def _saved(counter: RequestCounter, tools: list[Tool], total: int) -> list[int]:
-    """Return the tokens saved without each of the tools, which are ``total`` together."""
-    if isinstance(counter, PieceCounter) and len(tools) > 1:  # a tool costs the same beside any others
+    """Return the tokens saved without each of the tools, which are ``total`` together.
 
-        def cost(*some: Object) -> int:
-            return counter.frame(Request(tools=some)).total
+    If the first tool, and each other one beside it, add up to ``total``, a tool costs the same beside any
+    others. Else the others are counted without each, in time that grows with the square of their number.
+    """
 
-        return [cost(tool, tool) - cost(tool) for tool in read_tools(tools)[0]]
+    def cost(*some: Tool) -> int:
+        return _tokens(counter, some)[0]
+
+    if len(tools) > 2:  # else the others are one tool at most
+        first, second, *_ = tools
+        alone = cost(first)
+        saved = [cost(first, tool) - alone for tool in tools[1:]]
+        if alone + sum(saved) == total:
+            return [cost(second, first) - cost(second), *saved]
     others = (tools[:place] + tools[place + 1 :] for place in range(len(tools)))
-    return [total - _tokens(counter, left)[0] for left in others]
+    return [total - cost(*left) for left in others]
 
 
 def _calls(messages: Sequence[object]) -> Tally[str]:
