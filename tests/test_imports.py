@@ -68,16 +68,20 @@ print(json.dumps({"opened": opened, "loaded": sorted(set(sys.modules) - before),
 """
 
 
-@pytest.fixture(scope="module")
-def fresh_import() -> dict[str, list[str]]:
-    run = subprocess.run(
-        [sys.executable, "-c", WATCH],
+def printed_by(program: str, *arguments: str) -> str:
+    """Return what a program prints in a new process, in which nothing was imported before."""
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
         env={"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         check=True,
-    )
-    seen: dict[str, list[str]] = json.loads(run.stdout)
+    ).stdout
+
+
+@pytest.fixture(scope="module")
+def fresh_import() -> dict[str, list[str]]:
+    seen: dict[str, list[str]] = json.loads(printed_by(WATCH))
     return seen
 
 
@@ -188,32 +192,13 @@ def test_a_wrong_import_is_found(tmp_path: Path, line: str) -> None:
 
 
 def test_counting_a_text_loads_neither_layouts_nor_chat_formats() -> None:
-    run = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys; from tokenbox.cli import main; main(['count', sys.argv[1]]); print(*sys.modules)",
-            str(ROOT / "README.md"),
-        ],
-        env={"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    loaded = set(run.stdout.split())
+    count = "import sys; from tokenbox.cli import main; main(['count', sys.argv[1]]); print(*sys.modules)"
+    loaded = set(printed_by(count, str(ROOT / "README.md")).split())
     assert "tokenbox.counters" in loaded
     assert not {"tokenbox.api", "tokenbox.compose.sections", "tokenbox.conversation"} & loaded
 
 
 def test_reading_the_settings_does_not_load_what_writes_them() -> None:
-    read = "import sys, tokenbox; tokenbox.config.load(); print(*sys.modules)"
-    run = subprocess.run(
-        [sys.executable, "-c", read],
-        env={"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    loaded = set(run.stdout.split())
+    loaded = set(printed_by("import sys, tokenbox; tokenbox.config.load(); print(*sys.modules)").split())
     assert "tokenbox.config.loading" in loaded
     assert not {"tokenbox.config.writing", "tomlkit"} & loaded
