@@ -149,8 +149,10 @@ def read(  # noqa: PLR0913  # each is an option of its own
     changes = [] if diff is None else git_diff(root, diff, _inside(root, surveyed.named))
     commits = latest_changes(root, log) if log else ""
     reader = _Reader([*surveyed.settings.priorities, *rules], redact=redact, strip=strip)
+    is_wanted = _choice(include, exclude)
+    wanted = {path: size for path, size in surveyed.found.files.items() if is_wanted(path)}
     files = []
-    for path, size in _wanted(surveyed.found.files, include, exclude).items():
+    for path, size in wanted.items():
         content, note = read_file(root, path)
         if note is not None:
             reader.notes.append(note)
@@ -160,11 +162,15 @@ def read(  # noqa: PLR0913  # each is an option of its own
                 seen(file.text)
             files.append(file)
         advance()
-    changed = _wanted({change.path: 0 for change in changes}, include, exclude)
-    changes = [change for change in changes if change.path in changed]
+    changes = [change for change in changes if is_wanted(change.path)]
     if not files and not changes:
+        why = (
+            _no_match(len(surveyed.found.files), include, exclude)
+            if surveyed.found.files and not wanted
+            else _why_nothing(surveyed.found, reader.notes)
+        )
         raise NothingToPack(
-            f"there is no file to pack: {_why_nothing(surveyed.found, reader.notes, include, exclude)}.",
+            f"there is no file to pack: {why}.",
             notes=[note.to_dict() for note in surveyed.found.notes],
         )
     priors = {file.name: file.prior for file in files}
@@ -175,10 +181,8 @@ def read(  # noqa: PLR0913  # each is an option of its own
     return Source(root, tuple(files), cleaned, tuple(notes), log_text, said)
 
 
-def _why_nothing(found: Found, read: Sequence[Note], include: Sequence[str], exclude: Sequence[str]) -> str:
-    """Return the likely reason: the patterns leave out everything, the first note, or empty folders."""
-    if found.files and not _wanted(found.files, include, exclude):
-        return _no_match(len(found.files), include, exclude)
+def _why_nothing(found: Found, read: Sequence[Note]) -> str:
+    """Return the likely reason where no pattern leaves out everything: the first note, or empty folders."""
     notes = [*found.notes, *read]
     if not notes:
         return "the folders are empty, or .gitignore leaves out everything"
@@ -194,10 +198,10 @@ def _no_match(number: int, include: Sequence[str], exclude: Sequence[str]) -> st
     return f"{given} leaves out {files}{hint}"
 
 
-def _wanted(files: dict[str, int], include: Sequence[str], exclude: Sequence[str]) -> dict[str, int]:
-    """Return the files that match a pattern of ``include`` (default: all) and none of ``exclude``."""
+def _choice(include: Sequence[str], exclude: Sequence[str]) -> Callable[[str], bool]:
+    """Return a function of a path: whether it matches ``include`` (default: all) and not ``exclude``."""
     if not include and not exclude:
-        return files
+        return lambda _: True
     for option, globs in (("include", include), ("exclude", exclude)):
         for glob in globs:
             if not is_for_files(glob):
@@ -207,12 +211,12 @@ def _wanted(files: dict[str, int], include: Sequence[str], exclude: Sequence[str
                     setting=option,
                 )
     included, excluded = matcher(include), matcher(exclude)  # no patterns match nothing
-    return {
-        path: size
-        for path, size in files.items()
-        if (not include or included.fullmatch(os.fsencode(path)))
-        and not excluded.fullmatch(os.fsencode(path))
-    }
+
+    def is_wanted(path: str) -> bool:
+        name = os.fsencode(path)
+        return (not include or included.fullmatch(name) is not None) and excluded.fullmatch(name) is None
+
+    return is_wanted
 
 
 class _Reader:
