@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.content.lenses.definition import DefinitionRole
@@ -159,8 +160,7 @@ def _paragraphs(data: bytes, starts: Sequence[int]) -> list[_Unit]:
     """Return the paragraphs. A heading of Markdown begins one too, and names it; fenced code is not cut."""
     units: list[_Unit] = []
     after_blank, is_fenced = True, False
-    for n, start in enumerate(starts):
-        end = starts[n + 1] if n + 1 < len(starts) else len(data)
+    for n, (start, end) in enumerate(pairwise([*starts, len(data)])):
         content = data[start:end]
         is_blank = not content.strip()
         is_heading = content.startswith(b"#") and not content.startswith(b"#!") and not is_fenced
@@ -179,7 +179,7 @@ def _pieces(data: bytes, starts: Sequence[int], units: Sequence[_Unit], top: int
 
     The first ``top`` lines, a license, are a piece of their own.
     """
-    total = len(starts)
+    total, bounds = len(starts), [*starts, len(data)]
     if not data:
         return
     merged: list[tuple[int, list[_Name], tuple[str, ...]]] = []
@@ -190,15 +190,11 @@ def _pieces(data: bytes, starts: Sequence[int], units: Sequence[_Unit], top: int
         if merged:
             first, names, within = merged[-1]
             fits = last - first <= _TARGET_LINES and _are_nested(within, unit.within)
-            end = starts[last] if last < total else len(data)
-            if first >= top and (fits or _CLOSING.match(data, starts[unit.first], end)):
+            if first >= top and (fits or _CLOSING.match(data, bounds[unit.first], bounds[last])):
                 names += unit.names
                 continue
         begin = unit.first
-        while (
-            begin < last
-            and not data[starts[begin] : starts[begin + 1] if begin + 1 < total else len(data)].strip()
-        ):
+        while begin < last and not data[bounds[begin] : bounds[begin + 1]].strip():
             begin += 1  # blank lines belong to what is before them
         if begin == last and merged:
             continue
@@ -206,11 +202,10 @@ def _pieces(data: bytes, starts: Sequence[int], units: Sequence[_Unit], top: int
     for n, (first, names, within) in enumerate(merged or [(0, [], ())]):
         last = merged[n + 1][0] if n + 1 < len(merged) else total
         for a, b in _split(data, starts, first, last):
-            end = starts[b] if b < total else len(data)
             before = [name for line, name in names if line < a]
             own = tuple(name for line, name in names if a <= line < b)
             around = (*within, before[-1]) if before else within
-            yield Piece(a, b, starts[a], end, own, around, b <= top)
+            yield Piece(a, b, bounds[a], bounds[b], own, around, b <= top)
 
 
 def _are_nested(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
