@@ -46,8 +46,18 @@ T = TypeVar("T")
 # The modules whose source decides how a file is cut. Files without a grammar are not cached: cutting them is
 # as fast as a lookup.
 CUT_RULES = (
-    *(definition, definitions, headed, heads, languages, node_types, nodes, outline, parsed, syntax),
-    *(notices, pieces),
+    definition,
+    definitions,
+    headed,
+    heads,
+    languages,
+    node_types,
+    nodes,
+    notices,
+    outline,
+    parsed,
+    pieces,
+    syntax,
 )
 _QUALIFIER = re.compile(r".*[.:](?=.)")
 # The minimum size in bytes of a file whose names are cached.
