@@ -419,13 +419,14 @@ def _is_no_secret(value: str, line: str, path: str, plugin: BasePlugin) -> bool:
     )
     if made_up.is_placeholder(value) or any(test(value) for test in tests):
         return True
-    if type(plugin).__name__ == "SlackDetector" and len(value) < _MIN_SLACK:
+    detector = type(plugin).__name__
+    if detector == "SlackDetector" and len(value) < _MIN_SLACK:
         return True
-    if type(plugin).__name__ == "AWSKeyDetector" and re.search(rf"[\w+/]{re.escape(value)}", line):
+    if detector == "AWSKeyDetector" and re.search(rf"[\w+/]{re.escape(value)}", line):
         return True  # in the middle of data in base64
-    if type(plugin).__name__ == "BasicAuthDetector":
+    if detector == "BasicAuthDetector":
         return made_up.is_for_a_local_server(value, line)
-    if type(plugin).__name__ != "KeywordDetector" or _is_environment(path):
+    if detector != "KeywordDetector" or _is_environment(path):
         return False
     return (
         len(value) < made_up.MIN_VALUE
