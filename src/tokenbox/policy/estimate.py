@@ -38,21 +38,29 @@ def count_chunks(request: Chunks, counter: Counts) -> Count:
     if request.kind is ChunkKind.MESSAGES:
         return count_messages(request.request(request.items), counter)
     if request.kind is ChunkKind.SECTIONS:
-        return count_sections(request, range(len(request.items)), request.texts, counter)
+        total, count = counted_sections(request, range(len(request.items)), request.texts, counter)
+        if count is not None:
+            return count
+        return count_of_text(request.separator.join(request.texts), total, text_counter(counter))
     tokenizer = text_counter(counter)
     shown = rendered(request, tokenizer) if request.items else None
     text, total = ("", 0) if shown is None else (shown.text, shown.total)
     return count_of_text(text, total, tokenizer)
 
 
-def count_sections(request: Chunks, order: Sequence[int], texts: Sequence[str], counter: Counts) -> Count:
-    """Count the sections at ``order`` with these texts: as messages, or as one text."""
-    if isinstance(counter, RequestCounter):
-        section_tokenizer(request, counter)  # raises
-        counted = count_of_messages([request.sections[i] for i in order], texts, counter)
-        return NOTHING if counted is None else counted
-    total = COUNTS.whole(counter, texts, request.separator)
-    return count_of_text(request.separator.join(texts), total, counter)
+def counted_sections(
+    request: Chunks, order: Sequence[int], texts: Sequence[str], counter: Counts
+) -> tuple[int, Count | None]:
+    """Return the tokens of the sections at ``order`` with these texts, and their count as messages.
+
+    The count is None if they are one text. Its upper bound is left to the caller: it reads the text again.
+    """
+    if not isinstance(counter, RequestCounter):
+        return COUNTS.whole(counter, texts, request.separator), None
+    section_tokenizer(request, counter)  # raises
+    counted = count_of_messages([request.sections[i] for i in order], texts, counter)
+    count = NOTHING if counted is None else counted
+    return count.total, count
 
 
 NOTHING: Final = Count(0, exact=True, at_most=0, by=By.TEXT)

@@ -25,7 +25,7 @@ from tokenbox.policy.errors import InvalidPolicy, StrategyFailed, UnknownStrateg
 from tokenbox.policy.estimate import (
     NOTHING,
     count_messages,
-    count_sections,
+    counted_sections,
     section_tokenizer,
     text_counter,
 )
@@ -92,7 +92,7 @@ def _room(request: Chunks, made: Layout, kept: Sequence[int], without: int, coun
     """
     if isinstance(counter, RequestCounter):
         texts = ["x" if i == without else request.texts[i] for i in kept]
-        return made.budget - count_sections(request, kept, texts, counter).total - SLACK
+        return made.budget - counted_sections(request, kept, texts, counter)[0] - SLACK
     others = [request.texts[i] for i in kept if i != without]
     join = COUNTS.each(counter, [request.separator])[0] + 1
     return made.budget - COUNTS.whole(counter, others, request.separator) - 2 * join
@@ -239,7 +239,7 @@ def _window(request: Chunks, budget: int, counter: Counts) -> Planned:
     texts = request.texts
 
     def count_whole(indices: Sequence[int]) -> int:
-        return count_sections(request, indices, [texts[i] for i in indices], counter).total
+        return counted_sections(request, indices, [texts[i] for i in indices], counter)[0]
 
     kept = oldest_first(candidates, budget, count_whole)
     critical = [one.index for one in candidates if one.critical]
@@ -355,7 +355,7 @@ def _sections_chosen(
         texts[index] = candidates[index].text if changed is None else changed
     order = tuple(index for index, _ in chosen)
     emitted = [texts[i] or "" for i in order]
-    count = count_sections(request, order, emitted, counter)
+    total, count = counted_sections(request, order, emitted, counter)
     base_sizes = tuple(one.tokens for one in candidates)
     changed_texts = [text for _, text in chosen if text is not None]
     counts = dict(zip(changed_texts, COUNTS.each(tokenizer, changed_texts), strict=True))
@@ -370,12 +370,12 @@ def _sections_chosen(
         base_sizes=base_sizes,
         sizes=sizes,
         text=request.separator.join(filter(None, emitted)),
-        total=count.total,
+        total=total,
         budget=budget,
         strategy=name,
         tokenizer=counter.identity,
         separator=request.separator,
-        count=count if isinstance(counter, RequestCounter) else None,
+        count=count,
     )
     chunks = [
         ChunkPlan(one.index, one.id, _decision(one, text), one.tokens, size)
