@@ -155,7 +155,7 @@ def _at(provider: str, name: str) -> Iterator[str]:
         yield bedrock_name(name)
     maker = first_party(name)
     # Vertex AI has the bare names of Gemini, too.
-    if maker in (provider, "gemini" if provider == "vertex_ai" else provider):
+    if maker == provider or (provider, maker) == ("vertex_ai", "gemini"):
         yield name
         yield _tuned(name) if name.startswith("ft:") else _dashes(name)
 

@@ -115,10 +115,8 @@ def _idle(loop: nodes.For) -> nodes.Node | None:
     body = loop.body
     if len(body) != 1 or not isinstance(body[0], nodes.If) or loop.else_:
         return None
-    test, changing = body[0].test, {"loop", *(name.name for name in loop.target.find_all(nodes.Name))}
-    if isinstance(loop.target, nodes.Name):
-        changing.add(loop.target.name)
-    parts = [test, *test.find_all(nodes.Node)]
+    test, parts = body[0].test, _walk(body[0].test)
+    changing = {"loop", *(part.name for part in _walk(loop.target) if isinstance(part, nodes.Name))}
     if not all(isinstance(part, _UNCHANGING) for part in parts):
         return None
     if any(isinstance(part, nodes.Name) and part.name in changing for part in parts):
@@ -126,6 +124,10 @@ def _idle(loop: nodes.For) -> nodes.Node | None:
     if not body[0].elif_ and not body[0].else_:
         return nodes.Not(test)
     return None if body[0].body else test
+
+
+def _walk(node: nodes.Node) -> list[nodes.Node]:
+    return [node, *node.find_all(nodes.Node)]
 
 
 # Expressions of these have the same value until a statement is executed.

@@ -151,9 +151,10 @@ class PackPlan:
             return [sent for item in made.shown.values() for sent in item.sent()]
         if isinstance(made, BlockLayout) or made.count is None:
             raise PolicyError("this plan is of texts or blocks: it has a text, and no messages.")
-        order = made.order if isinstance(made, ChosenLayout) else range(len(made.texts))
+        if not isinstance(made, ChosenLayout):
+            return made.messages()
         sections = self.request.sections
-        return list(messages_of([sections[i] for i in order], [made.texts[i] or "" for i in order]))
+        return messages_of([sections[i] for i in made.order], [made.texts[i] or "" for i in made.order])
 
     @property
     def emitted(self) -> bytes:
