@@ -13,7 +13,7 @@ from tests.cli.transcript import CommandLine
 from tests.gateway.running import upstream
 from tokenbox import ctx
 from tokenbox.catalog import ModelLimits
-from tokenbox.compose.requests import By
+from tokenbox.compose.requests import By, Count
 from tokenbox.config import load, servers
 from tokenbox.policy import UnknownWindow
 
@@ -36,10 +36,12 @@ def _nothing_was_said() -> Iterator[None]:
     servers.forget_answers()
 
 
-def settings(folder: Path, endpoint: str, more: str = "") -> Config:
+def settings(
+    folder: Path, endpoint: str, more: str = "", *, model: str = "tiny", tokenizer: str = "utf8-bytes"
+) -> Config:
     file = folder / ".tokenbox" / "config.toml"
     file.parent.mkdir(exist_ok=True)
-    text = f'[models.home]\nmodel = "tiny"\nendpoint = "{endpoint}"\ntokenizer = "utf8-bytes"\n{more}'
+    text = f'[models.home]\nmodel = "{model}"\nendpoint = "{endpoint}"\ntokenizer = "{tokenizer}"\n{more}'
     file.write_text(text, encoding="utf-8")
     return load(folder, {})
 
@@ -119,15 +121,15 @@ def test_what_was_said_holds_in_other_processes_with_its_day(tmp_path: Path, sta
 
 def test_a_server_that_cannot_count_makes_nothing_exact(tmp_path: Path, upstream: Stub) -> None:
     """A local count in its place is neither the server's nor proven to be right there."""
-    config = settings(tmp_path, upstream.url, "[tokenize]\nuse_endpoint = true\n")
-    text = (tmp_path / ".tokenbox" / "config.toml").read_text().replace('"tiny"', '"gpt-4o"')
-    text = text.replace('tokenizer = "utf8-bytes"', 'kind = "openai-compatible"\ntokenizer = "o200k_base"')
-    (tmp_path / ".tokenbox" / "config.toml").write_text(text)
-    config = load(tmp_path, {})
     messages = [{"role": "user", "content": "hello"}]
-    found = ctx.estimate("home", messages, config=config).count
+
+    def count(more: str) -> Count:
+        more = f'kind = "openai-compatible"\n{more}'
+        config = settings(tmp_path, upstream.url, more, model="gpt-4o", tokenizer="o200k_base")
+        return ctx.estimate("home", messages, config=config).count
+
+    found = count("[tokenize]\nuse_endpoint = true\n")
     assert (found.total, found.exact, found.by) == (8, False, By.PUBLISHED)
     assert found.at_most > 2_000
-    (tmp_path / ".tokenbox" / "config.toml").write_text(text.replace("use_endpoint = true", ""))
-    found = ctx.estimate("home", messages, config=load(tmp_path, {})).count
+    found = count("")
     assert (found.total, found.exact, found.by) == (8, False, By.PUBLISHED)
