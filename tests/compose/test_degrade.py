@@ -416,3 +416,13 @@ def test_a_text_that_counts_nothing_is_dropped_for_the_sake_of_its_separator(bou
     )
     assert result.text == "x" * 80
     assert result.sections[1].decision is Decision.DROPPED
+
+
+def test_a_function_that_counts_extra_items_as_more_in_the_whole_is_not_accused() -> None:
+    # No flexible section is left, and the critical one took an item in that made the whole too large.
+    sections = [
+        {"id": "kept", "content": "a", "grow": 1, "extra": ["bbb"]},
+        {"id": "out", "content": "c", "shrink": 1, "max": 0},
+    ]
+    made = layout(sections, 1, lambda text: (len(text) + 2) // 3, "", policy="degrade")
+    assert (made.text, made.total) == ("a", 1)

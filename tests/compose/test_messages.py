@@ -110,3 +110,34 @@ def test_every_section_needs_a_role() -> None:
     with pytest.raises(InvalidMessage, match="role"):
         tokenbox.layout([{"id": "a", "content": "x", "role": "narrator"}], 100, chat)
     assert tokenbox.layout([], 100, chat).total == 0
+
+
+def test_an_error_and_a_picture_tell_of_the_markers() -> None:
+    chat = ChatFormat.openai("gpt-4o")
+    given = [
+        {"id": "a", "content": "You are a helper.", "role": "system"},
+        {"id": "b", "content": "Hello there, how are you?", "role": "user"},
+    ]
+    with pytest.raises(ContextCriticalOverflow) as error:
+        tokenbox.layout(given, 12, chat)
+    assert str(error.value) == (
+        "the critical sections as messages, with their markers, need 23 tokens, the budget is 12: "
+        "11 too many (b 7, a 5). Smallest change: give section 'b' (7 tokens) a shrink above 0, so that it "
+        "may be dropped, or raise the budget by 11 to 23."
+    )
+    assert "markers of messages" in tokenbox.layout(given, 23, chat).explain()
+
+
+@pytest.mark.parametrize("name", ["o200k_base", "two-vocabularies"])
+def test_an_estimate_of_messages_is_marked(name: str) -> None:
+    # The vocabulary is exact for texts; what a server adds to messages is not known.
+    counter, many = MarkersFormat(get(name)), sections([4, 4])
+    layout = tokenbox.layout(many, 1_000, counter)
+    assert layout.count is not None
+    assert not layout.count.exact
+    assert not layout.tokenizer.exact
+    assert layout.explain().startswith("~")
+    assert repr(layout).startswith(f"<Layout: ~{layout.total}")
+    with pytest.raises(ContextCriticalOverflow, match=r"need ~\d") as error:
+        tokenbox.layout(many, 1, counter)
+    assert error.value.details["exact"] is False

@@ -74,6 +74,8 @@ class MessagesWhole(LinearWhole):
     ``correction``: the difference found by counting an emitted whole; it is added to every total.
     """
 
+    priced = "sections as messages, with their markers,"
+
     def __init__(
         self, sections: Sequence[Section], separator: str, counter: Counter, requests: RequestCounter
     ) -> None:
@@ -82,14 +84,10 @@ class MessagesWhole(LinearWhole):
         self._around, self._of_role = _overheads(sections, counter, requests)
         self.pricing = "exact" if isinstance(requests, CountsPieces) else "conservative"
         sizes = counter.sizes(sections)
-        weights = (
-            [
-                self._weight(i, section.content, size)
-                for i, (section, size) in enumerate(zip(sections, sizes, strict=True))
-            ]
-            if sections
-            else []
-        )
+        weights = [
+            self._weight(i, section.content, size)
+            for i, (section, size) in enumerate(zip(sections, sizes, strict=True))
+        ]
         super().__init__(
             sections, separator, sizes, counter, weights=weights, join=0, count_of=self._corrected
         )
@@ -101,9 +99,16 @@ class MessagesWhole(LinearWhole):
     def total_of(self, indices: Iterable[int]) -> int:
         if self.pricing == "exact":
             return super().total_of(indices)
-        these = [self.sections[i] for i in indices]
-        counted = count_of_messages(these, [section.content for section in these], self._requests)
+        counted = self._count(indices)
         return 0 if counted is None else counted.total
+
+    def is_exact(self, indices: Iterable[int]) -> bool:
+        counted = self._count(indices)
+        return counted is None or counted.exact
+
+    def _count(self, indices: Iterable[int]) -> Count | None:
+        these = [self.sections[i] for i in indices]
+        return count_of_messages(these, [section.content for section in these], self._requests)
 
     def _weight(self, i: int, text: str, size: int) -> int:
         return max(1, size + self._of_role[i]) if text else 0

@@ -73,6 +73,8 @@ class Parts:
     # A subclass implements these.
 
     pricing: str
+    priced = "sections"
+    """What is priced, as an error names it."""
 
     @property
     def total(self) -> int:
@@ -154,14 +156,18 @@ class Parts:
         text, size, self.form[i] = state
         self.put(i, text, size)
 
+    def is_exact(self, indices: Iterable[int]) -> bool:
+        """Return whether the total of these sections alone is exact."""
+        return self.counter.tokenizer.identity.exact
+
     def overflow(self, critical: Sequence[int], fixed_load: int, budget: int) -> ContextCriticalOverflow:
-        sizes = [(self.sections[i].id, self.base_sizes[i]) for i in critical]
         return ContextCriticalOverflow(
             fixed_load=fixed_load,
             budget=budget,
-            critical=sizes,
+            critical=[(self.sections[i].id, self.base_sizes[i]) for i in critical],
             smallest_change=self._smallest_change(critical, fixed_load, budget),
-            estimate=not self.counter.tokenizer.identity.exact,
+            estimate=not self.is_exact(critical),
+            what=self.priced,
         )
 
     # Internal steps.
@@ -202,16 +208,17 @@ class Parts:
         i = self.enough_alone(alone, fixed_load, budget, bound)
         if i is None:
             return raised
-        section, deficit = self.sections[i], fixed_load - budget
+        name, size, deficit = self.sections[i].id, self.base_sizes[i], fixed_load - budget
+        loss = f"lose {deficit:,}" if deficit <= size else "be dropped"
         return {
             "change": "make_flexible",
-            "id": section.id,
-            "size": self.base_sizes[i],
+            "id": name,
+            "size": size,
             "lose_at_least": deficit,
             "minimum_budget": fixed_load,
             "say": (
-                f"give section {section.id!r} ({self.base_sizes[i]:,} tokens) a shrink above 0, "
-                f"so that it may lose {deficit:,}, or {raised['say']}"
+                f"give section {name!r} ({size:,} tokens) a shrink above 0, "
+                f"so that it may {loss}, or {raised['say']}"
             ),
         }
 

@@ -212,7 +212,9 @@ def _lay_out_messages(
     result = _run(whole(0), budget, options)
     if result.total != count(result.texts):
         result = _lay_out_priced(sections, budget, options, pricing)
-    return replace(result, tokenizer=requests.identity, count=counts[tuple(result.texts)])
+    counted = counts[tuple(result.texts)]
+    exact = requests.identity.exact if counted is None else counted.exact
+    return replace(result, tokenizer=replace(requests.identity, exact=exact), count=counted)
 
 
 class _Pricing(NamedTuple):
@@ -275,7 +277,8 @@ def _search(budget: int, options: LayoutOptions, pricing: _Pricing, correction: 
         if result.total > budget:
             if fitting is not None:
                 return fitting
-            if not any(map(result.texts.__getitem__, pricing.sections.ranked.flexible)):
+            may_yield = any(map(result.texts.__getitem__, pricing.sections.ranked.flexible))
+            if not may_yield and not any(step.items for step in estimate.log):
                 raise _inconsistent(result)
             # The step doubles, so that the search ends soon even with an adverse counter.
             correction += max(result.total - estimate.total, result.total - budget, least)

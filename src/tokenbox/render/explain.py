@@ -95,6 +95,11 @@ class LayoutShown(Protocol):
     @property
     def joins(self) -> int: ...
     @property
+    def count(self) -> object | None:
+        """The count of the request, if the sections are messages."""
+        ...
+
+    @property
     def tokenizer(self) -> TokenizerIdentity: ...
     @property
     def warnings(self) -> Sequence[WarningShown]: ...
@@ -216,7 +221,8 @@ class Grid:
             figure = f"{sign}{self._counted(abs(layout.joins))}".rjust(
                 2 * self.figure + 2 + len(self.charset.arrow)
             )
-            yield (Span(f"  {label}  {figure}  separators, and merging at borders", Style.FAINT),)
+            between = "separators, and merging at borders" if layout.count is None else "markers of messages"
+            yield (Span(f"  {label}  {figure}  {between}", Style.FAINT),)
         yield ()
         yield from self._summary(layout)
 
