@@ -12,6 +12,7 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, TypeVar
 
 from tokenbox.compose.columns import contents_of
+from tokenbox.engine.box import LayoutWhole
 from tokenbox.errors import ContextCriticalOverflow, raise_budget
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ def spread(indices: Iterable[int], values: Iterable[T], column: list[T]) -> list
     return column
 
 
-class Parts:
-    """The implementation of ``engine.box.Whole`` without pricing, the base class of all pricings.
+class Parts(LayoutWhole):
+    """The whole without pricing, the base class of all pricings.
 
     A subclass computes the total. It handles every change in ``put`` (a section gets a new text) and
     ``_append`` (a section gets an extra item). ``ranked``: the sections to lay out, if the others are dropped
@@ -76,16 +77,6 @@ class Parts:
     priced = "sections"
     """What is priced, as an error names it."""
 
-    @property
-    def total(self) -> int:
-        raise NotImplementedError
-
-    def total_of(self, indices: Iterable[int]) -> int:
-        raise NotImplementedError
-
-    def drop_while_over(self, order: Sequence[int], budget: int) -> tuple[int, Callable[[], Iterable[int]]]:
-        raise NotImplementedError
-
     def put(self, i: int, text: str, size: int) -> None:
         """Replace the text of a section with one of this size."""
         raise NotImplementedError
@@ -99,6 +90,9 @@ class Parts:
         return self.ranked is not None and sum(map(len, self.ranked)) < len(self.sections)
 
     # The engine calls these.
+
+    def minimum(self, i: int) -> int:
+        return self.sections[i].min
 
     def size(self, i: int) -> int:
         return self.sizes[i]

@@ -322,7 +322,7 @@ def _run(whole: Parts, budget: int, options: LayoutOptions) -> Layout:
     sections = checked_sections(whole.sections)
     if options.policy is Policy.FACET:
         ranked = sections.ranked if whole.ranked is None else whole.ranked
-        fixed_load, log = box.lay_out(sections, ranked, budget, whole, reclaim=options.reclaim)
+        fixed_load, log = box.lay_out(sections.grows, ranked, budget, whole, reclaim=options.reclaim)
     else:
         fixed_load, log = degrade.lay_out(*engine_boxes(sections, options.groups, budget), budget, whole)
     base_sizes, counter, is_complete = whole.base_sizes, whole.counter, not whole.is_partial

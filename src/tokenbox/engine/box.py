@@ -1,7 +1,7 @@
 """The Token Box Model: sections laid out into a budget.
 
-The steps are those of the FACET Token Box Model, as stated in docs/layout.md. The engine sees boxes (their
-constraints) and a :class:`LayoutWhole` (the output so far, which it measures and changes), never a text.
+The steps are those of the FACET Token Box Model, as stated in docs/layout.md. The engine sees weights, an
+order and a :class:`LayoutWhole` (the output so far, which it measures and changes), never a text.
 """
 
 from __future__ import annotations
@@ -21,24 +21,6 @@ State = tuple[str, int, int]
 """A section's text, its size and the number of its form. Opaque to the engine: only for :meth:`revert`."""
 
 
-class Box(Protocol):
-    """The constraint that counts when a section is cut or dropped."""
-
-    @property
-    def min(self) -> int: ...
-
-
-class Boxes(Protocol):
-    """The constraints of all sections."""
-
-    @property
-    def grows(self) -> Sequence[int | Fraction]:
-        """The weight by which each section grows."""
-        ...
-
-    def __getitem__(self, i: int, /) -> Box: ...
-
-
 class Ranked(NamedTuple):
     """The critical sections, and the flexible ones in the order in which they are compressed.
 
@@ -55,12 +37,14 @@ class LayoutWhole(Protocol):
     ``total`` is the count of the output as one text, not a sum of parts.
     """
 
+    sizes: list[int]
+    """The size of every section."""
+
     @property
     def total(self) -> int: ...
 
-    @property
-    def sizes(self) -> Sequence[int]:
-        """The size of every section."""
+    def minimum(self, i: int) -> int:
+        """Return the smallest size to which the section may be cut."""
         ...
 
     def size(self, i: int) -> int:
@@ -125,19 +109,21 @@ class LayoutWhole(Protocol):
 
 
 def lay_out(
-    boxes: Boxes, ranked: Ranked, budget: int, whole: LayoutWhole, *, reclaim: bool = False
+    grows: Sequence[int | Fraction], ranked: Ranked, budget: int, whole: LayoutWhole, *, reclaim: bool = False
 ) -> tuple[int, StepLog]:
     """Fit ``whole`` into ``budget`` tokens. Return the fixed load and the steps taken, in order.
+
+    ``grows``: the weight by which each section grows.
 
     Raises ``ContextCriticalOverflow`` (from ``whole.overflow``) if the critical sections alone are over the
     budget.
     """
     fixed_load = check_fixed_load(ranked.critical, budget, whole)
     if whole.total <= budget:
-        return fixed_load, StepLog(Drops(), expand(boxes.grows, budget, whole, whole.extend))
-    drops, steps = compress(boxes, ranked.flexible, budget, whole)
+        return fixed_load, StepLog(Drops(), expand(grows, budget, whole, whole.extend))
+    drops, steps = compress(ranked.flexible, budget, whole)
     if reclaim:
-        steps += reclaim_lost(boxes, budget, whole, StepLog(drops, steps))
+        steps += reclaim_lost(budget, whole, StepLog(drops, steps))
     return fixed_load, StepLog(drops, steps)
 
 
@@ -209,7 +195,7 @@ def rank(priorities: Sequence[int], shrinks: Sequence[int | Fraction]) -> Ranked
     return Ranked(critical, order)
 
 
-def compress(boxes: Boxes, order: Sequence[int], budget: int, whole: LayoutWhole) -> tuple[Drops, list[Step]]:
+def compress(order: Sequence[int], budget: int, whole: LayoutWhole) -> tuple[Drops, list[Step]]:
     """Step 4: visit flexible sections in order until the output fits.
 
     If the output is over the budget even without a section, its strategy or a cut cannot be enough, so the
@@ -220,29 +206,30 @@ def compress(boxes: Boxes, order: Sequence[int], budget: int, whole: LayoutWhole
     dropped, totals = whole.drop_while_over(order, budget)
     drops = Drops(order[:dropped], before, budget, totals)
     if dropped < len(order) and whole.total > budget:
-        return drops, shrink_section(order[dropped], boxes, budget, whole)
+        return drops, shrink_section(order[dropped], budget, whole)
     return drops, []
 
 
-def shrink_section(i: int, boxes: Boxes, budget: int, whole: LayoutWhole) -> list[Step]:
+def shrink_section(i: int, budget: int, whole: LayoutWhole) -> list[Step]:
     """Steps 4a to 4c for one section: apply its strategy, else truncate it, else drop it."""
     steps: list[Step] = []
     before, over = whole.size(i), whole.total - budget
-    if whole.compress(i, boxes[i].min):
+    if whole.compress(i, whole.minimum(i)):
         steps.append(Step(i, Action.COMPRESS, Reason.OVER, before, whole.size(i), over))
     if whole.total > budget:
-        steps.append(cut_or_drop(i, boxes[i].min, budget, whole))
+        steps.append(cut_or_drop(i, budget, whole))
     return steps
 
 
-def cut_or_drop(i: int, floor: int, budget: int, whole: LayoutWhole) -> Step:
+def cut_or_drop(i: int, budget: int, whole: LayoutWhole) -> Step:
     """Steps 4b and 4c: take the longest cut of at most ``max(min, size - deficit)`` tokens, else drop.
 
     A cut changes the tokens at the join with the next section, so the output may still be over the budget;
     then the rule is applied again with the remaining deficit.
     """
-    before = size = whole.size(i)
-    over = deficit = whole.total - budget
+    floor, before = whole.minimum(i), whole.size(i)
+    size, over = before, whole.total - budget
+    deficit = over
     while True:
         limit = max(floor, size - deficit)
         if limit >= size:
@@ -258,39 +245,47 @@ def cut_or_drop(i: int, floor: int, budget: int, whole: LayoutWhole) -> Step:
     return Step(i, Action.DROP, reason, before, 0, over, limit)
 
 
-def reclaim_lost(boxes: Boxes, budget: int, whole: LayoutWhole, lost: Sequence[Step]) -> list[Step]:
+def reclaim_lost(budget: int, whole: LayoutWhole, lost: Sequence[Step]) -> list[Step]:
     """Option ``reclaim``: restore, in reverse order of loss, what now fits."""
     steps: list[Step] = []
     last_action = {step.section: step.action for step in lost}
     for i in dict.fromkeys(step.section for step in reversed(lost)):
         if whole.total >= budget:
             break
-        at_least = max(boxes[i].min, whole.size(i) + 1)
-        # The result of a strategy is what its author wants in less room: a mere cut does not replace it.
-        steps += restore(i, at_least, budget, whole, partly=last_action[i] is not Action.COMPRESS)
+        steps += restore(i, last_action[i], budget, whole)
     return steps
 
 
-def restore(i: int, at_least: int, budget: int, whole: LayoutWhole, *, partly: bool) -> list[Step]:
-    """Restore a section if it fits. Return the steps taken, none if nothing changed.
+def restore(
+    i: int, lost_by: Action, budget: int, whole: LayoutWhole, ceiling: int | None = None
+) -> list[Step]:
+    """Restore a section's text, else its best form that fits, else (if cut or dropped) a longer cut.
 
-    With ``partly``, a section that does not fit is restored as its strategy's result or as a cut, of
-    ``at_least`` tokens.
+    Return the steps taken, none if nothing changed. ``ceiling``: the largest size of the section; None: no
+    limit.
     """
     room, now, before = budget - whole.total, whole.state(i), whole.size(i)
+    at_least = max(whole.minimum(i), before + 1)
+
+    def over() -> int:
+        over_budget = whole.total - budget
+        return over_budget if ceiling is None else max(over_budget, whole.size(i) - ceiling)
+
     whole.restore(i)
-    size, over = whole.size(i), whole.total - budget
-    steps = [Step(i, Action.RECLAIM, Reason.ROOM, before, size, -room, room)]
-    if over <= 0 and size > before:
+    steps = [Step(i, Action.RECLAIM, Reason.ROOM, before, whole.size(i), -room, room)]
+    if over() <= 0 and whole.size(i) > before:
         return steps
-    if partly:
+    while (deficit := over()) > 0:  # a cut may change the join, so it is measured each time
+        size = whole.size(i)
         if whole.compress(i, at_least):
-            steps.append(Step(i, Action.COMPRESS, Reason.OVER, size, whole.size(i), over))
-        while (over := whole.total - budget) > 0 and (size := whole.size(i)) - over >= at_least:
-            # As in step 4b: a cut may change the join, so the deficit is measured again.
-            whole.truncate(i, size - over)
-            steps.append(Step(i, Action.TRUNCATE, Reason.OVER, size, whole.size(i), over, size - over))
-        if whole.total <= budget and whole.size(i) >= at_least:
-            return steps
+            steps.append(Step(i, Action.COMPRESS, Reason.OVER, size, whole.size(i), deficit))
+        # The result of a strategy is what its author wants in less room: a mere cut does not replace it.
+        elif lost_by is not Action.COMPRESS and (limit := size - deficit) >= at_least:
+            whole.truncate(i, limit)
+            steps.append(Step(i, Action.TRUNCATE, Reason.OVER, size, whole.size(i), deficit, limit))
+        else:
+            break
+    if deficit <= 0 and whole.size(i) >= at_least:
+        return steps
     whole.revert(i, now)
     return []

@@ -305,41 +305,15 @@ class Passes:
             back = [i for i in reversed(sections) if i not in seen]
             seen.update(back)
             states = [(i, self.whole.state(i)) for i in back]
-            steps = [self.restore(i, last[i]) for i in back]
+            steps = [
+                self.change(i, box.restore, last[i], self.budget, self.whole, self.ceiling(i)) for i in back
+            ]
             incomplete = len(back) > 1 and not all(steps)
             if incomplete or not self.minima_hold(back):
                 for i, state in states:
                     self.change(i, self.whole.revert, state)
             else:
                 self.steps += chain.from_iterable(steps)
-
-    def restore(self, i: int, lost_by: Action) -> list[Step]:
-        """Restore a section's text, else its best form that fits, else (if cut or dropped) a longer cut."""
-        whole, room = self.whole, self.budget - self.whole.total
-        now, before = whole.state(i), whole.size(i)
-        ceiling, at_least = self.ceiling(i), max(self.boxes[i].min, before + 1)
-
-        def over() -> int:
-            over_ceiling = 0 if ceiling is None else whole.size(i) - ceiling
-            return max(whole.total - self.budget, over_ceiling)
-
-        self.change(i, whole.restore)
-        steps = [Step(i, Action.RECLAIM, Reason.ROOM, before, whole.size(i), -room, room)]
-        if over() <= 0 and whole.size(i) > before:
-            return steps
-        while (deficit := over()) > 0:
-            size = whole.size(i)
-            if self.change(i, whole.compress, at_least):
-                steps.append(Step(i, Action.COMPRESS, Reason.OVER, size, whole.size(i), deficit))
-            elif lost_by is not Action.COMPRESS and (limit := size - deficit) >= at_least:
-                self.change(i, whole.truncate, limit)
-                steps.append(Step(i, Action.TRUNCATE, Reason.OVER, size, whole.size(i), deficit, limit))
-            else:
-                break
-        if over() <= 0 and whole.size(i) >= at_least:
-            return steps
-        self.change(i, whole.revert, now)
-        return []
 
     def minima_hold(self, sections: Iterable[int]) -> bool:
         """Return True if each group of these sections is at its minimum or has no flexible section left."""
