@@ -14,7 +14,6 @@ from tokenbox.render.lines import UNICODE, Charset, Line, Span, Style, cells, fi
 if TYPE_CHECKING:
     from tokenbox.content.section import Section
 
-Outcome = LayoutShown | ContextCriticalOverflow
 _CUT = (Decision.COMPRESSED, Decision.TRUNCATED)
 
 
@@ -22,7 +21,7 @@ class Column(NamedTuple):
     """One budget and its layout or error."""
 
     budget: int
-    outcome: Outcome
+    outcome: LayoutShown | ContextCriticalOverflow
 
 
 class Cell(NamedTuple):
@@ -36,7 +35,7 @@ def whatif_lines(
 ) -> list[Line]:
     """Return the table as lines of styled text. Budgets that do not fit side by side follow below."""
     width = max(width, MIN_WIDTH)
-    rows = [*_totals(columns, charset), *_sections(sections, columns, charset)]
+    rows = _rows(sections, columns, charset)
     name = max(min(max(cells(label) for label, _ in rows), width // 3), 6)
     figure = max([cells(cell.text) for _, line in rows for cell in line] + [6]) + 3
     at_once = max((width - name) // figure, 1)
@@ -55,42 +54,10 @@ def whatif_lines(
     return [fit_line(line, width, charset) for line in lines]
 
 
-def _totals(columns: Sequence[Column], charset: Charset) -> Iterable[tuple[str, list[Cell]]]:
-    yield "budget", [Cell(f"{column.budget:,}", Style.STRONG) for column in columns]
-    yield "total", [_total(column.outcome) for column in columns]
-    yield "free", [_free(column.outcome, charset) for column in columns]
-    for label, decisions in (
-        ("kept", (Decision.KEPT, Decision.EXPANDED)),
-        ("cut", _CUT),
-        ("dropped", (Decision.DROPPED,)),
-    ):
-        yield label, [_number(column.outcome, decisions) for column in columns]
-    yield "", [Cell("") for _ in columns]
-
-
-def _total(outcome: Outcome) -> Cell:
-    if isinstance(outcome, ContextCriticalOverflow):
-        return Cell(f"{_about(outcome)}{outcome.fixed_load:,}", Style.DROPPED, "!")
-    return Cell(f"{_about(outcome)}{outcome.total:,}")
-
-
-def _free(outcome: Outcome, charset: Charset) -> Cell:
-    if isinstance(outcome, ContextCriticalOverflow):
-        return Cell(f"{charset.minus}{_about(outcome)}{outcome.deficit:,}", Style.DROPPED)
-    return Cell(f"{_about(outcome)}{outcome.budget - outcome.total:,}")
-
-
-def _number(outcome: Outcome, decisions: Sequence[Decision]) -> Cell:
-    if isinstance(outcome, ContextCriticalOverflow):
-        return Cell("")
-    numbers = Counter(section.decision for section in outcome.sections)
-    return Cell(f"{sum(numbers[decision] for decision in decisions):,}")
-
-
-def _sections(
+def _rows(
     sections: Sequence[Section], columns: Sequence[Column], charset: Charset
-) -> Iterable[tuple[str, list[Cell]]]:
-    """Yield at most ``MAX_ROWS`` rows of sections: those that change with the budget, then the largest."""
+) -> list[tuple[str, Sequence[Cell]]]:
+    """Return the totals, and at most ``MAX_ROWS`` sections: first those that change."""
     layouts = [
         column.outcome for column in columns if not isinstance(column.outcome, ContextCriticalOverflow)
     ]
@@ -99,48 +66,55 @@ def _sections(
         sizes = {layout.sections[i].size for layout in layouts}
         return len(sizes) < 2, -max(sizes, default=0), i  # two sizes differ
 
-    chosen = sorted(sorted(range(len(sections)), key=interest)[:MAX_ROWS])
+    order = sorted(range(len(sections)), key=interest)
+    chosen, omitted = sorted(order[:MAX_ROWS]), sorted(order[MAX_ROWS:])
+    labels = ["budget", "total", "free", "kept", "cut", "dropped", ""]
     for i in chosen:
-        label = f"{charset.critical if sections[i].critical else ' '} {printable(sections[i].id, charset)}"
-        yield label, [_size(column.outcome, i, charset) for column in columns]
-    omitted = len(sections) - len(chosen)
+        mark = charset.critical if sections[i].critical else " "
+        labels.append(f"{mark} {printable(sections[i].id, charset)}")
     if omitted:
-        rest = sorted(set(range(len(sections))) - set(chosen))
-        yield f"  and {omitted:,} more", [_sum(column.outcome, rest) for column in columns]
+        labels.append(f"  and {len(omitted):,} more")
+    made = [_column(column, chosen, omitted, charset) for column in columns]
+    return [
+        (label, [column[row] if row < len(column) else Cell("") for column in made])
+        for row, label in enumerate(labels)
+    ]
 
 
-def _size(outcome: Outcome, i: int, charset: Charset) -> Cell:
+def _column(column: Column, chosen: Sequence[int], omitted: Sequence[int], charset: Charset) -> list[Cell]:
+    """Return the cells of one budget, from the top. A budget that is too small has only the first three."""
+    budget, outcome = Cell(f"{column.budget:,}", Style.STRONG), column.outcome
     if isinstance(outcome, ContextCriticalOverflow):
-        return Cell("")
-    section = outcome.sections[i]
-    if section.decision is Decision.DROPPED:
-        return Cell(charset.dropped, Style.DROPPED)
-    mark = "+" if section.decision is Decision.EXPANDED else "<" if section.decision in _CUT else " "
-    style = STYLES[section.decision] if mark != " " else Style.PLAIN
-    return Cell(f"{_about(outcome)}{section.size:,}", style, mark)
+        about = "" if outcome.details.get("exact") else "~"
+        load = Cell(f"{about}{outcome.fixed_load:,}", Style.DROPPED, "!")
+        return [budget, load, Cell(f"{charset.minus}{about}{outcome.deficit:,}", Style.DROPPED)]
+    about = "" if outcome.tokenizer.exact else "~"
+    numbers = Counter(section.decision for section in outcome.sections)
+    made = [
+        budget,
+        Cell(f"{about}{outcome.total:,}"),
+        Cell(f"{about}{outcome.budget - outcome.total:,}"),
+        Cell(f"{numbers[Decision.KEPT] + numbers[Decision.EXPANDED]:,}"),
+        Cell(f"{sum(numbers[decision] for decision in _CUT):,}"),
+        Cell(f"{numbers[Decision.DROPPED]:,}"),
+        Cell(""),
+    ]
+    for i in chosen:
+        size, decision = outcome.sections[i].size, outcome.sections[i].decision
+        mark = "+" if decision is Decision.EXPANDED else "<" if decision in _CUT else " "
+        style = STYLES[decision] if mark != " " else Style.PLAIN
+        dropped = decision is Decision.DROPPED
+        made.append(
+            Cell(charset.dropped, Style.DROPPED) if dropped else Cell(f"{about}{size:,}", style, mark)
+        )
+    if omitted:
+        made.append(Cell(f"{about}{sum(outcome.sections[i].size for i in omitted):,}", Style.FAINT))
+    return made
 
 
-def _sum(outcome: Outcome, rest: Sequence[int]) -> Cell:
-    if isinstance(outcome, ContextCriticalOverflow):
-        return Cell("")
-    return Cell(f"{_about(outcome)}{sum(outcome.sections[i].size for i in rest):,}", Style.FAINT)
-
-
-def _about(outcome: Outcome) -> str:
-    """Return the prefix of token counts."""
-    exact = (
-        outcome.details.get("exact")
-        if isinstance(outcome, ContextCriticalOverflow)
-        else outcome.tokenizer.exact
-    )
-    return "" if exact else "~"
-
-
-def _legend(rows: Sequence[tuple[str, list[Cell]]], charset: Charset) -> Iterable[Line]:
+def _legend(rows: Sequence[tuple[str, Sequence[Cell]]], charset: Charset) -> Iterable[Line]:
     """Yield the meanings of the marks that occur."""
-    marks = {cell.mark for _, line in rows for cell in line} | {
-        cell.text for _, line in rows for cell in line
-    }
+    marks = {mark for _, line in rows for cell in line for mark in (cell.mark, cell.text)}
     marks |= {label[:1] for label, _ in rows}
     meanings = {
         charset.critical: "critical",
