@@ -17,8 +17,17 @@ class AsRecord:
 
 
 def to_record(value: object, names: str, **given: object) -> dict[str, object]:
-    """Return the record with these names, which blanks separate: ``given``, else fields or properties."""
-    return {name: given[name] if name in given else plain(getattr(value, name)) for name in names.split()}
+    """Return the record with these names, which blanks separate: ``given``, else fields or properties.
+
+    ``name?`` is left out if it is None or an empty tuple.
+    """
+    record: dict[str, object] = {}
+    for word in names.split():
+        name = word.removesuffix("?")
+        item = given[name] if name in given else getattr(value, name)
+        if name == word or item not in (None, ()):
+            record[name] = item if name in given else plain(item)
+    return record
 
 
 def plain(value: object) -> object:

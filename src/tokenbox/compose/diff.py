@@ -56,8 +56,7 @@ class SectionState:
     input: Section | None = None
 
     def to_dict(self) -> dict[str, object]:
-        form = {} if self.form is None else {"form": self.form}
-        return to_record(self, "decision base_size size") | form
+        return to_record(self, "decision base_size size form?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ from tokenbox.compose.diff import SCHEMA, LayoutDiff, diff
 from tokenbox.compose.messages import messages_of
 from tokenbox.content.section import Section, Text
 from tokenbox.content.weight import weight_text
-from tokenbox.engine.result import Action, Decision, Policy
+from tokenbox.engine.result import Action, Decision, Policy, SectionResult
 from tokenbox.errors import LayoutError, shown
+from tokenbox.records import to_record
 from tokenbox.render.explain import explain
 from tokenbox.render.html import in_words, picture_of
 from tokenbox.tokenizers.cache import text_digest
@@ -75,32 +76,6 @@ class LayoutOptions:
                 group.name: group.to_dict() for group in sorted(self.groups, key=lambda g: g.name)
             }
         return data
-
-
-@dataclass(frozen=True, slots=True)
-class SectionResult:
-    """The decision for one section. In tokens: ``base_size`` of the content, ``size`` of the emitted text.
-
-    ``form``: the alternative that was emitted or cut; None for the content.
-    """
-
-    id: str
-    decision: Decision
-    base_size: int
-    size: int
-    text: str = field(default="", repr=False)
-    form: str | None = None
-    steps: tuple[Step, ...] = ()
-
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "id": self.id,
-            "decision": self.decision.value,
-            "base_size": self.base_size,
-            "size": self.size,
-            **({} if self.form is None else {"form": self.form}),
-            "steps": [step.to_dict() for step in self.steps],
-        }
 
 
 class LayoutRecord:
@@ -252,21 +227,13 @@ class Layout:
 
     def to_dict(self) -> dict[str, object]:
         """Return the record as JSON-compatible data. ``tokenbox schema result`` prints its schema."""
-        return {
-            "schema": SCHEMA,
-            "budget": self.budget,
-            "total": self.total,
-            **({} if self.count is None else {"count": self.count.to_dict()}),
-            "joins": self.joins,
-            "fixed_load": self.fixed_load,
-            "pricing": self.pricing,
-            "tokenizer": self.tokenizer.to_dict(),
-            **({} if self.policy is Policy.FACET else {"policy": self.policy.value}),
-            "sections": [section.to_dict() for section in self.sections],
-            **({"warnings": [warned.to_dict() for warned in self.warnings]} if self.warnings else {}),
-            "text": self.text,
-            "digest": self.digest,
-        }
+        return to_record(
+            self,
+            "schema budget total count? joins fixed_load pricing tokenizer policy? sections warnings? text "
+            "digest",
+            schema=SCHEMA,
+            policy=None if self.policy is Policy.FACET else self.policy.value,
+        )
 
     def whatif(self, budgets: Iterable[int]) -> list[Layout | ContextCriticalOverflow]:
         """Lay out the same sections at other budgets, without counting again. See :func:`tokenbox.whatif`.

@@ -77,24 +77,25 @@ class MessagesWhole(LinearWhole):
     priced = "sections as messages, with their markers,"
 
     def __init__(
-        self, sections: Sequence[Section], separator: str, counter: Counter, requests: RequestCounter
+        self,
+        sections: Sequence[Section],
+        separator: str,
+        counter: Counter,
+        requests: RequestCounter,
+        correction: int,
     ) -> None:
-        self.correction = 0
+        self.correction = correction
         self._requests = requests
         self._around, self._of_role = _overheads(sections, counter, requests)
         self.pricing = "exact" if isinstance(requests, CountsPieces) else "conservative"
         sizes = counter.sizes(sections)
         weights = [
-            self._weight(i, section.content, size)
+            self._weigh(i, section.content, size)
             for i, (section, size) in enumerate(zip(sections, sizes, strict=True))
         ]
         super().__init__(
             sections, separator, sizes, counter, weights=weights, join=0, count_of=self._corrected
         )
-
-    def put(self, i: int, text: str, size: int) -> None:
-        self.texts[i], self.sizes[i] = text, size
-        self._set_weight(i, self._weight(i, text, size))
 
     def total_of(self, indices: Iterable[int]) -> int:
         if self.pricing == "exact":
@@ -110,7 +111,7 @@ class MessagesWhole(LinearWhole):
         these = [self.sections[i] for i in indices]
         return count_of_messages(these, [section.content for section in these], self._requests)
 
-    def _weight(self, i: int, text: str, size: int) -> int:
+    def _weigh(self, i: int, text: str, size: int) -> int:
         return max(1, size + self._of_role[i]) if text else 0
 
     def _corrected(self, weight: int) -> int:

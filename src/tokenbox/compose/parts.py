@@ -267,6 +267,16 @@ class LinearWhole(Parts):
             texts[i] = ""
         return pivot, lambda: (price(whole - less) for less in lost[:pivot])
 
+    def put(self, i: int, text: str, size: int) -> None:
+        weight = self._weigh(i, text, size)
+        self._live += (weight > 0) - (self._weights[i] > 0)
+        self._sum += weight - self._weights[i]
+        self.texts[i], self.sizes[i], self._weights[i] = text, size, weight
+
+    def _weigh(self, i: int, text: str, size: int) -> int:
+        """Return the weight of a section with this text of this size."""
+        raise NotImplementedError
+
     def _append(self, i: int, item: str) -> None:
         if item:
             text = self.texts[i] + self.separator + item if self.texts[i] else item
@@ -274,11 +284,6 @@ class LinearWhole(Parts):
 
     def _price(self, weight: int, live: int) -> int:
         return self._count_of(weight + self._join * (live - 1)) if live else 0
-
-    def _set_weight(self, i: int, weight: int) -> None:
-        self._live += (weight > 0) - (self._weights[i] > 0)
-        self._sum += weight - self._weights[i]
-        self._weights[i] = weight
 
 
 class AdditiveWhole(LinearWhole):
@@ -289,21 +294,20 @@ class AdditiveWhole(LinearWhole):
     def __init__(
         self, sections: Sequence[Section], separator: str, counter: Counter, tokenizer: AdditiveTokenizer
     ) -> None:
-        self._weigh, count_of = tokenizer.weigh, tokenizer.count_of
-        weights = list(map(self._weigh, contents_of(sections)))
+        self._weight_of, count_of = tokenizer.weigh, tokenizer.count_of
+        weights = list(map(self._weight_of, contents_of(sections)))
         super().__init__(
             sections,
             separator,
             list(map(count_of, weights)),
             counter,
             weights=weights,
-            join=self._weigh(separator),
+            join=self._weight_of(separator),
             count_of=count_of,
         )
 
-    def put(self, i: int, text: str, size: int) -> None:
-        self.texts[i], self.sizes[i] = text, size
-        self._set_weight(i, self._weigh(text))
+    def _weigh(self, i: int, text: str, size: int) -> int:
+        return self._weight_of(text)
 
 
 class PricedWhole(LinearWhole):
@@ -325,9 +329,7 @@ class PricedWhole(LinearWhole):
         ranked: Ranked | None = None,
     ) -> None:
         self.correction = correction
-        sizes = counter.sizes(sections) if sizes is None else sizes
-        join = counter.small(separator) + 1
-        weights = sizes
+        weights = sizes = counter.sizes(sections) if sizes is None else sizes
         left_out = 0 if ranked is None else len(sections) - sum(map(len, ranked))
         if sizes.count(0) > left_out:
             weights = list(map(_weight, chosen_contents(sections, ranked), sizes))
@@ -337,7 +339,7 @@ class PricedWhole(LinearWhole):
             sizes,
             counter,
             weights=weights,
-            join=join,
+            join=counter.small(separator) + 1,
             count_of=self._corrected,
             ranked=ranked,
         )
@@ -349,6 +351,5 @@ class PricedWhole(LinearWhole):
     def _corrected(self, weight: int) -> int:
         return max(0, weight + self.correction) if weight else 0
 
-    def put(self, i: int, text: str, size: int) -> None:
-        self.texts[i], self.sizes[i] = text, size
-        self._set_weight(i, _weight(text, size))
+    def _weigh(self, i: int, text: str, size: int) -> int:
+        return _weight(text, size)

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
 from tokenbox.integers import MAX_INTEGER
+from tokenbox.records import to_record
 
 if TYPE_CHECKING:
     from tokenbox.content.items import Item
@@ -64,13 +65,7 @@ class Count:
         return f"{'' if self.exact else '~'}{self.total:,}"
 
     def to_dict(self) -> dict[str, object]:
-        found: dict[str, object] = {
-            "total": self.total,
-            "exact": self.exact,
-            "at_most": self.at_most,
-            "by": self.by.value,
-        }
-        return found if self.largest is None else {**found, "largest": self.largest}
+        return to_record(self, "total exact at_most by largest?")
 
 
 def with_unseen(count: Count, request: Request) -> Count:

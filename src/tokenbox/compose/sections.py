@@ -196,11 +196,6 @@ def _lay_out_messages(
     """Lay out sections as messages: the budget applies to the request."""
     counts: dict[tuple[str, ...], Count | None] = {}
 
-    def whole(correction: int) -> MessagesWhole:
-        priced = MessagesWhole(sections, options.separator, counter, requests)
-        priced.correction = correction
-        return priced
-
     def count(texts: Sequence[str], _joined: str = "") -> int:
         key = tuple(texts)
         if key not in counts:
@@ -208,7 +203,8 @@ def _lay_out_messages(
         counted = counts[key]
         return 0 if counted is None else counted.total
 
-    pricing = _Pricing(sections, whole, count, lambda: whole(0).sizes, is_cheap=True)
+    whole = partial(MessagesWhole, sections, options.separator, counter, requests)
+    pricing = _Pricing(sections, counter, whole, count, is_cheap=True)
     result = _run(whole(0), budget, options)
     if result.total != count(result.texts):
         result = _lay_out_priced(sections, budget, options, pricing)
@@ -221,17 +217,16 @@ class _Pricing(NamedTuple):
     """The functions that price a whole with a correction, and count an emitted whole."""
 
     sections: SectionColumns
+    counter: Counter
     whole: Callable[[int], Parts]
     total: Callable[[Sequence[str], str], int]
     """Counts the emitted texts; the arguments are the texts and the joined text."""
-    sizes: Callable[[], Sequence[int]]
     is_cheap: bool
 
     def is_worth_counting(self, budget: int) -> bool:
         """Return whether to count the whole first: it is fast, or the whole may fit."""
-        if self.is_cheap or sum(self.sizes()) <= budget + budget // NEAR:
-            return True
-        return self.is_short()
+        about = 0 if self.is_cheap else sum(self.counter.sizes(self.sections))
+        return about <= budget + budget // NEAR or self.is_short()
 
     def is_short(self) -> bool:
         """Return whether the whole is counted quickly by any function."""
@@ -241,10 +236,10 @@ class _Pricing(NamedTuple):
 def _text_pricing(sections: SectionColumns, options: LayoutOptions, counter: Counter) -> _Pricing:
     return _Pricing(
         sections,
-        lambda correction: PricedWhole(sections, options.separator, counter, correction),
+        counter,
+        partial(PricedWhole, sections, options.separator, counter),
         lambda _texts, joined: counter.whole(joined),
-        lambda: counter.sizes(sections),
-        getattr(counter.tokenizer, "cheap", False),
+        is_cheap=getattr(counter.tokenizer, "cheap", False),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import repeat
 from typing import NamedTuple, overload
@@ -86,6 +86,25 @@ class Step(NamedTuple):
 
     def to_dict(self) -> dict[str, object]:
         return to_record(self, "action before after why")
+
+
+@dataclass(frozen=True, slots=True)
+class SectionResult:
+    """The decision for one section. In tokens: ``base_size`` of the content, ``size`` of the emitted text.
+
+    ``form``: the alternative that was emitted or cut; None for the content.
+    """
+
+    id: str
+    decision: Decision
+    base_size: int
+    size: int
+    text: str = field(default="", repr=False)
+    form: str | None = None
+    steps: tuple[Step, ...] = ()
+
+    def to_dict(self) -> dict[str, object]:
+        return to_record(self, "id decision base_size size form? steps")
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from tokenbox.render.lines import (
 
 if TYPE_CHECKING:
     from tokenbox.content.section import Section
-    from tokenbox.engine.result import Step
+    from tokenbox.engine.result import SectionResult
     from tokenbox.errors import ContextCriticalOverflow
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
@@ -57,23 +57,6 @@ _PAST = {
 }
 
 
-class SectionShown(Protocol):
-    """The decision for a section."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def decision(self) -> Decision: ...
-    @property
-    def base_size(self) -> int: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def form(self) -> str | None: ...
-    @property
-    def steps(self) -> tuple[Step, ...]: ...
-
-
 class WarningShown(Protocol):
     @property
     def message(self) -> str: ...
@@ -85,7 +68,7 @@ class LayoutShown(Protocol):
     @property
     def inputs(self) -> tuple[Section, ...]: ...
     @property
-    def sections(self) -> Sequence[SectionShown]: ...
+    def sections(self) -> Sequence[SectionResult]: ...
     @property
     def budget(self) -> int: ...
     @property
@@ -127,7 +110,7 @@ def picture(layout: LayoutShown, width: int = 80, charset: Charset = UNICODE) ->
 class SectionRow(NamedTuple):
     """One section of the picture. ``start``: its place in the emitted text, in tokens."""
 
-    section: SectionShown
+    section: SectionResult
     critical: bool
     start: int
 
@@ -280,7 +263,7 @@ class Grid:
                 body = self.charset.sliver
         return (wall, Span(" " * left), Span(body, style), Span(" " * (self.bar - left - len(body))), wall)
 
-    def _reasons(self, section: SectionShown) -> Iterable[Line]:
+    def _reasons(self, section: SectionResult) -> Iterable[Line]:
         """Yield the reason of each step, and its change of size if there are several steps."""
         lead = f"  {self.charset.because} "
         texts = [] if section.form is None else [f"in the form {printable(section.form, self.charset)}"]
