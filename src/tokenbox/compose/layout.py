@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from tokenbox.compose.counting import Counter
     from tokenbox.compose.requests import Count
     from tokenbox.content.group import Group
-    from tokenbox.engine.result import Step, StepLog
+    from tokenbox.engine.result import Step
     from tokenbox.errors import ContextCriticalOverflow
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
+    Made = tuple[tuple[int, ...], tuple[Step, ...]]
     AtBudgets = Callable[[object], list["Layout | ContextCriticalOverflow"]]
 
 
@@ -79,35 +80,29 @@ class LayoutOptions:
 
 
 class LayoutRecord:
-    """What a layout did to every section: the counts of the contents, and the steps. Made when it is read."""
+    """What a layout did to every section: the counts of the contents, and the steps. Made when it is read.
 
-    def __init__(self, make: Callable[[], tuple[Sequence[int], StepLog]]) -> None:
-        self._make = make
+    ``changed``: whether there are steps, known before.
+    """
+
+    def __init__(self, make: Callable[[], Made], *, changed: bool) -> None:
+        self._make, self.changed = make, changed
 
     @cached_property
-    def _made(self) -> tuple[tuple[int, ...], StepLog]:
-        base_sizes, log = self._make()
-        return tuple(base_sizes), log
-
-    @property
-    def base_sizes(self) -> tuple[int, ...]:
-        return self._made[0]
-
-    @property
-    def log(self) -> StepLog:
-        return self._made[1]
+    def made(self) -> Made:
+        return self._make()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, LayoutRecord) and self._made == other._made
+        return isinstance(other, LayoutRecord) and self.made == other.made
 
     __hash__ = None  # type: ignore[assignment]  # like a list
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _record_of, self._made
+        return _record_of, self.made
 
 
-def _record_of(base_sizes: tuple[int, ...], log: StepLog) -> LayoutRecord:
-    return LayoutRecord(lambda: (base_sizes, log))
+def _record_of(*made: Any) -> LayoutRecord:
+    return LayoutRecord(lambda: made, changed=bool(made[1]))
 
 
 @dataclass(frozen=True)
@@ -151,12 +146,12 @@ class Layout:
     @property
     def base_sizes(self) -> tuple[int, ...]:
         """The count of every section's content."""
-        return self.record.base_sizes
+        return self.record.made[0]
 
     @property
-    def log(self) -> StepLog:
+    def log(self) -> tuple[Step, ...]:
         """The steps, in order."""
-        return self.record.log
+        return self.record.made[1]
 
     @property
     def separator(self) -> str:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tokenbox.compose.requests import Count
     from tokenbox.content.group import Group
     from tokenbox.content.section import Section
-    from tokenbox.engine.result import StepLog
+    from tokenbox.engine.result import Step
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
 
@@ -265,9 +265,7 @@ def _search(budget: int, options: LayoutOptions, pricing: _Pricing, correction: 
     """Lay out with corrected prices until the counted whole fits."""
     fitting, least = None, 1
     while True:
-        whole = pricing.whole(correction)
-        estimate = _run(whole, budget, options)
-        changed = whole.is_partial or len(estimate.log) > 0
+        estimate = _run(pricing.whole(correction), budget, options)
         result = replace(estimate, total=pricing.total(estimate.texts, estimate.text))
         if result.total > budget:
             if fitting is not None:
@@ -278,7 +276,7 @@ def _search(budget: int, options: LayoutOptions, pricing: _Pricing, correction: 
             # The step doubles, so that the search ends soon even with an adverse counter.
             correction += max(result.total - estimate.total, result.total - budget, least)
             least *= 2
-        elif fitting is not None or budget - result.total <= budget // WASTE or not changed:
+        elif fitting is not None or budget - result.total <= budget // WASTE or not estimate.record.changed:
             return result
         else:
             fitting = result
@@ -322,17 +320,16 @@ def _run(whole: Parts, budget: int, options: LayoutOptions) -> Layout:
         fixed_load, log = degrade.lay_out(*engine_boxes(sections, options.groups, budget), budget, whole)
     base_sizes, counter, is_complete = whole.base_sizes, whole.counter, not whole.is_partial
 
-    def record() -> tuple[Sequence[int], StepLog]:
+    def record() -> tuple[tuple[int, ...], tuple[Step, ...]]:
         if is_complete:
-            return base_sizes, log
-        complete = _lay_out(sections, budget, options, counter)
-        return complete.base_sizes, complete.log
+            return tuple(base_sizes), tuple(log)
+        return _lay_out(sections, budget, options, counter).record.made
 
     return Layout(
         columns=sections,
         texts=tuple(whole.texts),
         sizes=tuple(whole.sizes),
-        record=LayoutRecord(record),
+        record=LayoutRecord(record, changed=bool(log) or not is_complete),
         text=joined_text(whole.texts, whole.separator),
         total=whole.total,
         budget=budget,

@@ -7,11 +7,12 @@ order and a :class:`LayoutWhole` (the output so far, which it measures and chang
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import compress as compress_to
 from math import lcm
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from tokenbox.engine.result import Action, Drops, Reason, Step, StepLog
+from tokenbox.engine.result import Action, Reason, Step, StepLog
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -120,11 +121,11 @@ def lay_out(
     """
     fixed_load = check_fixed_load(ranked.critical, budget, whole)
     if whole.total <= budget:
-        return fixed_load, StepLog(Drops(), expand(grows, budget, whole, whole.extend))
-    drops, steps = compress(ranked.flexible, budget, whole)
+        return fixed_load, StepLog(expand(grows, budget, whole, whole.extend))
+    log = compress(ranked.flexible, budget, whole)
     if reclaim:
-        steps += reclaim_lost(budget, whole, StepLog(drops, steps))
-    return fixed_load, StepLog(drops, steps)
+        log = replace(log, rest=[*log.rest, *reclaim_lost(budget, whole, tuple(log))])
+    return fixed_load, log
 
 
 def check_fixed_load(critical: Sequence[int], budget: int, whole: LayoutWhole) -> int:
@@ -195,7 +196,7 @@ def rank(priorities: Sequence[int], shrinks: Sequence[int | Fraction]) -> Ranked
     return Ranked(critical, order)
 
 
-def compress(order: Sequence[int], budget: int, whole: LayoutWhole) -> tuple[Drops, list[Step]]:
+def compress(order: Sequence[int], budget: int, whole: LayoutWhole) -> StepLog:
     """Step 4: visit flexible sections in order until the output fits.
 
     If the output is over the budget even without a section, its strategy or a cut cannot be enough, so the
@@ -204,10 +205,9 @@ def compress(order: Sequence[int], budget: int, whole: LayoutWhole) -> tuple[Dro
     """
     before = list(whole.sizes)
     dropped, totals = whole.drop_while_over(order, budget)
-    drops = Drops(order[:dropped], before, budget, totals)
-    if dropped < len(order) and whole.total > budget:
-        return drops, shrink_section(order[dropped], budget, whole)
-    return drops, []
+    over = dropped < len(order) and whole.total > budget
+    rest = shrink_section(order[dropped], budget, whole) if over else ()
+    return StepLog(rest, order[:dropped], before, budget, totals)
 
 
 def shrink_section(i: int, budget: int, whole: LayoutWhole) -> list[Step]:

@@ -13,7 +13,7 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tokenbox.engine import box
-from tokenbox.engine.result import Action, Drops, Reason, Step, StepLog
+from tokenbox.engine.result import Action, Reason, Step, StepLog
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -78,7 +78,7 @@ def lay_out(
     passes.reclaim()
     if everything_fits:
         passes.expand()
-    return fixed_load, StepLog(Drops(), passes.steps)
+    return fixed_load, StepLog(passes.steps)
 
 
 class Passes:

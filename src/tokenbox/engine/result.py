@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import repeat
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 from tokenbox.records import to_record
 
@@ -108,58 +108,26 @@ class SectionResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Drops:
-    """Consecutive drops of sections without which the whole was still over the budget, stored as columns.
+class StepLog:
+    """The steps of a layout: consecutive drops as columns, then ``rest``.
 
-    ``before``: the size of every section before the drops. ``totals`` returns the total before each drop.
+    A layout may drop a hundred thousand sections, without which the whole was still over the budget. Their
+    steps are made when the log is read. ``before``: the size of every section before the drops. ``totals``
+    returns the total before each drop.
     """
 
-    sections: Sequence[int] = ()
+    rest: Sequence[Step] = ()
+    dropped: Sequence[int] = ()
     before: Sequence[int] = ()
     budget: int = 0
     totals: Callable[[], Iterable[int]] = tuple
 
-    def steps(self) -> Iterator[Step]:
-        sizes = map(self.before.__getitem__, self.sections)
-        overs = (total - self.budget for total in self.totals())
-        why = repeat(Reason.STILL_OVER_WITHOUT)
-        return map(Step, self.sections, repeat(Action.DROP), why, sizes, repeat(0), overs)
-
-
-class StepLog(Sequence[Step]):
-    """The steps of a layout, in order.
-
-    A layout may drop a hundred thousand sections, so the steps of ``drops`` are created on first access.
-    """
-
-    __slots__ = ("_drops", "_made", "_rest")
-
-    def __init__(self, drops: Drops, rest: Sequence[Step]) -> None:
-        self._drops, self._rest = drops, rest
-        self._made: tuple[Step, ...] | None = None
-
-    def _steps(self) -> tuple[Step, ...]:
-        if self._made is None:
-            self._made = (*self._drops.steps(), *self._rest)
-        return self._made
-
-    def __len__(self) -> int:
-        return len(self._drops.sections) + len(self._rest)
+    def __bool__(self) -> bool:
+        return bool(self.dropped or self.rest)
 
     def __iter__(self) -> Iterator[Step]:
-        return iter(self._steps())
-
-    @overload
-    def __getitem__(self, place: int) -> Step: ...
-    @overload
-    def __getitem__(self, place: slice) -> tuple[Step, ...]: ...
-    def __getitem__(self, place: int | slice) -> Step | tuple[Step, ...]:
-        return self._steps()[place]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, StepLog) and self._steps() == other._steps()
-
-    __hash__ = None  # type: ignore[assignment]  # like a list
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return StepLog, (Drops(), self._steps())
+        sizes = map(self.before.__getitem__, self.dropped)
+        overs = (total - self.budget for total in self.totals())
+        why = repeat(Reason.STILL_OVER_WITHOUT)
+        yield from map(Step, self.dropped, repeat(Action.DROP), why, sizes, repeat(0), overs)
+        yield from self.rest

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from enum import Enum, auto
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from tokenbox.errors import MissingExtra
 from tokenbox.lcp.errors import DecompressFailed, DecompressionBomb
 
 if TYPE_CHECKING:
-    import zstandard
+    from types import ModuleType
 
+    from zstandard import ZstdDecompressionObj
+
+T = TypeVar("T")
+_Pieces: TypeAlias = Generator[tuple[bytes, bool] | None, None, T]
 
 MIN_BLOCK = 256  # bytes; smaller bodies are stored as they are
 LEVEL = 3
@@ -27,25 +29,21 @@ _RLE, _RESERVED = 1, 3
 _MAX_BLOCK = 128 << 10
 
 
-@contextmanager
-def _bcp_extra() -> Iterator[None]:
-    """Convert an ``ImportError`` of zstandard to :class:`MissingExtra`."""
+def _zstandard() -> ModuleType:
+    """Import zstandard, only for packs with compression. Raises :class:`MissingExtra`."""
     try:
-        yield
+        import zstandard
     except ImportError:
         raise MissingExtra.of("a pack with compression", "bcp") from None
+    return zstandard
 
 
 def compressed(data: bytes) -> bytes | None:
     """Compress ``data`` to one zstd frame without content size and checksum; None if that saves nothing."""
-    with _bcp_extra():
-        import zstandard  # only for packs with compression
-
+    compressor = _zstandard().ZstdCompressor(level=LEVEL, write_content_size=False, write_checksum=False)
     # Use a stream: compressing at once adapts the parameters to the size, which changes the bytes.
-    stream = zstandard.ZstdCompressor(
-        level=LEVEL, write_content_size=False, write_checksum=False
-    ).compressobj()
-    packed = stream.compress(data) + stream.flush()
+    stream = compressor.compressobj()
+    packed: bytes = stream.compress(data) + stream.flush()
     return packed if len(packed) < len(data) else None
 
 
@@ -56,15 +54,13 @@ class Expander:
     """
 
     def __init__(self, limit: int) -> None:
-        with _bcp_extra():
-            import zstandard  # only for packs with compression
-
+        zstandard = _zstandard()
         self._limit = limit
         self._size = 0
         self._pieces = ZstdPieces()
         self._error = zstandard.ZstdError
         self._zstd = zstandard.ZstdDecompressor()
-        self._frame: zstandard.ZstdDecompressionObj | None = None
+        self._frame: ZstdDecompressionObj | None = None
 
     def feed(self, data: bytes | memoryview) -> Iterator[bytes]:
         """Decompress ``data`` and yield parts of at most 128 KiB.
@@ -107,13 +103,6 @@ def expanded(data: bytes | memoryview, limit: int) -> bytes:
     return body
 
 
-class _Next(Enum):
-    FRAME = auto()
-    BLOCK = auto()
-    CHECKSUM = auto()
-    SKIPPED = auto()
-
-
 class ZstdPieces:
     """A splitter of a zstd stream into complete frame headers, blocks and checksums.
 
@@ -123,78 +112,69 @@ class ZstdPieces:
 
     def __init__(self) -> None:
         self._pending = bytearray()
-        self._next = _Next.FRAME
-        self._has_checksum = False
-        self._skip = 0
-        self._any = False
+        self._any = self._in_frame = False
+        self._pieces = self._frames()
 
     @property
     def complete(self) -> bool:
         """Whether there was at least one frame, and the last one is complete."""
-        return self._any and self._next is _Next.FRAME and not self._pending
+        return self._any and not self._in_frame and not self._pending
 
     def feed(self, data: bytes | memoryview) -> Iterator[tuple[bytes, bool]]:
         """Yield ``(piece, ends_frame)`` for each complete piece. Raises ``DecompressFailed``."""
         self._pending += data
-        position = 0
-        try:
-            while (size := self._size(position)) is not None and position + size <= len(self._pending):
-                piece = bytes(self._pending[position : position + size])
-                position += size
-                if self._next is _Next.SKIPPED:
-                    self._skip -= size
-                    if not self._skip:
-                        self._next = _Next.FRAME
-                    continue
-                self._advance(piece)
-                yield piece, self._next is _Next.FRAME
-        finally:
-            del self._pending[:position]
+        for piece in self._pieces:
+            if piece is None:
+                return
+            yield piece
 
-    def _size(self, at: int) -> int | None:
-        """Return the size of the piece at ``at``, or None if more bytes are needed to know it."""
-        data, available = self._pending, len(self._pending) - at
-        match self._next:
-            case _Next.SKIPPED:
-                return min(available, self._skip) or None
-            case _Next.CHECKSUM:
-                return _CHECKSUM_SIZE
-            case _Next.BLOCK:
-                return None if available < 3 else _block_size(int.from_bytes(data[at : at + 3], "little"))
-            case _Next.FRAME:
-                return self._frame_head(bytes(data[at : at + 8]))
+    def _frames(self) -> _Pieces[None]:
+        """Yield the pieces of the frames; None where more bytes are needed."""
+        while True:
+            self._in_frame = False
+            magic = int.from_bytes((yield from self._next(4, keep=True)), "little")
+            if _SKIPPABLE <= magic < _SKIPPABLE + 16:
+                head = yield from self._next(8)
+                self._any = self._in_frame = True
+                yield from self._skip(int.from_bytes(head[4:], "little"))
+                continue
+            if magic != _MAGIC:
+                raise DecompressFailed("it is not zstd")
+            descriptor = (yield from self._next(5, keep=True))[4]
+            head = yield from self._next(_head_size(descriptor))
+            self._any = self._in_frame = True
+            yield head, False
+            has_checksum, is_last = bool(descriptor & 4), False
+            while not is_last:
+                start = int.from_bytes((yield from self._next(3, keep=True)), "little")
+                block = yield from self._next(_block_size(start))
+                is_last = bool(start & 1)
+                yield block, is_last and not has_checksum
+            if has_checksum:
+                yield (yield from self._next(_CHECKSUM_SIZE)), True
 
-    def _frame_head(self, data: bytes) -> int | None:
-        if len(data) < 4:
-            return None
-        magic = int.from_bytes(data[:4], "little")
-        if _SKIPPABLE <= magic < _SKIPPABLE + 16:
-            if len(data) < 8:
-                return None
-            self._any = True
-            self._skip = 8 + int.from_bytes(data[4:], "little")
-            self._next = _Next.SKIPPED
-            return 8
-        if magic != _MAGIC:
-            raise DecompressFailed("it is not zstd")
-        if len(data) < 5:
-            return None
-        descriptor = data[4]
-        single_segment = descriptor >> 5 & 1
-        content_size = _CONTENT_SIZE_SIZE[descriptor >> 6] or single_segment
-        return 5 + (1 - single_segment) + _DICTIONARY_ID_SIZE[descriptor & 3] + content_size
+    def _next(self, size: int, *, keep: bool = False) -> _Pieces[bytes]:
+        """Return the next bytes, which stay to be read if ``keep``."""
+        while len(self._pending) < size:
+            yield None
+        taken = bytes(self._pending[:size])
+        if not keep:
+            del self._pending[:size]
+        return taken
 
-    def _advance(self, piece: bytes) -> None:
-        """Set the kind of the next piece."""
-        match self._next:
-            case _Next.FRAME:
-                self._any = True
-                self._has_checksum = bool(piece[4] & 4)
-                self._next = _Next.BLOCK
-            case _Next.BLOCK if piece[0] & 1:
-                self._next = _Next.CHECKSUM if self._has_checksum else _Next.FRAME
-            case _Next.CHECKSUM:
-                self._next = _Next.FRAME
+    def _skip(self, size: int) -> _Pieces[None]:
+        while size:
+            if not self._pending:
+                yield None
+            skipped = min(size, len(self._pending))
+            del self._pending[:skipped]
+            size -= skipped
+
+
+def _head_size(descriptor: int) -> int:
+    single_segment = descriptor >> 5 & 1
+    content_size = _CONTENT_SIZE_SIZE[descriptor >> 6] or single_segment
+    return 5 + (1 - single_segment) + _DICTIONARY_ID_SIZE[descriptor & 3] + content_size
 
 
 def _block_size(head: int) -> int:
