@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.caching.breaks import Break, PrefixChange
@@ -84,30 +85,22 @@ def _of_spans(old: Sequence[PromptSpan], new: Sequence[PromptSpan], same: int) -
     was, now = old[same], new[same]
     layer = min(was.layer, now.layer)
     if layer is Layer.TOOLS:
-        return _of_tools(old, new, same)
-    if layer is Layer.SYSTEM:
+        reason, detail = _of_tools(_names(old), _names(new), was, now)
+    elif layer is Layer.SYSTEM:
         reason, detail = _of_text(was, now) or (Break.SYSTEM_CHANGED, _difference(was, now))
-        return _change(reason, old, new, same, detail)
-    return _of_messages(old, new, same)
-
-
-def _of_tools(old: Sequence[PromptSpan], new: Sequence[PromptSpan], same: int) -> PrefixChange:
-    before, after = _names(old), _names(new)
-    was, now = old[same], new[same]
-    if before != after:
-        reason, detail = _of_names(before, after, was, now)
-    elif was.value == now.value:
-        reason, detail = _spelling(was.value, now.value), _name(now)
     else:
-        fields = ", ".join(_fields(was.value, now.value))
-        reason, detail = Break.TOOL_CHANGED, f"{_name(now)}: {fields}"
+        reason, detail = _of_order(old[same:], new[same:]) or _of_block(old[same:], new[same:])
     return _change(reason, old, new, same, detail)
 
 
-def _of_names(
+def _of_tools(
     before: Sequence[str], after: Sequence[str], was: PromptSpan, now: PromptSpan
 ) -> tuple[Break, str]:
-    """Return the reason and detail if the tools have other names; ``was`` and ``now`` differ first."""
+    """Return the reason and detail, by the names of all tools, and the first that differ."""
+    if before == after and was.value == now.value:
+        return _spelling(was.value, now.value), _name(now)
+    if before == after:
+        return Break.TOOL_CHANGED, f"{_name(now)}: {', '.join(_fields(was.value, now.value))}"
     if sorted(before) == sorted(after):
         return Break.TOOLS_REORDERED, f"{_name(now)} stands here now"
     missing = [name for name in before if name not in after]
@@ -118,11 +111,6 @@ def _of_names(
     if missing and (not added or not follows or _name(was) in missing):
         return Break.TOOL_REMOVED, ", ".join(missing)
     return Break.TOOL_ADDED, ", ".join(added)
-
-
-def _of_messages(old: Sequence[PromptSpan], new: Sequence[PromptSpan], same: int) -> PrefixChange:
-    reason, detail = _of_order(old[same:], new[same:]) or _of_block(old[same:], new[same:])
-    return _change(reason, old, new, same, detail)
 
 
 def _of_order(old: Sequence[PromptSpan], new: Sequence[PromptSpan]) -> tuple[Break, str] | None:
@@ -227,7 +215,10 @@ def _of_text(was: PromptSpan, now: PromptSpan) -> tuple[Break, str] | None:
         return _spelling(*values), ""
     if fields and _IDS.issuperset(fields):
         return Break.IDENTIFIER, ", ".join(fields)
-    for reason, same in ((Break.WHITESPACE, _without_blanks), (Break.UNICODE, _composed)):
+    for reason, same in (
+        (Break.WHITESPACE, partial(_BLANK.sub, "")),
+        (Break.UNICODE, partial(normalize, "NFC")),
+    ):
         if same(a) == same(b):
             return reason, ""
     for reason, pattern in _PATTERNS:
@@ -250,14 +241,6 @@ def _without(pattern: re.Pattern[str], text: str) -> tuple[str, list[str]]:
         return ""
 
     return pattern.sub(take, text), parts
-
-
-def _without_blanks(text: str) -> str:
-    return _BLANK.sub("", text)
-
-
-def _composed(text: str) -> str:
-    return normalize("NFC", text)
 
 
 def _spelling(a: object, b: object) -> Break:
@@ -389,10 +372,8 @@ def _of_marks(
     api: Api,
 ) -> PrefixChange | None:
     """Return a change of the marks by which an unchanged prompt is not found in the cache."""
-    if (
-        api is not Api.MESSAGES
-        or rules_of(str(after.get("model", "claude"))).provider is not CacheProvider.ANTHROPIC
-    ):
+    rules = rules_of(str(after.get("model", "claude")))
+    if api is not Api.MESSAGES or rules.provider is not CacheProvider.ANTHROPIC:
         return None
     was, now = marked(before), marked(after)
     if not was:
@@ -404,7 +385,7 @@ def _of_marks(
     places = [span.place for span in new]
     furthest = max(was, key=lambda place: _at(places, place))
     begin = _at(places, furthest)
-    look_back = rules_of(str(after.get("model", "claude"))).look_back or len(new)
+    look_back = rules.look_back or len(new)
     reached = any(0 <= _at(places, place) - begin <= look_back for place in now)
     if begin < 0 or reached:
         return None

@@ -189,22 +189,9 @@ BODIES: dict[int, BodyFields] = {
 # The wire types.
 _VARINT, _BYTES, _NESTED = 0, 1, 2
 
-_WIRE_TYPE = {
-    FieldKind.U32: _VARINT,
-    FieldKind.U64: _VARINT,
-    FieldKind.ENUM: _VARINT,
-    FieldKind.WIDE_ENUM: _VARINT,
-    FieldKind.TEXT: _BYTES,
-    FieldKind.BYTES: _BYTES,
-    FieldKind.NESTED: _NESTED,
-}
-_LARGEST = {
-    FieldKind.U32: 2**32 - 1,
-    FieldKind.U64: MAX_VARINT,
-    FieldKind.ENUM: 0xFF,
-    FieldKind.WIDE_ENUM: 0xFF,
-}
-_KIND_OF_UNKNOWN = {_VARINT: FieldKind.U64, _BYTES: FieldKind.BYTES, _NESTED: FieldKind.BYTES}
+# The kinds that are numbers, and their largest values.
+_LARGEST = {U32: 2**32 - 1, U64: MAX_VARINT, ENUM: 0xFF, WIDE_ENUM: 0xFF}
+_KIND_OF_UNKNOWN = {_VARINT: U64, _BYTES: BYTES, _NESTED: BYTES}
 
 
 class _Open(NamedTuple):
@@ -311,22 +298,18 @@ def write_message(value: object, message: BodyFields, depth: int = 0) -> bytes:
         item = getattr(value, field.attribute)
         if item is None and field.need is Need.OPTIONAL:
             continue
-        head = bytes([number, _WIRE_TYPE[field.kind]])
-        if field.kind is FieldKind.NESTED:
+        if field.kind is NESTED:
             if item and depth == MAX_TREE_DEPTH:
                 raise TreeTooDeep(limit=MAX_TREE_DEPTH)
             for element in item:
-                _put_bytes(parts, head, write_message(element, message.nested or message, depth + 1))
+                payload = write_message(element, message.nested or message, depth + 1)
+                parts += (bytes([number, _NESTED]), write_varint(len(payload)), payload)
         elif field.kind in _LARGEST:
-            parts += (head, write_varint(_checked_number(field, item)))
+            parts += (bytes([number, _VARINT]), write_varint(_checked_number(field, item)))
         else:
-            as_bytes = text_bytes if field.kind is FieldKind.TEXT else _checked_bytes
-            _put_bytes(parts, head, as_bytes(field.name, item))
+            payload = (text_bytes if field.kind is TEXT else checked_bytes)(field.name, item)
+            parts += (bytes([number, _BYTES]), write_varint(len(payload)), payload)
     return b"".join(parts)
-
-
-def _put_bytes(parts: list[bytes], head: bytes, payload: bytes) -> None:
-    parts += (head, write_varint(len(payload)), payload)
 
 
 def _checked_number(field: Field, value: object) -> int:
@@ -343,7 +326,8 @@ def _checked_number(field: Field, value: object) -> int:
     return value
 
 
-def _checked_bytes(name: str, value: object) -> bytes:
+def checked_bytes(name: str, value: object) -> bytes:
+    """Return ``value``. Raises :class:`UnencodableValue` if it is not bytes."""
     if not isinstance(value, bytes):
         raise UnencodableValue(name, f"is bytes, not {type(value).__name__}")
     return value

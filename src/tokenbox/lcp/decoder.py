@@ -189,9 +189,7 @@ class Decoder:
         if self.trailing:
             raise TrailingData(extra=self.trailing, offset=self._offset)
         if self._pending:
-            error = UnexpectedEof(end, "a block")
-            error.located(self._blocks, 0)
-            raise error
+            raise UnexpectedEof(end, "a block").located(self._blocks, 0)
         if not self._ended:
             raise MissingEndSentinel(offset=end)
 
@@ -264,9 +262,7 @@ class Decoder:
             return body - start
         limit = self._limits.frame
         if limit is not None and size > limit:
-            too_large = FrameTooLarge(size=size, limit=limit, offset=self._offset)
-            too_large.located(self._blocks, 0)
-            raise too_large
+            raise FrameTooLarge(size=size, limit=limit, offset=self._offset).located(self._blocks, 0)
         self._needed = body - start + size
         if self._needed > end - start:
             return 0

@@ -25,7 +25,7 @@ from tokenbox.content.blocks import (
 )
 from tokenbox.errors import shown
 from tokenbox.lcp.addressing import body_digest
-from tokenbox.lcp.bodies import BODIES, text_bytes, write_message
+from tokenbox.lcp.bodies import BODIES, checked_bytes, text_bytes, write_message
 from tokenbox.lcp.compression import MIN_BLOCK, compressed
 from tokenbox.lcp.errors import (
     BlockTooLarge,
@@ -169,9 +169,7 @@ def _body(block: Block) -> bytes:
 def _unknown_body(block: UnknownBlock) -> bytes:
     if not 0 <= block.id < END_TYPE or block.id in BODIES:
         raise UnencodableValue("id", f"is an unknown block type from 0 to 254, not {block.id!r}")
-    if not isinstance(block.body, bytes):
-        raise UnencodableValue("body", f"is bytes, not {type(block.body).__name__}")
-    return block.body
+    return checked_bytes("body", block.body)
 
 
 def _becomes_reference(entry: Entry, body: bytes, store: ContentStore, *, deduplicate: bool) -> bool:

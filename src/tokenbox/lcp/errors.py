@@ -38,9 +38,12 @@ compressed or a reference, they count from the start of that body, and ``expande
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tokenbox.errors import TokenboxError
+
+if TYPE_CHECKING:
+    from typing import Self
 
 
 class LcpError(TokenboxError, code="lcp_error"):
@@ -62,14 +65,15 @@ class LcpError(TokenboxError, code="lcp_error"):
         super().__init__(self._problem)
         self._update()
 
-    def located(self, block: int, base: int | None) -> None:
-        """Set the block, and the start of its body in the pack (None: the body was expanded)."""
+    def located(self, block: int, base: int | None) -> Self:
+        """Set the block, and the start of its body in the pack (None: the body was expanded). Return self."""
         self.block = block
         if base is None:
             self.expanded_body = True
         else:
             self.offset = base + (self.offset or 0)
         self._update()
+        return self
 
     def _update(self) -> None:
         place = [] if self.block is None else [f"block {self.block}"]
