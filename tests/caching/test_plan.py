@@ -373,3 +373,13 @@ def test_a_body_of_any_shape_is_marked_or_left_as_it_is(junk: object) -> None:
         before = copy.deepcopy(body)
         with_breakpoints(body, SONNET)
         assert body == before
+
+
+def test_a_mark_behind_the_tools_says_that_the_system_prompt_changes() -> None:
+    tools = [{"name": "find", "description": LONG, "input_schema": {}}]
+    for system, why in (
+        ("It is 12:30:11.", "the tools, since the system prompt changes"),
+        ("Be brief.", "tools and system prompt, also after messages left"),
+    ):
+        first = plan({**anthropic(system=system), "tools": tools}).breakpoints[0]
+        assert first.why == why

@@ -18,13 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
+from tests.windows import enforce
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.message import Message, Role
 from tokenbox.conversation import AutoLowWater
 from tokenbox.conversation import Conversation as RequestConversation
 from tokenbox.conversation.fitting import fit as fit_request
 from tokenbox.engine.low_water import freed, halvings, margin
-from tokenbox.engine.reduction import enforce
 from tokenbox.engine.steps import ALL_STEPS, WindowLimits, WindowReason
 from tokenbox.engine.window import ItemKind, Window
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from tests.effort import examples
 from tests.growth import growth
 from tests.reference_window import Item, Solver, Wanted
+from tests.windows import enforce
 from tokenbox.engine import reduction
 from tokenbox.engine.low_water import Epoch, halvings
-from tokenbox.engine.reduction import enforce, plan
+from tokenbox.engine.reduction import plan
 from tokenbox.engine.steps import ALL_STEPS, Reduce, WindowAction, WindowLimits, WindowStep
 from tokenbox.engine.window import ItemKind, Window
 

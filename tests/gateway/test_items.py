@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.windows import enforce
 from tokenbox.content.exchanges import Grouping
 from tokenbox.content.items import read_items
-from tokenbox.engine.reduction import enforce
 from tokenbox.engine.steps import WindowLimits as Bounds
 from tokenbox.engine.window import Window
 

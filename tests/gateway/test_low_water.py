@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.gateway.test_modes import CONFIG, PATH, chat, talk
 from tests.waiting import until
+from tests.windows import enforce
 from tokenbox.engine.low_water import freed, halvings
-from tokenbox.engine.reduction import enforce
 from tokenbox.engine.steps import WindowLimits
 from tokenbox.engine.window import ItemKind, Window
 from tokenbox.gateway.fitting import mark

@@ -231,10 +231,8 @@ class _Planning:
         if places <= 0:
             self._notes.append(f"the request has {len(marks)} marks already, and there is room for no more")
             return []
-        wanted = self._end_of(Layer.SYSTEM, "tools and system prompt, also after messages left")
-        if not self._is_stable():
-            wanted += self._end_of(Layer.TOOLS, "the tools, since the system prompt changes")
-        wanted += self._end_of(Layer.MESSAGES, "the whole of it, which the next request goes on from")
+        wanted = self._end_of_prefix()
+        wanted += self._end_of([Layer.MESSAGES], "the whole of it, which the next request goes on from")
         wanted += self._stepping_stones(wanted)
         return self._chosen(self._in_order(wanted, seconds), places, seconds, marks)
 
@@ -271,7 +269,7 @@ class _Planning:
             self._notes.append("nothing reads it again in time, so nothing is written")
             return []
         self._for_openai()
-        wanted = self._end_of(Layer.SYSTEM, "tools and system prompt, also after messages left")
+        wanted = self._end_of_prefix()
         if self._fields and wanted:
             return self._chosen(wanted, self._rules.places - 1, HALF_AN_HOUR, [])
         return []
@@ -322,25 +320,24 @@ class _Planning:
                 write = price.cache_write
         return self._requests * (full - read) - (write - full)
 
-    def _end_of(self, layer: Layer, why: str) -> list[CacheBreakpoint]:
-        """Return a mark on the last markable block of a layer, if the prompt is long enough there."""
-        if layer is Layer.SYSTEM and not any(span.layer <= Layer.SYSTEM for span in self._spans):
+    def _end_of_prefix(self) -> list[CacheBreakpoint]:
+        """Return a mark at the end of what stays the same whatever the messages are."""
+        if self._is_stable():
+            return self._end_of(
+                [Layer.TOOLS, Layer.SYSTEM], "tools and system prompt, also after messages left"
+            )
+        return self._end_of([Layer.TOOLS], "the tools, since the system prompt changes")
+
+    def _end_of(self, layers: Sequence[Layer], why: str) -> list[CacheBreakpoint]:
+        """Return a mark on the last markable block of these layers, if the prompt is long enough there."""
+        here = [i for i, span in enumerate(self._spans) if span.layer in layers and self._markable(span)]
+        if not here:
             return []
-        here = [
-            at
-            for at, span in enumerate(self._spans)
-            if span.layer == layer or (layer is Layer.SYSTEM and span.layer is Layer.TOOLS)
-        ]
-        if layer is Layer.SYSTEM and not self._is_stable():
-            here = [at for at in here if self._spans[at].layer is Layer.TOOLS]
-        at = next((at for at in reversed(here) if self._markable(self._spans[at])), None)
-        if at is None:
+        if self._ends[here[-1]] < self._rules.minimum:
+            if Layer.MESSAGES in layers:
+                self._too_small(self._ends[here[-1]])
             return []
-        if self._ends[at] < self._rules.minimum:
-            if layer is Layer.MESSAGES:
-                self._too_small(self._ends[at])
-            return []
-        return [CacheBreakpoint(self._spans[at].place, self._ends[at], 0, why)]
+        return [CacheBreakpoint(self._spans[here[-1]].place, self._ends[here[-1]], 0, why)]
 
     def _stepping_stones(self, wanted: Sequence[CacheBreakpoint]) -> list[CacheBreakpoint]:
         """Return marks towards the end of the previous request, if it is further back than ``look_back``."""

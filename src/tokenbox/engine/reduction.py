@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.engine.low_water import margin, to_free
 from tokenbox.engine.steps import LEAST_CUT, Reduce, WindowAction, WindowReason, WindowStep
-from tokenbox.engine.window import EvictionPlan, ItemKind, NoShorterForms, PlannedChange
+from tokenbox.engine.window import EvictionPlan, ItemKind, PlannedChange
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -46,16 +46,14 @@ _HOLE = 8
 empty a prompt cache, on nearly every request."""
 
 
-def plan(
-    window: Window, limits: WindowLimits, measure: Measure | None = None, extra: int = 0
-) -> EvictionPlan:
+def plan(window: Window, limits: WindowLimits, measure: Measure, extra: int = 0) -> EvictionPlan:
     """Plan the changes that meet the limits; the plan's ``total`` is over the budget if they cannot be met.
 
     ``extra``: tokens by which the request is known to be larger than the sum of the sizes.
     """
     if _is_met(window, limits, extra):
         return EvictionPlan(window.total + extra)
-    return _Planning(window, limits, NoShorterForms() if measure is None else measure, extra).run()
+    return _Planning(window, limits, measure, extra).run()
 
 
 def _is_met(window: Window, limits: WindowLimits, extra: int) -> bool:
@@ -82,27 +80,20 @@ def _no_step_is_due(window: Window, limits: WindowLimits, budget: int, total: in
     )
 
 
-def plan_minimum(window: Window, limits: WindowLimits, measure: Measure | None = None) -> EvictionPlan:
+def plan_minimum(window: Window, limits: WindowLimits, measure: Measure) -> EvictionPlan:
     """Plan the smallest window that the allowed steps can reach: the smallest feasible budget."""
-    return _Planning(window, limits, NoShorterForms() if measure is None else measure, 0).run_to_minimum()
+    return _Planning(window, limits, measure).run_to_minimum()
 
 
 def plan_restored(window: Window, limits: WindowLimits, measure: Measure) -> EvictionPlan:
     """Plan to restore shortened results as far as the budget has room."""
-    return _Planning(window, limits, measure, 0).run_restored()
-
-
-def enforce(window: Window, limits: WindowLimits, measure: Measure | None = None) -> list[WindowStep]:
-    """Plan the changes, commit them, and return the steps."""
-    made = plan(window, limits, measure)
-    window.commit(made)
-    return made.steps
+    return _Planning(window, limits, measure).run_restored()
 
 
 class _Planning:
     """A plan under construction."""
 
-    def __init__(self, window: Window, limits: WindowLimits, measure: Measure, extra: int) -> None:
+    def __init__(self, window: Window, limits: WindowLimits, measure: Measure, extra: int = 0) -> None:
         self._window, self._limits, self._measure = window, limits, measure
         self._plan = EvictionPlan(window.total + extra)
         self._evicted: set[int] = set()
@@ -200,14 +191,18 @@ class _Planning:
 
         ``media``: their images and files stay.
         """
+        cut, uncut = self._capped(sizes, room, media=media)
+        return {} if uncut else cut
+
+    def _capped(
+        self, sizes: Mapping[int, int], room: int, *, media: bool = True
+    ) -> tuple[dict[int, int], set[int]]:
+        """Cut what is larger than the cap common to all; return the new sizes, and what cannot be cut."""
         cap = common_cap(sorted(sizes.values()), room)
-        found = {
-            number: self._measure.cut(number, cap, media=media) if cap >= LEAST_CUT else None
-            for number, size in sizes.items()
-            if size > cap
-        }
+        larger = [number for number, size in sizes.items() if size > cap]
+        found = {n: self._measure.cut(n, cap, media=media) if cap >= LEAST_CUT else None for n in larger}
         cut = {number: size for number, size in found.items() if size is not None}
-        return cut if len(cut) == len(found) else {}
+        return cut, found.keys() - cut.keys()
 
     def _reduce(self, target: int, reason: WindowReason, *, keep_last: bool = False) -> None:
         """Mask, cut, and evict rounds and exchanges until the total is at most ``target``.
@@ -271,14 +266,10 @@ class _Planning:
         texts = {n for unit in part for n in (unit.results if unit.kind is ItemKind.CALL else unit.members)}
         while texts:
             left = room - sum(size for number, size in sizes.items() if number not in texts)
-            cap = common_cap(sorted(sizes[number] for number in texts), left)
-            if cap < LEAST_CUT:
-                break
-            cut = {number: self._measure.cut(number, cap) for number in sorted(texts) if sizes[number] > cap}
-            found = {number: size for number, size in cut.items() if size is not None}
-            if len(found) == len(cut):
-                return found
-            texts -= cut.keys() - found.keys()
+            cut, uncut = self._capped({number: sizes[number] for number in sorted(texts)}, left)
+            if not uncut:
+                return cut
+            texts -= uncut
         return {}
 
     def _reduce_in_steps(self, budget: int) -> None:
@@ -313,7 +304,7 @@ class _Planning:
 
     def _plan_ahead(self, target: int) -> tuple[list[PlannedChange], int]:
         """Plan the changes that follow those planned before, down to ``target``; return the total then."""
-        there = _Planning(self._window, self._limits, self._measure, 0)
+        there = _Planning(self._window, self._limits, self._measure)
         there._plan, there._evicted, there._exchanges = self._copy(), set(self._evicted), self._exchanges
         for change in self._window.ahead:
             there._apply(change, target, target)

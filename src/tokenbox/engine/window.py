@@ -42,16 +42,6 @@ class Measure(Protocol):
         ...
 
 
-class NoShorterForms:
-    """A measure for results that cannot be shortened."""
-
-    def masked(self, number: int) -> int | None:
-        return None
-
-    def cut(self, number: int, at_most: int, *, media: bool = True) -> int | None:
-        return None
-
-
 @dataclass(slots=True, eq=False)
 class Unit:
     """The items that stay or leave together: one item, or a tool call with all its results.

@@ -1,0 +1,26 @@
+"""Windows of sizes alone: their limits enforced, with results that have no shorter forms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tokenbox.engine.reduction import plan
+
+if TYPE_CHECKING:
+    from tokenbox.engine.steps import WindowLimits, WindowStep
+    from tokenbox.engine.window import Measure, Window
+
+
+class NoShorterForms:
+    def masked(self, number: int) -> int | None:
+        return None
+
+    def cut(self, number: int, at_most: int, *, media: bool = True) -> int | None:
+        return None
+
+
+def enforce(window: Window, limits: WindowLimits, measure: Measure | None = None) -> list[WindowStep]:
+    """Plan the changes, commit them, and return the steps."""
+    made = plan(window, limits, NoShorterForms() if measure is None else measure)
+    window.commit(made)
+    return made.steps
