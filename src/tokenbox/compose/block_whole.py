@@ -231,14 +231,19 @@ def _filled(sizes: Sequence[int | None], counts: Sequence[int]) -> Iterator[int]
 
 
 class BlockWhole:
-    """The implementation of ``engine.ladder.Whole``. Joins are priced as those of sections.
+    """The implementation of ``engine.ladder.LadderWhole``. Joins are priced as those of sections.
 
     Its parts: the opening markup, the blocks, one line per merged priority class, the closing markup.
+
+    ``reserve``: None for exact prices. Otherwise the whole is counted at each reset, and joins are estimated;
+    ``reserve`` is the number of tokens by which the emitted text exceeded the budget so far, and is added to
+    every total.
     """
 
-    def __init__(self, forms: BlockForms, priorities: Sequence[Priority]) -> None:
+    def __init__(self, forms: BlockForms, priorities: Sequence[Priority], reserve: int | None) -> None:
         self.forms = forms
         self.priorities = priorities
+        self.reserve = reserve
         self.parts: Parts
         self.merged: dict[int, list[int]] = {}
         self.lines: dict[int, int] = {}
@@ -284,7 +289,7 @@ class BlockWhole:
         return self.forms.at_least(i, form)
 
     def size(self, i: int) -> int:
-        return self.parts.size(1 + i)
+        return self.parts.sizes[1 + i]
 
     def show(self, i: int, form: Form) -> None:
         self.parts.put(1 + i, *self.forms.text_and_size(i, form))
@@ -335,8 +340,14 @@ class BlockWhole:
         )
 
     def _priced(self, sections: Sequence[Section], sizes: Sequence[int]) -> Parts:
-        whole = exact_whole(sections, self.forms.markup.separator, self.forms.counter, sizes)
-        assert whole is not None  # noqa: S101  # other tokenizers use PricedBlockWhole
+        counter, separator = self.forms.counter, self.forms.markup.separator
+        if self.reserve is None:
+            exact = exact_whole(sections, separator, counter, sizes)
+            assert exact is not None  # noqa: S101  # other tokenizers have a reserve
+            return exact
+        whole = PricedWhole(sections, separator, counter, 0, sizes)
+        text = separator.join(section.content for section in sections if section.content)
+        whole.correction = counter.whole(text) - whole.total + self.reserve
         return whole
 
     def _name(self, i: int) -> str:
@@ -351,22 +362,3 @@ class BlockWhole:
         tokens = sum(self.forms.content_sizes[i] for i in members)
         line = merged_placeholder(Priority(priority).display, len(members), tokens, markup.omitted_many)
         return markup.piece(Framed(line, "", "")).text
-
-
-class PricedBlockWhole(BlockWhole):
-    """The conservative pricing for other tokenizers: it counts the whole at each reset, and estimates joins.
-
-    ``reserve``: the number of tokens by which the emitted text exceeded the budget so far. It is added to
-    every total.
-    """
-
-    def __init__(self, forms: BlockForms, priorities: Sequence[Priority], reserve: int) -> None:
-        super().__init__(forms, priorities)
-        self.reserve = reserve
-
-    def _priced(self, sections: Sequence[Section], sizes: Sequence[int]) -> Parts:
-        counter, separator = self.forms.counter, self.forms.markup.separator
-        whole = PricedWhole(sections, separator, counter, 0, sizes)
-        text = separator.join(section.content for section in sections if section.content)
-        whole.correction = counter.whole(text) - whole.total + self.reserve
-        return whole

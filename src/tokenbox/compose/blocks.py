@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import rfc8785
 
-from tokenbox.compose.block_whole import BlockForms, BlockWhole, PricedBlockWhole, shows_content
+from tokenbox.compose.block_whole import BlockForms, BlockWhole, shows_content
 from tokenbox.compose.counting import Counter
 from tokenbox.compose.seamed import NotSeamable, checked_total
 from tokenbox.content.block_kinds import BlockType, Priority
@@ -269,7 +269,7 @@ class _Plan:
         tokenizer = self.forms.counter.tokenizer
         if not isinstance(tokenizer, AdditiveTokenizer) and getattr(tokenizer, "cuts", None) is None:
             return None
-        whole = BlockWhole(self.forms, self.priorities)
+        whole = BlockWhole(self.forms, self.priorities, reserve=None)
         try:
             forms, steps, _ = self._decide(whole)
             pieces = whole.pieces
@@ -284,14 +284,15 @@ class _Plan:
         """Return the layout with conservative pricing of joins. The count of the emitted text decides."""
         reserve, least = 0, 1
         while True:
-            whole = PricedBlockWhole(self.forms, self.priorities, reserve)
+            whole = BlockWhole(self.forms, self.priorities, reserve)
             forms, steps, limit = self._decide(whole)
             pieces = whole.pieces
             total = self.forms.counter.whole("".join(pieces))
             over = 0 if limit is None else total - limit
             if over <= 0:
                 return self._recorded(whole, forms, steps, pieces, total)
-            if set(forms) <= {Form.FULL, Form.OMITTED} and not self._can_yield(forms):
+            full = {p for p, form in zip(self.priorities, forms, strict=True) if form is Form.FULL}
+            if set(forms) <= {Form.FULL, Form.OMITTED} and full <= {Priority.CRITICAL}:
                 name = self.forms.counter.tokenizer.identity.name
                 raise TokenizerError(
                     f"the counter {name} is not consistent: the critical "
@@ -301,12 +302,6 @@ class _Plan:
             # The step doubles, so that the search ends soon even with an adverse counter.
             reserve += max(over, least)
             least *= 2
-
-    def _can_yield(self, forms: Sequence[Form]) -> bool:
-        return any(
-            form is Form.FULL and priority is not Priority.CRITICAL
-            for form, priority in zip(forms, self.priorities, strict=True)
-        )
 
     def _decide(self, whole: BlockWhole) -> tuple[list[Form], list[LadderStep], int | None]:
         """Return the forms, the steps, and the limit of the whole (None if the budget is ignored)."""

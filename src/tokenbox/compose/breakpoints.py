@@ -107,26 +107,29 @@ def _bisect(outcomes: _Outcomes, low: int, high: int) -> None:
 
 
 class _Outcomes:
-    """The states of all sections at each budget that was tried."""
+    """The states of all sections at each budget that was tried, and the totals that decided them."""
 
     def __init__(self, at: At) -> None:
         self.at = at
-        self.known: dict[int, Mapping[str, str]] = {}
-        self._totals: dict[int, set[int]] = {}
+        self.known: dict[int, tuple[Mapping[str, str], set[int]]] = {}
 
     def states(self, budget: int) -> Mapping[str, str]:
+        return self._outcome(budget)[0]
+
+    def totals(self, budget: int) -> set[int]:
+        return self._outcome(budget)[1]
+
+    def _outcome(self, budget: int) -> tuple[Mapping[str, str], set[int]]:
         if budget not in self.known:
             outcome = self.at(budget)
             states: dict[str, str] = {}
-            self._totals[budget] = set()
+            totals = {outcome.fixed_load}
             if isinstance(outcome, Layout):
                 for section in outcome.sections:
                     form = "" if section.form is None else f" {section.form}"
                     states[section.id] = f"{section.decision.value}{form}"
-                self._totals[budget] = _compared(outcome)
-            else:
-                self._totals[budget] = {outcome.fixed_load}
-            self.known[budget] = states
+                totals = _compared(outcome)
+            self.known[budget] = states, totals
         return self.known[budget]
 
     def turning(self, low: int, high: int) -> tuple[int, int]:
@@ -136,11 +139,6 @@ class _Outcomes:
         if isinstance(most, Layout) and not most.log and not any(map(_depends, most.inputs)):
             return first, max(first, min(high, most.total))
         return first, high
-
-    def totals(self, budget: int) -> set[int]:
-        """Return the totals that decided the layout at this budget."""
-        self.states(budget)
-        return self._totals[budget]
 
 
 def _depends(section: Section) -> bool:

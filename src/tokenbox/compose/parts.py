@@ -94,9 +94,6 @@ class Parts(LayoutWhole):
     def minimum(self, i: int) -> int:
         return self.sections[i].min
 
-    def size(self, i: int) -> int:
-        return self.sizes[i]
-
     def has_text(self, i: int) -> bool:
         return bool(self.texts[i])
 

@@ -39,17 +39,13 @@ class LayoutWhole(Protocol):
     """
 
     sizes: list[int]
-    """The size of every section."""
+    """The count of every section's present text; 0 if dropped."""
 
     @property
     def total(self) -> int: ...
 
     def minimum(self, i: int) -> int:
         """Return the smallest size to which the section may be cut."""
-        ...
-
-    def size(self, i: int) -> int:
-        """Return the count of the section's present text; 0 if dropped."""
         ...
 
     def has_text(self, i: int) -> bool:
@@ -157,11 +153,11 @@ def expand(
             break
         shares = largest_remainder(left_over, [grows[i] for i in candidates])
         for i, share in zip(candidates, shares, strict=True):
-            before, over = whole.size(i), whole.total - budget
+            before, over = whole.sizes[i], whole.total - budget
             items = extend(i, share)
             if items:
                 taken = True
-                steps.append(Step(i, Action.EXPAND, Reason.SHARE, before, whole.size(i), over, share, items))
+                steps.append(Step(i, Action.EXPAND, Reason.SHARE, before, whole.sizes[i], over, share, items))
     return steps
 
 
@@ -213,9 +209,9 @@ def compress(order: Sequence[int], budget: int, whole: LayoutWhole) -> StepLog:
 def shrink_section(i: int, budget: int, whole: LayoutWhole) -> list[Step]:
     """Steps 4a to 4c for one section: apply its strategy, else truncate it, else drop it."""
     steps: list[Step] = []
-    before, over = whole.size(i), whole.total - budget
+    before, over = whole.sizes[i], whole.total - budget
     if whole.compress(i, whole.minimum(i)):
-        steps.append(Step(i, Action.COMPRESS, Reason.OVER, before, whole.size(i), over))
+        steps.append(Step(i, Action.COMPRESS, Reason.OVER, before, whole.sizes[i], over))
     if whole.total > budget:
         steps.append(cut_or_drop(i, budget, whole))
     return steps
@@ -227,7 +223,7 @@ def cut_or_drop(i: int, budget: int, whole: LayoutWhole) -> Step:
     A cut changes the tokens at the join with the next section, so the output may still be over the budget;
     then the rule is applied again with the remaining deficit.
     """
-    floor, before = whole.minimum(i), whole.size(i)
+    floor, before = whole.minimum(i), whole.sizes[i]
     size, over = before, whole.total - budget
     deficit = over
     while True:
@@ -235,7 +231,7 @@ def cut_or_drop(i: int, budget: int, whole: LayoutWhole) -> Step:
         if limit >= size:
             break
         whole.truncate(i, limit)
-        size, deficit = whole.size(i), whole.total - budget
+        size, deficit = whole.sizes[i], whole.total - budget
         if size and size >= floor and deficit <= 0:
             return Step(i, Action.TRUNCATE, Reason.OVER, before, size, over, limit)
         if size <= floor:
@@ -264,28 +260,28 @@ def restore(
     Return the steps taken, none if nothing changed. ``ceiling``: the largest size of the section; None: no
     limit.
     """
-    room, now, before = budget - whole.total, whole.state(i), whole.size(i)
+    room, now, before = budget - whole.total, whole.state(i), whole.sizes[i]
     at_least = max(whole.minimum(i), before + 1)
 
     def over() -> int:
         over_budget = whole.total - budget
-        return over_budget if ceiling is None else max(over_budget, whole.size(i) - ceiling)
+        return over_budget if ceiling is None else max(over_budget, whole.sizes[i] - ceiling)
 
     whole.restore(i)
-    steps = [Step(i, Action.RECLAIM, Reason.ROOM, before, whole.size(i), -room, room)]
-    if over() <= 0 and whole.size(i) > before:
+    steps = [Step(i, Action.RECLAIM, Reason.ROOM, before, whole.sizes[i], -room, room)]
+    if over() <= 0 and whole.sizes[i] > before:
         return steps
     while (deficit := over()) > 0:  # a cut may change the join, so it is measured each time
-        size = whole.size(i)
+        size = whole.sizes[i]
         if whole.compress(i, at_least):
-            steps.append(Step(i, Action.COMPRESS, Reason.OVER, size, whole.size(i), deficit))
+            steps.append(Step(i, Action.COMPRESS, Reason.OVER, size, whole.sizes[i], deficit))
         # The result of a strategy is what its author wants in less room: a mere cut does not replace it.
         elif lost_by is not Action.COMPRESS and (limit := size - deficit) >= at_least:
             whole.truncate(i, limit)
-            steps.append(Step(i, Action.TRUNCATE, Reason.OVER, size, whole.size(i), deficit, limit))
+            steps.append(Step(i, Action.TRUNCATE, Reason.OVER, size, whole.sizes[i], deficit, limit))
         else:
             break
-    if deficit <= 0 and whole.size(i) >= at_least:
+    if deficit <= 0 and whole.sizes[i] >= at_least:
         return steps
     whole.revert(i, now)
     return []

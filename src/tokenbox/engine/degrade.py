@@ -105,14 +105,14 @@ class Passes:
         for i, one in enumerate(boxes):
             for g in one.groups:
                 self.members[g].append(i)
-                self.group_sizes[g] += whole.size(i)
+                self.group_sizes[g] += whole.sizes[i]
 
     def change(self, i: int, change: Callable[..., T], *args: object) -> T:
         """Change a section of the whole, and keep the sizes of its groups up to date."""
-        before = self.whole.size(i)
+        before = self.whole.sizes[i]
         result = change(i, *args)
         for g in self.boxes[i].groups:
-            self.group_sizes[g] += self.whole.size(i) - before
+            self.group_sizes[g] += self.whole.sizes[i] - before
         return result
 
     # Bounds.
@@ -121,12 +121,12 @@ class Passes:
         """Yield each section that has a maximum, then each group that has one, inner groups first."""
         for i in sorted(self.everything.order):
             if (maximum := self.boxes[i].max) is not None:
-                yield Scope([i], _over(self.whole.size, i, maximum), Reason.OWN_MAX, Reason.OWN_MAX)
+                yield Scope([i], _over(self.whole.sizes, i, maximum), Reason.OWN_MAX, Reason.OWN_MAX)
         place = {i: n for n, i in enumerate(self.everything.order)}
         for g, group in enumerate(self.groups):
             if group.max is not None:
                 order = sorted((i for i in self.members[g] if i in place), key=place.__getitem__)
-                over = _over(self.group_sizes.__getitem__, g, group.max)
+                over = _over(self.group_sizes, g, group.max)
                 yield Scope(order, over, Reason.GROUP_MAX, Reason.GROUP_MAX)
 
     def floor(self, i: int) -> int:
@@ -135,7 +135,7 @@ class Passes:
         for g in self.boxes[i].groups:
             if self.groups[g].min:
                 spare = max(0, self.group_sizes[g] - self.groups[g].min)
-                floor = max(floor, self.whole.size(i) - spare)
+                floor = max(floor, self.whole.sizes[i] - spare)
         return floor
 
     def ceiling(self, i: int) -> int | None:
@@ -143,7 +143,7 @@ class Passes:
         ceiling = self.boxes[i].max
         for g in self.boxes[i].groups:
             if (maximum := self.groups[g].max) is not None:
-                in_group = self.whole.size(i) + maximum - self.group_sizes[g]
+                in_group = self.whole.sizes[i] + maximum - self.group_sizes[g]
                 ceiling = in_group if ceiling is None else min(ceiling, in_group)
         return ceiling
 
@@ -160,12 +160,12 @@ class Passes:
         while changed:
             changed = False
             for i in scope.order:
-                over, before = scope.over(), self.whole.size(i)
+                over, before = scope.over(), self.whole.sizes[i]
                 if over <= 0:
                     return
                 if self.change(i, self.whole.compress, self.floor(i)):
                     changed = True
-                    self.lose(Step(i, Action.COMPRESS, scope.why, before, self.whole.size(i), over))
+                    self.lose(Step(i, Action.COMPRESS, scope.why, before, self.whole.sizes[i], over))
 
     def cut_to_minimum(self, scope: Scope) -> None:
         """Pass 2: truncate. A section without a minimum may be cut to nothing, that is dropped."""
@@ -191,7 +191,7 @@ class Passes:
             return True
         lost: Counter[int] = Counter()
         for i in together:
-            lost.update(dict.fromkeys(self.boxes[i].groups, self.whole.size(i)))
+            lost.update(dict.fromkeys(self.boxes[i].groups, self.whole.sizes[i]))
         return len(together) > 1 and any(
             self.is_too_small(g, tokens) and self.has_others(g, together) for g, tokens in lost.items()
         )
@@ -205,14 +205,14 @@ class Passes:
 
         A cut changes the tokens at the join with the next section, so the deficit is measured each time.
         """
-        before = size = limit = self.whole.size(i)
+        before = size = limit = self.whole.sizes[i]
         over = deficit = scope.over()
         while deficit > 0 and max(floor, size - deficit) < size:
             limit = max(floor, size - deficit)
             self.change(i, self.whole.truncate, limit, floor)
-            if self.whole.size(i) >= size:
+            if self.whole.sizes[i] >= size:
                 break
-            size, deficit = self.whole.size(i), scope.over()
+            size, deficit = self.whole.sizes[i], scope.over()
         if size == 0 < before:
             self.change(i, self.whole.drop)
             self.lose(Step(i, Action.DROP, scope.because(Reason.NOTHING_LEFT), before, 0, over, limit))
@@ -223,7 +223,7 @@ class Passes:
         """Drop a unit if the scope is over its limit even without it: then no cut is enough."""
         over, together = scope.over(), self.units[unit]
         states = [self.whole.state(i) for i in together]
-        sizes = [self.whole.size(i) for i in together]
+        sizes = [self.whole.sizes[i] for i in together]
         for i in together:
             self.change(i, self.whole.drop)
         if scope.over() > 0:
@@ -249,7 +249,7 @@ class Passes:
         """Drop a section, and every section that must leave with it."""
         leaving = self.leaving(i, why)
         self.lose(
-            *(Step(k, Action.DROP, reason, self.whole.size(k), 0, over) for k, reason in leaving.items())
+            *(Step(k, Action.DROP, reason, self.whole.sizes[k], 0, over) for k, reason in leaving.items())
         )
         for k in leaving:
             self.change(k, self.whole.drop)
@@ -263,7 +263,7 @@ class Passes:
         def leave(k: int, why: Reason) -> None:
             if k not in leaving:
                 leaving[k] = why
-                lost.update(dict.fromkeys(self.boxes[k].groups, self.whole.size(k)))
+                lost.update(dict.fromkeys(self.boxes[k].groups, self.whole.sizes[k]))
                 touched.update(self.boxes[k].groups)
 
         leave(i, why)
@@ -282,7 +282,7 @@ class Passes:
     def others(self, g: int, leaving: Collection[int]) -> Iterator[int]:
         """Yield the flexible sections of a group that would stay."""
         for k in self.members[g]:
-            if self.boxes[k].shrink and self.whole.size(k) and k not in leaving:
+            if self.boxes[k].shrink and self.whole.sizes[k] and k not in leaving:
                 yield k
 
     def has_others(self, g: int, leaving: Collection[int] = ()) -> bool:
@@ -331,12 +331,12 @@ class Passes:
             # A flexible section whose group was dropped brings the group to its minimum, or stays empty.
             back = gone.intersection(self.boxes[i].groups) if self.boxes[i].shrink else ()
             lacking = max((self.groups[g].min - self.group_sizes[g] for g in back), default=0)
-            at_least = self.whole.size(i) + lacking
+            at_least = self.whole.sizes[i] + lacking
             return self.change(i, self.whole.extend, share, self.ceiling(i), at_least)
 
         self.steps += box.expand(grows, self.budget, self.whole, extend)
 
 
-def _over(size_of: Callable[[int], int], which: int, maximum: int) -> Callable[[], int]:
+def _over(sizes: Sequence[int], which: int, maximum: int) -> Callable[[], int]:
     """Return a function that returns the tokens of a section or a group over its maximum."""
-    return lambda: size_of(which) - maximum
+    return lambda: sizes[which] - maximum

@@ -43,7 +43,6 @@ MAX_TREE_DEPTH = 128
 
 # Header flags.
 PAYLOAD_COMPRESSED = 0x01
-HAS_INDEX = 0x02
 
 # Block flags.
 HAS_SUMMARY = 0x01
