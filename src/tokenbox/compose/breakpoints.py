@@ -15,15 +15,22 @@ from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
-from tokenbox.compose.layout import SEPARATOR, Layout, LayoutOptions
+from tokenbox.compose.layout import SEPARATOR, Layout, LayoutOptions, decision
+from tokenbox.compose.seamed import NotSeamable, exact_whole
 from tokenbox.compose.sections import checked_sections, counter_of, lay_out_all
-from tokenbox.engine.result import Action, Policy
+from tokenbox.engine.box import shrink_section
+from tokenbox.engine.result import Action, Decision, Policy
 from tokenbox.errors import InvalidBudget
 from tokenbox.integers import token_budget
 from tokenbox.records import AsRecord
+from tokenbox.tokenizers.protocol import AdditiveTokenizer
 
 if TYPE_CHECKING:
+    from tokenbox.compose.columns import SectionColumns
+    from tokenbox.compose.counting import Counter
+    from tokenbox.compose.parts import AdditiveWhole
     from tokenbox.compose.requests import RequestCounter
+    from tokenbox.compose.seamed import SeamedWhole
     from tokenbox.compose.sections import Groups
     from tokenbox.content.section import Section
     from tokenbox.errors import ContextCriticalOverflow
@@ -70,16 +77,18 @@ def breakpoints(
     options = LayoutOptions.of(checked, separator, policy, groups, reclaim=reclaim)
     counter = counter_of(checked, tokenizer, None)
     outcomes = _Outcomes(lambda budget: lay_out_all(checked, options, counter, [budget])[0])
-    for budget in _tried(outcomes, low, high):
+    descent = _Descent.of(checked, options, counter)
+    for budget in sorted(set(_tried(outcomes, low, high)) - outcomes.known.keys(), reverse=True):
+        states = None if descent is None else descent.states(budget)
+        if states is not None:
+            outcomes.known[budget] = states, set()
         outcomes.states(budget)
-    known = sorted(outcomes.known)
-    for one, other in pairwise(known):
+    for one, other in pairwise(sorted(outcomes.known)):
         _bisect(outcomes, one, other)
     found: list[Breakpoint] = []
-    known = sorted(outcomes.known)
-    for one, other in pairwise(known):
+    for one, other in pairwise(sorted(outcomes.known)):
         before, after = outcomes.states(one), outcomes.states(other)
-        names = dict.fromkeys((*(before or ()), *(after or ())))
+        names = {**before, **after} if before != after else ()
         found += [
             Breakpoint(other, name, before.get(name), after.get(name))
             for name in names
@@ -139,6 +148,53 @@ class _Outcomes:
         if isinstance(most, Layout) and not most.log and not any(map(_depends, most.inputs)):
             return first, max(first, min(high, most.total))
         return first, high
+
+
+@dataclass(slots=True)
+class _Descent:
+    """The states by the Token Box Model at smaller and smaller budgets, each from the one before.
+
+    A smaller budget drops more sections in the same order, and shrinks the next one alone.
+    """
+
+    sections: SectionColumns
+    whole: AdditiveWhole | SeamedWhole
+    fixed_load: int
+    known: dict[str, str]
+    dropped: int = 0
+
+    @classmethod
+    def of(cls, sections: SectionColumns, options: LayoutOptions, counter: Counter) -> _Descent | None:
+        """Return None if another algorithm or pricing lays out the sections."""
+        tokenizer = counter.tokenizer
+        exact = isinstance(tokenizer, AdditiveTokenizer) or getattr(tokenizer, "cuts_proven", False)
+        if not exact or counter.requests is not None or options.policy is not Policy.FACET or options.reclaim:
+            return None
+        try:
+            whole = exact_whole(sections, options.separator, counter)
+        except NotSeamable:
+            return None
+        if whole is None:
+            return None
+        kept = dict.fromkeys(sections.ids, Decision.KEPT.value)
+        return cls(sections, whole, whole.total_of(sections.ranked.critical), kept)
+
+    def states(self, budget: int) -> Mapping[str, str] | None:
+        """Return the states at a budget below that of the last call; None if all sections or none fit."""
+        if budget < self.fixed_load or (self.whole.total <= budget and not self.dropped):
+            return None
+        order, ids = self.sections.ranked.flexible[self.dropped :], self.sections.ids
+        more, _ = self.whole.drop_while_over(order, budget)
+        self.dropped += more
+        self.known.update((ids[i], Decision.DROPPED.value) for i in order[:more])
+        if self.whole.total <= budget:
+            return dict(self.known)
+        i = order[more]
+        before = self.whole.state(i)
+        steps = shrink_section(i, budget, self.whole)
+        state = decision(self.sections[i], self.whole.texts[i], steps).value
+        self.whole.revert(i, before)
+        return {**self.known, ids[i]: state}
 
 
 def _depends(section: Section) -> bool:

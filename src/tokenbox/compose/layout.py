@@ -188,7 +188,7 @@ class Layout:
         return tuple(
             SectionResult(
                 section.id,
-                _decision(section, text, steps.get(i, ())),
+                decision(section, text, steps.get(i, ())),
                 base_size,
                 size,
                 text,
@@ -288,7 +288,7 @@ _DECISIONS = {
 }
 
 
-def _decision(section: Section, text: str, steps: Sequence[Step]) -> Decision:
+def decision(section: Section, text: str, steps: Sequence[Step]) -> Decision:
     """Return the decision of the last step; ``KEPT`` if the text is the content."""
     if not steps or (text == section.content and steps[-1].action is not Action.DROP):
         return Decision.KEPT
