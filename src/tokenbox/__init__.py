@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from tokenbox import store as store
     from tokenbox.api import breakpoints, count, fit, layout, pack, render_blocks, select, whatif
     from tokenbox.catalog import TokenizerFamily
-    from tokenbox.compose.layout import Layout, SectionResult
+    from tokenbox.compose.layout import Layout
     from tokenbox.compose.requests import Count, RequestCounter
     from tokenbox.content.group import Group
     from tokenbox.content.message import Message
     from tokenbox.content.section import Cut, Keep, Section
     from tokenbox.conversation import ChatFormat, Conversation, Fitted
-    from tokenbox.engine.result import Action, Decision, Policy, Reason, Step
+    from tokenbox.engine.result import Action, Decision, Policy, Reason, SectionResult, Step
     from tokenbox.errors import ContextCriticalOverflow, TokenboxError
     from tokenbox.models import Counting
     from tokenbox.policy import override as override
@@ -110,12 +110,12 @@ _lookups.counter_of_model.answered_by(_counter_of_model)
 _NAMES_BY_MODULE = {
     "api": ("breakpoints", "count", "fit", "layout", "pack", "render_blocks", "select", "whatif"),
     "compose.requests": ("Count",),
-    "compose.layout": ("Layout", "SectionResult"),
+    "compose.layout": ("Layout",),
     "content.message": ("Message",),
     "content.group": ("Group",),
     "content.section": ("Cut", "Keep", "Section"),
     "conversation": ("ChatFormat", "Conversation", "Fitted"),
-    "engine.result": ("Action", "Decision", "Policy", "Reason", "Step"),
+    "engine.result": ("Action", "Decision", "Policy", "Reason", "SectionResult", "Step"),
     "errors": ("ContextCriticalOverflow", "TokenboxError"),
     "tokenizers.protocol": ("Tokenizer", "TokenizerIdentity"),
 }

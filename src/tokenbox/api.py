@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tokenbox import folder, named_code
 from tokenbox.compose import breakpoints as changes
-from tokenbox.compose import sections as compose_sections
 from tokenbox.compose.bound import count_of_text
-from tokenbox.compose.layout import SEPARATOR
+from tokenbox.compose.layout import SEPARATOR, LayoutOptions
 from tokenbox.compose.remembered import counted
 from tokenbox.compose.requests import with_unseen
+from tokenbox.compose.sections import checked_sections, counter_of, lay_out_all
 from tokenbox.content.message import InvalidMessage
 from tokenbox.content.request import costly_fields, read_request
 from tokenbox.counters import (
@@ -203,7 +203,7 @@ def layout(  # noqa: PLR0913  # the options of `compose.sections.layout`, the mo
     Raises ``ContextCriticalOverflow`` if the critical sections alone do not fit, ``InvalidSection`` and
     ``InvalidBudget`` for bad input, a ``TokenizerError``, and any error of ``proof``.
     """
-    checked = compose_sections.checked_sections(sections)
+    checked = checked_sections(sections)
     return proven_layout(proof, source)(
         checked,
         budget,
@@ -216,7 +216,7 @@ def layout(  # noqa: PLR0913  # the options of `compose.sections.layout`, the mo
     )
 
 
-def whatif(  # noqa: PLR0913  # the options of `compose.sections.whatif`, and the model
+def whatif(  # noqa: PLR0913  # the options of `layout`, and the model
     sections: Iterable[Section | Mapping[str, object]],
     budgets: Iterable[int],
     tokenizer: Counts | None = None,
@@ -232,11 +232,10 @@ def whatif(  # noqa: PLR0913  # the options of `compose.sections.whatif`, and th
 
     For a budget too small for the critical sections, the list contains the error.
     """
-    checked = compose_sections.checked_sections(sections)
-    counter = section_counter(checked, model, tokenizer)
-    return compose_sections.whatif(
-        checked, budgets, counter, separator, policy=policy, groups=groups, reclaim=reclaim, cache=cache
-    )
+    checked = checked_sections(sections)
+    options = LayoutOptions.of(checked, separator, policy, groups, reclaim=reclaim)
+    counter = counter_of(checked, section_counter(checked, model, tokenizer), cache)
+    return lay_out_all(checked, options, counter, budgets)
 
 
 def breakpoints(  # noqa: PLR0913  # the options of `whatif`, for a range of budgets
@@ -255,11 +254,10 @@ def breakpoints(  # noqa: PLR0913  # the options of `whatif`, for a range of bud
 
     Options and errors as for :func:`whatif`.
     """
-    checked = compose_sections.checked_sections(sections)
-    counter = section_counter(checked, model, tokenizer)
-    return changes.breakpoints(
-        checked, low, high, counter, separator, policy=policy, groups=groups, reclaim=reclaim
-    )
+    checked = checked_sections(sections)
+    options = LayoutOptions.of(checked, separator, policy, groups, reclaim=reclaim)
+    counter = counter_of(checked, section_counter(checked, model, tokenizer))
+    return changes.breakpoints(checked, options, counter, low, high)
 
 
 def render_blocks(  # noqa: PLR0913  # the options of `compose.blocks.render_blocks`, the model and proof

@@ -10,14 +10,14 @@ can be missed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
-from tokenbox.compose.layout import SEPARATOR, Layout, LayoutOptions, decision
+from tokenbox.compose.layout import Layout, decision
 from tokenbox.compose.seamed import NotSeamable, exact_whole
-from tokenbox.compose.sections import checked_sections, counter_of, lay_out_all
+from tokenbox.compose.sections import checked_sections, lay_out_all
 from tokenbox.engine.box import shrink_section
 from tokenbox.engine.result import Action, Decision, Policy
 from tokenbox.errors import InvalidBudget
@@ -28,13 +28,11 @@ from tokenbox.tokenizers.protocol import AdditiveTokenizer
 if TYPE_CHECKING:
     from tokenbox.compose.columns import SectionColumns
     from tokenbox.compose.counting import Counter
+    from tokenbox.compose.layout import LayoutOptions
     from tokenbox.compose.parts import AdditiveWhole
-    from tokenbox.compose.requests import RequestCounter
     from tokenbox.compose.seamed import SeamedWhole
-    from tokenbox.compose.sections import Groups
     from tokenbox.content.section import Section
     from tokenbox.errors import ContextCriticalOverflow
-    from tokenbox.tokenizers.protocol import Tokenizer
 
     At = Callable[[int], Layout | ContextCriticalOverflow]
 
@@ -56,26 +54,13 @@ class Breakpoint(AsRecord):
 
 
 def breakpoints(
-    sections: Iterable[Section | Mapping[str, object]],
-    low: int,
-    high: int,
-    tokenizer: str | Tokenizer | RequestCounter | Callable[[str], int],
-    separator: str = SEPARATOR,
-    *,
-    policy: Policy | str = Policy.FACET,
-    groups: Groups | None = None,
-    reclaim: bool = False,
+    sections: Sequence[Section], options: LayoutOptions, counter: Counter, low: object, high: object
 ) -> list[Breakpoint]:
-    """Return the budgets from ``low`` to ``high`` at which a section's decision or form changes, in order.
-
-    The other parameters, and the errors, are those of ``whatif``.
-    """
+    """Return the budgets from ``low`` to ``high`` at which a section's decision or form changes, in order."""
     low, high = token_budget(low), token_budget(high)
     if low > high:
         raise InvalidBudget(f"a range of budgets goes from a smaller to a larger one, not {low} to {high}.")
     checked = checked_sections(sections)
-    options = LayoutOptions.of(checked, separator, policy, groups, reclaim=reclaim)
-    counter = counter_of(checked, tokenizer, None)
     outcomes = _Outcomes(lambda budget: lay_out_all(checked, options, counter, [budget])[0])
     descent = _Descent.of(checked, options, counter)
     for budget in sorted(set(_tried(outcomes, low, high)) - outcomes.known.keys(), reverse=True):

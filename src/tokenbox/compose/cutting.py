@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 from tokenbox.content.section import Cut, Keep
@@ -84,24 +84,17 @@ class SectionCuts:
         if not self.marker or not kept or kept == self.text:
             return kept
         spans = self.cuts.spans(m)
-        gaps = [
-            (end, start)
-            for (_, end), (start, _) in zip(
-                [(0, 0), *spans], [*spans, (len(self.text), len(self.text))], strict=True
-            )
-        ]
-        markers = [""] * len(gaps)
-        lost = [gap for gap, (start, end) in enumerate(gaps) if start < end]
-        for gap in lost:
-            start, end = gaps[gap]
-            count = (
-                self.size - self.counter.count(kept)
-                if len(lost) == 1
-                else self.counter.count(self.text[start:end])
-            )
-            markers[gap] = self._filled(max(0, count))
-        pieces = [self.text[start:end] for start, end in spans]
-        return markers[0] + "".join(piece + mark for piece, mark in zip(pieces, markers[1:], strict=True))
+        edges = [0, *chain.from_iterable(spans), len(self.text)]
+        gaps = list(zip(edges[::2], edges[1::2], strict=True))
+        only_one = sum(start < end for start, end in gaps) == 1
+        pieces = []
+        for (start, end), span in zip(gaps, [*spans, (0, 0)], strict=True):
+            if start < end:
+                count = self.counter.count
+                lost = self.size - count(kept) if only_one else count(self.text[start:end])
+                pieces.append(self._filled(max(0, lost)))
+            pieces.append(self.text[slice(*span)])
+        return "".join(pieces)
 
     def _filled(self, tokens: int) -> str:
         about = "" if self.counter.tokenizer.identity.exact else "~"

@@ -41,11 +41,6 @@ class NotSeamable(Exception):
     """The texts have too few safe cuts to measure seams. Callers fall back to conservative pricing."""
 
 
-def _is_solid(head: str, tail: str, text: str) -> bool:
-    """Return whether the text has no safe cut, not even at its start or end."""
-    return len(head) + len(tail) > len(text)
-
-
 @lru_cache(maxsize=2)
 def _costs(_fingerprint: str, _separator: str) -> dict[str, int]:
     return {}
@@ -93,11 +88,9 @@ class SeamedWhole(Parts):
         self._heads, self._tails = [""] * (self._end + 1), [""] * (self._end + 1)
         for i, (head, tail) in zip(live, cuts, strict=True):
             self._heads[i], self._tails[i] = head, tail
+        # A solid text has no safe cut, not even at its start or end, so its head and its tail overlap.
         lengths = map(add, map(len, self._heads), map(len, self._tails))
-        self._solid = [
-            *map(gt, lengths, map(len, self.texts)),
-            False,
-        ]  # _is_solid of each
+        self._solid = [*map(gt, lengths, map(len, self.texts)), False]
         self._solids = sum(self._solid)
         self._check_worth(max(map(len, self._heads)), max(map(len, self._tails)))
         # The cost of a tail before a separator if the next part has no head, as with most texts.
@@ -199,7 +192,7 @@ class SeamedWhole(Parts):
     def _find_cuts(self, i: int, text: str) -> None:
         ((head, tail),) = self._cuts([text])
         self._heads[i], self._tails[i] = head, tail
-        self._solid[i] = _is_solid(head, tail, text)
+        self._solid[i] = len(head) + len(tail) > len(text)
         self._solids += self._solid[i]
         self._check_worth(len(head), len(tail))
 

@@ -79,28 +79,14 @@ def layout(
     """
     checked = checked_sections(sections)
     options = LayoutOptions.of(checked, separator, policy, groups, reclaim=reclaim)
-    return lay_out(checked, budget, options, tokenizer, cache)
-
-
-def lay_out(
-    sections: Sequence[Section],
-    budget: object,
-    options: LayoutOptions,
-    tokenizer: str | Tokenizer | RequestCounter | Callable[[str], int],
-    cache: CountCache | None = None,
-) -> Layout:
-    """Lay out checked sections with checked options."""
-    checked, counter = token_budget(budget), counter_of(sections, tokenizer, cache)
-    columns = checked_sections(sections)
-    return _lay_out_deciding(columns, checked, options, counter) or _lay_out(
-        columns, checked, options, counter
-    )
+    limit, counter = token_budget(budget), counter_of(checked, tokenizer, cache)
+    return _lay_out_deciding(checked, limit, options, counter) or _lay_out(checked, limit, options, counter)
 
 
 def counter_of(
     sections: Sequence[Section],
     tokenizer: str | Tokenizer | RequestCounter | Callable[[str], int],
-    cache: CountCache | None,
+    cache: CountCache | None = None,
 ) -> Counter:
     """Return the counter of the sections' texts, or of messages if a counter of requests is given."""
     # The usual types come first: to check the methods of a protocol takes longer.
@@ -110,30 +96,13 @@ def counter_of(
     return Counter(as_tokenizer(getattr(tokenizer, "tokenizer", UNKNOWN)), cache, tokenizer)
 
 
-def whatif(
-    sections: Iterable[Section | Mapping[str, object]],
-    budgets: Iterable[int],
-    tokenizer: str | Tokenizer | RequestCounter | Callable[[str], int],
-    separator: str = SEPARATOR,
-    *,
-    policy: Policy | str = Policy.FACET,
-    groups: Groups | None = None,
-    reclaim: bool = False,
-    cache: CountCache | None = None,
+def lay_out_all(
+    sections: Sequence[Section], options: LayoutOptions, counter: Counter, budgets: object
 ) -> list[Layout | ContextCriticalOverflow]:
     """Return one layout per budget, in order, counting each text once.
 
     For a budget too small for the critical sections, the list contains the error.
     """
-    checked = checked_sections(sections)
-    options = LayoutOptions.of(checked, separator, policy, groups, reclaim=reclaim)
-    return lay_out_all(checked, options, counter_of(checked, tokenizer, cache), budgets)
-
-
-def lay_out_all(
-    sections: Sequence[Section], options: LayoutOptions, counter: Counter, budgets: object
-) -> list[Layout | ContextCriticalOverflow]:
-    """Lay out checked sections at each budget, with a counter that may have cached their counts."""
     if not isinstance(budgets, Iterable) or isinstance(budgets, str | bytes):
         raise InvalidBudget(
             f"budgets is a list of whole numbers, not {shown(budgets)}.", given=shown(budgets)
@@ -164,10 +133,7 @@ def _lay_out_deciding(
         whole = deciding.seamed(budget)
     except NotSeamable:
         return None
-    if whole is None:
-        return None
-    result = _run(whole, budget, options)
-    return result if result.total == checked_total(whole, [result.text]) else None
+    return None if whole is None else _run_checked(whole, budget, options)
 
 
 def _lay_out(sections: SectionColumns, budget: int, options: LayoutOptions, counter: Counter) -> Layout:
@@ -176,14 +142,10 @@ def _lay_out(sections: SectionColumns, budget: int, options: LayoutOptions, coun
         return _lay_out_messages(sections, budget, options, counter, counter.requests)
     try:
         exact = exact_whole(sections, options.separator, counter)
-        if exact is not None:
-            result = _run(exact, budget, options)
-            # If this fails, the cuts claimed for the vocabulary do not hold on these texts.
-            if result.total == checked_total(exact, [result.text]):
-                return result
+        result = None if exact is None else _run_checked(exact, budget, options)
     except NotSeamable:
-        pass
-    return _lay_out_priced(sections, budget, options, _text_pricing(sections, options, counter))
+        result = None
+    return result or _lay_out_priced(sections, budget, options, _text_pricing(sections, options, counter))
 
 
 def _lay_out_messages(
@@ -308,6 +270,12 @@ def _inconsistent(result: Layout) -> TokenizerError:
         f"were {result.fixed_load:,} tokens, and now the same text is {result.total:,}. "
         "A count must depend on the text only."
     )
+
+
+def _run_checked(whole: Parts, budget: int, options: LayoutOptions) -> Layout | None:
+    """Run the engine on exact prices; None if cuts claimed for the vocabulary do not hold on these texts."""
+    result = _run(whole, budget, options)
+    return result if result.total == checked_total(whole, [result.text]) else None
 
 
 def _run(whole: Parts, budget: int, options: LayoutOptions) -> Layout:

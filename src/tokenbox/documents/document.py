@@ -9,8 +9,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.compose.breakpoints import breakpoints
-from tokenbox.compose.layout import SEPARATOR
-from tokenbox.compose.sections import whatif
+from tokenbox.compose.layout import SEPARATOR, LayoutOptions
+from tokenbox.compose.sections import counter_of, lay_out_all
 from tokenbox.documents.source import DocumentCode
 from tokenbox.engine.result import Policy
 from tokenbox.errors import DocumentError, TokenboxError
@@ -96,8 +96,8 @@ class LayoutDocument:
         cache: CountCache | None = None,
     ) -> list[Layout | ContextCriticalOverflow]:
         """Return a layout per budget, counting each text once. The document's own budget is ignored."""
-        counter = self._own_tokenizer() if tokenizer is None else tokenizer
-        return whatif(self.sections, budgets, counter, **self._options, cache=cache)
+        counter = counter_of(self.sections, self._own_tokenizer() if tokenizer is None else tokenizer, cache)
+        return lay_out_all(self.sections, LayoutOptions.of(self.sections, **self._options), counter, budgets)
 
     def breakpoints(
         self,
@@ -106,8 +106,9 @@ class LayoutDocument:
         tokenizer: str | Tokenizer | RequestCounter | Callable[[str], int] | None = None,
     ) -> list[Breakpoint]:
         """Return the budgets from ``low`` to ``high`` at which a section's decision or form changes."""
-        counter = self._own_tokenizer() if tokenizer is None else tokenizer
-        return breakpoints(self.sections, low, high, counter, **self._options)
+        counter = counter_of(self.sections, self._own_tokenizer() if tokenizer is None else tokenizer)
+        options = LayoutOptions.of(self.sections, **self._options)
+        return breakpoints(self.sections, options, counter, low, high)
 
     def _own_tokenizer(self) -> Tokenizer:
         """Return the document's tokenizer. Raises :class:`DocumentError` with the code of the cause."""

@@ -58,7 +58,6 @@ class Charset:
     because: str
     dot: str
     ellipsis: str
-    rule: str
 
 
 UNICODE = Charset(
@@ -80,7 +79,6 @@ UNICODE = Charset(
     because="└",
     dot="·",
     ellipsis="…",
-    rule="─",
 )
 ASCII = Charset(
     ascii=True,
@@ -101,7 +99,6 @@ ASCII = Charset(
     because="\\",
     dot="-",
     ellipsis=">",
-    rule="-",
 )
 
 
