@@ -382,20 +382,15 @@ def _of_marks(
         return PrefixChange(Break.MARKS_GONE, "cache_control", None, 0)
     if len(new) <= len(old):
         return None
-    places = [span.place for span in new]
-    furthest = max(was, key=lambda place: _at(places, place))
-    begin = _at(places, furthest)
+    places = {span.place: at for at, span in enumerate(new)}
+    begin = max(places.get(place, -1) for place in was)
     look_back = rules.look_back or len(new)
-    reached = any(0 <= _at(places, place) - begin <= look_back for place in now)
+    reached = any(0 <= places.get(place, -1) - begin <= look_back for place in now)
     if begin < 0 or reached:
         return None
     span = new[begin + 1] if begin + 1 < len(new) else new[begin]
     byte = sum(one.size for one in new[: begin + 1])
     return PrefixChange(Break.LOOK_BACK, span.place, span.message, byte)
-
-
-def _at(places: Sequence[str], place: str) -> int:
-    return places.index(place) if place in places else -1
 
 
 def marked(body: Mapping[str, Any]) -> list[str]:

@@ -22,8 +22,6 @@ LEVEL = 3
 # Constants of a zstd stream (RFC 8878, section 3).
 _MAGIC = 0xFD2FB528
 _SKIPPABLE = 0x184D2A50  # and the fifteen after it
-_DICTIONARY_ID_SIZE = (0, 1, 2, 4)
-_CONTENT_SIZE_SIZE = (0, 2, 4, 8)
 _CHECKSUM_SIZE = 4
 _RLE, _RESERVED = 1, 3
 _MAX_BLOCK = 128 << 10
@@ -140,15 +138,15 @@ class ZstdPieces:
                 continue
             if magic != _MAGIC:
                 raise DecompressFailed("it is not zstd")
-            descriptor = (yield from self._next(5, keep=True))[4]
-            head = yield from self._next(_head_size(descriptor))
+            start = yield from self._next(5, keep=True)
+            head = yield from self._next(_zstandard().frame_header_size(start))
             self._any = self._in_frame = True
             yield head, False
-            has_checksum, is_last = bool(descriptor & 4), False
+            has_checksum, is_last = bool(start[4] & 4), False
             while not is_last:
-                start = int.from_bytes((yield from self._next(3, keep=True)), "little")
-                block = yield from self._next(_block_size(start))
-                is_last = bool(start & 1)
+                block_head = int.from_bytes((yield from self._next(3, keep=True)), "little")
+                block = yield from self._next(_block_size(block_head))
+                is_last = bool(block_head & 1)
                 yield block, is_last and not has_checksum
             if has_checksum:
                 yield (yield from self._next(_CHECKSUM_SIZE)), True
@@ -169,12 +167,6 @@ class ZstdPieces:
             skipped = min(size, len(self._pending))
             del self._pending[:skipped]
             size -= skipped
-
-
-def _head_size(descriptor: int) -> int:
-    single_segment = descriptor >> 5 & 1
-    content_size = _CONTENT_SIZE_SIZE[descriptor >> 6] or single_segment
-    return 5 + (1 - single_segment) + _DICTIONARY_ID_SIZE[descriptor & 3] + content_size
 
 
 def _block_size(head: int) -> int:
