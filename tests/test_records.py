@@ -58,6 +58,13 @@ def test_a_record_has_the_names_that_are_asked_for_and_what_is_given() -> None:
     assert list(record.items()) == [("schema", "tests/1"), ("total", 1), ("hidden", None)]
 
 
+def test_a_name_with_a_question_mark_is_left_out_if_it_is_not_there() -> None:
+    inner = Inner(None)
+    assert to_record(inner, "colour? names? more?", more=None) == {}
+    assert to_record(inner, "colour names? more?", more=0) == {"colour": None, "more": 0}
+    assert to_record(OUTER.inner, "colour? names?") == {"colour": "red", "names": ["a", "b"]}
+
+
 def test_what_is_no_record_stays_what_it_is() -> None:
     given = object()
     assert plain(given) is given
