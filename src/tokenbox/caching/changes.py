@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.caching.breaks import Break, PrefixChange
-from tokenbox.caching.prompt import Layer, PromptSpan, api_of, as_text, spans
+from tokenbox.caching.prompt import Layer, PromptSpan, api_of, as_text, blocks_in, message_blocks, spans
 from tokenbox.caching.rules import CacheProvider, rules_of
 from tokenbox.characters import common_prefix, normalize
 from tokenbox.content.request import Api
@@ -400,19 +401,10 @@ def marked(body: Mapping[str, Any]) -> list[str]:
 
 def marks_of(body: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Return Anthropic's cache marks with the places of their blocks."""
-    found: list[tuple[str, Any]] = []
-    for field in ("tools", "system"):
-        found += _marks_in(body.get(field), field)
-    messages = body.get("messages")
-    for number, message in enumerate(messages if isinstance(messages, list | tuple) else ()):
-        content = message.get("content") if isinstance(message, Mapping) else None
-        found += _marks_in(content, f"messages[{number}].content")
+    blocks = chain(
+        blocks_in(body.get("tools"), "tools"), blocks_in(body.get("system"), "system"), message_blocks(body)
+    )
+    found = [(place, mark) for place, block in blocks if (mark := block.get("cache_control"))]
     if automatic := body.get("cache_control"):
         found += [(span.place, automatic) for span in spans(body, Api.MESSAGES)[-1:]]
     return found
-
-
-def _marks_in(blocks: object, place: str) -> Iterator[tuple[str, Any]]:
-    for number, block in enumerate(blocks if isinstance(blocks, list | tuple) else ()):
-        if isinstance(block, Mapping) and (mark := block.get("cache_control")):
-            yield f"{place}[{number}]", mark

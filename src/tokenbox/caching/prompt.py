@@ -66,7 +66,7 @@ def api_of(body: Mapping[str, Any]) -> Api:
         named = isinstance(tools, Sequence) and any(
             isinstance(t, Mapping) and "input_schema" in t for t in tools
         )
-        marked = any("cache_control" in block for block in _blocks_with_marks(body))
+        marked = any("cache_control" in block for _, block in message_blocks(body))
         claude = "claude" in str(body.get("model", ""))
         return Api.MESSAGES if "system" in body or named or marked or claude else Api.CHAT
     if "input" in body or "instructions" in body:
@@ -168,9 +168,16 @@ def _top_sorted(value: object) -> object:
     return dict(sorted(value.items())) if isinstance(value, Mapping) else value
 
 
-def _blocks_with_marks(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def message_blocks(body: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the blocks of the messages, each with its place."""
     messages = body.get("messages")
-    for message in messages if isinstance(messages, list | tuple) else ():
+    for number, message in enumerate(messages if isinstance(messages, list | tuple) else ()):
         content = message.get("content") if isinstance(message, Mapping) else None
-        if isinstance(content, list | tuple):
-            yield from (block for block in content if isinstance(block, Mapping))
+        yield from blocks_in(content, f"messages[{number}].content")
+
+
+def blocks_in(blocks: object, place: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the blocks of a list, each with its place."""
+    for number, block in enumerate(blocks if isinstance(blocks, list | tuple) else ()):
+        if isinstance(block, Mapping):
+            yield f"{place}[{number}]", block
