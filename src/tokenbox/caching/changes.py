@@ -19,6 +19,7 @@ from tokenbox.caching.breaks import Break, PrefixChange
 from tokenbox.caching.prompt import Layer, PromptSpan, api_of, as_text, blocks_in, message_blocks, spans
 from tokenbox.caching.rules import CacheProvider, rules_of
 from tokenbox.characters import common_prefix, normalize
+from tokenbox.content.message import media_kind
 from tokenbox.content.request import Api
 from tokenbox.tokenizers.registry import as_tokenizer
 
@@ -132,7 +133,7 @@ def _of_block(old: Sequence[PromptSpan], new: Sequence[PromptSpan]) -> tuple[Bre
     was, now = old[0], new[0]
     if was.kind in _THOUGHTS:
         return Break.THOUGHT_DROPPED, ""
-    if was.kind in _MEDIA or now.kind in _MEDIA:
+    if media_kind(was.kind) or media_kind(now.kind):
         return Break.MEDIA_CHANGED, ""
     if _is_result(was) and _is_result(now) and len(now.text) < len(was.text):
         return Break.RESULT_SHORTENED, ""
@@ -144,7 +145,7 @@ def _of_block(old: Sequence[PromptSpan], new: Sequence[PromptSpan]) -> tuple[Bre
 def _removal(kinds: set[str]) -> Break:
     if kinds <= _THOUGHTS:
         return Break.THOUGHT_DROPPED
-    return Break.MEDIA_CHANGED if kinds <= _MEDIA else Break.MESSAGES_REMOVED
+    return Break.MEDIA_CHANGED if all(map(media_kind, kinds)) else Break.MESSAGES_REMOVED
 
 
 def _reordered(before: Sequence[str], after: Sequence[str]) -> bool:
@@ -182,9 +183,6 @@ def _inserted(before: Sequence[str], after: Sequence[str]) -> int:
 _BLANK: Final = re.compile(r"\\[nrt]|\s")
 _THOUGHTS: Final = frozenset(("thinking", "redacted_thinking", "reasoning"))
 _IDS: Final = frozenset(("id", "call_id", "tool_call_id", "tool_use_id"))
-_MEDIA: Final = frozenset(
-    ("image", "image_url", "input_image", "document", "file", "input_file", "input_audio")
-)
 _MONTHS: Final = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 _DATE: Final = re.compile(
     rf"\d{{4}}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
