@@ -91,7 +91,9 @@ class BlockForms:
         self._pieces: dict[tuple[int, Form], Framed] = {}
         self._sizes: dict[tuple[int, Form], int] = {}
         self._summary_markups: list[int] = []
-        self._rules = _usable_cuts(counter)
+        # The cuts that derive a form's count from its content's; None if counting it is as fast.
+        additive = isinstance(counter.tokenizer, AdditiveTokenizer)
+        self._rules: CutRules | None = None if additive else getattr(counter.tokenizer, "cuts", None)
 
     def has_already(self, i: int, form: Form) -> bool:
         return form is not Form.SUMMARY or self.blocks[i].summary is not None
@@ -196,12 +198,6 @@ class BlockForms:
 def shows_content(block: Block) -> bool:
     """Return whether the full form shows the content: False for a binary image."""
     return not isinstance(block, ImageBlock) or is_text(block)
-
-
-def _usable_cuts(counter: Counter) -> CutRules | None:
-    """Return the cuts that derive a form's count from its content's; None if counting it is as fast."""
-    tokenizer = counter.tokenizer
-    return None if isinstance(tokenizer, AdditiveTokenizer) else getattr(tokenizer, "cuts", None)
 
 
 def _content_sizes(blocks: Sequence[Block], counter: Counter) -> Iterator[int]:

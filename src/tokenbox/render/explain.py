@@ -40,13 +40,7 @@ MIN_WIDTH = 20
 MIN_BAR = 8
 MAX_BAR = 100
 
-STYLES = {
-    Decision.KEPT: Style.KEPT,
-    Decision.EXPANDED: Style.EXPANDED,
-    Decision.COMPRESSED: Style.COMPRESSED,
-    Decision.TRUNCATED: Style.TRUNCATED,
-    Decision.DROPPED: Style.DROPPED,
-}
+STYLES = {decision: Style(decision.value) for decision in Decision}
 _IN_PART = {Decision.EXPANDED, Decision.COMPRESSED, Decision.TRUNCATED}
 _PAST = {
     Action.EXPAND: "expanded",
