@@ -135,9 +135,12 @@ def test_an_estimate_of_messages_is_marked(name: str) -> None:
     layout = tokenbox.layout(many, 1_000, counter)
     assert layout.count is not None
     assert not layout.count.exact
-    assert not layout.tokenizer.exact
+    assert not layout.exact
     assert layout.explain().startswith("~")
     assert repr(layout).startswith(f"<Layout: ~{layout.total}")
+    less = layout.whatif([layout.total - 1])[0]
+    assert isinstance(less, tokenbox.Layout)
+    assert f"-> ~{less.total}\n" in str(layout.diff(less))
     with pytest.raises(ContextCriticalOverflow, match=r"need ~\d") as error:
         tokenbox.layout(many, 1, counter)
     assert error.value.details["exact"] is False

@@ -61,12 +61,16 @@ class SectionState:
 
 @dataclass(frozen=True, slots=True)
 class LayoutValues:
-    """The compared values of a layout. ``values``: the single values by name; None is unknown."""
+    """The compared values of a layout. ``values``: the single values by name; None is unknown.
+
+    ``exact``: whether its counts are exact.
+    """
 
     values: Mapping[str, object]
     sections: tuple[SectionState, ...]
     text: str
     digest: str
+    exact: bool
 
     @classmethod
     def of(cls, layout: LayoutRead) -> LayoutValues:
@@ -76,7 +80,7 @@ class LayoutValues:
             SectionState(s.id, s.decision, s.base_size, s.size, s.form, text, section)
             for s, text, section in zip(layout.sections, layout.texts, layout.inputs, strict=True)
         )
-        return cls(values, states, layout.text, layout.digest)
+        return cls(values, states, layout.text, layout.digest, layout.exact)
 
     @classmethod
     def from_dict(cls, data: object) -> LayoutValues:
@@ -95,7 +99,9 @@ class LayoutValues:
         states = tuple(_section_state(value, f"sections[{i}]") for i, value in enumerate(sections))
         if len({state.id for state in states}) < len(states):
             raise LayoutError("not a saved layout: two sections have the same id.")
-        return cls(values, states, str(top["text"]), str(top["digest"]))
+        count = top.get("count")
+        exact = (count if isinstance(count, dict) else tokenizer).get("exact") is True
+        return cls(values, states, str(top["text"]), str(top["digest"]), exact)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +217,7 @@ def diff(a: LayoutRead | LayoutValues, b: LayoutRead | LayoutValues) -> LayoutDi
     new = b if isinstance(b, LayoutValues) else LayoutValues.of(b)
     names = [*(f"tokenizer.{name}" for name in _TOKENIZER), *_VALUES]
     return LayoutDiff(
-        (old.values["tokenizer.exact"] is True, new.values["tokenizer.exact"] is True),
+        (old.exact, new.exact),
         tuple(
             ValueChange(name, old.values[name], new.values[name])
             for name in names

@@ -176,6 +176,11 @@ class Layout:
         return tuple(warnings(self.inputs, self.base_sizes, kept_out))
 
     @property
+    def exact(self) -> bool:
+        """Whether ``total`` is exact. A vocabulary is exact for texts; a count of messages says so itself."""
+        return self.tokenizer.exact if self.count is None else self.count.exact
+
+    @property
     def joins(self) -> int:
         return self.total - sum(self.sizes)
 
@@ -256,9 +261,7 @@ class Layout:
 
     def __repr__(self) -> str:
         decisions = [section.decision.value for section in self.sections]
-        return in_words(
-            "Layout", self.total, self.budget, self.tokenizer.name, decisions, exact=self.tokenizer.exact
-        )
+        return in_words("Layout", self.total, self.budget, self.tokenizer.name, decisions, exact=self.exact)
 
     def _repr_html_(self) -> str:
         """Return a small picture for notebooks."""

@@ -170,9 +170,7 @@ def _lay_out_messages(
     result = _run(whole(0), budget, options)
     if result.total != count(result.texts):
         result = _lay_out_priced(sections, budget, options, pricing)
-    counted = counts[tuple(result.texts)]
-    exact = requests.identity.exact if counted is None else counted.exact
-    return replace(result, tokenizer=replace(requests.identity, exact=exact), count=counted)
+    return replace(result, tokenizer=requests.identity, count=counts[tuple(result.texts)])
 
 
 class _Pricing(NamedTuple):

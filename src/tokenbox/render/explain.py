@@ -72,6 +72,8 @@ class LayoutShown(Protocol):
     @property
     def joins(self) -> int: ...
     @property
+    def exact(self) -> bool: ...
+    @property
     def count(self) -> object | None:
         """The count of the request, if the sections are messages."""
         ...
@@ -147,7 +149,7 @@ class Grid:
 
     @classmethod
     def of(cls, shown: ShownRows, layout: LayoutShown, width: int, charset: Charset) -> Grid:
-        about = "" if layout.tokenizer.exact else "~"
+        about = "" if layout.exact else "~"
         sections = [row.section for row in shown.rows]
         sizes = [size for section in sections for size in (section.base_size, section.size)]
         figure = len(f"{about}{max([layout.budget, layout.total, *sizes, *_sums(shown.omitted), 1_000]):,}")
@@ -160,7 +162,7 @@ class Grid:
         return cls(width, name, figure, bar if bar >= MIN_BAR else 0, layout.budget, about, charset)
 
     def headline(self, layout: LayoutShown) -> Line:
-        kind = "exact" if layout.tokenizer.exact else "estimate"
+        kind = "exact" if layout.exact else "estimate"
         free = layout.budget - layout.total
         dot = f" {self.charset.dot} "
         return (

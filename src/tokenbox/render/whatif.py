@@ -88,7 +88,7 @@ def _column(column: Column, chosen: Sequence[int], omitted: Sequence[int], chars
         about = "" if outcome.details.get("exact") else "~"
         load = Cell(f"{about}{outcome.fixed_load:,}", Style.DROPPED, "!")
         return [budget, load, Cell(f"{charset.minus}{about}{outcome.deficit:,}", Style.DROPPED)]
-    about = "" if outcome.tokenizer.exact else "~"
+    about = "" if outcome.exact else "~"
     numbers = Counter(section.decision for section in outcome.sections)
     made = [
         budget,
