@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import json.decoder
+import re
 import socket
 import time
 from typing import TYPE_CHECKING
@@ -691,7 +692,7 @@ NEW = {
     ),
     "javascript": (
         "if (x) {\n\n" + "".join(f"function f{n}() {{\n  return {n};\n}}\n" for n in range(5)),
-        [f"function f{n}() {{" for n in range(5)],
+        [f"function f{n}()" for n in range(5)],
     ),
 }
 
@@ -926,8 +927,53 @@ def test_a_header_of_c_for_cpp_defines_what_is_in_it(language: str, condition: s
     inner = "#ifndef INNER\n#define INNER\nint f(void);\n#endif\nstruct s { int a; };\n"
     source = f'{condition}\nextern "C" {{\n#endif\n{inner}{condition}\n}} /* C */\n#endif\n'
     assert names_of(source, language) == ["INNER", "f", "s"]
-    assert names_of(f"#ifndef A_H\n#define A_H\n{source}#endif\n", language) == ["A_H", "INNER", "f", "s"]
+    assert names_of(f"#ifndef A_H\n#define A_H\n{source}#endif\n", language) == ["INNER", "f", "s"]
     assert names_of('extern "C" {\nint g(int a);\n}\n', language) == ["g"]
+
+
+def test_the_guard_of_a_header_is_no_definition() -> None:
+    assert names_of("#if !defined(A_H)\n#define A_H\nint f(void);\n#endif\n", "c") == ["f"]
+    assert names_of("#ifndef A\n#define A\n#endif\nint f(void);\n", "c") == ["A", "f"]
+    assert names_of("#ifndef A\n#define A 1\nint f(void);\n#endif\n", "c") == ["A", "f"]
+
+
+def test_macros_in_place_of_braces_and_before_forward_declarations_hide_nothing() -> None:
+    source = (
+        "FMT_BEGIN_NAMESPACE\nclass FMT_API Later;\nstruct TIMEVAL now;\n"
+        "template <class T> struct box { T value; };\nvoid f(int a) { g(a); }\nFMT_END_NAMESPACE\n"
+    )
+    assert names_of(source, "cpp") == ["now", "box", "f"]
+    assert names_of("__BEGIN_DECLS\nint f(int a);\n__END_DECLS\n", "c") == ["f"]
+    assert names_of("enum e { A_BEGIN,\n  B\n};\n", "c") == ["e"]
+
+
+IN_BLOCKS = {
+    "javascript": "if (a) { D } else { D } for (k of ks) { D } for (;;) { D } while (a) { D } do { D } while (a)\n"
+    "switch (a) { case 1: D break; default: { D } } try { D } catch (e) { D } finally { D } { D }",
+    "php": "<?php foreach ($a as $b) { D } for (;;) { D } while ($a) { D } do { D } while ($a);\n"
+    "switch ($a) { case 1: D break; default: D } if ($a) { D } elseif ($b) { D } else { D }\n"
+    "if ($a): D endif; try { D } catch (E $e) { D } finally { D }",
+    "scala": "object O {\n for (x <- xs) { D }\n a match {\n case 1 => D\n }\n if (x) { D } else { D }\n"
+    " while (x) { D }\n try { D } catch { case e => D }\n}\n",
+    "kotlin": "when (x) { 1 -> { D } }\nif (a) { D } else { D }\ntry { D } catch (e: E) { D }\n",
+    "swift": "switch x { case 1: D\ndefault: D\n}\nwhile x { D }\ndo { D } catch { D }\n",
+}
+DEFINES = {
+    "javascript": "function fN(x) { const local = 1 } ",
+    "php": "function fN($x) { $local = 1; } ",
+    "scala": "def fN(x: Int) = { val local = 1 }; ",
+    "kotlin": "fun fN(x: Int) { val local = 1 } ",
+    "swift": "func fN(x: Int) { let local = 1 } ",
+}
+
+
+@pytest.mark.parametrize("language", IN_BLOCKS)
+def test_functions_in_loops_branches_and_blocks_are_defined(language: str) -> None:
+    first, *parts = re.split(r"\bD\b", IN_BLOCKS[language])
+    source = first + "".join(DEFINES[language].replace("fN", f"f{n}") + part for n, part in enumerate(parts))
+    found = definitions(source.encode(), BY_NAME["typescript" if language == "javascript" else language])
+    inside = found[0].inside if language == "scala" else found
+    assert [one.name for one in inside] == [f"f{n}" for n in range(len(parts))]
 
 
 def test_a_function_of_c_is_shown_once_and_an_overload_of_cpp_stays() -> None:

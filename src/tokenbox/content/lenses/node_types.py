@@ -65,22 +65,26 @@ is_skipped = _like(
 # Types of C and C++ that are only declared if they have no body; their definition is elsewhere.
 FORWARD = frozenset(("class_specifier", "struct_specifier", "union_specifier", "enum_specifier"))
 FRIENDS = frozenset(("declaration", "function_definition"))
-# Loops and blocks, which define functions and classes; their variables are not of interest outside.
-LOOPS = frozenset(
+# Statements and blocks that define functions and classes; their variables are not of interest outside.
+LOCAL = frozenset(
     """
     for_statement while_statement repeat_statement do_statement for while until while_modifier until_modifier
+    for_in_statement foreach_statement switch_statement switch_body switch_block switch_case switch_default
+    case_statement default_statement switch_entry statement_block catch_clause catch_block
+    for_expression while_expression match_expression case_block if_expression try_expression
+    when_expression when_entry rescue
     """.split()
 )
-# Nodes of which only the branches are read, which are transparent too.
-BRANCHING = LOOPS | frozenset("match_statement case_clause case case_match when in_clause".split())
+# Nodes of which only the branches and definitions are read, not a condition or a pattern.
+BRANCHING = LOCAL | frozenset("match_statement case_clause case case_match when in_clause".split())
 # Nodes without a meaning of their own: their children are read in their place.
 TRANSPARENT = BRANCHING | frozenset(
     """
     preproc_if preproc_ifdef preproc_else preproc_elif preproc_elifdef linkage_specification
     declaration_list ERROR if_statement try_statement else_clause except_clause with_statement
     finally_clause block statement enum_body_declarations config_file body implementation_definition
-    declarations source field_declaration_list class_member statements
-    if unless begin then else elsif do elseif_statement else_statement
+    declarations source field_declaration_list class_member statements colon_block
+    if unless begin then else elsif do elseif_statement else_statement else_if_clause
     """.split()
 )
 # Those in which not every node is a member: what is left of one in an error, and the statements of Ruby.

@@ -41,18 +41,28 @@ def _last_row(node: Node) -> int:
 
 def inner_nodes(node: Node) -> Sequence[Node]:
     """Return the children of a transparent node, without the condition of an ``if`` or ``#if``."""
-    if node.type in types.BRANCHING:
-        return [child for child in node.named_children if child.type in types.TRANSPARENT]
+    kind = node.type
     condition = node.child_by_field_name("condition")
-    if condition is None and node.type.startswith("preproc_"):
+    if condition is None and kind.startswith("preproc_"):
         condition = node.child_by_field_name("name")
-    inner = [child for child in node.children if child != condition]
-    if node.type != "if_statement":
-        return inner
-    # Of PHP, where functions are defined unless they exist.
-    return [
-        one for child in inner for one in (child.children if child.type == "compound_statement" else [child])
-    ]
+    inner: list[Node] = []
+    for child in node.children:
+        if child.type == "compound_statement" and kind.endswith(("_statement", "_clause")):
+            # Of PHP. Its variables are shown in an "if" only, as constants are.
+            inner += child.children if kind == "if_statement" else filter(_defines, child.children)
+        elif child != condition:
+            inner.append(child)
+    if kind in types.BRANCHING:
+        return [child for child in inner if child.type in types.TRANSPARENT or _defines(child)]
+    return inner
+
+
+def _defines(node: Node) -> bool:
+    """Return whether a node defines a function or a type, and is no expression."""
+    kind = node.type
+    return kind.endswith(("_definition", "_declaration")) and (
+        types.is_function(kind) or types.is_container(kind)
+    )
 
 
 def unwrapped(node: Node) -> Node:
@@ -222,9 +232,11 @@ def is_member(node: Node, *, within: bool) -> bool:
     if node.type in ("expression_statement", "assignment_statement", "assignment"):
         target = node if node.type != "expression_statement" else (node.named_children or [node])[0]
         return target.type.startswith("assignment") and (within or rows(node) < LONG_CALL)
+    if node.type in types.TRANSPARENT:
+        return False
     if within:
         is_statement = node.type.endswith("_statement") and node.type not in types.MEMBER_STATEMENTS
-        return not is_statement and node.type not in types.TRANSPARENT and node.type not in ("call", "string")
+        return not is_statement and node.type not in ("call", "string")
     return types.is_member(node.type) or node.type in types.WRAPPERS
 
 

@@ -101,7 +101,7 @@ class _Reader:
             elif kind in types.TRANSPARENT and depth < _MAX_DEPTH:
                 within_it = within and kind not in types.LOOSE
                 inside = self.read(inner_nodes(node), within=within_it, depth=depth + 1)
-                yield from _not_members(inside) if kind in types.LOOPS else inside
+                yield from _not_members(inside) if kind in types.LOCAL else inside
 
     def _grouped(self, node: Node, comments: Sequence[Node], depth: int) -> Definition | None:
         """Return a container for the declarations between parentheses, as in Go's ``const (``."""
@@ -115,7 +115,7 @@ class _Reader:
     def _definition(
         self, node: Node, comments: Sequence[Node], *, within: bool, depth: int
     ) -> Definition | None:
-        if is_forward(node):
+        if is_forward(node) or (node.type == "preproc_def" and self._is_guard(node)):
             return None
         inner = unwrapped(node)
         body = body_of(inner)
@@ -159,6 +159,20 @@ class _Reader:
         )
         name = self._words(name_of(inner if is_named else node))
         return Definition(name, role, first, node.start_byte, body_start(body, inner), last, note, inside)
+
+    def _is_guard(self, macro: Node) -> bool:
+        """Return whether a macro only says that a header was read, with all of it in ``#ifndef`` of the macro."""
+        around = macro.parent
+        is_outermost = around is not None and around.parent is not None and around.parent.parent is None
+        if (
+            not is_outermost
+            or around.named_child_count <= 2
+            or macro.child_by_field_name("value") is not None
+        ):
+            return False
+        condition = around.child_by_field_name("name") or around.child_by_field_name("condition")
+        words = {"", "defined", *re.split(r"\W+", self._words(condition))}
+        return words == {"", "defined", self._words(name_of(macro))}
 
     def _declares(self, node: Node) -> bool:
         """Return whether the node is a call that declares something, such as ``attr_reader`` in Ruby."""

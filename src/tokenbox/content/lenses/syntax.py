@@ -41,10 +41,16 @@ def works(language: str) -> bool:
     return known is not None and all(find_spec(name) is not None for name in known.modules)
 
 
-# A macro before the name of a type, with which Qt and LLVM export it. To the grammar it is the name.
+# A macro before the name of a type, with which Qt and LLVM export it. To the grammar it is the name. Before a
+# declaration, ``struct TIMEVAL now;``, it may be one, so there only a class is taken to be exported.
 _EXPORTED = re.compile(
-    rb"(\b(?:class|struct|union)\s++)([A-Z][A-Z0-9_]{2,}+(?:\([^()\n]{0,80}\))?)"
-    rb"(?=\s++[A-Za-z_]\w*+(?:::\w++)*(?:\s++final)?\s*+(?::(?!:)|\{))"
+    rb"(\b(?:(class)|struct|union)\s++)([A-Z][A-Z0-9_]{2,}+(?:\([^()\n]{0,80}\))?)"
+    rb"(?=\s++[A-Za-z_]\w*+(?:::\w++)*(?:\s++final)?\s*+(?::(?!:)|\{|(?(2);|(?!))))"
+)
+# Lines with a macro in place of the braces of a namespace or of ``extern "C"``. To the grammar it is a type.
+_BRACE_MACRO = re.compile(
+    rb"(?m)^[ \t]*(?=\w*(?:NAMESPACE|DECLS|EXPORT))(?=\w*(?:BEGIN|END|OPEN|CLOSE|ENTER|LEAVE|START|STOP))[A-Z_][A-Z0-9_]*+"
+    rb"(?:[ \t]*\([^()\n]{0,80}\))?[ \t]*;?[ \t]*\r?$"
 )
 
 
@@ -80,8 +86,10 @@ def as_parsed(source: bytes, language: Language) -> bytes:
     """Return what the parser gets in place of ``source``, which has the same length and lines."""
     if language.is_script_in_page:
         return _scripts(source)
+    if language.name in ("c", "cpp"):
+        source = _BRACE_MACRO.sub(lambda match: b" " * len(match[0]), source)
     if language.name == "cpp":
-        return _EXPORTED.sub(lambda match: match[1] + b" " * len(match[2]), source)
+        return _EXPORTED.sub(lambda match: match[1] + b" " * len(match[3]), source)
     if language.name == "csharp" and b"extension" in source:
         return _EXTENDED.sub(_as_class, source)
     return source
