@@ -188,6 +188,11 @@ class UnknownLens(LensError, code="unknown_lens"):
 class DuplicateLens(LensError, code="duplicate_lens"):
     """A lens of that name is registered already."""
 
+    @classmethod
+    def of(cls, name: str, version: str) -> DuplicateLens:
+        """Return the error for ``name``, which the lens of this version has."""
+        return cls(f"there is a lens {name!r} already (version {version}). Choose another name.", lens=name)
+
 
 class LayoutError(TokenboxError, code="layout_error"):
     """The input of a layout is invalid, or does not fit."""

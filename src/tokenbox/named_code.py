@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, reduce
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tokenbox.errors import CodeNotAllowed
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from tokenbox.errors import TokenboxError
+
+T = TypeVar("T")
 
 _MODULE_FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _allowed: set[str] = set()
@@ -65,6 +67,41 @@ def entry_points_of(group: str) -> Mapping[str, EntryPoint]:
     from importlib.metadata import entry_points  # 20 ms, for a name that is not built in
 
     return {point.name: point for point in entry_points(group=group)}
+
+
+def load_registered(
+    name: str,
+    group: str,
+    registry: Mapping[str, T],
+    what: str,
+    call: str,
+    error: type[TokenboxError],
+    **details: object,
+) -> T | None:
+    """Return what an installed package registers by ``name``; None if no package provides that.
+
+    ``what``: the kind of thing, in words. ``call``: how a package registers it. Raises an ``error``.
+    """
+    point = entry_points_of(group).get(name)
+    if point is None:
+        return None
+    try:
+        point.load()
+    except error:
+        raise
+    except Exception as cause:
+        raise error(
+            f"the {what} {name!r} of {point.value} cannot be loaded: {type(cause).__name__}: {cause}. "
+            "Update or remove the package that provides it.",
+            **details,
+        ) from cause
+    if name not in registry:
+        raise error(
+            f"{point.value} provides a {what} {name!r} but does not register it. "
+            f"Its module must call {call}.",
+            **details,
+        )
+    return registry[name]
 
 
 def load(name: str, group: str, failed: Callable[[str], TokenboxError]) -> object | None:

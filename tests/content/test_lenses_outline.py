@@ -948,8 +948,9 @@ def test_macros_in_place_of_braces_and_before_forward_declarations_hide_nothing(
 
 
 IN_BLOCKS = {
-    "javascript": "if (a) { D } else { D } for (k of ks) { D } for (;;) { D } while (a) { D } do { D } while (a)\n"
-    "switch (a) { case 1: D break; default: { D } } try { D } catch (e) { D } finally { D } { D }",
+    "javascript": "if (a) { D } else { D } for (k of ks) { D } for (;;) { D } while (a) { D }\n"
+    "do { D } while (a)\nswitch (a) { case 1: D break; default: { D } }\n"
+    "try { D } catch (e) { D } finally { D } { D }",
     "php": "<?php foreach ($a as $b) { D } for (;;) { D } while ($a) { D } do { D } while ($a);\n"
     "switch ($a) { case 1: D break; default: D } if ($a) { D } elseif ($b) { D } else { D }\n"
     "if ($a): D endif; try { D } catch (E $e) { D } finally { D }",

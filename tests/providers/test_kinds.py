@@ -10,8 +10,8 @@ import pytest
 from tests.providers.fake import serving
 from tokenbox.config import load
 from tokenbox.config.errors import ConfigError
+from tokenbox.named_code import entry_points_of
 from tokenbox.providers import BlockingProvider, EndpointMemory, InvalidTarget, Target, find_kind, kind_names
-from tokenbox.providers import kinds as registry
 from tokenbox.providers.kinds.kind import KINDS, Question, ServerKind, register_kind
 from tokenbox.providers.openai_chat import DIALECT
 
@@ -59,9 +59,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "acme_kind.py").write_text(KIND)
     (tmp_path / "acme_silent.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
-    registry._offered.cache_clear()  # noqa: SLF001  # a package is installed while this runs
+    entry_points_of.cache_clear()  # a package is installed while this runs
     yield tmp_path
-    registry._offered.cache_clear()  # noqa: SLF001
+    entry_points_of.cache_clear()
     KINDS.pop("acme", None)
     sys.modules.pop("acme_kind", None)
 

@@ -10,11 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.errors import RenderError, shown
-from tokenbox.named_code import entry_points_of
+from tokenbox.named_code import entry_points_of, load_registered
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from tokenbox.render.templates import Markup
 
 ENTRY_POINTS: Final = "tokenbox.renderers"
@@ -42,19 +40,10 @@ def find_renderer(name: str) -> Markup:
     if name not in RENDERERS:
         if name in BUILTIN:
             import_module(f"tokenbox.render.{name}")
-        elif name in entry_points_of(ENTRY_POINTS):
-            _load(entry_points_of(ENTRY_POINTS)[name])
+        else:
+            call = "register_renderer(...)"
+            load_registered(name, ENTRY_POINTS, RENDERERS, "renderer", call, RenderError)
     markup = RENDERERS.get(name)
     if markup is None:
         raise RenderError(f"mode is one of {', '.join(renderer_names())}, not {name!r}.")
     return markup
-
-
-def _load(point: EntryPoint) -> None:
-    try:
-        point.load()
-    except Exception as error:
-        raise RenderError(
-            f"the renderer {point.name!r} of {point.value} cannot be loaded "
-            f"({type(error).__name__}: {error}). Update or remove the package that provides it."
-        ) from error

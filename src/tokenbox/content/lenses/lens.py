@@ -164,10 +164,7 @@ def register(kind: LensKind) -> None:
     """Add ``kind`` to the registry. Raises ``DuplicateLens`` for a registered name."""
     # setdefault is atomic: if two threads register one name, only one succeeds
     if (taken := KINDS.setdefault(kind.name, kind)) is not kind:
-        raise DuplicateLens(
-            f"there is a lens {kind.name!r} already (version {taken.version}). Choose another name.",
-            lens=kind.name,
-        )
+        raise DuplicateLens.of(kind.name, taken.version)
 
 
 def lens(

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from tokenbox.content.lenses.lens import Apply
     from tokenbox.tokenizers.protocol import Tokenizer
 
+    _ByLines = Callable[[str, int], str]
+    _ByTokens = Callable[[str, int, Tokenizer], str]
+
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _COUNTED = re.compile(r" \[x([0-9]{1,3}(?:,[0-9]{3}){0,5})\]$")
@@ -42,24 +45,6 @@ def split_lines(text: str) -> list[str]:
 def without_styles(text: str) -> str:
     """Return the text without the escape sequences for colours and styles on a terminal."""
     return _STYLE.sub("", text) if "\x1b" in text else text
-
-
-def head_lines(text: str, count: int) -> str:
-    """Return the first ``count`` lines."""
-    return "".join(split_lines(text)[:count])
-
-
-def tail_lines(text: str, count: int) -> str:
-    """Return the last ``count`` lines."""
-    lines = split_lines(text)
-    return "".join(lines[max(0, len(lines) - count) :])
-
-
-def middle_lines(text: str, count: int) -> str:
-    """Return ``count`` lines from the middle. If the rest is odd, one line more is removed from the end."""
-    lines = split_lines(text)
-    start = max(0, len(lines) - count) // 2
-    return "".join(lines[start : start + count])
 
 
 def ends_lines(text: str, count: int) -> str:
@@ -178,11 +163,6 @@ def _is_code(lines: Sequence[str]) -> bool:
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def cut_tokens(text: str, count: int, tokenizer: Tokenizer, keep: str) -> str:
-    """Return the longest cut of at most ``count`` tokens. ``keep``: head, tail or middle."""
-    return truncate(_SURROGATE.sub("\ufffd", text), count, tokenizer, keep)
-
-
 def ends_tokens(text: str, count: int, tokenizer: Tokenizer, handle: str = "") -> str:
     """Return the start and the end of the text, with a line between them that counts the removed tokens.
 
@@ -195,33 +175,23 @@ def ends_tokens(text: str, count: int, tokenizer: Tokenizer, handle: str = "") -
         return text
     room = count - tokenizer.count(f"\n{_missing(whole, tokenizer, handle)}\n")
     while room > 0:
-        first = cut_tokens(text, room - room // 2, tokenizer, "head")
-        last = cut_tokens(text[len(first) :], room // 2, tokenizer, "tail")
+        first = truncate(text, room - room // 2, tokenizer, "head")
+        last = truncate(text[len(first) :], room // 2, tokenizer, "tail")
         missing = whole - tokenizer.count(first) - tokenizer.count(last)
         result = f"{first}\n{_missing(missing, tokenizer, handle)}\n{last}"
         over = tokenizer.count(result) - count
         if over <= 0:
             return result
         room -= over
-    return cut_tokens(text, count, tokenizer, "head")
+    return truncate(text, count, tokenizer, "head")
 
 
 def _missing(count: int, tokenizer: Tokenizer, handle: str) -> str:
     return omission(max(0, count), "token", about=not tokenizer.identity.exact, handle=handle)
 
 
-def _cut(keep: str) -> Callable[[str, int, Tokenizer], str]:
-    return lambda text, count, tokenizer: cut_tokens(text, count, tokenizer, keep)
-
-
-def _part(
-    name: str,
-    by_lines: Callable[[str, int], str],
-    by_tokens: Callable[[str, int, Tokenizer], str],
-    description: str,
-    version: str = "1",
-) -> LensKind:
-    """Return a lens that keeps a part of the text, measured in lines or in tokens."""
+def _part(name: str, version: str, by_lines: _ByLines, by_tokens: _ByTokens, description: str) -> None:
+    """Register a lens that keeps a part of the text, measured in lines or in tokens."""
 
     def build(*, lines: int | None = None, tokens: int | None = None) -> Apply:
         if lines is not None and tokens is None:
@@ -230,29 +200,35 @@ def _part(
             return lambda text, tokenizer: by_tokens(text, tokens, tokenizer)
         raise ArgumentProblem("it takes either lines or tokens")
 
-    return LensKind(
-        name,
-        version,
-        build,
-        (
-            Parameter("lines", int, optional=True),
-            Parameter("tokens", int, optional=True, keyword_only=True),
-        ),
-        usage=f"{name}(lines) or {name}(tokens=...)",
-        description=description,
-        example=f"{name}(lines=40)",
+    parameters = (
+        Parameter("lines", int, optional=True),
+        Parameter("tokens", int, optional=True, keyword_only=True),
     )
+    usage, example = f"{name}(lines) or {name}(tokens=...)", f"{name}(lines=40)"
+    register(LensKind(name, version, build, parameters, usage, description, example))
 
 
-register(_part("head", head_lines, _cut("head"), "the first lines or tokens"))
-register(_part("tail", tail_lines, _cut("tail"), "the last lines or tokens"))
-register(_part("middle", middle_lines, _cut("middle"), "lines or tokens from the middle"))
-register(
-    _part(
-        "ends",
-        ends_lines,
-        ends_tokens,
-        "the first and last lines or tokens, with a line between them that counts the others",
-        "2",
-    )
+def _register_cut(keep: str, start: Callable[[int], int], description: str) -> None:
+    """Register the lens that keeps one run of lines or tokens. ``start``: its first line, by the number of others."""
+
+    def by_lines(text: str, count: int) -> str:
+        lines = split_lines(text)
+        first = start(max(0, len(lines) - count))
+        return "".join(lines[first : first + count])
+
+    def by_tokens(text: str, count: int, tokenizer: Tokenizer) -> str:
+        return truncate(_SURROGATE.sub("\ufffd", text), count, tokenizer, keep)
+
+    _part(keep, "1", by_lines, by_tokens, description)
+
+
+_register_cut("head", lambda _: 0, "the first lines or tokens")
+_register_cut("tail", lambda over: over, "the last lines or tokens")
+_register_cut("middle", lambda over: over // 2, "lines or tokens from the middle")
+_part(
+    "ends",
+    "2",
+    ends_lines,
+    ends_tokens,
+    "the first and last lines or tokens, with a line between them that counts the others",
 )

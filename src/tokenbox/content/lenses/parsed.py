@@ -110,7 +110,8 @@ class _Reader:
         if opening is None:
             return None
         specs = self.read(holder.children, within=True, depth=depth + 1)
-        return self._container(node, "", opening.end_byte, comments, specs)
+        note = self._note(node, None, comments)
+        return _made(node, DefinitionRole.CONTAINER, "", opening.end_byte, comments, note, tuple(specs))
 
     def _definition(
         self, node: Node, comments: Sequence[Node], *, within: bool, depth: int
@@ -136,20 +137,11 @@ class _Reader:
             role = DefinitionRole.MEMBER
         else:
             return None
-        first, last = _first_above(node, comments), node.end_byte
         note = self._note(inner, body, comments)
         if role is DefinitionRole.MEMBER:
             is_whole = node.child_by_field_name("block") is None if declares else is_signature(node)
-            return Definition(
-                self._words(name_of(node)),
-                role,
-                first,
-                node.start_byte,
-                last,
-                last,
-                note,
-                is_signature=is_whole,
-            )
+            name, end = self._words(name_of(node)), node.end_byte
+            return _made(node, role, name, end, comments, note, is_signature=is_whole)
         assert body is not None  # noqa: S101  # containers and functions have one
         inside: tuple[Definition, ...] = ()
         if role is DefinitionRole.CONTAINER:
@@ -158,10 +150,10 @@ class _Reader:
             inner.type not in types.OBJECT and first_field(inner, ("name", "declarator", "type")) is not None
         )
         name = self._words(name_of(inner if is_named else node))
-        return Definition(name, role, first, node.start_byte, body_start(body, inner), last, note, inside)
+        return _made(node, role, name, body_start(body, inner), comments, note, inside)
 
     def _is_guard(self, macro: Node) -> bool:
-        """Return whether a macro only says that a header was read, with all of it in ``#ifndef`` of the macro."""
+        """Return whether a macro only says that a header was read, which is in its ``#ifndef``."""
         around = macro.parent
         is_outermost = around is not None and around.parent is not None and around.parent.parent is None
         if (
@@ -188,19 +180,10 @@ class _Reader:
         inside = self.read(children_in(body, holder), within=False, depth=depth + 1)
         if rows(node) < LONG_CALL:  # its variables are not of interest outside
             inside = _not_members(inside)
-        name = (
-            self._words(name_of(node))
-            if node.type == "assignment"
-            else self._words(symbol_of(node)).strip(":")
-        )
-        return self._container(node, name, body_start(body, holder), comments, inside)
-
-    def _container(
-        self, node: Node, name: str, body: int, comments: Sequence[Node], inside: Iterable[Definition]
-    ) -> Definition:
-        first, note = _first_above(node, comments), self._note(node, None, comments)
-        container = DefinitionRole.CONTAINER
-        return Definition(name, container, first, node.start_byte, body, node.end_byte, note, tuple(inside))
+        named = name_of(node) if node.type == "assignment" else symbol_of(node)
+        name = self._words(named).strip(":")
+        start, note = body_start(body, holder), self._note(node, None, comments)
+        return _made(node, DefinitionRole.CONTAINER, name, start, comments, note, tuple(inside))
 
     def _note(self, inner: Node, body: Node | None, comments: Sequence[Node]) -> str:
         """Return the first non-empty line of the docstring or the comments of a definition."""
@@ -236,6 +219,23 @@ class _Reader:
         return self._source[start:end].decode("utf-8", "replace")
 
 
+def _made(
+    node: Node,
+    role: DefinitionRole,
+    name: str,
+    body: int,
+    comments: Sequence[Node],
+    note: str,
+    inside: tuple[Definition, ...] = (),
+    *,
+    is_signature: bool = False,
+) -> Definition:
+    """Return the definition that a node is, with the comments directly above it."""
+    start = node.start_byte
+    first = next(iter(_above(node, comments)), node).start_byte
+    return Definition(name, role, first, start, body, node.end_byte, note, inside, is_signature)
+
+
 def _not_members(found: Iterable[Definition]) -> Iterator[Definition]:
     return (one for one in found if one.role is not DefinitionRole.MEMBER)
 
@@ -256,8 +256,3 @@ def _above(node: Node, comments: Sequence[Node]) -> list[Node]:
         row = comment.start_point[0]
         found.append(comment)
     return found[::-1]
-
-
-def _first_above(node: Node, comments: Sequence[Node]) -> int:
-    """Return the start of the comments directly above the node, or else of the node."""
-    return next(iter(_above(node, comments)), node).start_byte

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from tokenbox.content.lenses.lens import KINDS, Lens, LensKind, Parameter, Value, register
 from tokenbox.errors import DuplicateLens, LensError
-from tokenbox.named_code import entry_points_of
+from tokenbox.named_code import entry_points_of, load_registered
 from tokenbox.records import AsRecord
-from tokenbox.tokenizers.protocol import AdditiveTokenizer, TokenizerIdentity
+from tokenbox.tokenizers.utf8 import Utf8Bytes
 
 if TYPE_CHECKING:
     from tokenbox.content.lenses.lens import Apply
@@ -44,18 +44,11 @@ _PROBES = (
 )
 
 
-class _Utf8Length(AdditiveTokenizer):
-    """A tokenizer that counts UTF-8 bytes, for the trial of a lens that counts tokens."""
-
-    @property
-    def identity(self) -> TokenizerIdentity:
-        return TokenizerIdentity("probe", "1", "", exact=True)
+class _Utf8Length(Utf8Bytes):
+    """Counts any text, for the trial of a lens that counts tokens."""
 
     def weigh(self, text: str) -> int:
         return len(text.encode("utf-8", "surrogatepass"))
-
-    def count_of(self, weight: int) -> int:
-        return weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +81,8 @@ def describe() -> tuple[LensDescription, ...]:
 def find_kind(name: str) -> LensKind | None:
     """Return the lens of that name, without arguments; None if no lens has that name."""
     kind = _builtin_kinds().get(name) or KINDS.get(name)
-    return _loaded(name) if kind is None else kind
+    call = f"register_lens({name!r}, ...)"
+    return kind or load_registered(name, ENTRY_POINTS, KINDS, "lens", call, LensError, lens=name)
 
 
 @cache
@@ -98,30 +92,6 @@ def _builtin_kinds() -> Mapping[str, LensKind]:
     for module in iter_modules(import_module(package).__path__):
         import_module(f"{package}.{module.name}")
     return {name: kind for name, kind in KINDS.items() if kind.builtin}
-
-
-def _loaded(name: str) -> LensKind | None:
-    """Load the lens of that name from an installed package; None if no package provides it."""
-    point = entry_points_of(ENTRY_POINTS).get(name)
-    if point is None:
-        return None
-    try:
-        point.load()
-    except LensError:
-        raise
-    except Exception as error:
-        raise LensError(
-            f"the lens {name!r} of {point.value} cannot be loaded: {type(error).__name__}: {error}. "
-            "Update or remove the package that provides it.",
-            lens=name,
-        ) from error
-    if name not in KINDS:
-        raise LensError(
-            f"{point.value} provides a lens {name!r} but does not register it. "
-            f"Its module must call register_lens({name!r}, ...).",
-            lens=name,
-        )
-    return KINDS[name]
 
 
 def register_lens(
@@ -147,27 +117,18 @@ def register_lens(
         raise LensError(
             f"a lens is named by a word of letters, digits, '_' and '-', not {name!r}.", lens=str(name)
         )
-    existing = _builtin_kinds().get(name) or KINDS.get(name)
-    if existing is not None:
-        raise DuplicateLens(
-            f"there is a lens {name!r} already (version {existing.version}). Choose another name.",
-            lens=name,
-        )
+    if (existing := _builtin_kinds().get(name) or KINDS.get(name)) is not None:
+        raise DuplicateLens.of(name, existing.version)
     if type(version) is not str or not version:
         raise LensError(f"the lens {name!r} needs a version such as '1', not {version!r}.", lens=name)
     if not callable(function):
         raise LensError(f"the lens {name!r} needs a function from text to text, not {function!r}.", lens=name)
     parameters = tuple(_parameter(name, key, what) for key, what in (arguments or {}).items())
-    kind = LensKind(
-        name,
-        version,
-        _builder(name, version, function, counts=counts),
-        parameters,
-        description=description,
-        example=name if all(p.default is not None for p in parameters) else "",
-        builtin=False,
-    )
-    if all(p.default is not None for p in parameters):
+    build = _builder(name, version, function, counts=counts)
+    needs_none = all(parameter.default is not None for parameter in parameters)
+    example = name if needs_none else ""
+    kind = LensKind(name, version, build, parameters, "", description, example, builtin=False)
+    if needs_none:
         kind.make({})
     register(kind)
 
@@ -202,15 +163,16 @@ def _try_out(lens: Lens) -> None:
     tokenizer = _Utf8Length()
     for text in _PROBES:
         first, second = lens.apply(text, tokenizer), lens.apply(text, tokenizer)
+        problem = None
         if first != second:
-            raise LensError(
-                f"the lens {lens} has two results for one text: {first!r} and {second!r} for {text!r}. "
-                "A lens may depend only on its text and arguments.",
-                lens=str(lens),
+            problem = (
+                f"has two results for one text: {first!r} and {second!r} for {text!r}. "
+                "A lens may depend only on its text and arguments."
             )
-        if lens.apply(first, tokenizer) != first:
-            raise LensError(
-                f"the lens {lens} changes its own result: {first!r}, from {text!r}, becomes "
-                f"{lens.apply(first, tokenizer)!r}. A lens must be idempotent.",
-                lens=str(lens),
+        elif (again := lens.apply(first, tokenizer)) != first:
+            problem = (
+                f"changes its own result: {first!r}, from {text!r}, becomes {again!r}. "
+                "A lens must be idempotent."
             )
+        if problem is not None:
+            raise LensError(f"the lens {lens} {problem}", lens=str(lens))

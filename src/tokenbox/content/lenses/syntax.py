@@ -49,8 +49,8 @@ _EXPORTED = re.compile(
 )
 # Lines with a macro in place of the braces of a namespace or of ``extern "C"``. To the grammar it is a type.
 _BRACE_MACRO = re.compile(
-    rb"(?m)^[ \t]*(?=\w*(?:NAMESPACE|DECLS|EXPORT))(?=\w*(?:BEGIN|END|OPEN|CLOSE|ENTER|LEAVE|START|STOP))[A-Z_][A-Z0-9_]*+"
-    rb"(?:[ \t]*\([^()\n]{0,80}\))?[ \t]*;?[ \t]*\r?$"
+    rb"(?m)^[ \t]*(?=\w*(?:NAMESPACE|DECLS|EXPORT))(?=\w*(?:BEGIN|END|OPEN|CLOSE|ENTER|LEAVE|START|STOP))"
+    rb"[A-Z_][A-Z0-9_]*+(?:[ \t]*\([^()\n]{0,80}\))?[ \t]*;?[ \t]*\r?$"
 )
 
 

@@ -12,13 +12,11 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from tokenbox.named_code import entry_points_of, load_registered
 from tokenbox.providers.errors import InvalidTarget
 from tokenbox.providers.kinds.kind import KINDS, ServerKind, register_kind
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 __all__ = [
     "AUTO",
@@ -39,33 +37,20 @@ UNKNOWN: Final = "openai-compatible"
 
 def kind_names() -> tuple[str, ...]:
     """Return the sorted names of all kinds."""
-    return tuple(sorted({*_own(), *KINDS, *_offered()}))
+    return tuple(sorted({*_own(), *KINDS, *entry_points_of(ENTRY_POINTS)}))
 
 
 def find_kind(name: str) -> ServerKind:
     """Return the kind of that name. Raises :class:`InvalidTarget` if it is unknown or cannot be loaded."""
     kind = _own().get(name) or KINDS.get(name)
-    if kind is not None:
-        return kind
-    point = _offered().get(name)
-    if point is None:
+    kind = kind or load_registered(
+        name, ENTRY_POINTS, KINDS, "kind of server", "register_kind(ServerKind(...))", InvalidTarget
+    )
+    if kind is None:
         raise InvalidTarget(
             f"there is no kind of server {name[:60]!r}. There are: {AUTO}, {', '.join(kind_names())}."
         )
-    try:
-        point.load()
-    except Exception as error:
-        raise InvalidTarget(
-            f"the kind of server {name!r} of {point.value} cannot be loaded: "
-            f"{type(error).__name__}: {error}. "
-            "Update or remove its package."
-        ) from error
-    if name not in KINDS:
-        raise InvalidTarget(
-            f"{point.value} provides a kind of server {name!r} but does not register it. "
-            "Its module must call register_kind(ServerKind(...))."
-        )
-    return KINDS[name]
+    return kind
 
 
 def all_kinds() -> tuple[ServerKind, ...]:
@@ -84,10 +69,3 @@ def _own() -> Mapping[str, ServerKind]:
     for module in iter_modules(__path__):
         import_module(f"{__name__}.{module.name}")
     return dict(KINDS)
-
-
-@cache
-def _offered() -> Mapping[str, EntryPoint]:
-    from importlib.metadata import entry_points  # 20 ms, for a name that is not built in
-
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
