@@ -58,14 +58,17 @@ def wrong_field(block: Block) -> str | None:
 
 
 class PayloadBlock(Block):
-    """A block whose content is one byte string, which may be text."""
+    """A block whose content is one byte string, which may be text, in the field ``payload_field``."""
 
     __slots__ = ()
+
+    payload_field: ClassVar[str] = "content"
 
     @property
     def payload(self) -> bytes:
         """The bytes of the content, whatever the name of their field."""
-        raise NotImplementedError
+        payload: bytes = getattr(self, self.payload_field)
+        return payload
 
     @property
     def text(self) -> str | None:
@@ -76,18 +79,6 @@ class PayloadBlock(Block):
     def lossy_text(self) -> str:
         """The content as text, each invalid sequence replaced by U+FFFD."""
         return lossy_text(self.payload)
-
-
-class ContentBlock(PayloadBlock):
-    """A block with a field ``content``."""
-
-    __slots__ = ()
-
-    content: bytes
-
-    @property
-    def payload(self) -> bytes:
-        return self.content
 
 
 def strict_text(data: bytes) -> str | None:
@@ -111,7 +102,7 @@ class LineRange(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CodeBlock(ContentBlock):
+class CodeBlock(PayloadBlock):
     """A file of source code, or a range of its lines."""
 
     lang: Lang
@@ -131,7 +122,7 @@ class CodeBlock(ContentBlock):
 
 
 @dataclass(frozen=True, slots=True)
-class ConversationBlock(ContentBlock):
+class ConversationBlock(PayloadBlock):
     """One turn of a conversation."""
 
     role: TurnRole
@@ -162,7 +153,7 @@ class FileTreeBlock(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResultBlock(ContentBlock):
+class ToolResultBlock(PayloadBlock):
     """The result of a tool call."""
 
     tool_name: str
@@ -174,7 +165,7 @@ class ToolResultBlock(ContentBlock):
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentBlock(ContentBlock):
+class DocumentBlock(PayloadBlock):
     """Prose."""
 
     title: str
@@ -185,7 +176,7 @@ class DocumentBlock(ContentBlock):
 
 
 @dataclass(frozen=True, slots=True)
-class StructuredDataBlock(ContentBlock):
+class StructuredDataBlock(PayloadBlock):
     """Data in a machine-readable format."""
 
     format: DataFormat
@@ -228,10 +219,7 @@ class AnnotationBlock(PayloadBlock):
     value: bytes
 
     type: ClassVar[BlockType] = BlockType.ANNOTATION
-
-    @property
-    def payload(self) -> bytes:
-        return self.value
+    payload_field: ClassVar[str] = "value"
 
     @classmethod
     def of_priority(cls, target: int, priority: Priority) -> AnnotationBlock:
@@ -259,14 +247,11 @@ class ImageBlock(PayloadBlock):
     data: bytes
 
     type: ClassVar[BlockType] = BlockType.IMAGE
-
-    @property
-    def payload(self) -> bytes:
-        return self.data
+    payload_field: ClassVar[str] = "data"
 
 
 @dataclass(frozen=True, slots=True)
-class ExtensionBlock(ContentBlock):
+class ExtensionBlock(PayloadBlock):
     """A block of an application's own type, named by ``namespace`` and ``kind``."""
 
     namespace: str
@@ -283,13 +268,11 @@ class UnknownBlock(PayloadBlock):
     id: int
     body: bytes
 
+    payload_field: ClassVar[str] = "body"
+
     @property
     def type_id(self) -> int:
         return self.id
-
-    @property
-    def payload(self) -> bytes:
-        return self.body
 
 
 def resolve_priorities(blocks: Sequence[Block]) -> list[Priority]:

@@ -151,23 +151,21 @@ class Exchange:
 def exchanges(items: Iterable[Item]) -> tuple[Exchange, ...]:
     """Return the exchanges of a conversation, in order, without system and developer messages."""
     grouping = Grouping()
-    found: list[list[tuple[int, Item]]] = []
-    rounds: list[list[list[int]]] = []
+    found: list[tuple[list[int], list[Item], list[list[int]]]] = []
     for number, item in enumerate(items):
         placement = grouping.place(item, number)
         if placement.kind is ItemKind.FIXED:
             continue
         if placement.kind is ItemKind.USER or not found:
-            found.append([])
-            rounds.append([])
-        found[-1].append((number, item))
+            found.append(([], [], []))
+        numbers, members, rounds = found[-1]
+        numbers.append(number)
+        members.append(item)
         if placement.kind is ItemKind.CALL:
-            rounds[-1].append([number])
+            rounds.append([number])
         elif placement.call is not None:
-            rounds[-1][-1].append(number)
+            rounds[-1].append(number)
     return tuple(
-        Exchange(
-            tuple(number for number, _ in pairs), tuple(item for _, item in pairs), tuple(map(tuple, inner))
-        )
-        for pairs, inner in zip(found, rounds, strict=True)
+        Exchange(tuple(numbers), tuple(members), tuple(map(tuple, rounds)))
+        for numbers, members, rounds in found
     )

@@ -198,24 +198,21 @@ def _of_responses(kind: str, given: Mapping[str, Any]) -> Item:
     """Read an item that is not a message. Reasoning and calls join one turn of the assistant."""
     raw = freeze_object(given, "item")
     identifier = given.get("call_id") or given.get("id")
+    if kind.removesuffix("_output") in _CALLER_CALLS and kind not in _CALLER_CALLS:
+        return Item((_result(identifier, given.get("output")),), verbatim=False, raw=raw)
+    message: dict[str, Any] = {"role": "assistant", "content": None}
     if kind == "reasoning":
-        thought = "\n".join(texts_in([given.get("summary"), given.get("content")]))
-        message = {"role": "assistant", "content": None, "reasoning_content": thought}
-        return Item((Message.of(message),), joins=True, verbatim=False, raw=raw)
-    if kind in _CALLER_CALLS:
+        message["reasoning_content"] = "\n".join(texts_in([given.get("summary"), given.get("content")]))
+    elif kind in _CALLER_CALLS:
         arguments = given.get("arguments", given.get("input"))
         if arguments is None:
             arguments = given.get("action", given.get("operation", {}))
-        call = tool_call(identifier, given.get("name") or kind, arguments)
-        called: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": [call]}
-        return Item((Message.of(called),), joins=True, verbatim=False, raw=raw)
-    if kind.removesuffix("_output") in _CALLER_CALLS:
-        return Item((_result(identifier, given.get("output")),), verbatim=False, raw=raw)
-    if kind in _PROVIDER_ITEMS:
-        text = "\n".join(texts_in(given))
-        message = {"role": "assistant", "content": text}
-        return Item((Message.of(message),), joins=True, verbatim=False, raw=raw)
-    raise InvalidMessage(f"an item has the unknown type {kind!r:.60} and no role.")
+        message["tool_calls"] = [tool_call(identifier, given.get("name") or kind, arguments)]
+    elif kind in _PROVIDER_ITEMS:
+        message["content"] = "\n".join(texts_in(given))
+    else:
+        raise InvalidMessage(f"an item has the unknown type {kind!r:.60} and no role.")
+    return Item((Message.of(message),), joins=True, verbatim=False, raw=raw)
 
 
 def _result(identifier: object, output: object) -> Message:

@@ -252,16 +252,12 @@ def _pydantic_ai_prompt(part: Any) -> list[dict[str, Any]]:
     return [_prompt_part(one) for one in part.content if getattr(one, "kind", "") != "cache-point"]
 
 
-def _no_block(_: object) -> list[dict[str, Any]]:
-    """Return no block: system prompts are read separately, and tools are counted with the request."""
-    return []
-
-
 _PYDANTIC_AI_PARTS: Final[Mapping[str, Callable[[Any], list[dict[str, Any]]]]] = {
-    "system-prompt": _no_block,
-    "tool-availability-delta": _no_block,
-    "capability-load-delta": _no_block,
-    "model-settings-delta": _no_block,
+    # System prompts are read separately, and tools are counted with the request.
+    **dict.fromkeys(
+        ("system-prompt", "tool-availability-delta", "capability-load-delta", "model-settings-delta"),
+        lambda _: [],
+    ),
     "user-prompt": _pydantic_ai_prompt,
     "tool-call": _pydantic_ai_call,
     "builtin-tool-call": lambda part: _pydantic_ai_call(part, "server_tool_use"),
@@ -285,14 +281,6 @@ def _prompt_part(part: object) -> dict[str, Any]:
     return {"type": "image" if kind.startswith("image") else "document"}
 
 
-# Haystack -------------------------------------------------------------------------------------------------
-
-
-def _of_haystack(value: Any) -> Given:
-    message: Given = value.to_openai_dict_format(require_tool_call_ids=False)
-    return message
-
-
 def _text(text: object) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
@@ -312,5 +300,9 @@ _CONVERTERS: Final[Sequence[tuple[frozenset[str], tuple[str, ...], Callable[[Any
     (frozenset({"langchain_core", "langchain"}), ("type", "content"), _of_langchain),
     (frozenset({"llama_index"}), ("role", "blocks"), _of_llama_index),
     (frozenset({"pydantic_ai"}), ("kind", "parts"), _of_pydantic_ai),
-    (frozenset({"haystack"}), ("to_openai_dict_format",), _of_haystack),
+    (
+        frozenset({"haystack"}),
+        ("to_openai_dict_format",),
+        lambda value: value.to_openai_dict_format(require_tool_call_ids=False),
+    ),
 )

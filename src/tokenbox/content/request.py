@@ -109,18 +109,7 @@ class Request:
 
         Raises :class:`InvalidMessage`.
         """
-        given, others = tools_and_fields(tools, fields)
-        read, tools_verbatim = read_tools(given)
-        messages, places, raw, raw_places = _in_items(items)
-        return cls(
-            tuple(messages),
-            read,
-            fields=others,
-            places=tuple(places),
-            verbatim=tools_verbatim and not raw,
-            raw=raw,
-            raw_places=raw_places,
-        )
+        return _of_messages(_in_items(items), *tools_and_fields(tools, fields))
 
     def texts(self) -> Iterator[str]:
         """Yield every text of the request, from any field, that a server could show to a model."""
@@ -290,12 +279,19 @@ def _of_body(body: Mapping[str, Any], api: Api, *, strict: bool) -> Request:
     fields = costly_fields(_beside(body, api))
     if api in PROMPTED:
         return Request(prompts=_prompts(body.get(key), key), api=api, fields=fields)
-    messages, places, raw, raw_places = _messages(_given_items(body.get(key), api), strict=strict)
-    system = _system_messages(body, api)
-    read, tools_verbatim = read_tools(with_functions(body.get("tools"), body.get("functions")))
+    messages = _messages(_given_items(body.get(key), api), strict=strict)
+    tools = with_functions(body.get("tools"), body.get("functions"))
+    return _of_messages(messages, tools, fields, api, _system_messages(body, api))
+
+
+def _of_messages(
+    read: _Messages, tools: object, fields: Object, api: Api = Api.CHAT, system: Sequence[Message] = ()
+) -> Request:
+    messages, places, raw, raw_places = read
+    shown, tools_verbatim = read_tools(tools)
     return Request(
         (*system, *messages),
-        read,
+        shown,
         api=api,
         fields=fields,
         places=(*[None] * len(system), *places),
@@ -380,17 +376,17 @@ def _prompts(value: object, key: str) -> tuple[str | tuple[int | str, ...], ...]
 def _tool(tool: Mapping[str, Any]) -> tuple[Object, bool]:
     if isinstance(tool.get("function"), Mapping):
         return freeze_object(tool, "tool"), True
+    function: dict[str, Any] | None = None
     if tool.get("type") in (None, "custom") and "input_schema" in tool:
         function = {
             "name": tool.get("name"),
             "description": tool.get("description", ""),
             "parameters": tool["input_schema"],
         }
-        return freeze_object({"type": "function", "function": function}, "tool"), False
-    if "name" in tool and tool.get("type") in (None, "function"):
+    elif "name" in tool and tool.get("type") in (None, "function"):
         function = {key: value for key, value in tool.items() if key != "type"}
-        return freeze_object({"type": "function", "function": function}, "tool"), False
-    return freeze_object(tool, "tool"), False
+    shown = tool if function is None else {"type": "function", "function": function}
+    return freeze_object(shown, "tool"), False
 
 
 def _with_keys(value: object) -> Iterator[str]:

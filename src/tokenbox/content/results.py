@@ -171,10 +171,6 @@ def _is_result(block: object) -> bool:
     return isinstance(block, Mapping) and block.get("type") == "tool_result"
 
 
-def _langchain(value: Any, text: NewContent) -> Any:
-    return value.model_copy(update={"content": text(value.content)})
-
-
 def _llama_index(value: Any, text: NewContent) -> Any:
     shown = value.model_copy(update={"blocks": list(value.blocks)})
     shown.content = text(None)  # its setter makes a text block
@@ -206,7 +202,7 @@ def _haystack(value: Any, text: NewContent) -> Any:
 
 
 _WRITERS: Final[Mapping[str, Callable[[Any, NewContent], Any]]] = {
-    "langchain_core": _langchain,
+    "langchain_core": lambda value, text: value.model_copy(update={"content": text(value.content)}),
     "llama_index": _llama_index,
     "pydantic_ai": _pydantic_ai,
     "agents": _openai_agents,

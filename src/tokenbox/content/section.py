@@ -80,8 +80,9 @@ class Text:
     text: str
 
 
-_KEEPS = [keep.value for keep in Keep]
-_CUTS = [cut.value for cut in Cut]
+_CHOICES: Mapping[str, Mapping[str, StrEnum]] = {
+    name: {word.value: word for word in words} for name, words in (("keep", Keep), ("cut", Cut))
+}
 # The rarely used options of a section, and their defaults.
 _OPTIONS = ("strategy", "role", "extra", "keep", "forms", "max", "group", "with_", "cut", "marker")
 _PLAIN = (None, None, (), Keep.HEAD, (), None, None, None, Cut.GRAPHEME, "")
@@ -182,32 +183,30 @@ class Section:
             self._check_options()
 
     def _check_options(self) -> None:
+        values = self.__dict__
         if self.strategy is not None:
-            object.__setattr__(self, "strategy", self._pipeline(self.strategy))
+            values["strategy"] = self._pipeline(self.strategy)
         if self.role is not None:
             self._check_text("role", self.role)
             if not self.role:
                 self._refuse("role", "is a word such as 'user', not an empty text")
-        object.__setattr__(self, "extra", self._items(self.extra))
-        if self.keep not in _KEEPS:
-            self._refuse("keep", f"is one of {', '.join(_KEEPS)}, not {shown(self.keep)}")
-        object.__setattr__(self, "keep", Keep(self.keep))
-        if self.cut not in _CUTS:
-            self._refuse("cut", f"is one of {', '.join(_CUTS)}, not {shown(self.cut)}")
-        object.__setattr__(self, "cut", Cut(self.cut))
+        values["extra"] = self._items(self.extra)
+        for name, choices in _CHOICES.items():
+            if values[name] not in list(choices):  # of any type, also of one without a hash
+                self._refuse(name, f"is one of {', '.join(choices)}, not {shown(values[name])}")
+            values[name] = choices[values[name]]
         self._check_text("marker", self.marker)
-        object.__setattr__(self, "forms", self._alternatives(self.forms))
+        values["forms"] = self._alternatives(self.forms)
         if self.forms and self.strategy is not None:
             self._refuse("forms", "and strategy exclude each other. Put the strategy into forms")
-        object.__setattr__(self, "max", exact_bound(f"section {self.id!r}", self.max, id=self.id))
+        values["max"] = exact_bound(f"section {self.id!r}", self.max, id=self.id)
         for name, other in (("group", self.group), ("with", self.with_)):
             if other is not None:
                 self._check_text(name, other)
                 if not other or other == self.id:
                     self._refuse(name, f"names a group or another section, not {other!r}")
         given = {"forms": self.forms, "max": self.max, "group": self.group, "with": self.with_}
-        needs = next((name for name, value in given.items() if value not in (None, ())), None)
-        object.__setattr__(self, "needs_degrade", needs)
+        values["needs_degrade"] = next((n for n, value in given.items() if value not in (None, ())), None)
 
     @property
     def alternatives(self) -> tuple[Pipeline | Text, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -191,8 +191,6 @@ class _Sections:
     """Reads the sections of one document."""
 
     files: NamedFiles
-    # A cache: many sections share few pipelines.
-    pipelines: dict[str, Pipeline] = field(default_factory=dict)
 
     def read(self, top: Mapping[str, PlacedValue]) -> tuple[Section, ...]:
         defaults: dict[str, object] = {}
@@ -256,13 +254,10 @@ class _Sections:
             raise given.at("with").error(DocumentCode.UNKNOWN_NAME, message)
 
     def _pipeline(self, given: PlacedValue) -> Pipeline:
-        text = values.text(given)
-        if text not in self.pipelines:
-            try:
-                self.pipelines[text] = parse_pipeline(text)
-            except LensError as error:
-                raise given.error(DocumentCode.BAD_STRATEGY, error.message, lens=error.to_dict()) from None
-        return self.pipelines[text]
+        try:
+            return parse_pipeline(values.text(given))
+        except LensError as error:
+            raise given.error(DocumentCode.BAD_STRATEGY, error.message, lens=error.to_dict()) from None
 
     def _content(self, given: PlacedValue, table: Mapping[str, PlacedValue]) -> object:
         if "content" in table and "content_file" in table:

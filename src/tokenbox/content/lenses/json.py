@@ -29,7 +29,18 @@ _TOKEN = re.compile(
 # The states of the parser, by the expected token. VALUE: a value; FIRST: a value or the end of the array just
 # opened; KEY, FIRST_KEY: the same in an object; COLON; AFTER: a comma or the end of the array or object.
 _VALUE, _FIRST, _KEY, _FIRST_KEY, _COLON, _AFTER = range(6)
-_OPENS = {"[": ("]", _FIRST), "{": ("}", _FIRST_KEY)}
+# The state after each token: a mark, a string (by its quote), or another scalar (s).
+_OF_VALUE = {'"': _AFTER, "s": _AFTER, "[": _FIRST, "{": _FIRST_KEY}
+_NEXT = {
+    _VALUE: _OF_VALUE,
+    _FIRST: {**_OF_VALUE, "]": _AFTER},
+    _KEY: {'"': _COLON},
+    _FIRST_KEY: {'"': _COLON, "}": _AFTER},
+    _COLON: {":": _VALUE},
+    _AFTER: {"]": _AFTER, "}": _AFTER},
+}
+# The closing mark, and the state after a comma.
+_INSIDE = {"[": ("]", _VALUE), "{": ("}", _KEY)}
 
 
 @lens("2", "JSON without white space; other text unchanged")
@@ -51,39 +62,22 @@ def _json_lines(text: str) -> list[str]:
 def _minified(text: str) -> str | None:
     """Return the JSON text without white space; None if it is not JSON."""
     parts: list[str] = []
-    closers: list[str] = []
+    inside: list[tuple[str, int]] = []
     state, place = _VALUE, 0
     while match := _TOKEN.match(text, place):
         place = match.end()
-        scalar, mark = match["scalar"], match["mark"]
-        if scalar is not None:
-            following = _after_scalar(state, scalar)
-        elif mark in _OPENS and state in {_VALUE, _FIRST}:
-            closer, following = _OPENS[mark]
-            closers.append(closer)
-        elif mark == ":" and state == _COLON:
-            following = _VALUE
-        elif mark == "," and state == _AFTER and closers:
-            following = _KEY if closers[-1] == "}" else _VALUE
-        elif closers and mark == closers[-1] and state in {_AFTER, _FIRST, _FIRST_KEY}:
-            closers.pop()
-            following = _AFTER
-        else:
-            following = None
-        if following is None:
+        token = match["scalar"] or match["mark"]
+        sign = token if match["mark"] else '"' if token[0] == '"' else "s"
+        goes_on = sign == "," and state == _AFTER and inside
+        following = inside[-1][1] if goes_on else _NEXT[state].get(sign)
+        if following is None or (sign in ("]", "}") and (not inside or inside.pop()[0] != sign)):
             return None
-        parts.append(scalar if scalar is not None else mark)
         state = following
-    whole = state == _AFTER and not closers and not text[place:].strip(_BLANK)
-    return "".join(parts) if whole else None
-
-
-def _after_scalar(state: int, scalar: str) -> int | None:
-    if state in {_VALUE, _FIRST}:
-        return _AFTER
-    if state in {_KEY, _FIRST_KEY} and scalar[0] == '"':
-        return _COLON
-    return None
+        if sign in _INSIDE:
+            inside.append(_INSIDE[sign])
+        parts.append(token)
+    is_whole = state == _AFTER and not inside and not text[place:].strip(_BLANK)
+    return "".join(parts) if is_whole else None
 
 
 class _Number(str):

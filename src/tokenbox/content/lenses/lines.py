@@ -209,7 +209,7 @@ def _part(name: str, version: str, by_lines: _ByLines, by_tokens: _ByTokens, des
 
 
 def _register_cut(keep: str, start: Callable[[int], int], description: str) -> None:
-    """Register the lens that keeps one run of lines or tokens. ``start``: its first line, by the number of others."""
+    """Register a lens that keeps one run. ``start``: its first line, by the number of the other lines."""
 
     def by_lines(text: str, count: int) -> str:
         lines = split_lines(text)

@@ -155,12 +155,9 @@ class _Reader:
     def _is_guard(self, macro: Node) -> bool:
         """Return whether a macro only says that a header was read, which is in its ``#ifndef``."""
         around = macro.parent
-        is_outermost = around is not None and around.parent is not None and around.parent.parent is None
-        if (
-            not is_outermost
-            or around.named_child_count <= 2
-            or macro.child_by_field_name("value") is not None
-        ):
+        if around is None or around.parent is None or around.parent.parent is not None:
+            return False  # not at the top
+        if around.named_child_count <= 2 or macro.child_by_field_name("value") is not None:
             return False
         condition = around.child_by_field_name("name") or around.child_by_field_name("condition")
         words = {"", "defined", *re.split(r"\W+", self._words(condition))}

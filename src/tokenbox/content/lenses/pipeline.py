@@ -16,7 +16,7 @@ import difflib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from tokenbox.content.lenses.lens import ArgumentProblem, Lens, LensKind, Value
 from tokenbox.content.lenses.registry import find_kind, lens_names
@@ -77,20 +77,15 @@ def parse_pipeline(text: str) -> Pipeline:
     return _Parser(text).pipeline()
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(NamedTuple):
     kind: str  # a group of _TOKEN, or "end"
     text: str
     start: int
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Argument:
-    name: str | None
-    value: Value
-    start: int
-    end: int
+_Argument = tuple[str | None, Value, _Token]
+"""The name and the value of an argument, and its place."""
 
 
 class _Parser:
@@ -150,8 +145,8 @@ class _Parser:
                 self.expected_value(first)
             self.advance()
             last = self.token
-            return _Argument(first.text, self.value(), first.start, last.end)
-        return _Argument(None, self.value(), first.start, first.end)
+            return first.text, self.value(), first._replace(end=last.end)
+        return None, self.value(), first
 
     def value(self) -> Value:
         token = self.token
@@ -180,9 +175,8 @@ class _Parser:
             code = int(match["x"] or match["u"] or match["U"], 16)
             if code > _LAST_CODE_POINT:
                 start = token.start + 1 + match.start()
-                self.fail(
-                    "no character has that code", _Token("text", match[0], start, start + len(match[0]))
-                )
+                place = token._replace(start=start, end=start + len(match[0]))
+                self.fail("no character has that code", place)
             return chr(code)
 
         return _ESCAPE.sub(character, token.text[1:-1])
@@ -192,19 +186,17 @@ class _Parser:
         places: dict[str, _Token] = {}
         values: dict[str, Value] = {}
         named = False
-        for i, argument in enumerate(arguments):
-            place = _Token("name", "", argument.start, argument.end)
-            if argument.name is None:
+        for i, (given, value, place) in enumerate(arguments):
+            if given is None:
                 if named:
                     self.fail("a value without a name comes before the named ones", place)
                 if i >= len(positional):
                     self.fail(f"one value too many: {kind.name} is written {kind.takes}", place)
-                name = positional[i]
-            else:
-                named, name = True, argument.name
+            named = given is not None
+            name = positional[i] if given is None else given
             if name in values:
                 self.fail(f"{name} is given twice: {kind.name} is written {kind.takes}", place)
-            values[name], places[name] = argument.value, place
+            values[name], places[name] = value, place
         try:
             return kind.make(values)
         except ArgumentProblem as problem:
