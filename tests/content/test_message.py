@@ -172,3 +172,9 @@ def test_a_text_of_an_enumeration_is_its_text() -> None:
     assert tokenbox.count([value], "gpt-4o") == tokenbox.count([plain], "gpt-4o")
     back = Message.of(value).to_dict()
     assert {type(key) for key in back} == {type(back["role"])} == {str}
+
+
+def test_a_key_that_is_no_text_of_unicode_is_refused_with_its_position() -> None:
+    with pytest.raises(InvalidMessage, match=r"^messages\[1\]: message: .*U\+D800") as caught:
+        check_messages([{"role": "user", "content": "a"}, {"role": "user", "content": "b", "\ud800": 1}])
+    assert caught.value.details["index"] == 1

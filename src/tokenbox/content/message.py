@@ -311,7 +311,7 @@ def freeze_object(value: Mapping[str, object], where: Place, depth: int = 0) -> 
     """Return an immutable copy of a JSON object. Raises :class:`InvalidMessage` if it is not JSON."""
     pairs: list[tuple[str, Frozen]] = []
     for given, item in value.items():
-        key = given if given.__class__ is str else _key(given, where)
+        key = given if given.__class__ is str and given.isascii() else _key(given, where)
         if item.__class__ is str:
             _check_text(item, (where, key))
             pairs.append((key, item))
@@ -321,9 +321,10 @@ def freeze_object(value: Mapping[str, object], where: Place, depth: int = 0) -> 
 
 
 def _key(key: object, where: Place) -> str:
-    """Return a key of a subclass of str as a plain text."""
+    """Return a key as a plain text."""
     if not isinstance(key, str):
         raise InvalidMessage(f"{path_of(where)} has a key that is not text: {key!r:.60}.")
+    _check_text(key, where)
     return str.__str__(key)
 
 

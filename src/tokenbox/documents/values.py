@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, time
@@ -165,13 +166,14 @@ def item(given: PlacedValue) -> object:
         message = f"a content here is nested more than {MAX_NESTED} levels deep. Give it as text."
         raise given._replace(path=given.path[:3]).error(DocumentCode.BAD_VALUE, message)
     if isinstance(value, Mapping):
-        return {str(key): item(given.at(str(key), inner)) for key, inner in value.items()}
+        keys = [text(given.at(str(key), str(key))) for key in value]
+        return {key: item(given.at(key, inner)) for key, inner in zip(keys, value.values(), strict=True)}
     if isinstance(value, list | tuple):
         return [item(one) for one in array(given)]
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float | Decimal):
-        if not Decimal(value).is_finite():
+        if not Decimal(value).is_finite() or math.isinf(float(value)):
             message = f"must be a finite number, not {described(value)}."
             raise given.error(DocumentCode.BAD_VALUE, message)
         return float(value)
