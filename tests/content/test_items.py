@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from tokenbox.content.items import read_item, read_items
 from tokenbox.content.library_objects import tool_call
 from tokenbox.content.message import InvalidMessage, Role, thaw
 from tokenbox.content.request import Api, read_request, read_tools
+from tokenbox.content.results import with_texts
 from tokenbox.engine.window import Window
 
 if TYPE_CHECKING:
@@ -325,3 +327,111 @@ def test_a_function_may_return_nothing() -> None:
     assert read_item({"role": "function", "name": "f", "content": None}).text == ""
     with pytest.raises(InvalidMessage, match="no content"):
         read_item({"role": "function", "name": "f"})
+
+
+def of_library(package: str, **attributes: object) -> object:
+    """Return an object of a library that is not installed here: tests/clients has those of the libraries."""
+    kind = type("Given", (SimpleNamespace,), {"__module__": f"{package}.messages"})
+    given: object = kind(**attributes)
+    return given
+
+
+def langchain(*content: object, kind: str = "human", **extra: object) -> object:
+    return of_library("langchain_core", type=kind, content=list(content), additional_kwargs=extra)
+
+
+def llama_index(kind: str, **attributes: object) -> object:
+    block = SimpleNamespace(block_type=kind, url=None, path=None, **attributes)
+    return of_library("llama_index", role="user", blocks=[block], additional_kwargs={})
+
+
+def pydantic_ai(*content: object) -> object:
+    part = SimpleNamespace(part_kind="user-prompt", content=list(content))
+    return of_library("pydantic_ai", kind="request", parts=[part])
+
+
+PDF = base64.b64encode(b"%PDF-1.4" + bytes(range(256))).decode()
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(64)).decode()
+OGG = base64.b64encode(b"OggS" + bytes(256)).decode()
+UNBOUNDED = {
+    "langchain: a file": langchain({"type": "file", "base64": PDF, "mime_type": "application/pdf"}),
+    "langchain: no image": langchain({"type": "image", "base64": PDF, "mime_type": "image/png"}),
+    "langchain: a recording": langchain({"type": "audio", "base64": OGG, "mime_type": "audio/ogg"}),
+    "langchain: a video": langchain({"type": "video", "url": "https://a.example/v.mp4"}),
+    "langchain: an earlier recording": langchain(kind="ai", audio={"id": "audio_1", "data": OGG}),
+    "llama-index: a document": llama_index("document", data=PDF.encode()),
+    "llama-index: a recording": llama_index("audio", audio=OGG.encode()),
+    "pydantic-ai: a place": pydantic_ai(SimpleNamespace(kind="document-url", url="https://a.example/a.pdf")),
+    "pydantic-ai: a file that a server keeps": pydantic_ai(
+        SimpleNamespace(kind="uploaded-file", file_id="file_1")
+    ),
+    "pydantic-ai: a document": pydantic_ai(
+        SimpleNamespace(
+            kind="binary", media_type="application/pdf", data_uri=f"data:application/pdf;base64,{PDF}"
+        )
+    ),
+}
+BOUNDED = {
+    "langchain: an image": langchain({"type": "image", "base64": PNG, "mime_type": "image/png"}),
+    "llama-index: an image": llama_index("image", image=PNG.encode()),
+    "pydantic-ai: an image": pydantic_ai(SimpleNamespace(kind="binary", media_type="image/png")),
+}
+
+
+@pytest.mark.parametrize("name", [*UNBOUNDED, *BOUNDED])
+def test_a_file_of_a_library_has_a_bound_only_if_it_is_an_image(name: str) -> None:
+    count = tokenbox.count([{**UNBOUNDED, **BOUNDED}[name]], model="gpt-4o")
+    assert not count.exact
+    assert (count.at_most > 10**9) == (name in UNBOUNDED)
+
+
+def test_an_image_in_the_result_of_a_tool_of_pydantic_ai_counts() -> None:
+    image = SimpleNamespace(kind="binary", media_type="image/png")
+    result = SimpleNamespace(
+        part_kind="tool-return",
+        tool_name="draw",
+        tool_call_id="a",
+        model_response_str=lambda: "done",
+        files=[image],
+    )
+    (message,) = read_item(of_library("pydantic_ai", kind="request", parts=[result])).messages
+    assert (message.text, len(message.media), message.tool_call_id) == ("done", 1, "a")
+
+
+def test_a_record_of_instructions_of_pydantic_ai_is_not_sent() -> None:
+    parts = [
+        SimpleNamespace(part_kind="instruction-baseline", instructions=[]),
+        SimpleNamespace(part_kind="instruction-delta", content=None),
+        SimpleNamespace(part_kind="instruction-delta", content="Be brief."),
+    ]
+    assert read_item(of_library("pydantic_ai", kind="request", parts=parts)).text == "Be brief."
+
+
+class LlamaMessage:
+    """A message of LlamaIndex: its content can be set only if it has one block of text, or none."""
+
+    role, additional_kwargs = "tool", {"tool_call_id": "a"}
+
+    def __init__(self, *texts: str) -> None:
+        self.blocks = [SimpleNamespace(block_type="text", text=text) for text in texts]
+
+    def model_copy(self, *, update: dict[str, Any]) -> LlamaMessage:
+        copy = LlamaMessage()
+        copy.__dict__.update(update)
+        return copy
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "content":
+            assert len(self.blocks) < 2, "contains multiple blocks"
+            name, value = "blocks", [SimpleNamespace(block_type="text", text=value)]
+        super().__setattr__(name, value)
+
+
+LlamaMessage.__module__ = "llama_index.core"
+
+
+def test_a_result_of_several_blocks_can_be_cut() -> None:
+    given = LlamaMessage("first", "second")
+    cut, item = with_texts(given, read_item(given), ["..."])
+    assert (type(cut), item.text) == (LlamaMessage, "...")
+    assert [block.text for block in given.blocks] == ["first", "second"]

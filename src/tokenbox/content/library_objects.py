@@ -118,6 +118,8 @@ def _of_langchain(value: Any) -> Given:  # an object of a library
     for key in ("reasoning_content", "function_call"):
         if extra.get(key) and not (key == "function_call" and calls):
             message[key] = extra[key]
+    if isinstance(audio := extra.get("audio"), Mapping):  # an earlier recording, of which its id is sent
+        message["audio"] = {"id": audio.get("id")}
     for key in ("name", "tool_call_id"):
         if getattr(value, key, None):
             message[key] = getattr(value, key)
@@ -128,6 +130,8 @@ def _of_langchain(value: Any) -> Given:  # an object of a library
 _LANGCHAIN_CALLS: Final = frozenset(("tool_use", "tool_call", "invalid_tool_call", "function_call"))
 # Blocks of reasoning, each with the keys of its text.
 _LANGCHAIN_REASONING: Final = {"thinking": ("thinking",), "reasoning": ("reasoning", "summary", "content")}
+# Blocks of media with a type of their own.
+_LANGCHAIN_MEDIA: Final = {"audio": "input_audio", "video": "video_url"}
 # Calls that the provider executes, and their results: the model reads their texts.
 _LANGCHAIN_PROVIDER: Final = frozenset(
     """
@@ -155,7 +159,7 @@ def _langchain_content(content: object) -> tuple[object, list[str]]:
         elif kind in _LANGCHAIN_PROVIDER:
             parts.append(_text("\n".join(texts_in(block))))
         elif kind not in _LANGCHAIN_CALLS:
-            parts.append(block)
+            parts.append({**block, "type": _LANGCHAIN_MEDIA[kind]} if kind in _LANGCHAIN_MEDIA else block)
     return parts, thoughts
 
 
@@ -164,6 +168,8 @@ def _langchain_content(content: object) -> tuple[object, list[str]]:
 _LLAMA_ROLES: Final = {"chatbot": "assistant", "model": "assistant"}
 # The chat part type of each LlamaIndex block type.
 _LLAMA_MEDIA: Final = {"image": "image_url", "audio": "input_audio", "video": "video_url", "document": "file"}
+# The attributes with data in base64, which may be larger than it looks.
+_LLAMA_DATA: Final = {"audio": "audio", "document": "data"}
 
 
 def _of_llama_index(value: Any) -> Given:
@@ -197,7 +203,12 @@ def _llama_parts(block: Any, kind: str) -> list[dict[str, Any]]:
     if kind == "text":
         return [_text(block.text)]
     if kind in _LLAMA_MEDIA:
-        return [{"type": _LLAMA_MEDIA[kind]}]
+        part = {"type": _LLAMA_MEDIA[kind]}
+        if getattr(block, "url", None) or getattr(block, "path", None):
+            part["url"] = str(block.url or "file:")  # no path of this machine
+        elif kind in _LLAMA_DATA and (data := getattr(block, _LLAMA_DATA[kind])) is not None:
+            part["data"] = data.decode() if isinstance(data, bytes) else str(data)
+        return [part]
     if kind == "citation":
         return _llama_parts(block.cited_content, block.cited_content.block_type)
     if kind == "citable":
@@ -240,10 +251,12 @@ def _pydantic_ai_call(part: Any, kind: str = "tool_use") -> list[dict[str, Any]]
 
 
 def _pydantic_ai_result(part: Any) -> list[dict[str, Any]]:
-    response = getattr(part, "model_response_str", None) or part.model_response
+    response: Any = (getattr(part, "model_response_str", None) or part.model_response)()
     if getattr(part, "tool_name", None) is None:
-        return [_text(response())]
-    return [{"type": "tool_result", "tool_use_id": part.tool_call_id, "content": response()}]
+        return [_text(response)]
+    if files := getattr(part, "files", None):
+        response = [_text(response), *map(_prompt_part, files)]
+    return [{"type": "tool_result", "tool_use_id": part.tool_call_id, "content": response}]
 
 
 def _pydantic_ai_prompt(part: Any) -> list[dict[str, Any]]:
@@ -255,9 +268,16 @@ def _pydantic_ai_prompt(part: Any) -> list[dict[str, Any]]:
 _PYDANTIC_AI_PARTS: Final[Mapping[str, Callable[[Any], list[dict[str, Any]]]]] = {
     # System prompts are read separately, and tools are counted with the request.
     **dict.fromkeys(
-        ("system-prompt", "tool-availability-delta", "capability-load-delta", "model-settings-delta"),
+        (
+            "system-prompt",
+            "instruction-baseline",
+            "tool-availability-delta",
+            "capability-load-delta",
+            "model-settings-delta",
+        ),
         lambda _: [],
     ),
+    "instruction-delta": lambda part: [_text(part.content)] if part.content else [],
     "user-prompt": _pydantic_ai_prompt,
     "tool-call": _pydantic_ai_call,
     "builtin-tool-call": lambda part: _pydantic_ai_call(part, "server_tool_use"),
@@ -272,13 +292,19 @@ _PYDANTIC_AI_PARTS: Final[Mapping[str, Callable[[Any], list[dict[str, Any]]]]] =
 }
 
 
-def _prompt_part(part: object) -> dict[str, Any]:
+def _prompt_part(part: Any) -> dict[str, Any]:
+    """Return a text, an image, or a document with its place or data: only its server may know its size."""
     if isinstance(part, str):
         return _text(part)
-    kind = str(getattr(part, "kind", ""))
     if isinstance(getattr(part, "content", None), str):
-        return _text(part.content)  # type: ignore[attr-defined]
-    return {"type": "image" if kind.startswith("image") else "document"}
+        return _text(part.content)
+    kind = str(getattr(part, "kind", ""))
+    if kind.startswith("image") or (kind == "binary" and part.media_type.startswith("image/")):
+        return {"type": "image"}
+    for source, key in (("url", "url"), ("file_id", "file_id"), ("data_uri", "data")):
+        if value := getattr(part, source, None):
+            return {"type": "document", key: value}
+    return {"type": "document"}
 
 
 def _text(text: object) -> dict[str, Any]:

@@ -34,6 +34,8 @@ _NO_IMAGES: Final = tuple(
 )
 # The keys by which a part names the type of its data.
 _TYPES: Final = ("format", "media_type", "mime_type", "mimeType")
+# The keys of data: of the APIs, and of LangChain's blocks.
+_DATA: Final = ("data", "base64")
 # A payload this short costs next to nothing, whatever it is.
 _TINY: Final = 64
 # The characters of a recording in which its sound begins: WAV and MP3 may have tags and covers before it.
@@ -60,7 +62,7 @@ def is_image_part(part: Mapping[str, Any]) -> bool:
 
 def _image_payloads(part: Mapping[str, Any], inner: list[Any]) -> Iterator[object]:
     for holder in (part, *inner):
-        for key in ("url", "data", "image_url", "image"):
+        for key in ("url", *_DATA, "image_url", "image"):
             value = holder.get(key)
             if value is not None and not any(value is nested for nested in inner):
                 yield value
@@ -103,8 +105,12 @@ def _unquoted(text: str) -> bytes:
     )
 
 
-def is_recording(data: object) -> bool:
-    """Whether it is WAV or MP3, which have a least size per second. Others take no room for silence."""
+def is_recording(holder: Mapping[str, Any]) -> bool:
+    """Whether its data is WAV or MP3, which have a least size per second. Others take no room for silence."""
+    return all(_is_recording(holder.get(key)) for key in _DATA)
+
+
+def _is_recording(data: object) -> bool:
     if isinstance(data, str) and _ADDRESS.match(data) is not None:
         return False
     if not isinstance(data, str) or len(data) <= _TINY:
@@ -161,7 +167,7 @@ def _is_mp3(data: bytes) -> bool:
 
 def has_binary_file(holder: Mapping[str, Any]) -> bool:
     """Whether the object holds a file's data that is not a text."""
-    for key in ("file_data", "data"):
+    for key in ("file_data", *_DATA):
         data = holder.get(key)
         if not isinstance(data, str) or _is_text_source(holder, data):
             continue

@@ -172,8 +172,8 @@ def _is_result(block: object) -> bool:
 
 
 def _llama_index(value: Any, text: NewContent) -> Any:
-    shown = value.model_copy(update={"blocks": list(value.blocks)})
-    shown.content = text(None)  # its setter makes a text block
+    shown = value.model_copy(update={"blocks": []})
+    shown.content = text(None)  # its setter makes a text block, if there is no other
     return shown
 
 

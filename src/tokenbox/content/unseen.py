@@ -293,6 +293,6 @@ def _unseen_file(part: Mapping[str, Any], kind: PartKind) -> str | None:
         return f"a part of type {name!r} names a file that the server keeps or fetches"
     if kind is PartKind.FILE and any(map(has_binary_file, holders)):
         return f"a part of type {name!r} holds a file in base64, which may be larger than it looks"
-    if kind is PartKind.AUDIO and not all(is_recording(holder.get("data")) for holder in holders):
+    if kind is PartKind.AUDIO and not all(map(is_recording, holders)):
         return f"a part of type {name!r} holds a recording that is neither WAV nor MP3, so it may be long"
     return None
