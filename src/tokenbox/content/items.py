@@ -137,7 +137,12 @@ def read_item(value: object, *, strict: bool = True) -> Item:
             raise
         else:
             item = _as_texts(given)
-    if verbatim or not item.verbatim:
+    return item if verbatim else as_converted(item, given)
+
+
+def as_converted(item: Item, given: Mapping[str, Any]) -> Item:
+    """Return the item as one that was converted from ``given``."""
+    if not item.verbatim:
         return item
     return Item(item.messages, item.joins, verbatim=False, raw=freeze_object(given, "message"))
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import count
 from typing import Any, Final
 
-from tokenbox.content.items import Item, read_item
-from tokenbox.content.message import InvalidMessage, Message, freeze_object, media_kind, thaw
+from tokenbox.content.items import Item, as_converted, read_item
+from tokenbox.content.message import InvalidMessage, Message, media_kind, thaw
 
 Texts = Sequence[str]
 """The new texts of an item, in order."""
@@ -131,9 +131,7 @@ def _is_media(part: object) -> bool:
 def _as_read(before: Item, written: Mapping[str, Any]) -> Item:
     """Return the item read from another form of ``before``, which is converted if that one was."""
     item = read_item(written)
-    if before.verbatim or not item.verbatim:
-        return item
-    return Item(item.messages, item.joins, verbatim=False, raw=freeze_object(written, "message"))
+    return item if before.verbatim else as_converted(item, written)
 
 
 def _written(value: Any, text: NewContent) -> Any:

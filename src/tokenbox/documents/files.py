@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 from tokenbox.documents.source import DocumentCode, shorten
+from tokenbox.files import is_inside, open_regular
 
 # The limit for all files of one document, in bytes.
 MAX_FILES = 256 * 1024 * 1024
@@ -29,7 +30,6 @@ class NamedFiles:
 
     def __init__(self, base: Path, *, allow_outside: bool = False, max_bytes: int = MAX_FILES) -> None:
         self._base, self._allow_outside = base, allow_outside
-        self._root = os.path.realpath(base)
         self._max_bytes = self._left = max_bytes
         self._read: dict[str, str] = {}
 
@@ -40,7 +40,7 @@ class NamedFiles:
                 DocumentCode.FILE_MISSING, f"{shorten(name)} is not a file name: it holds a zero byte."
             )
         resolved = os.path.realpath(self._base / name)
-        if not self._allow_outside and not Path(resolved).is_relative_to(self._root):
+        if not self._allow_outside and not is_inside(resolved, self._base):
             raise FileProblemError(
                 DocumentCode.FILE_OUTSIDE,
                 f"{shorten(name)} is outside the document's folder. Move it there, or allow files outside: "
@@ -70,13 +70,12 @@ def read_bytes(
     Errors call it ``shown``; ``fix`` tells what to do if it does not exist. It never blocks: a pipe or device
     is refused, even if it replaces the file at the last moment. Raises :class:`FileProblemError`.
     """
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         status = Path(path).stat()
         if not stat.S_ISREG(status.st_mode):
             kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe, a socket or a device"
             raise FileProblemError(DocumentCode.FILE_UNREADABLE, f"{shown} is {kind}, not a file.")
-        with open(path, "rb", opener=lambda p, _: os.open(p, flags)) as file:
+        with open_regular(path) as file:
             data = file.read(min(status.st_size, most) + 1) or b""
             if len(data) > status.st_size:  # a growing file, or one of unknown size, as in /proc
                 data += file.read(max(most + 1 - len(data), 0)) or b""

@@ -81,6 +81,10 @@ _NO_TEXT = sys.maxsize, sys.maxsize
 
 
 class _Head(NamedTuple):
+    """The head of a definition. ``start``: of its line."""
+
+    start: int
+    indent: int
     name: str
     is_type: bool
 
@@ -108,30 +112,30 @@ def headed_definitions(source: bytes, heads: Heads) -> tuple[Definition, ...]:
 def names(source: bytes, heads: Heads) -> list[str]:
     """Return the names of types, and of what is in no type, or only in a module."""
     found = list(_found(source, heads))
-    in_module = any(_MODULE.match(source, start + indent) is not None for start, indent, _ in found)
-    others = [indent for _, indent, head in found if not head.is_type]
-    least = min(others, default=0) if in_module else 0
-    return [head.name for _, indent, head in found if head.name and (head.is_type or indent <= least)]
+    in_module = any(_MODULE.match(source, head.start + head.indent) is not None for head in found)
+    least = min((head.indent for head in found if not head.is_type), default=0) if in_module else 0
+    return [head.name for head in found if head.name and (head.is_type or head.indent <= least)]
 
 
-def _found(source: bytes, heads: Heads) -> Iterator[tuple[int, int, _Head]]:
-    """Yield each head with the start of its line and its indent."""
+def _found(source: bytes, heads: Heads) -> Iterator[_Head]:
+    """Yield the heads in ``source``."""
     pattern, of_type = _pattern(heads)
     has_packages = "package" in f"{heads.types} {heads.others}"
     texts = _texts(source)
     first, end = next(texts, _NO_TEXT)
     for match in pattern.finditer(source):
-        while end <= match.start():
-            first, end = next(texts, _NO_TEXT)
         indent, *groups = match.groups()
-        begin = match.start() + len(indent)
+        start, begin = match.start(), match.start() + len(indent)
+        while end <= start:
+            first, end = next(texts, _NO_TEXT)
         is_package = not has_packages and _PACKAGE.match(source, begin) is not None
-        if match.start() <= first and not is_package and _STATEMENTS.match(source, begin) is None:
-            name = next((text for text in groups if text), b"")
-            if name == b"constructor" and not indent:
-                continue  # Kotlin's primary constructor belongs to the class above
-            text = name[:_MAX_NAME].decode("utf-8", "replace").strip(" `").rstrip(":").replace('" "', ".")
-            yield match.start(), len(indent), _Head(text, of_type > 0 and groups[of_type - 1] is not None)
+        if start > first or is_package or _STATEMENTS.match(source, begin) is not None:
+            continue
+        name = next(filter(None, groups), b"")
+        if name == b"constructor" and not indent:
+            continue  # Kotlin's primary constructor belongs to the class above
+        text = name[:_MAX_NAME].decode("utf-8", "replace").strip(" `").rstrip(":").replace('" "', ".")
+        yield _Head(start, len(indent), text, of_type > 0 and groups[of_type - 1] is not None)
 
 
 def _texts(source: bytes) -> Iterator[tuple[int, int]]:
@@ -201,7 +205,7 @@ class _Reader:
 
     def read(self) -> Iterator[Definition]:
         """Yield the definitions at the top, with those in them."""
-        found = {start: head for start, _, head in _found(self._source, self._heads)}
+        found = {head.start: head for head in _found(self._source, self._heads)}
         top: list[_Open] = []
         stack: list[_Open] = []
         is_after_blank = False

@@ -137,15 +137,10 @@ def _parameter(lens: str, name: str, what: type | Value) -> Parameter:
     if not _NAME.fullmatch(name) or "-" in name or name in _RESERVED:
         raise LensError(f"the lens {lens!r}: an argument cannot be called {name!r}.", lens=lens)
     least = -(2**53) + 1
-    if isinstance(what, type):
-        if what not in (int, str, bool):
-            raise LensError(f"the lens {lens!r}: {name} is int, str or bool, not {what.__name__}.", lens=lens)
-        return Parameter(name, what, least=least)
-    if type(what) not in (int, str, bool):
-        raise LensError(
-            f"the lens {lens!r}: {name} is a number, a text or a boolean, not {what!r}.", lens=lens
-        )
-    return Parameter(name, type(what), default=what, least=least)
+    kind, default = (what, None) if isinstance(what, type) else (type(what), what)
+    if kind not in (int, str, bool):
+        raise LensError(f"the lens {lens!r}: {name} is int, str or bool, not {kind.__name__}.", lens=lens)
+    return Parameter(name, kind, default, least=least)
 
 
 def _builder(name: str, version: str, function: Callable[..., str], *, counts: bool) -> Callable[..., Apply]:
