@@ -435,3 +435,22 @@ def test_a_result_of_several_blocks_can_be_cut() -> None:
     cut, item = with_texts(given, read_item(given), ["..."])
     assert (type(cut), item.text) == (LlamaMessage, "...")
     assert [block.text for block in given.blocks] == ["first", "second"]
+
+
+def test_a_result_of_haystack_may_have_an_image() -> None:
+    text, image = SimpleNamespace(text="done"), SimpleNamespace(base64_image=PNG)
+    result = SimpleNamespace(result=[text, image], origin=SimpleNamespace(id="a"))
+    given = of_library("haystack", tool_call_results=[result], to_openai_dict_format=None)
+    (message,) = read_item(given).messages
+    assert (message.text, len(message.media), message.tool_call_id) == ("done", 1, "a")
+
+
+def test_what_a_library_refuses_or_names_differently_is_an_error_with_its_position() -> None:
+    def refuse(**_: object) -> None:
+        raise ValueError("Unsupported tool result")
+
+    given = of_library("haystack", tool_call_results=[], to_openai_dict_format=refuse)
+    other = of_library("pydantic_ai", kind="request", parts=[SimpleNamespace(kind="text")])
+    for value, says in ((given, "Unsupported tool result"), (other, "part_kind")):
+        with pytest.raises(InvalidMessage, match=rf"messages\[1\]: Given cannot be read .*{says}"):
+            read_items([user("q"), value])

@@ -27,7 +27,7 @@ def as_mapping(value: object) -> tuple[Given | list[Given], bool]:
     packages = {base.__module__.partition(".")[0] for base in type(value).__mro__}
     for library, attributes, convert in _CONVERTERS:
         if packages & library and all(hasattr(value, name) for name in attributes):
-            return convert(value), False
+            return _converted(value, convert), False
     to_input_item = getattr(value, "to_input_item", None)  # OpenAI Agents
     if callable(to_input_item):
         found = to_input_item()
@@ -48,6 +48,14 @@ def as_mapping(value: object) -> tuple[Given | list[Given], bool]:
         "anthropic, LangChain, LlamaIndex, pydantic-ai, Haystack or OpenAI Agents, "
         f"not {type(value).__name__}."
     )
+
+
+def _converted(value: object, convert: Callable[[Any], Given | list[Given]]) -> Given | list[Given]:
+    try:
+        return convert(value)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # its library's, or another version
+        what = f"{type(error).__name__}: {error!s:.200}"
+        raise InvalidMessage(f"{type(value).__name__} cannot be read as a message ({what}).") from error
 
 
 def as_plain(value: object) -> Any:  # JSON
@@ -307,6 +315,25 @@ def _prompt_part(part: Any) -> dict[str, Any]:
     return {"type": "document"}
 
 
+# Haystack -------------------------------------------------------------------------------------------------
+
+
+def _of_haystack(value: Any) -> Given:
+    """Convert a message by its own method, which refuses results with images, or else result by result."""
+    for result in value.tool_call_results:
+        if not isinstance(result.result, str):
+            content = list(map(_haystack_part, result.result))
+            return {"role": "tool", "content": content, "tool_call_id": result.origin.id}
+    message: Given = value.to_openai_dict_format(require_tool_call_ids=False)
+    return message
+
+
+def _haystack_part(part: Any) -> dict[str, Any]:
+    if hasattr(part, "text"):
+        return _text(part.text)
+    return {"type": "image"} if hasattr(part, "base64_image") else {"type": "file", "data": part.base64_data}
+
+
 def _text(text: object) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
@@ -326,9 +353,5 @@ _CONVERTERS: Final[Sequence[tuple[frozenset[str], tuple[str, ...], Callable[[Any
     (frozenset({"langchain_core", "langchain"}), ("type", "content"), _of_langchain),
     (frozenset({"llama_index"}), ("role", "blocks"), _of_llama_index),
     (frozenset({"pydantic_ai"}), ("kind", "parts"), _of_pydantic_ai),
-    (
-        frozenset({"haystack"}),
-        ("to_openai_dict_format",),
-        lambda value: value.to_openai_dict_format(require_tool_call_ids=False),
-    ),
+    (frozenset({"haystack"}), ("to_openai_dict_format",), _of_haystack),
 )

@@ -71,8 +71,8 @@ def with_texts(
 
     try:
         written = _written(value, content)
-    except StopIteration:  # the item has more results than there are texts
-        raise refusal from None
+    except (StopIteration, AttributeError, TypeError, ValueError):
+        raise refusal from None  # it has more results than there are texts, or its library refuses them
     item = read_item(written)
     media = [m.media if n not in without_media else () for n, m in enumerate(results(before))]
     if cuttable_texts(item) != list(texts) or [m.media for m in results(item)] != media:
