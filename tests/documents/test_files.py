@@ -136,7 +136,8 @@ def test_a_file_that_became_a_pipe_does_not_make_us_wait(
     os.mkfifo(folder / "pipe")
     regular = (folder / "in.txt").stat()
     monkeypatch.setattr("tokenbox.documents.files.Path.stat", lambda _: regular)
-    assert read_bytes(folder / "pipe", "pipe", 100, "bound") == b""
+    with pytest.raises(FileProblemError, match="pipe cannot be read: it is not a regular file"):
+        read_bytes(folder / "pipe", "pipe", 100, "bound")
 
 
 def test_files_are_bounded_together(folder: Path) -> None:

@@ -320,7 +320,7 @@ def _prompt_part(part: Any) -> dict[str, Any]:
 
 def _of_haystack(value: Any) -> Given:
     """Convert a message by its own method, which refuses results with images, or else result by result."""
-    for result in value.tool_call_results:
+    for result in getattr(value, "tool_call_results", ()):
         if not isinstance(result.result, str):
             content = list(map(_haystack_part, result.result))
             return {"role": "tool", "content": content, "tool_call_id": result.origin.id}

@@ -76,9 +76,9 @@ def read_bytes(
             kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe, a socket or a device"
             raise FileProblemError(DocumentCode.FILE_UNREADABLE, f"{shown} is {kind}, not a file.")
         with open_regular(path) as file:
-            data = file.read(min(status.st_size, most) + 1) or b""
+            data = file.read(min(status.st_size, most) + 1)
             if len(data) > status.st_size:  # a growing file, or one of unknown size, as in /proc
-                data += file.read(max(most + 1 - len(data), 0)) or b""
+                data += file.read(max(most + 1 - len(data), 0))
     except (FileNotFoundError, NotADirectoryError):
         raise FileProblemError(DocumentCode.FILE_MISSING, f"{shown} does not exist. {fix}") from None
     except OSError as error:
