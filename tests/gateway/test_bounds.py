@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from datetime import UTC, datetime
 from decimal import Decimal
 from types import SimpleNamespace
@@ -31,6 +32,7 @@ from tokenbox.ledger.usage import Usage
 from tokenbox.models import resolve
 from tokenbox.store.errors import StoreUnavailable
 from tokenbox.store.keys import GatewayKey
+from tokenbox.store.leases import LeasedQuotas
 from tokenbox.store.quotas import QuotaStoreError
 from tokenbox.store.redis_quotas import CONNECTIONS, RedisQuotas
 from tokenbox.store.threads import StoreThreads
@@ -134,7 +136,7 @@ def test_whoever_leaves_while_redis_is_asked_is_noticed(redis_url: str) -> None:
 
         async def request(number: int) -> None:
             name = f"{bucket.key_id}.{number}"
-            await quotas.take(name, [Take(bucket, 1)])
+            await quotas.hold(name, Take(bucket, 1))
             await quotas.settle(name, [Take(bucket, 1)])
             await asyncio.sleep(3600)  # the answer
 
@@ -170,7 +172,7 @@ def test_a_silent_redis_has_so_many_connections_and_nobody_waits_long() -> None:
         port = server.sockets[0].getsockname()[1]
         quotas = RedisQuotas(f"redis://127.0.0.1:{port}/0", seconds=0.2)
         take = Take(Bucket.at("k1", Quota.parse("100 tokens/day"), NOW), 1)
-        questions = (quotas.take(f"r{number}", [take]) for number in range(5 * CONNECTIONS))
+        questions = (quotas.hold(f"r{number}", take) for number in range(5 * CONNECTIONS))
         found = await asyncio.gather(*questions, return_exceptions=True)
         await quotas.close()
         server.close()
@@ -200,14 +202,15 @@ def test_an_absurd_request_is_over_a_quota_in_every_store(
         price = Price(Decimal(10), Decimal(30))
         settings: Any = SimpleNamespace(database=where, redis=redis, state=tmp_path / "spool")
         stores = Stores.open(settings)
-        accounts = QuotaAccounts(stores.quotas, lambda: NOW, lambda *_: price)
+        leases = LeasedQuotas(stores.quotas, time.monotonic, lambda *_: None)
+        accounts = QuotaAccounts(leases, lambda: NOW, lambda *_: price)
         try:
             with pytest.raises(Refusal) as refused:
                 async with accounts.reserved(attempt, call, admission, grant):
                     pass
             assert refused.value.status == 429
         finally:
-            await stores.quotas.close()
+            await leases.close()
             stores.store.close()
 
     for quota in ("4000000000000000 tokens/day", "$4000000/day"):
@@ -227,14 +230,15 @@ def test_a_request_is_charged_the_rates_of_its_size(tmp_path: Path) -> None:
         attempt: Any = SimpleNamespace(key=key, outcome=CallOutcome(usage=usage), was_sent=True)
         settings: Any = SimpleNamespace(database=tmp_path / "store.db", redis=None, state=tmp_path / "spool")
         stores = Stores.open(settings)
-        accounts = QuotaAccounts(stores.quotas, lambda: NOW, lambda *_: price)
+        leases = LeasedQuotas(stores.quotas, time.monotonic, lambda *_: None)
+        accounts = QuotaAccounts(leases, lambda: NOW, lambda *_: price)
         found = []
         try:
             async with accounts.reserved(attempt, call, admission, grant) as account:
                 found += [level.used for level in account.levels]
             found += [level.used for level in await stores.quotas.levels([bucket])]
         finally:
-            await stores.quotas.close()
+            await leases.close()
             stores.store.close()
         return found
 

@@ -55,9 +55,6 @@ class Shared:
             self.used[key[1]] += used.get(key[1], 0) - self.rows.pop(key)
         await self._go()
 
-    async def take(self, reservation: str, takes: Sequence[Take]) -> list[QuotaLevel]:
-        raise NotImplementedError
-
     async def levels(self, buckets: Sequence[Bucket]) -> list[QuotaLevel]:
         return [QuotaLevel(one, self.used.get(one.name, 0)) for one in buckets]
 

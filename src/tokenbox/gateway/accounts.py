@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tokenbox.gateway.calls import ApiCall
     from tokenbox.ledger.quota import Quota
     from tokenbox.ledger.usage import Usage
-    from tokenbox.store.quotas import QuotaStore
+    from tokenbox.store.leases import LeasedQuotas
 
 # OpenAI's clients wait at most this long for a retry.
 _PATIENCE_SECONDS = 60
@@ -74,7 +74,7 @@ class QuotaAccounts:
 
     def __init__(
         self,
-        store: QuotaStore,
+        store: LeasedQuotas,
         clock: Callable[[], datetime],
         price: Callable[[str, date], Price | None],
         when_away: WhenAway = WhenAway.CLOSED,

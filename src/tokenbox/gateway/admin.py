@@ -156,7 +156,8 @@ class Admin:
 
     async def _usage(self, limits: tuple[tuple[str, Quota], ...]) -> list[Answer]:
         now = _now()
-        levels = await self.services.quotas.levels([Bucket.at(owner, quota, now) for owner, quota in limits])
+        buckets = [Bucket.at(owner, quota, now) for owner, quota in limits]
+        levels = await self.services.stores.quotas.levels(buckets)
         return [
             {
                 "of": level.bucket.key_id,

@@ -99,7 +99,7 @@ class Lease:
 
 
 class LeasedQuotas:
-    """A :class:`~tokenbox.store.quotas.QuotaStore` in front of a shared one, for one event loop.
+    """The quotas of requests, in front of a shared :class:`QuotaStore`, for one event loop.
 
     ``clock`` is monotonic, in seconds. ``later`` records a settlement that the store did not accept before
     the process ends.
@@ -145,15 +145,6 @@ class LeasedQuotas:
             lease.used += used.get(lease.bucket.name, 0)
         for lease, _ in taken:
             await self._return_spare(lease)
-
-    async def hold(self, lease: str, take: Take, *, check: bool = True) -> QuotaLevel:
-        return await self._store.hold(lease, take, check=check)
-
-    async def levels(self, buckets: Sequence[Bucket]) -> list[QuotaLevel]:
-        return await self._store.levels(buckets)
-
-    async def ping(self) -> None:
-        await self._store.ping()
 
     async def close(self) -> None:
         """Settle all leases. What the store does not accept now is recorded for later."""

@@ -1,4 +1,4 @@
-"""The usage of quotas, in SQL: a request takes of all its buckets or none, and is settled once."""
+"""The usage of quotas, in SQL: a process holds an amount of a bucket, and settles it once."""
 
 from __future__ import annotations
 
@@ -23,10 +23,6 @@ _OPEN = """
 _TAKE = """
     UPDATE tokenbox_quota_levels SET used = used + :amount
     WHERE bucket = :bucket AND used + :amount <= :limit
-"""
-_RESERVE = """
-    INSERT INTO tokenbox_quota_reservations (reservation, bucket, amount)
-    VALUES (:reservation, :bucket, :amount)
 """
 _RESERVED = "SELECT bucket, amount FROM tokenbox_quota_reservations WHERE reservation = :reservation"
 _FORGET = "DELETE FROM tokenbox_quota_reservations WHERE reservation = :reservation AND bucket = :bucket"
@@ -59,14 +55,10 @@ class QuotaExceeded(StoreError, code="quota_exceeded"):
 
 
 class QuotaStore(Protocol):
-    """Levels of quotas that processes share. ``reservation`` identifies what a request took."""
-
-    async def take(self, reservation: str, takes: Sequence[Take]) -> list[QuotaLevel]:
-        """Take all or none. Raises :class:`QuotaExceeded` and :class:`QuotaStoreError`."""
-        ...
+    """Levels of quotas that processes share. ``reservation`` identifies what a process holds."""
 
     async def settle(self, reservation: str, takes: Sequence[Take]) -> None:
-        """Replace the amounts taken by those used. Idempotent; an unknown reservation is ignored."""
+        """Replace the amounts held by those used. Idempotent; an unknown reservation is ignored."""
         ...
 
     async def hold(self, reservation: str, take: Take, *, check: bool = True) -> QuotaLevel:
@@ -92,11 +84,6 @@ class SqlQuotas:
         self._database = database
         self._threads = StoreThreads() if threads is None else threads
 
-    async def take(self, reservation: str, takes: Sequence[Take]) -> list[QuotaLevel]:
-        return await self._ask(
-            self.take_now, reservation, takes, undo=lambda: self.settle_now(reservation, ())
-        )
-
     async def settle(self, reservation: str, takes: Sequence[Take]) -> None:
         await self._ask(self.settle_now, reservation, takes)
 
@@ -111,12 +98,6 @@ class SqlQuotas:
 
     async def close(self) -> None:
         """Do nothing: the database is closed by its owner."""
-
-    def take_now(self, reservation: str, takes: Sequence[Take]) -> list[QuotaLevel]:
-        # Always in the same order, so that no two transactions deadlock.
-        ordered = sorted(takes, key=lambda take: take.bucket.name)
-        with self._database.writing() as transaction:
-            return [self._take(transaction, reservation, take) for take in ordered]
 
     def settle_now(self, reservation: str, takes: Sequence[Take]) -> None:
         used = {take.bucket.name: take.amount for take in takes}
@@ -162,27 +143,14 @@ class SqlQuotas:
                 "DELETE FROM tokenbox_quota_levels WHERE ends < :moment", {"moment": moment}
             )
 
-    def _take(self, transaction: Transaction, reservation: str, take: Take) -> QuotaLevel:
-        bucket = take.bucket
-        transaction.change(_OPEN, {"bucket": bucket.name, "ends": time_text(bucket.ends)})
-        taken = {"bucket": bucket.name, "amount": take.amount, "limit": bucket.quota.limit}
-        if not transaction.change(_TAKE, taken):
-            raise QuotaExceeded(self._level(transaction, bucket), take.amount)
-        transaction.change(
-            _RESERVE, {"reservation": reservation, "bucket": bucket.name, "amount": take.amount}
-        )
-        return self._level(transaction, bucket)
-
     @staticmethod
     def _level(transaction: Transaction, bucket: Bucket) -> QuotaLevel:
         rows = transaction.rows(_USED, {"bucket": bucket.name})
         return QuotaLevel(bucket, int(rows[0][0]) if rows else 0)
 
-    async def _ask(
-        self, query: Callable[..., T], *arguments: object, undo: Callable[[], object] | None = None
-    ) -> T:
+    async def _ask(self, query: Callable[..., T], *arguments: object) -> T:
         try:
-            return await self._threads.ask(query, *arguments, undo=undo)
+            return await self._threads.ask(query, *arguments)
         except QuotaExceeded:
             raise
         except StoreError as error:

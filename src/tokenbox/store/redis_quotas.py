@@ -1,4 +1,4 @@
-"""Quotas in Redis, shared by many processes: a script takes of all buckets of a request or none."""
+"""Quotas in Redis, shared by many processes: each change is a script, so that none is done by half."""
 
 from __future__ import annotations
 
@@ -19,30 +19,6 @@ _PREFIX = "tokenbox:quota:"
 CONNECTIONS = 32
 # A bucket is kept after its end for reservations that are still to be settled.
 _GRACE_SECONDS = 3600
-
-# KEYS: the reservation, then the buckets. ARGV: when the reservation expires, then for each bucket the amount
-# to take, its limit, when it expires. Returns {0, used...} or {1, index of the bucket, used}.
-_TAKE = """
-if redis.call('EXISTS', KEYS[1]) == 1 then
-  local again = {0}
-  for i = 2, #KEYS do again[i] = tonumber(redis.call('GET', KEYS[i]) or '0') end
-  return again
-end
-for i = 2, #KEYS do
-  local used = tonumber(redis.call('GET', KEYS[i]) or '0')
-  local at = 2 + (i - 2) * 3
-  if used + tonumber(ARGV[at]) > tonumber(ARGV[at + 1]) then return {1, i - 2, used} end
-end
-local result = {0}
-for i = 2, #KEYS do
-  local at = 2 + (i - 2) * 3
-  result[i] = redis.call('INCRBY', KEYS[i], ARGV[at])
-  redis.call('EXPIREAT', KEYS[i], ARGV[at + 2])
-  redis.call('HSET', KEYS[1], KEYS[i], ARGV[at])
-end
-redis.call('EXPIREAT', KEYS[1], ARGV[1])
-return result
-"""
 
 # KEYS: the reservation, then the buckets. ARGV: for each bucket the amount used. A reservation is settled
 # once, and deleted.
@@ -106,21 +82,8 @@ class RedisQuotas:
         self._seconds = 2 * seconds
         self._slots = asyncio.Semaphore(CONNECTIONS)
         self._errors: tuple[type[Exception], ...] = (errors.RedisError, OSError, TimeoutError)
-        self._take = self._redis.register_script(_TAKE)
         self._settle = self._redis.register_script(_SETTLE)
         self._hold = self._redis.register_script(_HOLD)
-
-    async def take(self, reservation: str, takes: Sequence[Take]) -> list[QuotaLevel]:
-        ordered = sorted(takes, key=lambda take: take.bucket.name)
-        keys = [self._reservation(reservation), *(self._key(take.bucket) for take in ordered)]
-        arguments: list[int] = [max(self._forgotten(take.bucket) for take in ordered)]
-        for take in ordered:
-            arguments += [take.amount, take.bucket.quota.limit, self._forgotten(take.bucket)]
-        answer = await self._ask(lambda: self._take(keys=keys, args=arguments))
-        if answer[0]:
-            take = ordered[int(answer[1])]
-            raise QuotaExceeded(QuotaLevel(take.bucket, int(answer[2])), take.amount)
-        return [QuotaLevel(take.bucket, int(used)) for take, used in zip(ordered, answer[1:], strict=True)]
 
     async def settle(self, reservation: str, takes: Sequence[Take]) -> None:
         ordered = sorted(takes, key=lambda take: take.bucket.name)

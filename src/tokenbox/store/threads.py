@@ -33,21 +33,16 @@ class StoreThreads:
         self._idle = threading.Semaphore(0)
         self._started = 0
 
-    async def ask(
-        self,
-        query: Callable[..., T],
-        *arguments: object,
-        undo: Callable[[], object] | None = None,
-    ) -> T:
+    async def ask(self, query: Callable[..., T], *arguments: object) -> T:
         """Run ``query``. Raises its errors, and ``StoreUnavailable`` if it takes too long.
 
-        A query that was cancelled before it began is not run. If it was already running, ``undo`` reverts it.
+        A query that was cancelled before it began is not run.
         """
         future: Future[T] = Future()
         if not self._idle.acquire(blocking=False) and self._started < self._max_threads:
             self._started += 1
             threading.Thread(target=self._run, name="tokenbox-store", daemon=True).start()
-        self._queries.put(_Query(future, query, arguments, undo))
+        self._queries.put(_Query(future, query, arguments))
         try:
             async with asyncio.timeout(self._seconds):
                 return await asyncio.wrap_future(future)
@@ -73,21 +68,15 @@ class _Query:
     future: Future[Any]
     query: Callable[..., Any]
     arguments: tuple[object, ...]
-    undo: Callable[[], object] | None
 
     def run(self) -> None:
         # The future is not marked as running, so that it can be cancelled while the query runs.
         if self.future.cancelled():
             return
-        try:
-            found = self.query(*self.arguments)
-        except BaseException as error:  # noqa: BLE001  # raised in the task that waits for it
-            with suppress(InvalidStateError):
+        with suppress(InvalidStateError):  # it was cancelled meanwhile
+            try:
+                found = self.query(*self.arguments)
+            except BaseException as error:  # noqa: BLE001  # raised in the task that waits for it
                 self.future.set_exception(error)
-            return
-        try:
-            self.future.set_result(found)
-        except InvalidStateError:
-            if self.undo is not None:
-                with suppress(Exception):  # the canceller settles the reservation later, too
-                    self.undo()
+            else:
+                self.future.set_result(found)
