@@ -63,12 +63,12 @@ def test_a_killed_worker_is_replaced_and_its_shard_done_again(
 ) -> None:
     workers: list[Any] = []
 
-    class Seen(process._Worker):  # noqa: SLF001  # whom to kill
+    class Seen(process.ProcessWorker):  # whom to kill
         def __init__(self, plan: BatchPlan, expected: int | None) -> None:
             super().__init__(plan, expected)
-            workers.append(self.process)
+            workers.append(self._process)
 
-    monkeypatch.setattr(process, "_Worker", Seen)
+    monkeypatch.setattr(process, "ProcessWorker", Seen)
     killed: list[int] = []
 
     def watch(event: Event) -> None:
@@ -103,12 +103,12 @@ def test_a_row_that_kills_its_workers_is_set_aside(tmp_path: Path, monkeypatch: 
     source = write_jsonl(tmp_path / "in.jsonl", given)
     started: list[int] = []
 
-    class Seen(process._Worker):  # noqa: SLF001
+    class Seen(process.ProcessWorker):
         def __init__(self, plan: BatchPlan, expected: int | None) -> None:
             super().__init__(plan, expected)
-            started.append(self.process.pid)
+            started.append(self._process.pid)
 
-    monkeypatch.setattr(process, "_Worker", Seen)
+    monkeypatch.setattr(process, "ProcessWorker", Seen)
     start = process._START.replace("serve_jobs()", f"exec({KILLER!r}); serve_jobs()")  # noqa: SLF001
     monkeypatch.setattr(process, "_START", start)
     found = batch.run(source, tmp_path / "out.jsonl", task="layout", budget=9, engine="process", workers=2)

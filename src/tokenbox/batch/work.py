@@ -106,22 +106,22 @@ class Job:
     strikes: Mapping[int, int] = field(default_factory=dict)
     types: Mapping[str, Any] = field(default_factory=dict)
 
-    def after_kill(self, mark: Mark | None) -> Job:
+    def after_kill(self, mark: Mark) -> Job:
         """Return the job for the next worker, after one was killed at ``mark``.
 
         Raises :class:`WorkersFailed` if workers are killed while reading, not by a row.
         """
-        rows = range(mark.first, mark.last) if mark is not None else range(0)
         strikes = dict(self.strikes)
-        for row in rows or (-1,):
+        for row in range(mark.first, mark.last) or (-1,):
             strikes[row] = strikes.get(row, 0) + 1
         if strikes.get(-1, 0) >= KILLS:
-            at, file = 0 if mark is None else mark.first, without_password(self.shard.files[0])
+            file = without_password(self.shard.files[0])
             raise WorkersFailed(
-                f"{KILLS} workers were killed while reading shard {self.shard.number} at its row {at:,} "
-                f"({file}). Check that there is enough memory, or use fewer workers: --workers 1.",
+                f"{KILLS} workers were killed while reading shard {self.shard.number} at its row "
+                f"{mark.first:,} ({file}). Check that there is enough memory, or use fewer workers: "
+                "--workers 1.",
                 shard=self.shard.number,
-                row=at,
+                row=mark.first,
             )
         return replace(self, strikes=strikes)
 

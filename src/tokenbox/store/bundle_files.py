@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import stat
 import weakref
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tokenbox.files import open_regular
 from tokenbox.proof.archive import ArchiveFiles
 from tokenbox.proof.bundle import DECISIONS, INPUTS, MANIFEST, VOLATILE
 from tokenbox.proof.errors import BundleInvalid
@@ -18,13 +19,14 @@ from tokenbox.proof.manifest import HEX
 from tokenbox.proof.verify import claimed_id, missing, too_large, wrong_size
 
 if TYPE_CHECKING:
+    from typing import BinaryIO
+
     from tokenbox.proof.verify import BundleFiles
 
 _PIECE = 1 << 20
 _FOLDERS = ("summaries", "texts")
 # The files of a bundle without folders and signatures.
 _SMALLEST = frozenset({MANIFEST, INPUTS, DECISIONS, VOLATILE})
-_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class FolderFiles:
@@ -55,30 +57,20 @@ class FolderFiles:
             raise _unreadable(".", error) from None
 
     def read(self, name: str, limit: int) -> bytes:
-        descriptor, size = self._open(name)
-        try:
+        with self._opened(name) as (file, size):
             if size > limit:
                 raise too_large(name, size, limit)
-            return _read(descriptor, size)
-        except OSError as error:
-            raise _unreadable(name, error) from None
-        finally:
-            os.close(descriptor)
+            return file.read(size)
 
     def sha256(self, name: str, size: int | None = None) -> tuple[int, str]:
-        descriptor, found = self._open(name)
-        try:
+        with self._opened(name) as (file, found):
             if size is not None and found != size:
                 raise wrong_size(name, size, found)
             digest, left = hashlib.sha256(), found
-            while left and (piece := os.read(descriptor, min(left, _PIECE))):
+            while left and (piece := file.read(min(left, _PIECE))):
                 digest.update(piece)
                 left -= len(piece)
             return found - left, digest.hexdigest()
-        except OSError as error:
-            raise _unreadable(name, error) from None
-        finally:
-            os.close(descriptor)
 
     def _inside(self, folder: os.DirEntry[str]) -> Iterator[str]:
         empty = True
@@ -91,20 +83,16 @@ class FolderFiles:
         if empty:
             yield f"{folder.name}/"
 
-    def _open(self, name: str) -> tuple[int, int]:
-        """Return the descriptor of a regular file, and its size in bytes."""
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[tuple[BinaryIO, int]]:
+        """Yield a regular file, and its size in bytes."""
         try:
-            descriptor = os.open(f"{self.path}/{name}", _READ)
+            with open_regular(f"{self.path}/{name}", links=False) as file:
+                yield file, os.fstat(file.fileno()).st_size
         except FileNotFoundError:
             raise missing(name) from None
         except OSError as error:
-            is_link = error.errno == errno.ELOOP  # because of O_NOFOLLOW
-            raise _not_regular(name) if is_link else _unreadable(name, error) from None
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            os.close(descriptor)
-            raise _not_regular(name)
-        return descriptor, status.st_size
+            raise _unreadable(name, error) from None
 
 
 def open_archive(path: str | os.PathLike[str]) -> ArchiveFiles:
@@ -114,13 +102,9 @@ def open_archive(path: str | os.PathLike[str]) -> ArchiveFiles:
     """
     name = os.fspath(path)
     try:
-        descriptor = os.open(name, _READ & ~getattr(os, "O_NOFOLLOW", 0))
+        stream = open_regular(path)
     except OSError as error:
         raise _unreadable(name, error) from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise _not_regular(name)
-    stream = os.fdopen(descriptor, "rb")
     try:
         archive = ArchiveFiles(stream, name)
     except BaseException:
@@ -143,16 +127,11 @@ def open_bundle(path: str | os.PathLike[str]) -> tuple[BundleFiles, str]:
     return files, name if HEX.fullmatch(name) else claimed_id(files)
 
 
-def _read(descriptor: int, size: int) -> bytes:
-    data = os.read(descriptor, size)
-    while len(data) < size and (more := os.read(descriptor, size - len(data))):
-        data += more
-    return data
-
-
 def _not_regular(name: str) -> BundleInvalid:
     return BundleInvalid("is not a regular file. Remove it.", file=name)
 
 
 def _unreadable(name: str, error: OSError) -> BundleInvalid:
+    if error.errno in (errno.EINVAL, errno.ELOOP):  # of open_regular: a pipe, a folder, or a link
+        return _not_regular(name)
     return BundleInvalid(f"cannot be read: {error.strerror or error}.", file=name)

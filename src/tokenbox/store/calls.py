@@ -4,31 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
-from enum import StrEnum
+from enum import Enum, StrEnum
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.ledger.call import Call, Outcome, Prediction, parse_time, time_text
-from tokenbox.ledger.cost import Cost
+from tokenbox.ledger.call import Call, time_text
 from tokenbox.ledger.errors import LedgerError
 from tokenbox.ledger.totals import Sum, Totals, total
-from tokenbox.ledger.usage import Usage
+from tokenbox.ledger.usage import FIGURES
 from tokenbox.store.errors import StoreDamaged
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from tokenbox.store.database import Database, Transaction, Value
 
 # Rows that are read at a time.
 PAGE = 1_000
 
-COLUMNS = (
-    *("id", "started", "finished", "outcome", "project", "session", "model", "category"),
-    *("input_tokens", "cached_input_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
-    *("exact", "cost", "cost_exact", "priced", "price_source", "price_date"),
-    *("predicted_tokens", "predicted_exact", "reserved_output", "at_most"),
-)
+# The columns, and the field of a call in each.
+FIELDS = {
+    **{name: name for name in "id started finished outcome project session model category exact".split()},
+    **{name: f"usage.{name}" for name in FIGURES},
+    "cost": "cost.dollars",
+    "cost_exact": "cost.exact",
+    "priced": "cost.priced",
+    "price_source": "cost.source",
+    "price_date": "cost.date",
+    "predicted_tokens": "predicted.input_tokens",
+    "predicted_exact": "predicted.exact",
+    "reserved_output": "predicted.reserved_output",
+    "at_most": "predicted.at_most",
+}
+COLUMNS = tuple(FIELDS)
+_read = attrgetter(*FIELDS.values())
+_FLAGS = {"exact", "priced"}
 # Writes are idempotent: a start is written once, an end once, in either order.
 WRITE = f"""
     INSERT INTO tokenbox_calls ({", ".join(COLUMNS)})
@@ -179,70 +189,29 @@ def _totals(row: Sequence[Any]) -> Totals:
 
 
 def _values(call: Call) -> dict[str, Value]:
-    usage, cost, predicted = call.usage, call.cost, call.predicted
-    return {
-        "id": call.id,
-        "started": time_text(call.started),
-        "finished": None if call.finished is None else time_text(call.finished),
-        "outcome": call.outcome.value,
-        "project": call.project,
-        "session": call.session,
-        "model": call.model,
-        "category": str(call.category),
-        **usage.to_dict(),
-        "exact": int(call.exact),
-        "cost": cost.dollars,
-        "cost_exact": int(cost.exact),
-        "priced": int(cost.priced),
-        "price_source": cost.source,
-        "price_date": cost.date,
-        "predicted_tokens": predicted.input_tokens,
-        "predicted_exact": int(predicted.exact),
-        "reserved_output": predicted.reserved_output,
-        "at_most": predicted.at_most,
-    }
+    return dict(zip(COLUMNS, map(_value, _read(call)), strict=True))
+
+
+def _value(field: object) -> Value:
+    match field:
+        case bool():
+            return int(field)
+        case datetime():
+            return time_text(field)
+        case Enum():
+            return field.value
+    return field
 
 
 def _call(row: Sequence[Any]) -> Call:
-    value = dict(zip(COLUMNS, row, strict=True))
+    record: dict[str, Any] = {"usage": {}, "cost": {}, "predicted": {}}
+    for name, value in zip(FIELDS.values(), row, strict=True):
+        part, _, field = name.rpartition(".")
+        (record[part] if part else record)[field] = bool(value) if field in _FLAGS else value
     try:
-        return _call_of(value)
-    except (LedgerError, ValueError, ArithmeticError) as error:
+        return Call.from_dict(record)
+    except LedgerError as error:
         raise StoreDamaged(
-            f"the call {value['id']!r} in the database cannot be read: {error} Another program wrote it.",
-            id=value["id"],
+            f"the call {record['id']!r} in the database cannot be read: {error} Another program wrote it.",
+            id=record["id"],
         ) from error
-
-
-def _call_of(value: Mapping[str, Any]) -> Call:
-    return Call(
-        value["id"],
-        parse_time(value["started"]),
-        value["model"],
-        value["category"],
-        project=value["project"],
-        session=value["session"],
-        finished=None if value["finished"] is None else parse_time(value["finished"]),
-        outcome=Outcome(value["outcome"]),
-        usage=Usage(
-            value["input_tokens"],
-            value["output_tokens"],
-            value["cached_input_tokens"],
-            value["reasoning_tokens"],
-            value["cache_write_tokens"],
-        ),
-        exact=bool(value["exact"]),
-        cost=Cost(
-            None if value["cost"] is None else Decimal(value["cost"]),
-            exact=bool(value["cost_exact"]),
-            priced=bool(value["priced"]),
-            source=value["price_source"],
-            date=value["price_date"],
-        ),
-        predicted=Prediction(
-            value["predicted_tokens"],
-            bool(value["predicted_exact"]),
-            value["reserved_output"],
-            None if value["at_most"] is None else Decimal(value["at_most"]),
-        ),
-    )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import stat
+import errno
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tokenbox.errors import TokenboxError
-from tokenbox.files import OWN, replace
+from tokenbox.files import OWN, open_regular, replace
 from tokenbox.lcp.frames import MAX_BODY
+
+if TYPE_CHECKING:
+    import os
 
 
 class ContentStoreError(TokenboxError, code="content_store_error"):
@@ -30,19 +33,14 @@ class DirectoryStore:
         """Return the body with that digest, or None. Raises :class:`ContentStoreError`."""
         path = self._path(digest)
         try:
-            # Not blocking, because the path may be a pipe.
-            descriptor = os.open(
-                path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-            )
+            with open_regular(path) as file:
+                body = file.read(self._limit + 1)
         except FileNotFoundError:
             return None
         except OSError as error:
+            if error.errno == errno.EINVAL:
+                raise ContentStoreError(f"{path} is not a regular file. Remove it.") from None
             raise ContentStoreError(f"{path}: {error.strerror}. Check its permissions.") from error
-        with open(descriptor, "rb") as file:  # an open descriptor has no path
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise ContentStoreError(f"{path} is not a regular file. Remove it.")
-            body = file.read(self._limit + 1)
         if len(body) > self._limit:
             raise ContentStoreError(
                 f"{path} has more than {self._limit:,} bytes, which no body has. Remove it.",

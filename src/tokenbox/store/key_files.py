@@ -7,7 +7,7 @@ import stat
 import sys
 from typing import TYPE_CHECKING
 
-from tokenbox.files import OWN
+from tokenbox.files import OWN, open_regular
 from tokenbox.proof.errors import KeyInvalid
 from tokenbox.proof.signing import new_key, public_key, signer_of
 
@@ -75,11 +75,7 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
 
 def _read(path: Path) -> tuple[bytes, os.stat_result]:
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise KeyInvalid.of(str(path), "is not a regular file")
-            return file.read(_MAX_BYTES), status
+        with open_regular(path) as file:
+            return file.read(_MAX_BYTES), os.fstat(file.fileno())
     except OSError as error:
         raise KeyInvalid.of(str(path), f"cannot be read: {error.strerror or error}") from None

@@ -12,7 +12,7 @@ import hashlib
 import os
 import threading
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -86,19 +86,19 @@ class StoredCounts(CountCache):
             facts, self._new_facts = self._new_facts, {}
             if not (new or facts) or self._connection is None:
                 return
-            rows = [(key, _checked(key, count)) for key, count in _with_stored_keys(new)]
+            stored = ((_stored_key(key), count) for key, count in new.items())
+            counts = [(key, _checked(key, count)) for key, count in stored]
             with suppress(*_problems()), self._connection as transaction:
-                transaction.executemany("INSERT OR REPLACE INTO counts (key, value) VALUES (?, ?)", rows)
-                transaction.execute(
-                    "DELETE FROM counts WHERE rowid <= (SELECT max(rowid) FROM counts) - ?",
-                    (self._max_stored,),
-                )
-                transaction.executemany(
-                    "INSERT OR REPLACE INTO facts (key, value) VALUES (?, ?)", facts.items()
-                )
-                transaction.execute(
-                    "DELETE FROM facts WHERE rowid <= (SELECT max(rowid) FROM facts) - ?", (MAX_FACTS,)
-                )
+                for table, rows, most in (
+                    ("counts", counts, self._max_stored),
+                    ("facts", facts.items(), MAX_FACTS),
+                ):
+                    transaction.executemany(
+                        f"INSERT OR REPLACE INTO {table} (key, value) VALUES (?, ?)", rows
+                    )
+                    transaction.execute(
+                        f"DELETE FROM {table} WHERE rowid <= (SELECT max(rowid) FROM {table}) - ?", (most,)
+                    )
 
     def close(self) -> None:
         """Close the file. What is not saved is lost."""
@@ -108,44 +108,39 @@ class StoredCounts(CountCache):
                 connection.close()
 
     def recall(self, keys: Collection[bytes]) -> Mapping[bytes, bytes]:
-        rows: list[tuple[bytes, object]] = []
-        with self._file_lock:
-            for some in _batches(list(keys), _BATCH):
-                marks = ",".join("?" * len(some))
-                wanted = f"SELECT key, value FROM facts WHERE key IN ({marks})"  # question marks
-                rows += self._select(wanted, some)
-        return {key: value for key, value in rows if isinstance(value, bytes)}
+        return {key: value for key, value in self._select("facts", list(keys)) if isinstance(value, bytes)}
 
     def remember(self, facts: Mapping[bytes, bytes]) -> None:
         with self._file_lock:
             self._new_facts.update(facts)
 
     def _look_up(self, keys: Collection[Key]) -> Mapping[Key, int]:
-        found: dict[Key, int] = {}
         asked = {_stored_key(key): key for key in keys}
-        with self._file_lock:
-            for some in _batches(list(asked), _BATCH):
-                marks = ",".join("?" * len(some))
-                wanted = f"SELECT key, value FROM counts WHERE key IN ({marks})"  # question marks
-                for key, value in self._select(wanted, some):
-                    if key in asked and (count := _believed(key, value)) is not None:
-                        found[asked[key]] = count
-        return found
+        return {
+            asked[key]: count
+            for key, value in self._select("counts", list(asked))
+            if key in asked and (count := _believed(key, value)) is not None
+        }
 
     def _store(self, counts: Mapping[Key, int]) -> None:
         with self._file_lock:
             self._new.update(counts)
 
-    def _select(self, statement: str, parameters: Sequence[bytes]) -> list[tuple[bytes, object]]:
-        """Return the rows; none if there is no file, or if it was damaged and is replaced."""
-        if self._connection is None:
-            return []
-        try:
-            return self._connection.execute(statement, parameters).fetchall()
-        except _problems():
-            self._connection.close()
-            self._connection = self._recreate()
-            return []
+    def _select(self, table: str, keys: Sequence[bytes]) -> list[tuple[bytes, object]]:
+        """Return the rows with these keys; a file that is damaged is replaced, and has none."""
+        rows: list[tuple[bytes, object]] = []
+        with self._file_lock:
+            for start in range(0, len(keys), _BATCH):
+                if self._connection is None:
+                    break
+                some = keys[start : start + _BATCH]
+                wanted = f"SELECT key, value FROM {table} WHERE key IN ({','.join('?' * len(some))})"
+                try:
+                    rows += self._connection.execute(wanted, some).fetchall()
+                except _problems():
+                    self._connection.close()
+                    self._connection = self._recreate()
+        return rows
 
     def _open(self) -> sqlite3.Connection | None:
         try:
@@ -224,13 +219,9 @@ def _tokenizer_key(fingerprint: str) -> bytes:
     return hashlib.sha256(fingerprint.encode("utf-8", "surrogatepass")).digest()[:_TOKENIZER_BYTES]
 
 
-def _with_stored_keys(counts: Mapping[Key, int]) -> Iterator[tuple[bytes, int]]:
-    return ((_stored_key(key), count) for key, count in counts.items())
-
-
 def _checked(key: bytes, count: int) -> int:
     """Return a count as it is stored, with a checksum of 32 bits over its key and itself."""
-    return count << _CHECK_BITS | _check(key, count)
+    return count << _CHECK_BITS | zlib.crc32(b"%b%d" % (key, count))
 
 
 def _believed(key: bytes, value: object) -> int | None:
@@ -239,11 +230,3 @@ def _believed(key: bytes, value: object) -> int | None:
         return None
     count = value >> _CHECK_BITS
     return count if value == _checked(key, count) else None
-
-
-def _check(key: bytes, count: int) -> int:
-    return zlib.crc32(b"%b%d" % (key, count))
-
-
-def _batches(keys: Sequence[bytes], size: int) -> Iterator[Sequence[bytes]]:
-    return (keys[start : start + size] for start in range(0, len(keys), size))
