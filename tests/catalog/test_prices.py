@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from tokenbox.catalog import Price, PriceTier, price
+from tokenbox.catalog import Price, PriceTier, model, price
 from tokenbox.errors import TokenboxError
 from tokenbox.ledger.cost import cost_at_most, cost_of
 from tokenbox.ledger.usage import Usage
@@ -17,12 +17,22 @@ D = Decimal
 
 
 def test_a_discount_at_night_is_not_the_price_of_a_day() -> None:
-    day = price("deepseek/deepseek-reasoner", TODAY)
-    night = price("deepseek/deepseek-reasoner", datetime(2026, 11, 21, 17, tzinfo=UTC))
+    before = date(2026, 1, 21)
+    day = price("deepseek/deepseek-reasoner", before)
+    night = price("deepseek/deepseek-reasoner", datetime(2026, 1, 21, 17, tzinfo=UTC))
     assert day is not None
     assert night is not None
     assert (day.input, day.output) == (D("0.55"), D("2.19"))
     assert (night.input, night.output) == (D("0.135"), D("0.55"))
+
+
+@pytest.mark.parametrize("name", ["deepseek-chat", "deepseek/deepseek-chat", "deepseek:deepseek-reasoner"])
+def test_a_name_that_its_maker_moved_to_a_newer_model_has_its_price_and_window(name: str) -> None:
+    assert price(name, TODAY) == price("deepseek/deepseek-v4-flash", TODAY) != price(name, date(2026, 1, 21))
+    found, newer = model(name), model("deepseek/deepseek-v4-flash")
+    assert found is not None
+    assert newer is not None
+    assert found.context_window == newer.context_window
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import pytest
 
+from tokenbox.content.message import Message
+from tokenbox.providers.counting import TokenCount
 from tokenbox.shell.errors import SessionFailed
 from tokenbox.shell.loop import take
+from tokenbox.shell.record import SessionRecord
 from tokenbox.store.errors import SessionError
 from tokenbox.store.stores import Store, open_store
 from tokenbox.store.turns import TurnState
@@ -209,3 +213,23 @@ def test_a_file_that_cannot_be_written_again_stays_as_it_was(
     assert [error.code for error in heard.problems] == ["session_failed"]
     assert saved.read_bytes() == before
     assert saved.stat().st_mode & 0o777 == 0o600
+
+
+def test_two_shells_that_begin_in_one_second_are_both_stored(tmp_path: Path) -> None:
+    heard: list[str] = []
+    for number in range(2):
+        record = SessionRecord(
+            lambda: open_store(tmp_path / "store.db"),
+            lambda: datetime(2026, 11, 29, 12, tzinfo=UTC),
+            lambda number=number: f"id{number}",  # type: ignore[misc]
+            heard.append,
+            lambda: "m",
+            dict,
+        )
+        question = Message.of({"role": "user", "content": f"question {number}"})
+        record.append({0: question}, lambda _: TokenCount(2, exact=True, source="rules"))
+        record.close()
+    assert heard == []
+    with open_store(tmp_path / "store.db") as store:
+        names = sorted(info.name for info in store.sessions.list())
+    assert names == ["2026-11-29 12:00:00", "2026-11-29 12:00:00 id1"]

@@ -13,6 +13,7 @@ from tokenbox.catalog.names import (
     bare_name,
     checked_name,
     provider_of,
+    served_as,
     spellings,
     undated,
     with_slash,
@@ -46,7 +47,8 @@ def model(
         return None
     wanted = with_slash(asked)
     keys = _keys(wanted)
-    listed = _published_limits(wanted, keys)
+    served = served_as(wanted)
+    listed = _published_limits(served, keys if served == wanted else _keys(served))
     ours, servers = (_stated(asked, keys, by_id) for by_id in (configured, discovered))
     if not keys and not listed and ours is None and servers is None:
         return None

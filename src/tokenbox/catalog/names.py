@@ -54,6 +54,11 @@ _HOSTS = ("azure", "cerebras", "groq", "ollama", "openrouter", "perplexity", "ve
 _PROVIDERS = frozenset(
     (*_HOSTS, *PROVIDER_ALIASES, *PROVIDER_ALIASES.values(), *(maker for _, maker in FIRST_PARTIES))
 )
+# Names that their maker moved to a newer model, and since when its page of prices says so.
+_MOVED = {
+    "deepseek-chat": ("deepseek-v4-flash", "2026-04-26"),
+    "deepseek-reasoner": ("deepseek-v4-flash", "2026-04-26"),
+}
 _DATED = re.compile(r"(-\d{4}-\d{2}-\d{2}|[-@]20\d{6}|-latest)$")
 _FILE = re.compile(r"\.(gguf|bin|safetensors)$")
 _QUANTIZED = re.compile(
@@ -108,6 +113,14 @@ def bare_name(model: str) -> str:
         name = name.removeprefix(region_or_maker)
     name = re.sub(r"^(anthropic|meta|mistral|amazon|deepseek|qwen|cohere|openai)\.", "", name)
     return name if name.startswith("ft:") else re.sub(r"[:_ ]", "-", name)
+
+
+def served_as(model: str, day: str | None = None) -> str:
+    """Return the model that answers to a name of its maker's API, on a day or today."""
+    provider, slash, name = with_slash(model).rpartition("/")
+    newer, since = _MOVED.get(name.lower(), (name, ""))
+    moved = newer != name and provider in ("", first_party(name)) and (day is None or day >= since)
+    return f"{provider}{slash}{newer}" if moved else model
 
 
 def undated(model: str) -> str | None:

@@ -23,6 +23,7 @@ from tokenbox.catalog.names import (
     checked_name,
     first_party,
     provider_of,
+    served_as,
     spellings,
     undated,
     with_slash,
@@ -135,7 +136,7 @@ def price(model_id: str, on: date, *, configured: Mapping[str, Price] | None = N
     for name in spellings(wanted) if configured else ():
         if configured is not None and name in configured:
             return configured[name]
-    places = offered_as(with_slash(wanted))
+    places = offered_as(with_slash(served_as(wanted, _day(on).isoformat())))
     found = next((price for place in places if (price := _genai_price(*place, on)) is not None), None)
     other = next((price for place in places if (price := _models_dev_price(*place)) is not None), None)
     if found is None or other is None:

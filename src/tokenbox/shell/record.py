@@ -13,7 +13,7 @@ from tokenbox.errors import TokenboxError
 from tokenbox.ledger import Call, Ledger, Totals
 from tokenbox.shell.errors import SessionFailed
 from tokenbox.store.calls import CallSpan
-from tokenbox.store.errors import SessionChanged
+from tokenbox.store.errors import DuplicateSession, SessionChanged
 from tokenbox.store.turns import Turn, TurnState
 
 if TYPE_CHECKING:
@@ -180,18 +180,22 @@ class SessionRecord:
 
     def _opened(self) -> StoredSession:
         if self._session is None:
-            name = self.name if self.name is not None else f"{self.now():%Y-%m-%d %H:%M:%S}"
-            session_id = self.new_id()
-            self._session = self.store.sessions.create(
-                session_id,
-                name,
-                self.now(),
-                model=self.model(),
-                project=self.project,
-                settings=self.settings(),
-            )
-            self.name = name
+            session_id, begun = self.new_id(), f"{self.now():%Y-%m-%d %H:%M:%S}"
+            try:
+                self._session = self._created(session_id, begun if self.name is None else self.name)
+            except DuplicateSession:
+                if self.name is not None:
+                    raise
+                # Another shell began in the same second.
+                self._session = self._created(session_id, f"{begun} {session_id[:6]}")
+            self.name = self._session.info.name
         return self._session
+
+    def _created(self, session_id: str, name: str) -> StoredSession:
+        model, settings = self.model(), self.settings()
+        return self.store.sessions.create(
+            session_id, name, self.now(), model=model, project=self.project, settings=settings
+        )
 
     def _catch_up(self) -> None:
         """Continue after the messages that another shell has written to this session."""
