@@ -14,6 +14,7 @@ from aiohttp import web
 from tests.providers.fake import serving, sse
 from tests.shell.test_servers import COUNTING, delta, done, says, script
 from tokenbox.catalog import Price, PriceTier
+from tokenbox.engine.steps import WindowAction, WindowReason, WindowStep
 from tokenbox.providers.counting import TokenCount
 from tokenbox.render.lines import cells, plain
 from tokenbox.shell.commands.again import code_blocks
@@ -83,6 +84,49 @@ def test_a_retry_that_fails_loses_nothing(start: Begin) -> None:
         take(session, ":undo")
         assert messages(session) == []
         assert stored.turns() == []
+
+
+def test_a_retry_without_an_answer_leaves_the_exchange_and_the_offers(start: Begin) -> None:
+    failing: list[object] = []
+    answer = script(says("one"), says(""), says("two"))
+
+    async def chat(request: web.Request) -> object:
+        return failing.pop() if failing else await answer(request)
+
+    with serving({**routes(), "/v1/chat/completions": chat}) as server:
+        session, heard = start(server.url)
+        take(session, "!echo first")
+        take(session, "hello")
+        take(session, ":pin 0")
+        take(session, "!echo second")
+        exchange = messages(session)
+        failing.append((400, {"error": {"message": "no"}}))
+        take(session, ":retry")  # the server refuses
+        heard.interrupt_waiting = True
+        take(session, ":retry")  # Ctrl-C before the first word
+        heard.interrupt_waiting = False
+        take(session, ":retry")  # the answer is empty
+        assert messages(session) == exchange
+        assert [offer.command for offer in session.context.offers] == ["echo second"]
+        assert all(item.pinned for item in session.context.conversation.items() if item.number is not None)
+        again, _ = start(server.url, resume=True)
+        assert messages(again) == exchange
+        take(session, ":edit")
+        assert session.begun == "hello"
+        assert [offer.command for offer in session.context.offers] == ["echo first", "echo second"]
+
+
+def test_a_retry_that_breaks_off_replaces_the_answer(start: Begin) -> None:
+    cut = sse(delta(content="tw")).removesuffix(b"data: [DONE]\n\n")
+    with serving(routes(says("one"), cut)) as server:
+        session, heard = start(server.url)
+        take(session, "hello")
+        take(session, ":retry")
+        assert [error.code for error in heard.problems] == ["stream_cut"]
+        assert messages(session) == ["hello", "tw"]
+        stored = session.record.stored
+        assert stored is not None
+        assert [turn.message["content"] for turn in stored.turns()] == ["hello", "tw"]
 
 
 def test_undo_and_edit_take_the_last_question_back(start: Begin) -> None:
@@ -252,7 +296,11 @@ def test_a_server_that_is_busy_is_asked_again_when_it_says(start: Begin) -> None
     with serving({**routes(), "/v1/chat/completions": chat}) as server:
         session, heard = start(server.url)
         left += [busy(503, 7), busy(429, 3)]
+        session.evictions += [WindowStep((0,), WindowReason.OVER, 9, 8, 1, 8, WindowAction.EVICT)]
         take(session, "hello")
+        assert session.last_call is not None
+        assert [step["action"] for step in session.last_call.decisions[1:]] == ["evict"]
+        assert session.evictions == []
         assert (heard.waits, "".join(heard.pieces), heard.problems) == ([3, 7], "now", [])
         left += [busy(429, 3_600)]
         take(session, "again")

@@ -107,20 +107,22 @@ def call(
     silent: bool = False,
 ) -> Ended:
     """Ask the model, and retry while its server is busy. Ctrl-C stops; a partial answer is kept."""
-    for attempt in range(1, MAX_ATTEMPTS):
+    for attempt in range(1, MAX_ATTEMPTS + 1):
         ended = call_once(session, category, messages, silent=silent)
         wait = seconds_to_wait(ended, attempt)
-        if wait is None:
-            return ended
+        if wait is None or attempt == MAX_ATTEMPTS:
+            break
         if wait > MAX_WAIT:
             session.screen.notice(f"[the server asks to wait {in_words(wait)}; ask again then]")
-            return ended
+            break
         session.screen.notice(f"[the server is busy; retrying in {wait:,} s, Ctrl-C stops]")
         try:
             session.wait(wait)
         except KeyboardInterrupt:
-            return ended
-    return call_once(session, category, messages, silent=silent)
+            break
+    if messages is None:
+        session.evictions = []  # not before a retry, whose evidence has them too
+    return ended
 
 
 def seconds_to_wait(ended: Ended, attempt: int) -> int | None:
@@ -170,7 +172,6 @@ def call_once(
     sent, tools = sent_with(session, messages)
     if messages is None:
         session.last_call = of_call(session, sent, tools, counted)
-        session.evictions = []
     # A summary is asked for once, so a write to the cache would not pay.
     stream = session.models.provider.stream(
         sent,

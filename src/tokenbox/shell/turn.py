@@ -40,26 +40,28 @@ def say(session: Session, text: str, *, literal: bool = False) -> None:
 
 
 def say_again(session: Session, numbers: Sequence[int]) -> None:
-    """Replace the last exchange by asking its question again. If that fails, the exchange is restored."""
+    """Replace the last exchange by asking its question again. Without an answer, the exchange is restored."""
     prepare(session)
-    conversation, positions = session.context.conversation, session.record.positions
-    before = [conversation.window[number].messages[0] for number in numbers]
-    places = [positions.get(number) for number in numbers]
+    conversation, record, asked = session.context.conversation, session.record, session.context.asked
+    pinned = {item.number for item in conversation.items() if item.pinned}
+    before = {number: conversation.window[number].messages[0] for number in numbers}
     session.context.drop(numbers)
     others = set(conversation.window)
-    question = conversation.add(before[0])
-    if numbers[0] in session.context.asked:
-        session.context.asked[question] = session.context.asked[numbers[0]]
+    question = conversation.add(before[numbers[0]])
+    if numbers[0] in asked:
+        asked[question] = asked[numbers[0]]
     try:
-        answer_to(session, question, list(session.context.offers))
-    except BaseException:
-        if others.issuperset(conversation.window):
-            for message, place in zip(before, places, strict=True):
-                number = conversation.add(message)
-                if place is not None:
-                    positions[number] = place
-        raise
-    session.record.mark(numbers, "dropped")
+        answer_to(session, question, ())
+    finally:
+        if others.issuperset(conversation.window):  # the question was taken back
+            for number, message in before.items():
+                restored = conversation.add(message, pinned=number in pinned)
+                if number in record.positions:
+                    record.positions[restored] = record.positions[number]
+                if number in asked:
+                    asked[restored] = asked[number]
+        else:
+            record.mark(numbers, "dropped")
 
 
 def prepare(session: Session) -> None:
