@@ -7,6 +7,7 @@ import json
 import os
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 from aiohttp import web
@@ -21,6 +22,8 @@ from tokenbox.shell.commands.again import code_blocks
 from tokenbox.shell.context import ContextKind, ContextRow
 from tokenbox.shell.loop import take
 from tokenbox.shell.picture import picture, warning
+from tokenbox.store.errors import StoreFull
+from tokenbox.store.sessions import StoredSession
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,6 +130,22 @@ def test_a_retry_that_breaks_off_replaces_the_answer(start: Begin) -> None:
         stored = session.record.stored
         assert stored is not None
         assert [turn.message["content"] for turn in stored.turns()] == ["hello", "tw"]
+
+
+def test_an_export_has_what_was_said_after_the_store_failed(start: Begin, tmp_path: Path) -> None:
+    with serving(routes(says("one"), says("two"))) as server:
+        session, heard = start(server.url)
+        take(session, "hello")
+        with patch.object(StoredSession, "append", side_effect=StoreFull("no space is left.")):
+            take(session, "and now?")
+        assert any("not stored" in notice for notice in heard.notices)
+        take(session, ":save talk.json")
+        assert "is not stored" in heard.problems[-1].message
+        take(session, ":export talk.md")
+        talk = (tmp_path / "folder" / "talk.md").read_text()
+        assert (
+            talk == "## user\n\nhello\n\n## assistant\n\none\n\n## user\n\nand now?\n\n## assistant\n\ntwo\n"
+        )
 
 
 def test_undo_and_edit_take_the_last_question_back(start: Begin) -> None:

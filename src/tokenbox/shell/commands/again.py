@@ -140,9 +140,10 @@ def _as_markdown(session: Session) -> str:
     from tokenbox.render.markdown import fence_for  # only for an export
 
     parts = []
-    # The stored history includes what left the context to make room.
+    # The stored history includes what left the context to make room, but not what a full disk refused.
     history = [message for message, _ in session.record.history()]
-    for message in history or _messages(session).values():
+    stored = session.record.positions
+    for message in [*history, *(m for number, m in _messages(session).items() if number not in stored)]:
         calls = [f"`{call.name}({call.arguments})`" for call in message.tool_calls]
         body = "\n\n".join([*([message.text] if message.text else []), *calls])
         if message.role in message.RESULT_ROLES:
