@@ -102,22 +102,15 @@ class Tally:
         if self.first_error is None and other.first_error is not None:
             row, message = other.first_error
             self.first_error = self.rows + row, message
-        self.rows += other.rows
-        self.tokens += other.tokens
         self.exact = self.exact and other.exact
-        self.saved += other.saved
-        self.unmeasured += other.unmeasured
-        self.outcomes += other.outcomes
-        self.errors += other.errors
-        self.histogram += other.histogram
-        self.by_tier += other.by_tier
+        for name in (*_SUMS, *_COUNTERS):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def to_dict(self) -> dict[str, object]:
-        counters = ("outcomes", "errors", "histogram", "by_tier")
         return to_record(
             self,
             "rows tokens exact saved unmeasured outcomes errors histogram by_tier first_error",
-            **{name: {str(key): n for key, n in sorted(getattr(self, name).items())} for name in counters},
+            **{name: {str(key): n for key, n in sorted(getattr(self, name).items())} for name in _COUNTERS},
         )
 
     @classmethod
@@ -125,14 +118,16 @@ class Tally:
         """Parse the record of :meth:`to_dict`."""
         first = record.get("first_error")
         return cls(
-            rows=int(record["rows"]),
-            tokens=int(record["tokens"]),
+            **{name: int(record[name]) for name in _SUMS},
+            **{
+                name: Counter({key(text): n for text, n in record[name].items()})
+                for name, key in _COUNTERS.items()
+            },
             exact=bool(record["exact"]),
-            saved=int(record["saved"]),
-            unmeasured=int(record["unmeasured"]),
-            outcomes=Counter(record["outcomes"]),
-            errors=Counter(record["errors"]),
-            histogram=Counter({int(bound): n for bound, n in record["histogram"].items()}),
-            by_tier=Counter({int(tier): n for tier, n in record["by_tier"].items()}),
             first_error=None if first is None else (int(first[0]), str(first[1])),
         )
+
+
+# The fields of a tally that are sums, and those that count by keys of a type.
+_SUMS = ("rows", "tokens", "saved", "unmeasured")
+_COUNTERS: Mapping[str, type[int | str]] = {"outcomes": str, "errors": str, "histogram": int, "by_tier": int}

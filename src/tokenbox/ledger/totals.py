@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tokenbox.ledger.call import Outcome
 from tokenbox.ledger.cost import EXACT, ZERO, dollars, money_text
@@ -81,6 +81,13 @@ def _calls(number: int) -> str:
     return "1 call is" if number == 1 else f"{number:,} calls are"
 
 
+# The parts of usage that are added up, with the names of their sums.
+SUMMED = {
+    "input_tokens": "input",
+    "cached_input_tokens": "cached",
+    "output_tokens": "output",
+    "reasoning_tokens": "reasoning",
+}
 Number = TypeVar("Number", bound=int | Decimal)
 
 
@@ -100,12 +107,9 @@ class Sum(Generic[Number]):
         return not self.unknown and not self.estimated
 
     def __add__(self, other: Sum[Number]) -> Sum[Number]:
-        known = (
-            EXACT.add(self.known, other.known)
-            if isinstance(self.known, Decimal)
-            else self.known + other.known
+        return Sum(
+            _plus(self.known, other.known), self.unknown + other.unknown, self.estimated + other.estimated
         )
-        return Sum(cast("Number", known), self.unknown + other.unknown, self.estimated + other.estimated)
 
     def to_dict(self) -> dict[str, object]:
         known = money_text(self.known) if isinstance(self.known, Decimal) else self.known
@@ -149,44 +153,32 @@ class Totals:
             calls=1,
             unfinished=int(not ended),
             unpriced=int(ended and not call.cost.priced),
-            input=_part(usage.input_tokens, 0, exact=call.exact),
-            cached=_part(usage.cached_input_tokens, 0, exact=call.exact),
-            output=_part(usage.output_tokens, 0, exact=call.exact),
-            reasoning=_part(usage.reasoning_tokens, 0, exact=call.exact),
+            **{name: _part(getattr(usage, field), 0, exact=call.exact) for field, name in SUMMED.items()},
             cost=_part(dollars, ZERO, exact=call.cost.exact),
             held=at_most if dollars is None and at_most is not None else ZERO,
             unheld=int(dollars is None and at_most is None),
         )
 
     def __add__(self, other: Totals) -> Totals:
-        return Totals(
-            self.calls + other.calls,
-            self.unfinished + other.unfinished,
-            self.unpriced + other.unpriced,
-            self.input + other.input,
-            self.cached + other.cached,
-            self.output + other.output,
-            self.reasoning + other.reasoning,
-            self.cost + other.cost,
-            EXACT.add(self.held, other.held),
-            self.unheld + other.unheld,
-        )
+        return Totals(*(_plus(getattr(self, name), getattr(other, name)) for name in _FIELDS))
 
     def to_dict(self) -> dict[str, object]:
         return {
             "calls": self.calls,
             "unfinished_calls": self.unfinished,
             "unpriced_calls": self.unpriced,
-            "input_tokens": self.input.to_dict(),
-            "cached_input_tokens": self.cached.to_dict(),
-            "output_tokens": self.output.to_dict(),
-            "reasoning_tokens": self.reasoning.to_dict(),
+            **{field: getattr(self, name).to_dict() for field, name in SUMMED.items()},
             "dollars": self.cost.to_dict(),
             "held_dollars": money_text(self.held),
         }
 
 
 NOTHING = Totals()
+_FIELDS = tuple(field.name for field in fields(Totals))
+
+
+def _plus(one: Any, other: Any) -> Any:  # noqa: ANN401  # two numbers or sums of one type
+    return EXACT.add(one, other) if isinstance(one, Decimal) else one + other
 
 
 def _part(value: Number | None, nothing: Number, *, exact: bool) -> Sum[Number]:

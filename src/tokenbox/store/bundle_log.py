@@ -261,11 +261,7 @@ class BundleLog:
                 hashes.flush()
 
     def _enter(self, bundle_id: str, entries: int, *, sync: bool) -> None:
-        with self._open(ENTRIES, "ab") as file:
-            file.write(f"{bundle_id}\n".encode())
-            if sync:
-                file.flush()
-                os.fsync(file.fileno())
+        self._append(ENTRIES, f"{bundle_id}\n".encode(), sync=sync)
         with self._open(HASHES, "a+b") as hashes:
             leaf = merkle.leaf_hash(bundle_id.encode())
             hashes.write(b"".join(merkle.new_hashes(entries, leaf, _reader(hashes))))
@@ -276,8 +272,11 @@ class BundleLog:
         with self._open(HASHES, "rb") as hashes:
             root = merkle.root(entries, _reader(hashes)).hex()
         checkpoint = Checkpoint(entries, root, time, self.volatile_digest(bundle_id))
-        with self._open(CHECKPOINTS, "ab") as file:
-            file.write(signed(checkpoint.payload(), CHECKPOINT_TYPE, signers))
+        self._append(CHECKPOINTS, signed(checkpoint.payload(), CHECKPOINT_TYPE, signers), sync=sync)
+
+    def _append(self, name: str, data: bytes, *, sync: bool) -> None:
+        with self._open(name, "ab") as file:
+            file.write(data)
             if sync:
                 file.flush()
                 os.fsync(file.fileno())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.ledger.call import Call, time_text
 from tokenbox.ledger.errors import LedgerError
-from tokenbox.ledger.totals import Sum, Totals, total
+from tokenbox.ledger.totals import SUMMED, Sum, Totals, total
 from tokenbox.ledger.usage import FIGURES
 from tokenbox.store.errors import StoreDamaged
 
@@ -46,13 +46,6 @@ WRITE = f"""
     ON CONFLICT (id) DO UPDATE SET {", ".join(f"{column} = excluded.{column}" for column in COLUMNS[1:])}
     WHERE tokenbox_calls.finished IS NULL AND excluded.finished IS NOT NULL
 """
-# Columns that are added up, with the names of their sums in :class:`Totals`.
-SUMMED = {
-    "input_tokens": "input",
-    "cached_input_tokens": "cached",
-    "output_tokens": "output",
-    "reasoning_tokens": "reasoning",
-}
 
 
 class CallField(StrEnum):
