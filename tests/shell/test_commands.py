@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import threading
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -21,6 +22,7 @@ from tokenbox.render.lines import cells, plain
 from tokenbox.shell.commands.again import code_blocks
 from tokenbox.shell.context import ContextKind, ContextRow
 from tokenbox.shell.loop import take
+from tokenbox.shell.memory import Memory
 from tokenbox.shell.picture import picture, warning
 from tokenbox.store.errors import StoreFull
 from tokenbox.store.sessions import StoredSession
@@ -146,6 +148,21 @@ def test_an_export_has_what_was_said_after_the_store_failed(start: Begin, tmp_pa
         assert (
             talk == "## user\n\nhello\n\n## assistant\n\none\n\n## user\n\nand now?\n\n## assistant\n\ntwo\n"
         )
+
+
+def test_no_note_of_two_shells_is_lost(tmp_path: Path) -> None:
+    path = tmp_path / "memory.txt"
+
+    def note(name: str) -> None:
+        for number in range(40):
+            Memory(path).add(f"{name} {number}")
+
+    shells = [threading.Thread(target=note, args=(name,)) for name in "ab"]
+    for shell in shells:
+        shell.start()
+    for shell in shells:
+        shell.join()
+    assert len(Memory(path).notes) == 80
 
 
 def test_undo_and_edit_take_the_last_question_back(start: Begin) -> None:

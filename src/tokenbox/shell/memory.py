@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from tokenbox.files import OWN, is_inside, open_regular, replace
+from tokenbox.files import OWN, is_inside, open_regular, replace, turn
 from tokenbox.shell.errors import NoSuchItem, SessionFailed
+
+T = TypeVar("T")
 
 
 class Memory:
@@ -28,23 +30,30 @@ class Memory:
         return tuple(line.strip() for line in text.splitlines() if line.strip())
 
     def add(self, note: str) -> None:
-        self._write([*self.notes, " ".join(note.split())])
+        self._change(lambda notes: notes.append(" ".join(note.split())))
 
     def drop(self, number: int) -> str:
         """Remove and return the note of that number, from 1. Raises :class:`NoSuchItem`."""
-        notes = list(self.notes)
-        if not 1 <= number <= len(notes):
-            raise NoSuchItem(
-                f"there is no note {number}; the number of notes is {len(notes)}.", number=number
-            )
-        dropped = notes.pop(number - 1)
-        self._write(notes)
-        return dropped
 
-    def _write(self, notes: Sequence[str]) -> None:
+        def take(notes: list[str]) -> str:
+            if not 1 <= number <= len(notes):
+                raise NoSuchItem(
+                    f"there is no note {number}; the number of notes is {len(notes)}.", number=number
+                )
+            return notes.pop(number - 1)
+
+        return self._change(take)
+
+    def _change(self, change: Callable[[list[str]], T]) -> T:
+        """Change the notes, while no other shell does."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            replace(self.path, "".join(f"{note}\n" for note in notes).encode(errors="replace"), new=OWN)
+            with turn(self.path.with_name(f"{self.path.name}.lock")):
+                notes = list(self.notes)
+                changed = change(notes)
+                written = "".join(f"{note}\n" for note in notes)
+                replace(self.path, written.encode(errors="replace"), new=OWN)
+                return changed
         except OSError as error:
             raise SessionFailed(f"{self.path} cannot be written: {error.strerror or error}.") from None
 
