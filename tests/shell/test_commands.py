@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import pickle
 import threading
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -163,6 +164,14 @@ def test_no_note_of_two_shells_is_lost(tmp_path: Path) -> None:
     for shell in shells:
         shell.join()
     assert len(Memory(path).notes) == 80
+
+
+def test_the_counts_of_a_long_session_do_not_hold_its_requests(start: Begin) -> None:
+    with serving(routes(*[says("ok")] * 12)) as server:
+        session, _ = start(server.url, flags={"shell.token_budget": 100_000})
+        for number in range(12):
+            take(session, f"{number} " + "hello world " * 300)
+        assert len(pickle.dumps(list(session.models._counts))) < 20_000  # noqa: SLF001  # 1 kB a turn
 
 
 def test_undo_and_edit_take_the_last_question_back(start: Begin) -> None:

@@ -186,6 +186,7 @@ for number in range(15):
 """
 
 
+@pytest.mark.slow
 def test_many_processes_write_one_log(tmp_path: Path, keys: tuple[SigningKey, PublicKey]) -> None:
     arguments = [sys.executable, "-c", WRITER, str(tmp_path / "proof"), str(tmp_path / "key")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}

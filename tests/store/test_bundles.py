@@ -241,6 +241,7 @@ def test_threads_that_write_the_same(tmp_path: Path) -> None:
         assert is_whole_or_nothing(folder)
 
 
+@pytest.mark.slow
 def test_processes_that_write_the_same(tmp_path: Path) -> None:
     folder = tmp_path / "proof"
     processes = [

@@ -130,6 +130,7 @@ def test_a_file_that_another_process_writes_is_left_as_it_is(
     assert counted(tmp_path, ["before"]) == []
 
 
+@pytest.mark.slow
 def test_many_processes_share_a_file(tmp_path: Path) -> None:
     code = (
         "import sys; from tests.store.test_stored_counts import counted; from pathlib import Path\n"

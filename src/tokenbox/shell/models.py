@@ -163,9 +163,8 @@ class Models:
 
     def count_text(self, text: str) -> TokenCount:
         """Count ``text`` for the current model. Counts are cached. Never raises."""
-        return self._counted(
-            ("text", text), lambda: self._by_vocabulary(text, self.provider.counted_text(text))
-        )
+        key = self._key("text", text)
+        return self._counted(key, lambda: self._by_vocabulary(text, self.provider.counted_text(text)))
 
     def count_request(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
@@ -173,8 +172,8 @@ class Models:
         """Count a whole request for the current model. An empty request has 0 tokens."""
         if not messages and not tools:
             return NOTHING
-        text = json.dumps([messages, tools], ensure_ascii=False)
-        counted = self._counted(("request", text), lambda: self.provider.count(messages, tools))
+        key = self._key("request", [messages, tools])
+        counted = self._counted(key, lambda: self.provider.count(messages, tools))
         if counted.exact and not self.calibration.trusts(self._counted_for()):
             return replace(counted, exact=False)
         return counted
@@ -183,10 +182,9 @@ class Models:
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
     ) -> TokenCount | None:
         """Return the count of a request, or None if that would ask the server."""
-        if messages and self.target.counts_on_server:
-            text = json.dumps([messages, tools], ensure_ascii=False)
-            if (self.target, "request", text) not in self._counts:
-                return None
+        is_local = not (messages and self.target.counts_on_server)
+        if not is_local and self._key("request", [messages, tools]) not in self._counts:
+            return None
         return self.count_request(messages, tools)
 
     def count_here(self, text: str) -> TokenCount:
@@ -238,8 +236,12 @@ class Models:
         counter = "server" if target.counts_on_server else target.tokenizer or "none"
         return CountedFor(counter, target.model, target.endpoint or "")
 
-    def _counted(self, counted: tuple[str, str], count: Callable[[], TokenCount]) -> TokenCount:
-        key = (self.target, *counted)
+    def _key(self, kind: str, counted: object) -> tuple[object, ...]:
+        """Return the key of a count: a digest, as the texts of all requests would fill the memory."""
+        text = json.dumps(counted, ensure_ascii=False)
+        return self.target, kind, hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+    def _counted(self, key: tuple[object, ...], count: Callable[[], TokenCount]) -> TokenCount:
         if key not in self._counts:
             found = count()
             # An estimate is not cached if the server may only be busy and can count the next time.
