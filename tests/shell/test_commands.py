@@ -174,6 +174,16 @@ def test_the_counts_of_a_long_session_do_not_hold_its_requests(start: Begin) -> 
         assert len(pickle.dumps(list(session.models._counts))) < 20_000  # noqa: SLF001  # 1 kB a turn
 
 
+def test_what_cannot_be_attached_says_what_is_left_for_it(start: Begin, tmp_path: Path) -> None:
+    (tmp_path / "folder" / "a.txt").write_text("word\n" * 2_000)
+    session, heard = start(flags={"shell.token_budget": 60})
+    take(session, ":file a.txt")
+    (problem,) = heard.problems
+    assert problem.code == "nothing_fits"
+    assert "half of the budget of 60, less what is on offer" in problem.message
+    assert ":drop last" in problem.message
+
+
 def test_undo_and_edit_take_the_last_question_back(start: Begin) -> None:
     with serving(routes(*(says(str(n)) for n in range(5)))) as server:
         session, heard = start(server.url)

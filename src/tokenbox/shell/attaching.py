@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenbox.errors import NothingFits
 from tokenbox.files import open_regular
 from tokenbox.shell.errors import NoSuchItem
 from tokenbox.shell.outputs import OutputOffer
@@ -71,7 +72,15 @@ def _packed(session: Session, texts: list[tuple[str, str]], query: str | None) -
 
     budget = max(1, session.attach_budget)
     names = ", ".join(f"@{name}" for name, _ in texts)
-    packed = pack([path for _, path in texts], budget, query, tokenizer=session.tokenizer)
+    try:
+        packed = pack([path for _, path in texts], budget, query, tokenizer=session.tokenizer)
+    except NothingFits:
+        raise NothingFits(
+            f"{names} cannot be attached in {budget:,} tokens: half of the budget of "
+            f"{session.context.budget:,}, less what is on offer. Raise :budget, or take back an output with "
+            ":drop last.",
+            budget=budget,
+        ) from None
     text = session.models.keys.hidden_in(packed.text)
     size = session.tokenizer.count(text)
     left_out = any(file.tokens is not None and file.shown.name != "FULL" for file in packed.files)
