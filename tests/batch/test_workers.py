@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
 from tokenbox.batch.errors import WorkersFailed
 from tokenbox.batch.on_ray import RayEngine
+from tokenbox.batch.plan import BatchPlan
 from tokenbox.batch.shards import RowFormat, Shard
 from tokenbox.batch.tally import Tally
 from tokenbox.batch.work import Job, Mark, ShardRecord
@@ -105,3 +107,19 @@ def test_a_run_without_an_address_joins_no_ray_of_somebody_else() -> None:
     started, ended = Recorded.asked
     assert (started["address"], started["num_cpus"], started["include_dashboard"]) == ("local", 3, False)
     assert ended == {}
+
+
+def test_a_cluster_that_is_gone_is_one_error() -> None:
+    class Gone:
+        exceptions = SimpleNamespace(RayError=ValueError)
+
+        def is_initialized(self) -> bool:
+            return True
+
+        def remote(self, **_: object) -> object:
+            raise RuntimeError("the cluster is gone")
+
+    engine = RayEngine(2, None)
+    engine._ray = Gone()  # noqa: SLF001
+    with pytest.raises(WorkersFailed, match="Ray ended the run: the cluster is gone"):
+        list(engine.run(BatchPlan(), [job(1), job(2)]))

@@ -216,6 +216,16 @@ def test_what_a_provider_offers_of_others_is_priced() -> None:
         assert price(name, TODAY) is not None, name
 
 
+@pytest.mark.parametrize(
+    "name", ["sonar", "perplexity/sonar-pro", "openrouter/perplexity/sonar-deep-research"]
+)
+def test_a_model_that_charges_for_requests_is_unpriced(name: str) -> None:
+    """Its tokens alone would be an exact cost that is a tenth of the bill."""
+    assert price(name, TODAY) is None
+    own = Price(Decimal(1), Decimal(2))
+    assert price(name, TODAY, configured={name: own}) is own
+
+
 def test_what_is_no_model_or_no_day_is_a_typed_error() -> None:
     with pytest.raises(TokenboxError, match="a model is a name"):
         price(3, TODAY)  # type: ignore[arg-type]

@@ -11,21 +11,20 @@ import os
 import socket
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.batch.compiler import RowCompiler
-from tokenbox.batch.errors import BatchError
+from tokenbox.batch.errors import BatchError, WorkersFailed
 from tokenbox.batch.process import cores
 from tokenbox.batch.work import bytes_of
 from tokenbox.batch.workers import ONE_THREAD, WorkerDied, events_of, run_workers
-from tokenbox.errors import MissingExtra
+from tokenbox.errors import MissingExtra, TokenboxError
 from tokenbox.named_code import allow, allowed
 
 if TYPE_CHECKING:
     from tokenbox.batch.plan import BatchPlan
     from tokenbox.batch.work import Event, Job
-    from tokenbox.errors import TokenboxError
 
 # Set before Ray is imported: no usage statistics, and no warnings on stderr. By default Ray's workers have a
 # niceness of 15: on a busy machine they get next to no time.
@@ -77,7 +76,8 @@ class ActorWorker:
         yield from map(self._get, self._actor.compile.options(**streamed).remote(job))
 
     def stop(self) -> None:
-        self._ray.kill(self._actor)
+        with suppress(Exception):  # with its cluster the actor is gone too
+            self._ray.kill(self._actor)
 
     def _get(self, reference: Any) -> Any:  # noqa: ANN401  # of Ray
         try:
@@ -106,7 +106,12 @@ class RayEngine:
                 self.workers = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
             count = min(self.workers, len(jobs))
             expected = bytes_of(jobs, count)
-            yield from run_workers(lambda: ActorWorker(self._ray, plan, expected), count, jobs)
+            try:
+                yield from run_workers(lambda: ActorWorker(self._ray, plan, expected), count, jobs)
+            except TokenboxError:
+                raise
+            except Exception as error:  # noqa: BLE001  # a cluster that is gone raises anything
+                raise WorkersFailed(f"Ray ended the run: {str(error)[:500]}") from None
 
     @staticmethod
     def _check_reachable(address: str) -> None:

