@@ -84,6 +84,19 @@ def replace(
         raise
 
 
+def create(path: Path, data: bytes, *, new: int = SHARED, sync: bool = True) -> None:
+    """Write a file that does not exist yet, with the options of :func:`replace`. Raises ``OSError``."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), new)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        if sync:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 @contextmanager
 def turn(lock: Path) -> Iterator[None]:
     """Hold an exclusive lock on the file. The operating system releases it if the process dies."""

@@ -95,6 +95,11 @@ class Context:
         assert budget is not None  # noqa: S101  # a shell always has one
         return budget
 
+    @property
+    def window(self) -> dict[int, Message]:
+        """The messages of the conversation by their numbers."""
+        return {number: item.messages[0] for number, item in self.conversation.window.items()}
+
     def system_parts(self) -> list[tuple[ContextKind, str]]:
         """Return the non-empty parts of the system prompt in order, without the summary."""
         notes = "\n".join(f"- {note}" for note in self.notes())
@@ -174,7 +179,7 @@ class Context:
 
     def ask_shorter(self, number: int, text: str) -> int:
         """Replace the last message, a question, by one with this text. Return its number."""
-        content = self.conversation.window[number].messages[0].to_dict(declared=False)["content"]
+        content = self.window[number].to_dict(declared=False)["content"]
         images = content[1:] if isinstance(content, list) else []
         self.conversation.drop(number)
         parts = [{"type": "text", "text": text}, *images] if images else text
@@ -232,9 +237,10 @@ class Context:
             without = self.models.count_request(self.messages(offered=True), ())
             exact = whole.exact and without.exact
             found.append(ContextRow(ContextKind.TOOLS, about, max(0, whole.value - without.value), exact))
+        window = self.window
         for item in self.conversation.items():
             if item.number is not None:
-                message = self.conversation.window[item.number].messages[0]
+                message = window[item.number]
                 kind, text = _KINDS.get(message.role, ContextKind.SYSTEM), message.counted_text
                 found.append(
                     self._item(kind, _about(message), text, item.number, item.age, pinned=item.pinned)

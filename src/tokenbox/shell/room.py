@@ -80,7 +80,7 @@ def make_room(session: Session, question: int) -> int:
             session.record.settings_changed()
         elif choice == CUT:
             if not whole:
-                whole = context.conversation.window[question].messages[0].text
+                whole = context.window[question].text
                 size = room = tokenizer.count(whole)
             room -= refused.over
             if room <= 0:
@@ -90,7 +90,7 @@ def make_room(session: Session, question: int) -> int:
             raise refused.error
     if whole:
         about = "" if tokenizer.identity.exact else "~"
-        kept = tokenizer.count(context.conversation.window[question].messages[0].text)
+        kept = tokenizer.count(context.window[question].text)
         session.screen.notice(f"[{about}{kept:,} of {about}{size:,} tokens of the question are sent]")
     return question
 

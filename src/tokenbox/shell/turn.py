@@ -44,7 +44,7 @@ def say_again(session: Session, numbers: Sequence[int]) -> None:
     prepare(session)
     conversation, record, asked = session.context.conversation, session.record, session.context.asked
     pinned = {item.number for item in conversation.items() if item.pinned}
-    before = {number: conversation.window[number].messages[0] for number in numbers}
+    before = {number: session.context.window[number] for number in numbers}
     session.context.drop(numbers)
     others = set(conversation.window)
     question = conversation.add(before[numbers[0]])
@@ -110,10 +110,8 @@ def answer_to(session: Session, question: int, offers: Sequence[OutputOffer]) ->
 
 
 def keep(session: Session, numbers: Sequence[int]) -> None:
-    window = session.context.conversation.window
-    session.record.append(
-        {number: window[number].messages[0] for number in numbers}, session.models.count_here
-    )
+    window = session.context.window
+    session.record.append({number: window[number] for number in numbers}, session.models.count_here)
 
 
 def answer_call(session: Session, called: ToolCall) -> dict[str, Any]:

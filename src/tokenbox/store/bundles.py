@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokenbox.files import is_inside, replace, sync_folder
+from tokenbox.files import create, is_inside, replace, sync_folder
 from tokenbox.proof.bundle import ENVELOPE, MANIFEST, MAX_MANIFEST, VOLATILE, Volatile, build
 from tokenbox.proof.errors import BundleInvalid, ProofError
 from tokenbox.proof.manifest import HEX, read_volatile
@@ -35,7 +35,6 @@ FOLDER = Path(".tokenbox", "proof")
 # The folder of bundles that are being written, separate so that cleaning up after a kill is cheap.
 DRAFTS = ".new"
 _DRAFT_SECONDS = 24 * 60 * 60
-_MAKE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _EXISTS = {errno.ENOTEMPTY, errno.EEXIST}
 # Packages that can change a count or a cut. The versions of those in use are recorded.
 _PACKAGES = ("fastokens", "google-re2", "regex", "sentencepiece", "tiktoken", "tokenizers", "tree-sitter")
@@ -220,22 +219,11 @@ class Bundles:
         if self.signers:
             files[ENVELOPE] = signed(bundle.files[MANIFEST], STATEMENT_TYPE, self.signers)
         for name, data in files.items():
-            self._create(draft / name, data)
+            create(draft / name, data, sync=self.fsync)
         if self.fsync:
             for folder in sorted(folders):
                 sync_folder(draft / folder)
             sync_folder(draft)
-
-    def _create(self, path: Path, data: bytes) -> None:
-        descriptor = os.open(path, _MAKE, 0o666)
-        try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
-            if self.fsync:
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
     def _existing(self, bundle: Bundle, path: Path) -> Written:
         """Return the existing bundle, after checking that it is not damaged: its id is that of its bytes."""

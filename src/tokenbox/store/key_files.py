@@ -7,7 +7,7 @@ import stat
 import sys
 from typing import TYPE_CHECKING
 
-from tokenbox.files import OWN, open_regular
+from tokenbox.files import OWN, create, open_regular
 from tokenbox.proof.errors import KeyInvalid
 from tokenbox.proof.signing import new_key, public_key, signer_of
 
@@ -31,9 +31,9 @@ def write_key(path: Path) -> PublicKey:
     try:
         if not path.parent.is_dir():
             path.parent.mkdir(mode=0o700, parents=True)
-        _write_new(path, private, OWN)
+        create(path, private, new=OWN)
         try:
-            _write_new(public_path, public, 0o644)
+            create(public_path, public, new=0o644)
         except BaseException:
             path.unlink(missing_ok=True)
             raise
@@ -63,14 +63,6 @@ def read_signer(path: Path) -> SigningKey:
 def read_public(path: Path) -> PublicKey:
     """Read the public key in a file. Raises :class:`KeyInvalid`."""
     return public_key(_read(path)[0], str(path))
-
-
-def _write_new(path: Path, data: bytes, mode: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _read(path: Path) -> tuple[bytes, os.stat_result]:

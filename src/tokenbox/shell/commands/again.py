@@ -15,7 +15,6 @@ from tokenbox.shell.errors import BadArguments, NoSuchItem, SessionFailed
 from tokenbox.shell.screen import figure, plural
 
 if TYPE_CHECKING:
-    from tokenbox.content.message import Message
     from tokenbox.shell.outputs import OutputOffer
     from tokenbox.shell.session import Session
 
@@ -92,12 +91,8 @@ def export(session: Session, arguments: str) -> None:
     session.screen.notice(f"[written to {names[0]}]")
 
 
-def _messages(session: Session) -> dict[int, Message]:
-    return {number: item.messages[0] for number, item in session.context.conversation.window.items()}
-
-
 def _last_exchange(session: Session) -> list[int]:
-    window = _messages(session)
+    window = session.context.window
     asked = [number for number, message in window.items() if message.role.value == "user"]
     if not asked:
         raise NoSuchItem("there is no question yet.")
@@ -108,7 +103,7 @@ def _take_back(session: Session) -> tuple[str, Sequence[OutputOffer]]:
     """Drop the last exchange. Return its question as it was typed, and the outputs that were on offer."""
     numbers = _last_exchange(session)
     asked = session.context.asked.get(numbers[0])
-    question = _messages(session)[numbers[0]].text if asked is None else asked.text
+    question = session.context.window[numbers[0]].text if asked is None else asked.text
     before = session.context.total(offered=True)
     session.context.drop(numbers)
     session.record.mark(numbers, "dropped")
@@ -119,7 +114,7 @@ def _take_back(session: Session) -> tuple[str, Sequence[OutputOffer]]:
 
 
 def _last_answer(session: Session) -> str:
-    answers = [m.text for m in _messages(session).values() if m.role.value == "assistant" and m.text]
+    answers = [m.text for m in session.context.window.values() if m.role.value == "assistant" and m.text]
     if not answers:
         raise NoSuchItem("there is no answer yet.")
     return answers[-1]
@@ -143,7 +138,7 @@ def _as_markdown(session: Session) -> str:
     # The stored history includes what left the context to make room, but not what a full disk refused.
     history = [message for message, _ in session.record.history()]
     stored = session.record.positions
-    for message in [*history, *(m for number, m in _messages(session).items() if number not in stored)]:
+    for message in [*history, *(m for number, m in session.context.window.items() if number not in stored)]:
         calls = [f"`{call.name}({call.arguments})`" for call in message.tool_calls]
         body = "\n\n".join([*([message.text] if message.text else []), *calls])
         if message.role in message.RESULT_ROLES:

@@ -109,7 +109,7 @@ def _is_flag(session: Session, key: str) -> bool:
 
 def _take_back_unanswered(session: Session) -> None:
     """Remove a last question without an answer, and show it, so that the user can ask it again."""
-    window = {n: item.messages[0] for n, item in session.context.conversation.window.items()}
+    window = session.context.window
     if not window:
         return
     last = list(window)[-1]
