@@ -118,16 +118,18 @@ class Tally:
         """Parse the record of :meth:`to_dict`."""
         first = record.get("first_error")
         return cls(
-            **{name: int(record[name]) for name in _SUMS},
-            **{
-                name: Counter({key(text): n for text, n in record[name].items()})
-                for name, key in _COUNTERS.items()
-            },
+            rows=int(record["rows"]),
+            tokens=int(record["tokens"]),
             exact=bool(record["exact"]),
+            saved=int(record["saved"]),
+            unmeasured=int(record["unmeasured"]),
+            outcomes=Counter(record["outcomes"]),
+            errors=Counter(record["errors"]),
+            histogram=Counter({int(bound): n for bound, n in record["histogram"].items()}),
+            by_tier=Counter({int(tier): n for tier, n in record["by_tier"].items()}),
             first_error=None if first is None else (int(first[0]), str(first[1])),
         )
 
 
-# The fields of a tally that are sums, and those that count by keys of a type.
 _SUMS = ("rows", "tokens", "saved", "unmeasured")
-_COUNTERS: Mapping[str, type[int | str]] = {"outcomes": str, "errors": str, "histogram": int, "by_tier": int}
+_COUNTERS = ("outcomes", "errors", "histogram", "by_tier")

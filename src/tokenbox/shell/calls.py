@@ -107,7 +107,9 @@ def call(
     silent: bool = False,
 ) -> Ended:
     """Ask the model, and retry while its server is busy. Ctrl-C stops; a partial answer is kept."""
-    for attempt in range(1, MAX_ATTEMPTS + 1):
+    attempt = 0
+    while True:
+        attempt += 1
         ended = call_once(session, category, messages, silent=silent)
         wait = seconds_to_wait(ended, attempt)
         if wait is None or attempt == MAX_ATTEMPTS:
