@@ -149,6 +149,13 @@ def test_an_error_is_a_row(row: dict[str, object], code: str) -> None:
     assert found.total is None
 
 
+def test_an_empty_path_is_no_folder() -> None:
+    """An empty cell of CSV: taken as a path, it names the folder of the input, all of which would be packed."""
+    result = RowCompiler(BatchPlan.of(task="pack", budget=100)).compile_row({"path": ""})
+    assert result.outcome is RowOutcome.FAILED
+    assert "not an empty text" in str(result.columns["error"])
+
+
 def test_a_bug_costs_its_row_only(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise BaseException("a panic of an engine")  # noqa: TRY002  # which is what it is
