@@ -150,7 +150,7 @@ def test_an_error_is_a_row(row: dict[str, object], code: str) -> None:
 
 
 def test_an_empty_path_is_no_folder() -> None:
-    """An empty cell of CSV: taken as a path, it names the folder of the input, all of which would be packed."""
+    """An empty cell of CSV: taken as a path, it would name the whole folder of the input."""
     result = RowCompiler(BatchPlan.of(task="pack", budget=100)).compile_row({"path": ""})
     assert result.outcome is RowOutcome.FAILED
     assert "not an empty text" in str(result.columns["error"])
