@@ -149,6 +149,14 @@ def test_an_error_is_a_row(row: dict[str, object], code: str) -> None:
     assert found.total is None
 
 
+def test_an_empty_cell_is_no_content_beside_one_that_is_not_empty() -> None:
+    """CSV has no null."""
+    assert compiled({"text": "", "content": "one two"}, task="count").total == 2
+    assert compiled({"text": ""}, task="count").total == 0
+    row = {"messages": "", "text": TEXT, "sections": ""}
+    assert compiled(row, task="auto", budget=99).columns["task"] == "layout"
+
+
 def test_an_empty_path_is_no_folder() -> None:
     """An empty cell of CSV: taken as a path, it would name the whole folder of the input."""
     result = RowCompiler(BatchPlan.of(task="pack", budget=100)).compile_row({"path": ""})

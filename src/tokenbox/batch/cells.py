@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,9 +39,9 @@ class Cells:
         return CONTENT[task] if self._plan.content is None else (self._plan.content,)
 
     def find_content(self, row: Row, task: Task) -> Any:  # noqa: ANN401  # any JSON
-        """Return the first content column that is not null."""
-        names = self._content_columns(task)
-        return next((value for name in names if (value := row.get(name)) is not None), None)
+        """Return the content, None without one."""
+        name = first_given(row, self._content_columns(task))
+        return None if name is None else row[name]
 
     def content(self, row: Row, task: Task) -> Any:  # noqa: ANN401  # any JSON
         """Return the content of a row; a list may be JSON text. Raises :class:`RowError` without one."""
@@ -108,6 +108,14 @@ class Cells:
 
     def read(self, name: str) -> bytes:
         return read_bytes(self.place(name), shorten(name), _MAX_FILE, "are what a file of a row may have")
+
+
+def first_given(row: Row, names: Iterable[str]) -> str | None:
+    """Return the first column that is not null; an empty text, which is null in CSV, only if it is alone."""
+    given = [name for name in names if row.get(name) is not None]
+    return next(
+        (name for name in given if row[name].__class__ is not str or row[name]), next(iter(given), None)
+    )
 
 
 def names_of(row: Row) -> list[str]:

@@ -16,9 +16,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from tokenbox import api, counters, documents
-from tokenbox.batch.cells import Cells, is_json, names_of, parsed
+from tokenbox.batch.cells import Cells, first_given, is_json, names_of, parsed
 from tokenbox.batch.errors import RowError, RowFailed
-from tokenbox.batch.plan import AUTO, BatchPlan, Decisions, Task
+from tokenbox.batch.plan import AUTO, CONTENT, BatchPlan, Decisions, Task
 from tokenbox.batch.tally import RowOutcome, RowResult
 from tokenbox.batch.writing import json_text
 from tokenbox.errors import TokenboxError
@@ -99,9 +99,9 @@ class RowCompiler:
     def _task(self, row: Row) -> Task:
         if self.plan.task is not Task.AUTO:
             return self.plan.task
-        for column, task in AUTO.items():
-            if row.get(column) is not None:
-                return task
+        column = first_given(row, AUTO)
+        if column is not None:
+            return AUTO[column]
         message = f"the row has none of the columns {', '.join(AUTO)}, which select the task."
         raise RowError(message, columns=names_of(row))
 
@@ -160,7 +160,7 @@ class RowCompiler:
         return RowResult(columns, _cut(cut=cut), fitted.total, fitted.exact, saved)
 
     def layout(self, row: Row) -> RowResult:
-        if self.plan.content is None and row.get("sections") is not None:
+        if self.plan.content is None and first_given(row, _LAYOUT) == "sections":
             return self._laid_out(self._document(row), as_messages=None)
         content = self.cells.content(row, Task.LAYOUT)
         if not isinstance(content, str):
@@ -323,6 +323,7 @@ class RowCompiler:
                 return {"decisions": whole()}
 
 
+_LAYOUT = ("sections", *CONTENT[Task.LAYOUT])
 _SHORTER = ("compressed", "truncated", "dropped")
 _TASKS: Mapping[Task, Callable[[RowCompiler, Row], RowResult]] = {
     Task.COUNT: RowCompiler.count,
