@@ -22,7 +22,14 @@ from tokenbox.proof.errors import BundleInvalid
 from tokenbox.proof.verify import verify
 from tokenbox.store.bundle_files import FolderFiles, open_archive, open_bundle
 from tokenbox.store.bundle_log import LOG
-from tokenbox.store.bundles import DRAFTS, BundleNotFound, Bundles, ProofNotWritten, environment
+from tokenbox.store.bundles import (
+    DRAFTS,
+    BundleNotFound,
+    Bundles,
+    ProofNotWritten,
+    bundles_of,
+    environment,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -377,3 +384,12 @@ def test_a_pipe_in_a_log_is_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / LOG / name)
     with pytest.raises(ProofNotWritten, match="cannot be written"):
         Bundles(tmp_path).write(layout_evidence())
+
+
+def test_a_link_within_the_project_is_refused_too(tmp_path: Path) -> None:
+    """Old drafts are removed from where it leads, which would be a folder of the project."""
+    (tmp_path / ".tokenbox").mkdir()
+    assert bundles_of(tmp_path) == tmp_path / ".tokenbox" / "proof"
+    (tmp_path / ".tokenbox" / "proof").symlink_to("..")
+    with pytest.raises(ProofNotWritten, match="is a link"):
+        bundles_of(tmp_path)

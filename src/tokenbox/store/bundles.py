@@ -71,14 +71,13 @@ class Listed:
 def bundles_of(project: Path) -> Path:
     """Return the folder of a project's bundles.
 
-    Raises :class:`ProofNotWritten` for a link out of the project: its author would choose where files are
-    written and removed.
+    Raises :class:`ProofNotWritten` for a link: the project's author would choose where files are written and
+    removed.
     """
     folder = project / FOLDER
-    if not is_inside(folder, project):
-        raise ProofNotWritten(
-            f"{folder} is a link that leads out of the project. Replace it by a folder.", folder=str(folder)
-        )
+    if os.path.realpath(folder) != os.path.join(os.path.realpath(project), FOLDER):
+        where = "" if is_inside(folder, project) else " that leads out of the project"
+        raise ProofNotWritten(f"{folder} is a link{where}. Replace it by a folder.", folder=str(folder))
     return folder
 
 
