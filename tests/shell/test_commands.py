@@ -184,6 +184,15 @@ def test_what_cannot_be_attached_says_what_is_left_for_it(start: Begin, tmp_path
     assert ":drop last" in problem.message
 
 
+@pytest.mark.parametrize("output", ["\udcff", "done", "word " * 500])
+def test_a_long_command_is_cut_as_its_output_is(start: Begin, output: str) -> None:
+    session, _ = start(flags={"shell.output_tokens": 100})
+    take(session, f"!echo '{output}' # {'x y ' * 2_000}")
+    (offer,) = session.context.offers
+    assert session.models.count_text(offer.text).value <= 100
+    assert offer.text.startswith("$ echo")
+
+
 def test_undo_and_edit_take_the_last_question_back(start: Begin) -> None:
     with serving(routes(*(says(str(n)) for n in range(5)))) as server:
         session, heard = start(server.url)

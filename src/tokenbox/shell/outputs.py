@@ -145,22 +145,24 @@ def has_output(ran: Ran) -> bool:
 
 
 def offer(ran: Ran, budget: int, tokenizer: Tokenizer, hide: Callable[[str], str]) -> OutputOffer:
-    """Return the offer of a command that has ended, its output cut to ``budget`` tokens.
+    """Return the offer of a command that has ended, it and its output each cut to ``budget`` tokens.
 
     ``hide`` removes secrets.
     """
+    from tokenbox.content.lenses.lines import ends_tokens  # not needed for the first prompt
+
+    # A command may be long too, such as one that writes a file, and may have bytes that are not text.
+    command = ends_tokens(hide(ran.command).encode(errors="replace").decode(), budget, tokenizer)
     text = readable(ran.output)
     if text is None:
         size = f"[{ran.output.size:,} bytes that are not text]"
-        return OutputOffer(ran.command, _transcript(hide(ran.command), size, ran.status), 0, 0, binary=True)
-    from tokenbox.content.lenses.lines import ends_tokens  # not needed for the first prompt
-
+        return OutputOffer(ran.command, _transcript(command, size, ran.status), 0, 0, binary=True)
     text = hide(text).strip("\n")
     whole = tokenizer.count(text)
     kept = ends_tokens(text, budget, tokenizer)
     return OutputOffer(
         ran.command,
-        _transcript(hide(ran.command), kept if text else "[no output]", ran.status),
+        _transcript(command, kept if text else "[no output]", ran.status),
         whole,
         whole if kept == text else tokenizer.count(kept),
     )

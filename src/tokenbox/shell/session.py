@@ -57,17 +57,18 @@ class Session:
     approved: set[str] = field(default_factory=set)
 
     def offered(self, ran: Ran) -> OutputOffer:
-        """Return the output of a command as an offer within the budget of outputs.
+        """Return a command and its output as an offer within the budget of outputs.
 
         The local tokenizer cuts it. If the model counts more, it is cut again until it fits.
         """
         budget = room = self._output_budget
+        command = self.models.count_here(ran.command).value
         offered = offer(ran, room, self.tokenizer, self.models.keys.hidden_in)
         for _ in range(MAX_CUTS):
             size = self.models.count_text(offered.text).value
-            if size <= budget or not offered.kept:
+            if size <= budget or room <= 0:
                 break
-            room = min(room - 1, offered.kept) * budget // size
+            room = min(room - 1, max(offered.kept, command)) * budget // size
             offered = offer(ran, room, self.tokenizer, self.models.keys.hidden_in)
         return offered
 
