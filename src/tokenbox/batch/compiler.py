@@ -265,8 +265,8 @@ class RowCompiler:
     def pack(self, row: Row) -> RowResult:
         named = self.cells.content(row, Task.PACK)
         if not isinstance(named, str) or not named:  # an empty cell of CSV would be the whole folder
-            given = type(named).__name__ if named != "" else "an empty text"
-            raise RowError(f"pack takes the path of a folder or file, not {given}.")
+            wrong = type(named).__name__ if named != "" else "an empty text"
+            raise RowError(f"pack takes the path of a folder or file, not {wrong}.")
         found = api.pack(
             self.cells.place(named),
             self.cells.budget(row),
