@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import IntEnum
 from functools import update_wrapper
-from inspect import signature
+from inspect import Signature, signature
 from typing import Any, TypeAlias, get_type_hints
 
 import typer
@@ -100,17 +100,35 @@ def reported(command: Callable[..., Any]) -> Callable[..., int]:
     A command is a function of its options, or a class of them whose ``run`` does the work.
     """
 
+    declared = signature(command)
+
     def run(**options: object) -> int:
         with reporting(
             as_json=options.get("as_json") is True, takes_budget=options.get("budget") is not None
         ):
+            _refuse_empty_names(declared, options)
             found = command(**options)
             return (found.run() if isinstance(command, type) else found) or Exit.OK
 
     update_wrapper(run, command, updated=())
-    run.__signature__ = signature(command)  # type: ignore[attr-defined]
+    run.__signature__ = declared  # type: ignore[attr-defined]
     run.__annotations__ = get_type_hints(command)
     return run
+
+
+# The placeholders of files and folders. An empty path would be the current folder.
+_PATHS = frozenset("FILE FILE.pub DOC LAYOUT PATH DIR FOLDER MANIFEST BUNDLE".split())
+
+
+def _refuse_empty_names(declared: Signature, given: Mapping[str, object]) -> None:
+    """Raise :class:`UsageProblem` for an empty name of a file or folder, as of a variable that is not set."""
+    for name, value in given.items():
+        if value == "" or (isinstance(value, list) and "" in value):
+            parameter = declared.parameters[name].default
+            placeholder = parameter.metavar.removesuffix("...").partition("[")[0]
+            if placeholder in _PATHS:
+                shown = (*(parameter.param_decls or ()), placeholder)[0]
+                raise UsageProblem(f"{shown} is empty. Is a variable unset?")
 
 
 def report(error: TokenboxError, *, takes_budget: bool = False) -> Exit:

@@ -217,8 +217,11 @@ def write_file(name: str, data: bytes | Iterable[bytes]) -> None:
             return
         replace(path, pieces)
     except OSError as error:
-        folder = shlex.quote(str(Path(name).parent))
-        hint = "" if path.parent.exists() else f" Make its folder: mkdir -p {folder}"
+        hint, folders = "", Path(name).parents
+        if isinstance(error, NotADirectoryError):
+            hint = f" {next(filter(os.path.exists, folders))} is a file, not a folder."
+        elif isinstance(error, FileNotFoundError) and not os.path.exists(path.parent):
+            hint = f" Make its folder: mkdir -p {shlex.quote(str(folders[0]))}"
         raise OutputFailed(f"{name} cannot be written: {error.strerror or error}.{hint}", file=name) from None
 
 
