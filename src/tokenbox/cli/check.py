@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tokenbox
 from tokenbox.cli import terminal
@@ -17,6 +17,8 @@ from tokenbox.cli.count import DEFAULT_TOKENIZER, by_settings, chat_in
 from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import Exit, only_one
 from tokenbox.cli.streams import read_text, write_error, write_record, write_text
+from tokenbox.compose.requests import Count
+from tokenbox.config import Config
 from tokenbox.config.keys import key_text
 from tokenbox.content.message import InvalidMessage, UndeclaredCost
 from tokenbox.errors import TokenboxError, shown
@@ -24,10 +26,6 @@ from tokenbox.folder.git import GitProblem, git_renames, run_git
 from tokenbox.policy.guard import needed
 from tokenbox.records import to_record
 from tokenbox.render.lines import printable
-
-if TYPE_CHECKING:
-    from tokenbox.compose.requests import Count
-    from tokenbox.config import Config
 
 # The errors of a chat that no server would take, or whose count nobody knows.
 _UNCOUNTABLE = (InvalidMessage, UndeclaredCost)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import tokenbox
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, argument, flag
 from tokenbox.cli.outcome import UsageProblem, only_one
 from tokenbox.cli.streams import same_file, write_error, write_record, write_text, write_warnings
+from tokenbox.config import Config
+from tokenbox.config.reading import FILE, own_folder, user_file
+from tokenbox.config.setting import plain, setting_text
+from tokenbox.config.state import FILE as STATE_FILE
 from tokenbox.render.lines import printable
-
-if TYPE_CHECKING:
-    from tokenbox.config import Config
 
 _READ_WORDS = ("get", "show", "list", "read", "print")  # not needed: the key alone reads it
 # What to do in place of commands that tokenbox config does not have.
@@ -71,8 +71,6 @@ def config(
 
 
 def _show_one(found: Config, key: str, *, as_json: bool) -> None:
-    from tokenbox.config.setting import setting_text
-
     setting = found.setting(key)
     if as_json:
         write_record("setting", setting.to_dict())
@@ -82,8 +80,6 @@ def _show_one(found: Config, key: str, *, as_json: bool) -> None:
 
 
 def _show_all(found: Config, *, as_json: bool) -> None:
-    from tokenbox.config.setting import setting_text
-
     settings = found.settings()
     if as_json:
         record = {
@@ -100,8 +96,6 @@ def _show_all(found: Config, *, as_json: bool) -> None:
 
 
 def _show_keys(words: list[str] | None, *, as_json: bool) -> None:
-    from tokenbox.config.setting import plain, setting_text
-
     if words:
         raise UsageProblem("--keys lists all keys and takes no arguments.")
     if as_json:
@@ -132,9 +126,6 @@ def _forget(words: list[str]) -> None:
 
 
 def _set(words: list[str], *, user: bool, remembered: bool, as_json: bool) -> None:
-    from tokenbox.config.reading import FILE, own_folder, user_file
-    from tokenbox.config.state import FILE as STATE_FILE
-
     if len(words) != 2:  # a key and its value
         raise UsageProblem("name a key and its value: tokenbox config set policy.headroom 0.05")
     key, value = words

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import tokenbox
 from tokenbox.cli import clock, streams, terminal
@@ -19,10 +20,6 @@ from tokenbox.ledger.totals import HEADS, Totals, aligned, cells, notes, total
 from tokenbox.ledger.when import moment
 from tokenbox.render.lines import printable
 from tokenbox.store.calls import CallField, CallSpan, CallTotals
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tokenbox
+from tokenbox import counters
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, argument, option
 from tokenbox.cli.outcome import Exit, UsageProblem, report
@@ -16,9 +17,8 @@ from tokenbox.compose.requests import NO_BOUND, Count
 from tokenbox.content.request import read_request
 from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import printable
-
-if TYPE_CHECKING:
-    from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
+from tokenbox.tokenizers import registry
+from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
 DEFAULT_TOKENIZER = "o200k_base"
 
@@ -112,9 +112,6 @@ def note_misspelt(model: str | None, tokenizer: str | None) -> None:
 
 def named_tokenizer(model: str | None, tokenizer: str | None, engine: Engine) -> Tokenizer:
     """Return the tokenizer for these options; the default is o200k_base."""
-    from tokenbox import counters
-    from tokenbox.tokenizers import registry
-
     name = DEFAULT_TOKENIZER if tokenizer is None and model is None else tokenizer
     if model is None and (registry.is_builtin(name) or str(name).startswith(registry.FILE_PREFIX)):
         return registry.get(str(name), engine=engine.value)
@@ -122,8 +119,6 @@ def named_tokenizer(model: str | None, tokenizer: str | None, engine: Engine) ->
 
 
 def _count_file(file: str, counter: Tokenizer, model: str | None, tokenizer: str | None) -> FileCount:
-    from tokenbox import counters
-
     try:
         text = read_text(file)
         chat = None if model is None else chat_in(text)

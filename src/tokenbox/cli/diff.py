@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import tokenbox
 from tokenbox.cli import terminal
@@ -11,12 +10,10 @@ from tokenbox.cli.layout import budgets_in
 from tokenbox.cli.options import ALLOW_OUTSIDE, AS_JSON, EXIT_CODE, OWN_TOKENIZER, argument, option
 from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.streams import read_syntax, write_record, write_text
+from tokenbox.compose.diff import LayoutValues
+from tokenbox.compose.layout import Layout
 from tokenbox.errors import LayoutError
 from tokenbox.render.lines import printable
-
-if TYPE_CHECKING:
-    from tokenbox.compose.diff import LayoutValues
-    from tokenbox.compose.layout import Layout
 
 _TWO = 2
 
@@ -80,8 +77,6 @@ def _side(
         raise UsageProblem(
             f"{name} is a saved result: it cannot be laid out again, so {option} does not apply."
         )
-    from tokenbox.compose.diff import LayoutValues
-
     if "error" in saved:
         raise LayoutError(
             f"{name} is a saved error, not a layout. Save the result of a layout that fits.", file=name

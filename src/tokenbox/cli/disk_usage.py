@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tokenbox.cli import terminal
 from tokenbox.compose.counting import Counter
+from tokenbox.folder import Source
 from tokenbox.folder.listing import Branch, branches
 from tokenbox.render.lines import Line, Span, Style
-
-if TYPE_CHECKING:
-    from tokenbox.folder import Source
-    from tokenbox.tokenizers.cache import CountCache
-    from tokenbox.tokenizers.protocol import Tokenizer
-
+from tokenbox.tokenizers.cache import CountCache
+from tokenbox.tokenizers.protocol import Tokenizer
 
 _BAR_WIDTH = 20
 

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 import tokenbox
+from tokenbox import counters
 from tokenbox.__about__ import DISTRIBUTION, __version__
 from tokenbox.cli import terminal
 from tokenbox.cli.count import by_settings
@@ -137,8 +138,6 @@ def _is_installed(package: str) -> bool:
 
 
 def _counted(model: str) -> ModelCounting:
-    from tokenbox import counters
-
     try:
         known, tokenizer = by_settings(model, None)
         identity = counters.text_counter(known, tokenizer).identity

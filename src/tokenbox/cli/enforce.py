@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import tokenbox
 from tokenbox.cli import request, terminal
@@ -14,11 +13,9 @@ from tokenbox.cli.options import AS_JSON, option
 from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, proving
 from tokenbox.cli.streams import STDIN, json_bytes, write_bytes
+from tokenbox.policy import Enforcement
 from tokenbox.policy.records import CutChunks, LargerWindow, LowerMaxTokens, Remedy
 from tokenbox.render.lines import Line, Span, Style, printable
-
-if TYPE_CHECKING:
-    from tokenbox.policy import Enforcement
 
 
 class AnswerMode(StrEnum):

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import tokenbox
 from tokenbox.cli import request, terminal
 from tokenbox.cli.options import AS_JSON
 from tokenbox.cli.streams import json_bytes, write_bytes
-
-if TYPE_CHECKING:
-    from tokenbox.policy import Estimate
+from tokenbox.policy import Estimate
 
 
 def estimate(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tokenbox
 from tokenbox.cli import streams, terminal
@@ -12,12 +12,10 @@ from tokenbox.cli.count import by_settings, chat_in, note_misspelt, note_unseen,
 from tokenbox.cli.options import argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, only_one
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, Prover, proving
+from tokenbox.compose.requests import Count
+from tokenbox.conversation.record import Fitted
 from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS
 from tokenbox.errors import ContextCriticalOverflow
-
-if TYPE_CHECKING:
-    from tokenbox.compose.requests import Count
-    from tokenbox.conversation.record import Fitted
 
 # The fields of a request that hold its messages, and a system prompt beside them.
 _INPUTS = ("messages", "input")

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import tokenbox
 from tokenbox.cli import streams, terminal
@@ -14,17 +13,16 @@ from tokenbox.cli.count import by_settings, note_misspelt
 from tokenbox.cli.options import ALLOW_OUTSIDE, OUTPUT, OWN_TOKENIZER, RECLAIM, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, only_one
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, Prover, asks_for_proof, proving
+from tokenbox.compose.requests import RequestCounter
+from tokenbox.counters import request_counter, section_counter
+from tokenbox.documents import LayoutDocument
 from tokenbox.engine.result import Policy
 from tokenbox.errors import ContextCriticalOverflow, DocumentError, TokenboxError
 from tokenbox.integers import digits
 from tokenbox.render.explain import picture
 from tokenbox.render.lines import Line, plain
 from tokenbox.render.whatif import Column, whatif_lines
-
-if TYPE_CHECKING:
-    from tokenbox.compose.requests import RequestCounter
-    from tokenbox.documents import LayoutDocument
-    from tokenbox.tokenizers.protocol import Tokenizer
+from tokenbox.tokenizers.protocol import Tokenizer
 
 
 class InputFormat(StrEnum):
@@ -192,8 +190,6 @@ def _counter(choices: LayoutCommand, document: LayoutDocument) -> Tokenizer | Re
     """Return the counter for these options; None is the document's own tokenizer."""
     if choices.model is None and choices.tokenizer is None and not choices.messages:
         return None
-    from tokenbox.counters import request_counter, section_counter
-
     model, tokenizer = by_settings(choices.model, choices.tokenizer)
     note_misspelt(model, tokenizer)
     if choices.messages:  # what is sent has to fit: the messages with their markers

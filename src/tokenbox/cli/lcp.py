@@ -6,7 +6,7 @@ import json
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -20,14 +20,12 @@ from tokenbox.content.block_kinds import AnnotationKind
 from tokenbox.content.blocks import AnnotationBlock, Block, resolve_priorities
 from tokenbox.errors import EmptyInput
 from tokenbox.folder.manifest import block_record, read_manifest
+from tokenbox.lcp import BlockEvent, ContentStore, Event, Header, Pack
 from tokenbox.lcp.encoder import encode_entries
 from tokenbox.render.registry import renderer_names
 from tokenbox.store.content_store import DirectoryStore
 from tokenbox.tokenizers import registry
-
-if TYPE_CHECKING:
-    from tokenbox.lcp import BlockEvent, ContentStore, Event, Header, Pack
-    from tokenbox.tokenizers.protocol import Tokenizer
+from tokenbox.tokenizers.protocol import Tokenizer
 
 PACK_FILE = argument("FILE", "A pack; - is standard input.")
 STORE = option("--store DIR", "Folder of the contents that the pack refers to.")

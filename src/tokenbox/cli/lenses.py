@@ -5,6 +5,7 @@ from __future__ import annotations
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON
 from tokenbox.cli.streams import write_record
+from tokenbox.content.lenses import describe
 
 
 def lenses(as_json: bool = AS_JSON) -> None:
@@ -14,8 +15,6 @@ def lenses(as_json: bool = AS_JSON) -> None:
 
     Example: tokenbox lenses
     """
-    from tokenbox.content.lenses import describe
-
     found = describe()
     if as_json:
         write_record("lenses", {"lenses": [lens.to_dict() for lens in found]})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tokenbox import counters
 from tokenbox.cli.options import flag, option
 from tokenbox.cli.outcome import UsageProblem, needing
 from tokenbox.cli.proving import trusted_keys
@@ -37,7 +38,6 @@ def mcp(
     with needing("the MCP server", "mcp"):
         from tokenbox.mcp.run import serve_http, serve_stdio
         from tokenbox.mcp.server import make_server
-    from tokenbox import counters
     from tokenbox.mcp.tools import Desk
 
     roots = tuple(_folder(path) for path in root or ())

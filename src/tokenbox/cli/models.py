@@ -6,21 +6,18 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING
+from decimal import Decimal
 
 import tokenbox
+from tokenbox.catalog import Disagreement, Figure, ModelInfo, ModelLimits, Price
 from tokenbox.cli import clock, terminal
 from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.streams import write_error, write_record, write_warnings
+from tokenbox.config import Config
+from tokenbox.config.keys import key_text
 from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import Line, Span, Style, cells, printable
-
-if TYPE_CHECKING:
-    from decimal import Decimal
-
-    from tokenbox.catalog import Disagreement, Figure, ModelInfo, ModelLimits, Price
-    from tokenbox.config import Config
 
 MAX_SHOWN = 20
 """Matches of a query that are shown without ``--all``."""
@@ -62,7 +59,8 @@ def models(
     if left_out:
         write_error(f"{left_out:,} more: tokenbox models {printable(wanted)} --all\n".replace("  ", " "))
     if infos:
-        write_error(f"To correct a figure: {_correction(infos[0].id)}\n")
+        key = key_text(("catalog", infos[0].id, "max_input_tokens"))
+        write_error(f"To correct a figure: tokenbox config set '{key}' 100000\n")
 
 
 def _day(text: str | None) -> date:
@@ -201,9 +199,3 @@ def _price_notes(info: ModelInfo, cost: Price | None, sources: _Sources) -> list
         for tier in cost.tiers
     ]
     return [*others, *tiers, *([] if cost.note is None else [f"+ {info.id}: {cost.note}"])]
-
-
-def _correction(model: str) -> str:
-    from tokenbox.config.keys import key_text
-
-    return f"tokenbox config set '{key_text(('catalog', model, 'max_input_tokens'))}' 100000"

@@ -99,7 +99,6 @@ def reported(command: Callable[..., Any]) -> Callable[..., int]:
 
     A command is a function of its options, or a class of them whose ``run`` does the work.
     """
-
     declared = signature(command)
 
     def run(**options: object) -> int:

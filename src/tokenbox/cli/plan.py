@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import tokenbox
 from tokenbox.cli import request, terminal
 from tokenbox.cli.options import AS_JSON, option
 from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, proving
 from tokenbox.cli.streams import STDIN, json_bytes, write_bytes, write_file
+from tokenbox.policy import PackPlan
 from tokenbox.render.lines import Line, Span, Style, printable
-
-if TYPE_CHECKING:
-    from tokenbox.policy import PackPlan
 
 _STYLES = {
     "kept": Style.KEPT,

@@ -21,11 +21,11 @@ from tokenbox.proof.signing import signers_in
 from tokenbox.proof.verify import MAX_VOLATILE, BundleFiles
 from tokenbox.proof.verify import verify as verified
 from tokenbox.render.lines import printable
+from tokenbox.store.bundles import Listed
 
 if TYPE_CHECKING:
     from tokenbox.batch.evidence import Replayed
     from tokenbox.proof.replay import Replay
-    from tokenbox.store.bundles import Listed
 
 _NAMES_SHOWN = 12
 SHOWN_ID = 12

@@ -7,27 +7,25 @@ import os
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tokenbox
 from tokenbox.cli.outcome import needing
 from tokenbox.cli.streams import read_bytes
+from tokenbox.content.blocks import Block
 from tokenbox.content.request import in_parts
 from tokenbox.errors import TokenboxError
+from tokenbox.folder import Source
 from tokenbox.proof.bundle import TEXTS
 from tokenbox.proof.calls import Texts
+from tokenbox.proof.contents import Contents
 from tokenbox.proof.errors import ReplayImpossible
 from tokenbox.proof.evidence import EvidenceKind
+from tokenbox.proof.manifest import Manifest
 from tokenbox.proof.of_messages import message_texts
 from tokenbox.proof.replay import Replay, recorded_tokenizer, replay
+from tokenbox.proof.verify import BundleFiles
 from tokenbox.tokenizers import registry
-
-if TYPE_CHECKING:
-    from tokenbox.content.blocks import Block
-    from tokenbox.folder import Source
-    from tokenbox.proof.contents import Contents
-    from tokenbox.proof.manifest import Manifest
-    from tokenbox.proof.verify import BundleFiles
 
 MAX_BYTES = 1 << 30
 """The largest total of texts, which are all held in memory."""

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tokenbox
 from tokenbox.cli.options import argument, option
 from tokenbox.cli.outcome import UsageProblem, only_one
 from tokenbox.cli.streams import STDIN, read_bytes, read_syntax, read_text, shown_name, write_warnings
+from tokenbox.config import Config
 from tokenbox.content.request import INPUT_KEYS
 from tokenbox.errors import DocumentError
 from tokenbox.integers import digits, meant_figure
-
-if TYPE_CHECKING:
-    from tokenbox.config import Config
-    from tokenbox.policy import Chunks
+from tokenbox.policy import Chunks
 
 FILES = argument("FILE...", "Text files, one chunk each; - is standard input.", None)
 MODEL = option("--model -m NAME", "Default: the setting `model`.")

@@ -11,18 +11,16 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tokenbox.cli import terminal
 from tokenbox.cli.markdown import Markdown
 from tokenbox.cli.outcome import Exit, report
 from tokenbox.cli.streams import write_bytes, write_error, write_text
+from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import Line, plain, printable, wrap
 from tokenbox.shell.running import Keyboard, hide_keys
 from tokenbox.shell.screen import Approval
-
-if TYPE_CHECKING:
-    from tokenbox.errors import TokenboxError
 
 # Control characters from a model, which could move the cursor, change colours or hide text.
 _UNSAFE: Final = re.compile(r"[^\n\t\x20-\x7e\xa0-\U0010ffff]")

@@ -13,13 +13,13 @@ import platformdirs
 
 import tokenbox
 from tokenbox.__about__ import __version__
-from tokenbox.cli import clock
+from tokenbox.cli import clock, screens
 from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, needing
 from tokenbox.cli.streams import STDIN, read_bytes, same_file, standard_input, write_record
+from tokenbox.config import Config
 
 if TYPE_CHECKING:
-    from tokenbox.config import Config
     from tokenbox.shell.build import Environment
     from tokenbox.shell.session import Session
     from tokenbox.store.stores import Store
@@ -47,7 +47,6 @@ def shell(
 
     Example: tokenbox shell --endpoint http://127.0.0.1:8080
     """
-    from tokenbox.cli import screens
     from tokenbox.shell.build import ShellOptions, begin
 
     on_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
@@ -77,7 +76,6 @@ def ask(
 
     Example: git diff | tokenbox ask "Is there a bug in this?"
     """
-    from tokenbox.cli import screens
     from tokenbox.shell.asking import ask as ask_model
     from tokenbox.shell.build import ShellOptions, begin
 

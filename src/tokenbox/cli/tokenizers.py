@@ -5,6 +5,7 @@ from __future__ import annotations
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON
 from tokenbox.cli.streams import write_record
+from tokenbox.tokenizers import registry
 
 SHOWN_DIGITS = 12
 """Digits of a fingerprint in the table; --json has all of it."""
@@ -15,8 +16,6 @@ def tokenizers(as_json: bool = AS_JSON) -> None:
 
     Example: tokenbox tokenizers
     """
-    from tokenbox.tokenizers import registry
-
     entries = [*registry.available(), *registry.of_packages()]
     if as_json:
         records = [

@@ -6,18 +6,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tokenbox.compose.blocks import block_digest
+from tokenbox.compose.blocks import BlockLayout, BlockResult, block_digest
 from tokenbox.content.block_kinds import Priority
 from tokenbox.content.section import Keep, Section, Text
 from tokenbox.content.weight import weight_text
 from tokenbox.engine.ladder import Form
-from tokenbox.engine.result import Action
+from tokenbox.engine.result import Action, Step
 from tokenbox.errors import ContextCriticalOverflow
 from tokenbox.inspect.record import (
     PageEntry,
     PageForm,
     PageFrame,
     PageItem,
+    PageSlider,
     PageState,
     PageStep,
     boundaries_of,
@@ -27,13 +28,10 @@ from tokenbox.inspect.slider import slider_of
 from tokenbox.render.templates import block_body
 
 if TYPE_CHECKING:
-    from tokenbox.compose.blocks import BlockLayout, BlockResult
     from tokenbox.compose.counting import Counter
     from tokenbox.compose.layout import Layout
     from tokenbox.content.blocks import Block
-    from tokenbox.engine.result import Step
     from tokenbox.folder import PackedFolder
-    from tokenbox.inspect.record import PageSlider
     from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
 

@@ -7,20 +7,25 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tokenbox import api, counters
-from tokenbox.compose.requests import NO_BOUND
+from tokenbox.compose.requests import NO_BOUND, Count
 from tokenbox.content.items import Item
 from tokenbox.content.request import read_request
 from tokenbox.conversation.pieces import open_session
-from tokenbox.conversation.record import item_digest
+from tokenbox.conversation.record import Fitted, item_digest
 from tokenbox.engine.steps import WindowAction
 from tokenbox.inspect.of_layout import tokenizer_facts
-from tokenbox.inspect.record import PageEntry, PageFrame, PageItem, PageState, PageStep, check_items
+from tokenbox.inspect.record import (
+    PageEntry,
+    PageFrame,
+    PageItem,
+    PageSlider,
+    PageState,
+    PageStep,
+    check_items,
+)
 
 if TYPE_CHECKING:
-    from tokenbox.compose.requests import Count
     from tokenbox.conversation import Conversation
-    from tokenbox.conversation.record import Fitted
-    from tokenbox.inspect.record import PageSlider
 
 _SHOWN = 48
 FRAME = "beside the messages: tools, fields, frame"

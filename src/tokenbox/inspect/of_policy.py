@@ -22,13 +22,11 @@ from tokenbox.inspect.record import (
     check_items,
     limits_shown,
 )
-from tokenbox.policy.chunks import ChunkKind
-from tokenbox.policy.records import CutChunks
+from tokenbox.policy.chunks import ChunkKind, Chunks
+from tokenbox.policy.records import CutChunks, Enforcement, PackPlan
 
 if TYPE_CHECKING:
-    from tokenbox.policy.chunks import Chunks
     from tokenbox.policy.guard import GuardLimits
-    from tokenbox.policy.records import Enforcement, PackPlan
     from tokenbox.policy.strategies import ChosenLayout
 
 

@@ -26,16 +26,14 @@ from tokenbox.inspect.record import (
     check_items,
     limits_shown,
 )
-from tokenbox.proof.calls import Recorded, Texts
-from tokenbox.proof.evidence import EvidenceStatus
+from tokenbox.proof.calls import Recorded, RecordedFunction, Texts
+from tokenbox.proof.evidence import EvidenceStatus, Record
 from tokenbox.proof.of_blocks import RENDER_BLOCKS
 from tokenbox.proof.of_sections import LAYOUT
 from tokenbox.proof.replay import recorded_arguments
 
 if TYPE_CHECKING:
-    from tokenbox.proof.calls import RecordedFunction
     from tokenbox.proof.contents import Contents
-    from tokenbox.proof.evidence import Record
 
 
 def proof_entry(contents: Contents, texts: Texts, title: str) -> PageEntry:

@@ -21,13 +21,12 @@ from tokenbox.inspect.record import (
     PageUsage,
     check_items,
 )
-from tokenbox.ledger.cost import EXACT, cost_of, money_text, per_million
+from tokenbox.ledger.cost import EXACT, Cost, cost_of, money_text, per_million
 from tokenbox.models import resolve_figures
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count
     from tokenbox.inspect.importers.transcript import LoggedItem, LoggedRequest, Transcript
-    from tokenbox.ledger.cost import Cost
     from tokenbox.ledger.usage import Usage
     from tokenbox.tokenizers.protocol import Tokenizer
 

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenbox.errors import LayoutError, MissingExtra
 from tokenbox.inspect.entries import entry_of
 from tokenbox.inspect.of_layout import layout_entry
-from tokenbox.inspect.record import record_of, safe_json
+from tokenbox.inspect.record import PageEntry, PageState, record_of, safe_json
 from tokenbox.render.html import FigureRow, figure
 
 if TYPE_CHECKING:
     from tokenbox.compose.layout import Layout
-    from tokenbox.inspect.record import PageEntry, PageState
 
 
 # A session may have thousands of notes.

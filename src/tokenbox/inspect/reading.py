@@ -16,7 +16,7 @@ from tokenbox.inspect.of_layout import blocks_entry, blocks_frame, layout_entry,
 from tokenbox.inspect.of_messages import fitted_entry, fitted_frame, request_entry
 from tokenbox.inspect.of_saved import saved_entry
 from tokenbox.inspect.of_transcript import transcript_entry
-from tokenbox.inspect.record import NothingToInspect, PageEntry, PageFrame, check_items
+from tokenbox.inspect.record import NothingToInspect, PageEntry, PageFrame, PageSlider, check_items
 from tokenbox.inspect.slider import slider_of
 from tokenbox.lcp import decode
 from tokenbox.lcp.frames import MAGIC
@@ -27,7 +27,6 @@ from tokenbox.proof.verify import verify
 from tokenbox.store.bundle_files import open_bundle
 
 if TYPE_CHECKING:
-    from tokenbox.inspect.record import PageSlider
     from tokenbox.tokenizers.protocol import Tokenizer
 
 DEFAULT_TOKENIZER: Final = "o200k_base"

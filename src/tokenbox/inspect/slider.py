@@ -11,12 +11,9 @@ import heapq
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tokenbox.inspect.record import PageSlider, differing
-
-if TYPE_CHECKING:
-    from tokenbox.inspect.record import PageFrame, PageState
+from tokenbox.inspect.record import PageFrame, PageSlider, PageState, differing
 
 GRID: Final = 32
 # The limits of layouts, of states and of characters over all layouts: a few seconds of work.

@@ -8,10 +8,11 @@ Lines of other agents (``isSidechain``) are separate conversations and are skipp
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tokenbox.inspect.importers.transcript import (
     LoggedItem,
+    Record,
     Transcript,
     TranscriptTurns,
     hour_writes_in,
@@ -20,9 +21,6 @@ from tokenbox.inspect.importers.transcript import (
     texts_of,
     usage_in,
 )
-
-if TYPE_CHECKING:
-    from tokenbox.inspect.importers.transcript import Record
 
 NAME: Final = "a transcript of Claude Code"
 _ROLES: Final = frozenset({"user", "assistant"})

@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tokenbox.inspect.importers.transcript import (
     LoggedItem,
+    Record,
     Transcript,
     TranscriptTurns,
     as_text,
@@ -18,9 +19,6 @@ from tokenbox.inspect.importers.transcript import (
     texts_of,
     usage_in,
 )
-
-if TYPE_CHECKING:
-    from tokenbox.inspect.importers.transcript import Record
 
 NAME: Final = "a session of Codex"
 _KINDS: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})

@@ -15,6 +15,7 @@ from tokenbox.__about__ import __version__
 from tokenbox.inspect.importers.request_log import items_of
 from tokenbox.inspect.importers.transcript import (
     LoggedItem,
+    Record,
     Transcript,
     TranscriptTurns,
     mapping,
@@ -24,7 +25,6 @@ from tokenbox.inspect.importers.transcript import (
 from tokenbox.ledger.usage import Usage
 
 if TYPE_CHECKING:
-    from tokenbox.inspect.importers.transcript import Record
     from tokenbox.inspect.record import PageEntry, PageFrame, PageState
 
 NAME: Final = "an LHAR file"

@@ -6,10 +6,11 @@ An object is the body of a request, or contains the body and the response. A bat
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tokenbox.inspect.importers.transcript import (
     LoggedItem,
+    Record,
     Transcript,
     TranscriptTurns,
     as_text,
@@ -19,9 +20,6 @@ from tokenbox.inspect.importers.transcript import (
     texts_of,
     usage_in,
 )
-
-if TYPE_CHECKING:
-    from tokenbox.inspect.importers.transcript import Record
 
 NAME: Final = "a log of requests to OpenAI or Anthropic"
 _REQUESTS: Final = ("request", "request_body", "body", "kwargs")
