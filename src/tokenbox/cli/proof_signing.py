@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, OUTPUT, argument, flag, option
@@ -14,7 +15,6 @@ from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.proving import DIR, NAME, find_bundle, report_no_bundles, store_in, trusted_keys
 from tokenbox.cli.streams import deliver, json_bytes, read_bytes, write_error, write_record, write_text
 from tokenbox.proof.errors import BundleInvalid, LogInvalid
-from tokenbox.proof.signing import PublicKey
 from tokenbox.proof.verify import verify as verified
 from tokenbox.render.lines import printable
 from tokenbox.store import bundle_log
@@ -22,6 +22,9 @@ from tokenbox.store.bundle_files import FolderFiles
 from tokenbox.store.bundle_log import Inclusion, entered_before, verify_log
 from tokenbox.store.bundles import Bundles, sign_bundle
 from tokenbox.store.key_files import PUBLIC, read_public, read_signer, write_key
+
+if TYPE_CHECKING:
+    from tokenbox.proof.signing import PublicKey
 
 KEYS = option("--key FILE.pub", "A public key; may be repeated.")
 THRESHOLD = option("--signatures N", "The number of keys that must have signed.", 1, min=1)

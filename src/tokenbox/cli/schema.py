@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
 
 import tokenbox
 from tokenbox.cli import terminal
 from tokenbox.cli.options import argument, flag
 from tokenbox.cli.outcome import UsageProblem
-from tokenbox.cli.records import RECORDS, TYPES
 from tokenbox.cli.streams import json_bytes, write_bytes
 
 PREFIX = "tokenbox."
+TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "any": {},
+    "text": {"type": "string"},
+    "flag": {"type": "boolean"},
+    "count": {"type": "integer", "minimum": 0},
+    "integer": {"type": "integer"},
+    "object": {"type": "object"},
+}
+_NOTES: Final = "notes"
+_PRINTED_BY: Final = "printed_by"
 
 
 def schema(
@@ -32,7 +44,8 @@ def schema(
     }
     also = {f"{PREFIX}layout/1": tokenbox.documents.result_schema, f"{PREFIX}batch.summary/1": summary_schema}
     if every:
-        rows = [("layout", "a layout document"), *((PREFIX + name, RECORDS[name][0]) for name in RECORDS)]
+        rows = [("layout", "a layout document")]
+        rows += [(PREFIX + name, _read()[name][_PRINTED_BY]) for name in records()]
         rows += [(f"{PREFIX}layout/1", "tokenbox layout"), (f"{PREFIX}batch.summary/1", "tokenbox batch")]
         terminal.show(terminal.table(("name", "what prints it"), rows))
         return
@@ -42,9 +55,9 @@ def schema(
 
 
 def _known(name: str, also: Iterable[str]) -> str:
-    """Return the name of a record, as in ``RECORDS``; the prefix and the version may be missing."""
+    """Return the name of a record, as in :func:`records`; the prefix and the version may be missing."""
     short = name.removeprefix(PREFIX)
-    known = short if short in RECORDS else next((one for one in RECORDS if one[:-2] == short), None)
+    known = next((one for one in records() if short in (one, one[:-2])), None)
     if known is None:
         full = next((one for one in also if one[:-2] == name), None)
         hint = f"Did you mean {full}? " if full else ""
@@ -52,12 +65,23 @@ def _known(name: str, also: Iterable[str]) -> str:
     return known
 
 
+@cache
+def _read() -> dict[str, Any]:
+    return tomllib.loads((files(__package__) / "records.toml").read_text(encoding="utf-8"))
+
+
+def records() -> list[str]:
+    """Return the names of all records in ``records.toml``."""
+    return [name for name in _read() if name != _NOTES]
+
+
 def schema_of(name: str, *, strict: bool = False) -> dict[str, Any]:
     """Return the JSON Schema of a record, such as ``count/1``. ``strict`` allows no other fields.
 
     Raises KeyError.
     """
-    about, fields = RECORDS[name]
+    fields = dict(_read()[name])
+    about = fields.pop(_PRINTED_BY)
     schema = _expanded({"schema": "text", **fields}, strict=strict)
     schema["properties"]["schema"] = {"const": f"tokenbox.{name}"}
     return {
@@ -70,16 +94,19 @@ def schema_of(name: str, *, strict: bool = False) -> dict[str, Any]:
 
 
 def _expanded(note: Any, *, strict: bool) -> dict[str, Any]:  # noqa: ANN401  # a note
-    if isinstance(note, tuple):
-        return {"oneOf": [_expanded(note[1], strict=strict), {"type": "null"}]}
     if isinstance(note, list):
         return {"type": "array", "items": _expanded(note[0], strict=strict)}
     if isinstance(note, str):
-        schema = dict(TYPES[note.removesuffix("?")])
-        if note.endswith("?"):
+        kind = note.removesuffix("?")
+        if kind.startswith("@"):
+            schema = _expanded(_read()[_NOTES][kind[1:]], strict=strict)
+            return schema if kind == note else {"oneOf": [schema, {"type": "null"}]}
+        schema = dict(TYPES[kind])
+        if kind != note:
             schema["type"] = [schema["type"], "null"]
         return schema
-    fields = {name: inner for names, inner in note.items() for name in names.split() if name != "*"}
+    fields = dict(_fields(note))
+    is_open = fields.pop("*", None) is not None or not strict
     schema = {
         "type": "object",
         "required": [name for name in fields if not name.endswith("?")],
@@ -87,4 +114,13 @@ def _expanded(note: Any, *, strict: bool) -> dict[str, Any]:  # noqa: ANN401  # 
             name.removesuffix("?"): _expanded(inner, strict=strict) for name, inner in fields.items()
         },
     }
-    return {**schema, "additionalProperties": False} if strict and "*" not in note else schema
+    return schema if is_open else {**schema, "additionalProperties": False}
+
+
+def _fields(note: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield each field of a table with its note."""
+    for names, inner in note.items():
+        if names == "+":
+            yield from _fields(_read()[_NOTES][inner])
+        else:
+            yield from ((name, inner) for name in names.split())

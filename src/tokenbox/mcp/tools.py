@@ -25,11 +25,12 @@ from tokenbox.mcp.calls import (
 )
 from tokenbox.mcp.roots import OutsideRoots, Roots
 from tokenbox.proof.errors import BundleInvalid
-from tokenbox.proof.signing import PublicKey, signers_in
+from tokenbox.proof.signing import signers_in
 from tokenbox.proof.verify import verify as verified
 from tokenbox.store.bundle_files import open_bundle
 
 if TYPE_CHECKING:
+    from tokenbox.proof.signing import PublicKey
     from tokenbox.tokenizers.protocol import Tokenizer
 
 # Notes about skipped files in an answer; `explain` has all.
