@@ -48,8 +48,7 @@ def cost(
     Example: tokenbox cost --since 7d --by day,model
     """
     settings = tokenbox.config.load(Path.cwd(), os.environ, {"store.database": database})
-    configured = settings.value("store.database")
-    where = None if configured is None else str(configured)
+    where = settings.value("store.database")
     query = _query(since, until, by, project, clock.now())
     if export and (as_json or import_file is not None):
         raise UsageProblem("--export does not go together with --json or --import. Give one of them.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -223,12 +223,12 @@ def _row(bundle: Listed) -> list[str]:
         problem = "damaged" if bundle.problem is None else f"damaged: {bundle.problem.message}"
         return [bundle.id[:SHOWN_ID], "-", "-", problem, "-", "-"]
     predicate = bundle.manifest.predicate
-    tokenizer = cast("Record", predicate["tokenizer"])
+    tokenizer = predicate["tokenizer"]
     return [
         bundle.id[:SHOWN_ID],
         bundle.time[:19].replace("T", " "),
         bundle.manifest.kind.value,
-        str(cast("Record", predicate["outcome"])["status"]),
+        str(predicate["outcome"]["status"]),
         _tokens(predicate),
         str(tokenizer["name"]),
     ]
@@ -236,9 +236,9 @@ def _row(bundle: Listed) -> list[str]:
 
 def _tokens(predicate: Record) -> str:
     """Return the total and the budget, as in ``120 of 200``."""
-    about = "" if cast("Record", predicate["tokenizer"])["exact"] else "~"
-    budget = cast("Record", cast("Record", predicate["budget"])["tokens"])["value"]
-    figures = cast("Record", predicate["figures"])
+    about = "" if predicate["tokenizer"]["exact"] else "~"
+    budget = predicate["budget"]["tokens"]["value"]
+    figures = predicate["figures"]
     total = figures.get("total", figures.get("tokens_in"))
     shown = "-" if total is None else f"{about}{total}"
     return shown if budget is None else f"{shown} of {budget}"
@@ -263,11 +263,11 @@ def _page(
     contents: Contents, made: Record, signed_by: Sequence[str], not_checked: Sequence[str]
 ) -> Iterator[str]:
     manifest, predicate = contents.manifest, contents.manifest.predicate
-    engine, outcome = cast("Record", predicate["engine"]), cast("Record", predicate["outcome"])
-    tokenizer = cast("Record", predicate["tokenizer"])
+    engine, outcome = predicate["engine"], predicate["outcome"]
+    tokenizer = predicate["tokenizer"]
     exact = "exact" if tokenizer["exact"] else "an estimate"
-    environment = cast("Record", made["environment"])
-    figures = _pairs(cast("Record", outcome["figures"]))
+    environment = made["environment"]
+    figures = _pairs(outcome["figures"])
     code = "" if outcome["code"] is None else f": {outcome['code']},{figures}"
     yield f"bundle     {manifest.id}"
     yield f"made       {made['time']} on {made['host']}, {environment.get('python', '?')}"
@@ -278,8 +278,7 @@ def _page(
         yield f"unchecked  signature of {names}: tokenbox proof verify --key FILE.pub checks it"
     yield f"what       {manifest.kind.value}, {predicate['algorithm']}, {engine['name']} {engine['version']}"
     yield f"outcome    {outcome['status']}{code}"
-    for name, part in cast("Record", predicate["budget"]).items():
-        figure = cast("Record", part)
+    for name, figure in predicate["budget"].items():
         if figure["value"] is not None:
             source = "" if figure["source"] is None else f" ({figure['source']})"
             yield f"{'budget' if name == 'tokens' else name:<10} {figure['value']}{source}"

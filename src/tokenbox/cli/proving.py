@@ -92,8 +92,8 @@ def proving(*, proof: bool | None, texts: bool | None, folder: str | None) -> It
     prover = None
     if proof is not False:
         settings = tokenbox.config.load()
-        if asks_for_proof(proof=proof, texts=texts, folder=folder) or settings.value("proof.write") is True:
-            with_texts = settings.value("proof.texts") is True if texts is None else texts
+        if asks_for_proof(proof=proof, texts=texts, folder=folder) or settings.value("proof.write"):
+            with_texts = settings.value("proof.texts") if texts is None else texts
             prover = Prover(texts=with_texts, folder=folder, signers=signers_of(settings))
     try:
         yield prover

@@ -77,8 +77,8 @@ def model_of(model: str | None, read: Read, config: Config) -> str | None:
     """Return the model of the option, else of the request, else of the settings."""
     if model is not None or read.model is not None:
         return read.model if model is None else model
-    found = config.value("model")
-    return None if found is None else str(found)
+    found: str | None = config.value("model")
+    return found
 
 
 def needed_model(model: str | None, read: Read, config: Config) -> str:

@@ -109,8 +109,7 @@ def environment(config: Config, *, keep: bool) -> Environment:
     def open_configured_store() -> Store:
         from tokenbox.store.stores import open_store
 
-        where = config.value("store.database")
-        return open_store(None if where is None else str(where))
+        return open_store(config.value("store.database"))
 
     return Environment(
         _folder(),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tokenbox.catalog import Figure, Limit, ModelLimits, Price
 from tokenbox.config.errors import ConfigCode, ConfigError
@@ -18,6 +17,7 @@ from tokenbox.models import Counting, Stated, is_openai
 from tokenbox.tokenizers.ownership import FAMILIES
 
 if TYPE_CHECKING:
+    from decimal import Decimal
     from pathlib import Path
 
 
@@ -77,7 +77,7 @@ class Config:
         found = self._first(name)
         return Setting(name, row.default, _DEFAULT) if found is None else found
 
-    def value(self, key: str | KeyName) -> object:
+    def value(self, key: str | KeyName) -> Any:  # noqa: ANN401  # of the type of the key
         """Return the effective value (text, int, bool, Decimal or tuple, by its type), or None."""
         return self.setting(key).value
 
@@ -110,16 +110,9 @@ class Config:
         entries = self._entries(model)
         found = {name: self._model_setting(name, entries, ("policy", name)) for name in _POLICY}
         found["tokenizer"] = self._model_setting("tokenizer", entries, None)
-        max_ctx, reserve_out, headroom, strategy, tokenizer = (setting.value for setting in found.values())
-        return ModelPolicy(
-            self.model_id(model),
-            max_ctx if isinstance(max_ctx, int) else None,
-            reserve_out if isinstance(reserve_out, int) else None,
-            headroom if isinstance(headroom, Decimal) else Decimal(0),
-            str(strategy),
-            None if tokenizer is None else str(tokenizer),
-            {name: setting.source for name, setting in found.items()},
-        )
+        values = {name: setting.value for name, setting in found.items()}
+        sources = {name: setting.source for name, setting in found.items()}
+        return ModelPolicy(self.model_id(model), **values, sources=sources)
 
     def strategy_for(self, model: str | None, kind: str) -> str | None:
         """Return the strategy for ``sections``, ``blocks`` or ``messages``; None if unset.
@@ -129,35 +122,26 @@ class Config:
         entries = [] if model is None else self._entries(model)
         names: list[KeyName] = [("models", entry, "strategy") for entry in entries]
         names += [("policy", "strategies", kind), ("policy", "strategy")]
-        found = next((layer[name] for layer in self.layers for name in names if name in layer), None)
-        return None if found is None else str(found.value)
+        return next((layer[name].value for layer in self.layers for name in names if name in layer), None)
 
     def model_id(self, model: str) -> str:
         """Return the id at the server of a model, which may be a NAME of ``[models.NAME]``."""
-        return model if (found := self._first(("models", model, "model"))) is None else str(found.value)
+        return model if (found := self._first(("models", model, "model"))) is None else found.value
 
     def connection(self, name: str) -> Connection | None:
         """Return ``[models.NAME]`` as a connection; None if there is no such table."""
         if name not in self.names("models"):
             return None
 
-        def text(part: str) -> str | None:
-            value = self.value(("models", name, part))
-            return None if value is None else str(value)
-
-        return Connection(
-            name,
-            self.model_id(name),
-            text("endpoint"),
-            text("kind") or "auto",
-            text("key_env"),
-            text("keyring"),
+        endpoint, kind, *key = (
+            self.value(("models", name, part)) for part in ("endpoint", "kind", "key_env", "keyring")
         )
+        return Connection(name, self.model_id(name), endpoint, kind, *key)
 
     def tokenizer_names(self) -> dict[str, str]:
         """Return the user's tokenizers: the name of a family with a tokenizer or ``file:PATH``."""
         return {
-            name[1]: str(self.value(name))
+            name[1]: self.value(name)
             for layer in self.layers
             for name in layer
             if name[0] == "tokenizers" and (row := key_of(name)) is not None and row.parts[-1] == ANY
@@ -177,10 +161,9 @@ class Config:
         found = {}
         for name in self.names("catalog"):
             settings = [self.setting(("catalog", name, f"price_{rate}")) for rate in _RATES]
-            rates = [setting.value if isinstance(setting.value, Decimal) else None for setting in settings]
             source = next((setting.source for setting in settings if setting.value is not None), None)
             if source is not None:
-                into, out, read, written = rates
+                into, out, read, written = (setting.value for setting in settings)
                 found[name] = Price(into, out, read, written, source, self._date(name))
         return found
 
@@ -192,7 +175,7 @@ class Config:
             general = self.setting(("policy", name))
             value = general.value if policy is None else getattr(policy, name)
             source = general.source if policy is None else policy.sources[name]
-            return Figure(value, source) if isinstance(value, int) else None
+            return None if value is None else Figure(value, source)
 
         general = self.setting(("policy", "max_ctx"))
         window = figure("max_ctx")
@@ -201,13 +184,13 @@ class Config:
             policy is None or window.source != general.source or general.origin.level is Level.FLAG
         )
         headroom = self.setting(("policy", "headroom"))
-        share: object = headroom.value if policy is None else policy.headroom
+        share = headroom.value if policy is None else policy.headroom
         source = headroom.source if policy is None else policy.sources["headroom"]
         return Stated(
             context_window=window if is_own else None,
             window_cap=None if is_own else window,
             output_reserve=figure("reserve_out"),
-            headroom=(Fraction(share), source) if isinstance(share, Decimal) else None,
+            headroom=(Fraction(share), source),
         )
 
     def tokenizer_for(self, model: str) -> str | None:
@@ -218,13 +201,12 @@ class Config:
 
     def counting(self, model: str | None) -> Counting:
         """Return the settings for counting with a model."""
-        baselines = self.value(("tokenizers", "baselines"))
         connection = None if model is None else self.connection(model)
         return Counting(
             named=None if model is None else self.policy_for(model).tokenizer,
             families=self.tokenizer_names(),
-            baselines=baselines if isinstance(baselines, tuple) else (),
-            heuristic=self.value(("tokenizers", "heuristic")) is True,
+            baselines=self.value(("tokenizers", "baselines")),
+            heuristic=self.value(("tokenizers", "heuristic")),
             at_openai=connection is None or is_openai(connection.endpoint, connection.kind),
         )
 
@@ -243,12 +225,11 @@ class Config:
 
     def _figure(self, name: str, limit: str) -> Figure | None:
         setting = self.setting(("catalog", name, limit))
-        value = setting.value
-        return Figure(value, setting.source, self._date(name)) if isinstance(value, int) else None
+        return None if setting.value is None else Figure(setting.value, setting.source, self._date(name))
 
     def _date(self, name: str) -> str | None:
-        value = self.value(("catalog", name, "date"))
-        return None if value is None else str(value)
+        date: str | None = self.value(("catalog", name, "date"))
+        return date
 
     def _first(self, name: KeyName) -> Setting | None:
         return next((layer[name] for layer in self.layers if name in layer), None)

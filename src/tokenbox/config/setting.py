@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import IntEnum
+from typing import Any
 
 from tokenbox.config.keys import KeyName, key_text
 from tokenbox.errors import without_password
@@ -47,7 +48,7 @@ class Setting:
     """The setting of a key. ``value`` is None if it is unset and has no default."""
 
     key: KeyName
-    value: object
+    value: Any  # of the type of its key
     origin: Origin
 
     @property

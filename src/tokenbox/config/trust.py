@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from tokenbox.config.errors import ConfigCode, ConfigError
@@ -92,7 +91,7 @@ def _risk(setting: Setting, others: Sequence[Layer], own: Sequence[Layer], root:
         case ("store", "database"):
             what, is_risk = "may only name a database in its own folder", not _is_own_file(str(value), root)
         case ("cost", "cap_at_dollars" | "cap_per_day"):
-            is_risk = isinstance(value, Decimal) and isinstance(stated, Decimal) and value > stated
+            is_risk = stated is not None and value > stated
             what = "may not raise what you spend"
         case ("cost", "unpriced"):
             what, is_risk = "may not let calls of unknown cost pass", value == "allow"
@@ -126,7 +125,7 @@ def own_paths(setting: Setting) -> list[Path]:
         raise ConfigError(message, code=ConfigCode.BAD_VALUE, key=setting.name)
     value = setting.value
     given = value if isinstance(value, tuple) else () if value is None else (value,)
-    return [Path(os.path.expanduser(str(path))) for path in given]  # never raises
+    return [Path(os.path.expanduser(path)) for path in given]  # never raises
 
 
 def allow_code(layers: Sequence[Mapping[KeyName, Setting]], root: Path | None) -> list[str]:
@@ -138,7 +137,7 @@ def allow_code(layers: Sequence[Mapping[KeyName, Setting]], root: Path | None) -
     """
     found = [layer[_ALLOWED] for layer in layers if _ALLOWED in layer]
     own = next((setting for setting in found if setting.origin.level not in _BY_OTHERS), None)
-    entries = [] if own is None else [str(entry) for entry in cast("tuple[object, ...]", own.value)]
+    entries = [] if own is None else own.value
     allow_entries(entries)
     folders = {os.path.realpath(os.path.expanduser(entry)) for entry in entries if not is_code(entry)}
     trusted = root is not None and os.path.realpath(root) in folders

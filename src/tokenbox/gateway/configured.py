@@ -31,7 +31,6 @@ from tokenbox.store.bundles import bundles_of
 
 if TYPE_CHECKING:
     from tokenbox.config import Config
-    from tokenbox.conversation.low_water import LowWater
 
 _POLICY = ("max_ctx", "reserve_out", "headroom", "tokenizer", "mode", "alias_of", "overflow")
 _SHORTEST_ADMIN_KEY = 16
@@ -65,36 +64,36 @@ def settings_from(
     seconds: dict[str, Any] = {name: float(str(config.value(f"gateway.{name}"))) for name in _SECONDS}
     return GatewaySettings(
         upstreams=tuple(servers),
-        mode=Mode(str(config.value("gateway.mode"))),
+        mode=Mode(config.value("gateway.mode")),
         modes=_modes(config),
         models={name: _model(config, name) for name in config.names("models")},
         default_model=_model(config, None),
         limits=replace(
             RequestLimits(),
-            body=int(str(config.value("gateway.body_bytes"))),
-            bodies=int(str(config.value("gateway.bodies_bytes"))),
+            body=config.value("gateway.body_bytes"),
+            bodies=config.value("gateway.bodies_bytes"),
             drain_seconds=float(_text(config, "gateway.drain_seconds") or 0),
             **seconds,
         ),
         host=host,
-        port=int(str(config.value("gateway.port"))),
-        workers=int(str(config.value("gateway.workers"))),
+        port=config.value("gateway.port"),
+        workers=config.value("gateway.workers"),
         admin_host=_text(config, "gateway.admin_host") or "127.0.0.1",
         admin_port=None if admin_port is None else int(str(admin_port)),
         admin_key=_admin_key(config, env),
-        low_water=cast("LowWater", config.value("gateway.low_water")),
-        proof=str(bundles_of(Path(folder))) if config.value("proof.write") is True else None,
-        proof_texts=config.value("proof.texts") is True,
+        low_water=config.value("gateway.low_water"),
+        proof=str(bundles_of(Path(folder))) if config.value("proof.write") else None,
+        proof_texts=config.value("proof.texts"),
         proof_keys=tuple(map(str, own_paths(config.setting("proof.sign_with")))),
-        fit=tuple(Fit(str(step)) for step in config.value("gateway.fit")),  # type: ignore[attr-defined]
+        fit=tuple(map(Fit, config.value("gateway.fit"))),
         summary_model=_text(config, "gateway.summary_model"),
         database=database_of(config),
         redis=_own_store(config, "gateway.redis"),
         state=_text(config, "gateway.state") or str(_state_folder()),
         keys_required=keys_required,
-        uncertain=Uncertain(str(config.value("policy.uncertain"))),
+        uncertain=Uncertain(config.value("policy.uncertain")),
         cors_origins=_origins(config, keys_required=keys_required),
-        when_away=WhenAway(str(config.value("gateway.when_away"))),
+        when_away=WhenAway(config.value("gateway.when_away")),
         prices=config.catalog_prices(),
     )
 
@@ -249,9 +248,8 @@ def _model(config: Config, name: str | None) -> ModelSettings:
         found = {part: config.value(f"policy.{part}") for part in ("max_ctx", "reserve_out", "headroom")}
     else:
         found = {part: config.value(("models", name, part)) for part in _POLICY}
-        found["mode"] = None if found["mode"] is None else Mode(str(found["mode"]))
-        found["overflow"] = tuple(cast("Sequence[str]", found["overflow"]))
-    return ModelSettings(**found)  # type: ignore[arg-type]  # as the table of keys says
+        found["mode"] = None if found["mode"] is None else Mode(found["mode"])
+    return ModelSettings(**found)
 
 
 def _modes(config: Config) -> dict[str, Mode]:

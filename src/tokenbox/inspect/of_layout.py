@@ -23,6 +23,7 @@ from tokenbox.inspect.record import (
     PageStep,
     boundaries_of,
     check_items,
+    with_hidden,
 )
 from tokenbox.inspect.slider import slider_of
 from tokenbox.render.templates import block_body
@@ -210,7 +211,7 @@ def blocks_entry(
 
 def pack_entry(pack: PackedFolder, title: str, tokenizer: Tokenizer | None = None) -> PageEntry:
     """Return the entry of a packed folder: its rendering, and the files that are not shown."""
-    entry = blocks_entry(pack.rendering, title, tokenizer, kind="pack")
+    entry = blocks_entry(pack.rendering, title, tokenizer)
     known = {item.id for item in entry.items}
     facts = [("Files", f"{len(pack.files):,}"), ("Order", pack.options.order.value)]
     if pack.options.query is not None:
@@ -218,7 +219,6 @@ def pack_entry(pack: PackedFolder, title: str, tokenizer: Tokenizer | None = Non
     if pack.gap_permille is not None:
         facts.append(("Below the best choice by at most", f"{pack.gap_permille / 10:.1f} %"))
     hidden = [file for file in pack.files if file.path not in known]
-    check_items(len(entry.items) + len(hidden))
     items = [
         PageItem(
             file.path,
@@ -230,15 +230,8 @@ def pack_entry(pack: PackedFolder, title: str, tokenizer: Tokenizer | None = Non
         )
         for file in hidden
     ]
-    states = [
-        PageState(len(entry.items) + number, "omitted", 0, "", form=file.shown.name.lower())
-        for number, file in enumerate(hidden)
-    ]
-    (frame,) = entry.frames
     return replace(
-        entry,
-        items=(*entry.items, *items),
-        frames=(replace(frame, changes=(*frame.changes, *states)),),
+        with_hidden(entry, items, [file.shown.name.lower() for file in hidden]),
         facts=(*facts, *entry.facts),
         notes=(*entry.notes, *map(str, pack.notes)),
     )

@@ -99,10 +99,8 @@ def enforcement_entry(enforcement: Enforcement, title: str) -> PageEntry:
         notes=why.notes,
         separator="\n\n",
         limits=_limits(why.limits),
-        verdict=PageVerdict(
-            enforcement.ok,
-            "This request may be sent." if enforcement.ok else "This request is refused.",
-            (why.say, *(remedy.say for remedy in enforcement.plan)),
+        verdict=PageVerdict.of_request(
+            enforcement.ok, (why.say, *(remedy.say for remedy in enforcement.plan))
         ),
     )
 
@@ -134,7 +132,7 @@ def _chosen_entry(made: ChosenLayout, title: str) -> PageEntry:
     check_items(len(made.ids))
     exact = made.tokenizer.exact if made.count is None else made.count.exact
     items = tuple(
-        PageItem(name, "chunk", None if text is None else text, base)
+        PageItem(name, "chunk", text, base)
         for name, text, base in zip(made.ids, made.texts, made.base_sizes, strict=True)
     )
     states = tuple(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.content.items import Item
 from tokenbox.content.message import Message
@@ -41,13 +41,13 @@ def proof_entry(contents: Contents, texts: Texts, title: str) -> PageEntry:
     recorded = Recorded(contents, texts)
     entry = _repeated(recorded, title) or _records(recorded, title)
     predicate = recorded.predicate
-    budget = cast("Mapping[str, Record]", predicate["budget"])
+    budget = predicate["budget"]
     sources = [
         (f"{name.replace('_', ' ')} from", str(part["source"]))
         for name, part in budget.items()
         if part["value"] is not None and part["source"] is not None
     ]
-    engine = cast("Record", predicate["engine"])
+    engine = predicate["engine"]
     facts = (
         ("Bundle", contents.manifest.id),
         ("Made by", f"{engine['name']} {engine['version']}"),
@@ -84,12 +84,12 @@ def _records(recorded: Recorded, title: str) -> PageEntry:
     predicate = recorded.predicate
     inputs = [record for record in recorded.inputs if record["kind"] != BODY]
     check_items(len(inputs))
-    figures = cast("Record", predicate["figures"])
+    figures = predicate["figures"]
     decided = [record for record in recorded.contents.decisions if "action" not in record]
-    outcome = cast("Record", predicate["outcome"])
+    outcome = predicate["outcome"]
     refused = outcome["status"] != EvidenceStatus.OK.value
     total = _tokens(figures.get("total", figures.get("tokens_in")))
-    identity = cast("Record", predicate["tokenizer"])
+    identity = predicate["tokenizer"]
     exact = figures.get("exact", identity["exact"]) is True
     done = _done(decided)
     before = _tokens(done[0].get("before")) if done else total
@@ -154,12 +154,10 @@ def _verdict(outcome: Record, decisions: Sequence[Record]) -> PageVerdict | None
     passed = outcome["status"] == EvidenceStatus.OK.value
     if passed and not is_verdict:
         return None
-    figures = cast("Record", outcome["figures"])
+    figures = outcome["figures"]
     if not passed:
         lines.append(", ".join([f"{outcome['code']}", *(f"{k} {v}" for k, v in figures.items())]))
-    return PageVerdict(
-        passed, "This request may be sent." if passed else "This request is refused.", tuple(lines)
-    )
+    return PageVerdict.of_request(passed, lines)
 
 
 def _changes(done: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -176,7 +174,7 @@ def _change(step: Mapping[str, Any]) -> str:
 
 def _done(decisions: Sequence[Record]) -> list[Mapping[str, Any]]:
     done = [record["done"] for record in decisions if isinstance(record.get("done"), dict)]
-    return [change for one in done for change in _changes(cast("Mapping[str, Any]", one))]
+    return [change for one in done for change in _changes(one)]
 
 
 def _numbers(records: Sequence[Mapping[str, Any]], *names: str) -> set[int]:
@@ -186,7 +184,7 @@ def _numbers(records: Sequence[Mapping[str, Any]], *names: str) -> set[int]:
 
 
 def _item(record: Record, texts: Texts) -> PageItem:
-    fields = cast("Record", record["fields"])
+    fields = record["fields"]
     name = str(record["id"])
     text = texts.text(fields.get("content", record["digest"]))
     if record["kind"] == "message" and text is not None:

@@ -23,6 +23,7 @@ from tokenbox.inspect.record import (
     PageVerdict,
     check_items,
     limits_shown,
+    with_hidden,
 )
 from tokenbox.policy.records import SCHEMA_ENFORCEMENT, SCHEMA_ESTIMATE, SCHEMA_PLAN
 
@@ -46,20 +47,15 @@ def saved_entry(data: Data, title: str) -> PageEntry | None:
 
 def _layout(data: Data, title: str) -> PageEntry:
     sections = _list(data["sections"])
-    items = tuple(PageItem(str(one["id"]), "section", None, _tokens(one["base_size"])) for one in sections)
-    states = tuple(
-        PageState(i, str(one["decision"]), _tokens(one["size"]), _gone(one["size"]), _text(one.get("form")))
-        for i, one in enumerate(sections)
-    )
     steps = [
         PageStep((i,), str(step["action"]), str(step["why"]), int(step["before"]), int(step["after"]))
         for i, one in enumerate(sections)
         for step in _list(one.get("steps", []))
     ]
     notes = tuple(str(warned.get("message")) for warned in _list(data.get("warnings", [])))
-    frame = _frame(data, states, steps=tuple(steps), fixed=_tokens(data["fixed_load"]))
+    frame = _frame(data, _states(sections), steps=steps, fixed=_tokens(data["fixed_load"]))
     facts = (*_counted(data), ("Policy", str(data.get("policy", "facet"))))
-    return PageEntry(title, "layout", items, (frame,), (*facts, *_digest(data)), notes)
+    return PageEntry(title, "layout", _items(sections, "section"), (frame,), (*facts, *_digest(data)), notes)
 
 
 def _blocks(data: Data, title: str) -> PageEntry:
@@ -75,31 +71,20 @@ def _blocks(data: Data, title: str) -> PageEntry:
         )
         for one in blocks
     )
-    states = tuple(
-        PageState(i, str(one["form"]), _tokens(one["size"]), _gone(one["size"]))
-        for i, one in enumerate(blocks)
-    )
-    frame = _frame(data, states, steps=tuple(_reasons(blocks, "form")))
+    frame = _frame(data, _states(blocks, "form"), steps=list(_reasons(blocks, "form")))
     return PageEntry(title, "blocks", items, (frame,), (*_counted(data), *_digest(data)))
 
 
 def _folder(data: Data, title: str) -> PageEntry:
     entry = _blocks(data["rendering"], title)
     known = {item.id for item in entry.items}
-    hidden = [file for file in _list(data["files"]) if file["path"] not in known]
-    check_items(len(entry.items) + len(hidden))
+    files = _list(data["files"])
+    hidden = [file for file in files if file["path"] not in known]
     items = [PageItem(str(file["path"]), "file", None, _tokens(file["tokens"])) for file in hidden]
-    states = [
-        PageState(len(entry.items) + i, "omitted", 0, "", str(file["shown"])) for i, file in enumerate(hidden)
-    ]
-    frame = replace(entry.frames[0], changes=(*entry.frames[0].changes, *states))
     query = () if data.get("query") is None else (("Query", str(data["query"])),)
     return replace(
-        entry,
-        kind="pack",
-        items=(*entry.items, *items),
-        frames=(frame,),
-        facts=(("Files", f"{len(_list(data['files'])):,}"), *query, *entry.facts),
+        with_hidden(entry, items, [str(file["shown"]) for file in hidden]),
+        facts=(("Files", f"{len(files):,}"), *query, *entry.facts),
     )
 
 
@@ -115,12 +100,8 @@ def _window(data: Data, title: str) -> PageEntry:
         )
         for i, one in enumerate(exchanges)
     )
-    states = tuple(
-        PageState(i, str(one["decision"]), _tokens(one["size"]), _gone(one["size"]))
-        for i, one in enumerate(exchanges)
-    )
     of = {int(n): i for i, one in enumerate(exchanges) for n in _list(one["messages"])}
-    steps = tuple(
+    steps = [
         PageStep(
             tuple(dict.fromkeys(of[int(n)] for n in _list(step["messages"]) if int(n) in of)),
             str(step["action"]),
@@ -130,8 +111,8 @@ def _window(data: Data, title: str) -> PageEntry:
             whole=True,
         )
         for step in _list(data["steps"])
-    )
-    frame = replace(_frame(data, states, steps=steps), exact=data["exact"] is True)
+    ]
+    frame = replace(_frame(data, _states(exchanges), steps=steps), exact=data["exact"] is True)
     return PageEntry(title, "conversation", items, (frame,), (*_counted(data), *_digest(data)))
 
 
@@ -139,14 +120,9 @@ def _plan(data: Data, title: str) -> PageEntry:
     inner = saved_entry(data["layout"], title)
     if inner is None:  # a strategy of the user's own
         chunks = sorted([*_list(data["packed"]), *_list(data["dropped"])], key=lambda one: int(one["index"]))
-        items = tuple(PageItem(str(one["id"]), "chunk", None, _tokens(one["base_size"])) for one in chunks)
-        states = tuple(
-            PageState(i, str(one["decision"]), _tokens(one["size"]), _gone(one["size"]))
-            for i, one in enumerate(chunks)
-        )
-        frame = _frame(data, states, steps=tuple(_reasons(chunks, "decision")))
-        inner = PageEntry(title, "plan", items, (frame,), _counted(data))
-    facts = (("Model", str(data["model"] or "not named")), ("Strategy", str(data["strategy"])))
+        frame = _frame(data, _states(chunks), steps=list(_reasons(chunks, "decision")))
+        inner = PageEntry(title, "plan", _items(chunks, "chunk"), (frame,), _counted(data))
+    facts = (_model(data), ("Strategy", str(data["strategy"])))
     return replace(inner, kind="plan", facts=(*facts, *inner.facts), limits=_limits(data["limits"]))
 
 
@@ -158,17 +134,14 @@ def _enforcement(data: Data, title: str) -> PageEntry:
         "", limits[0][1] - held if limits else None, int(why["tokens_in"]), why["exact"] is True, ()
     )
     lines = (str(why["say"]), *(str(remedy["say"]) for remedy in _list(data["plan"])))
-    allowed = data["ok"] is True
-    title_line = "This request may be sent." if allowed else "This request is refused."
-    facts = (("Model", str(data["model"] or "not named")), *_counted(data))
+    verdict = PageVerdict.of_request(data["ok"] is True, lines)
+    facts = (_model(data), *_counted(data))
     notes = tuple(map(str, _list(why.get("notes", []))))
-    verdict = PageVerdict(allowed, title_line, lines)
     return PageEntry(title, "decision", (), (frame,), facts, notes, limits=limits, verdict=verdict)
 
 
 def _estimate(data: Data, title: str) -> PageEntry:
-    chunks = _list(data["per_chunk"])
-    items = tuple(PageItem(str(one["id"]), "chunk", None, _tokens(one["tokens"])) for one in chunks)
+    items = _items(_list(data["per_chunk"]), "chunk", "tokens")
     states = tuple(PageState(i, "kept", item.base, None) for i, item in enumerate(items))
     frame = PageFrame("", None, int(data["tokens_in"]), data["exact"] is True, states)
     return PageEntry(title, "estimate", items, (frame,), _counted(data))
@@ -198,7 +171,7 @@ def _batch(data: Data, title: str) -> PageEntry:
     cost = data.get("cost")
     if cost is not None and cost["dollars"] is not None:
         facts.append(("Cost of the input", f"{'' if cost['exact'] else '~'}${cost['dollars']}"))
-    facts += [("Model", str(data["model"] or "not named")), *_counted(data), *_digest(data)]
+    facts += [_model(data), *_counted(data), *_digest(data)]
     frame = PageFrame("", None, int(tokens["total"]), tokens["exact"] is True, ())
     return PageEntry(title, "batch", (), (frame,), tuple(facts))
 
@@ -217,14 +190,32 @@ SCHEMAS: Final[Mapping[str, Callable[[Data, str], PageEntry]]] = {
 }
 
 
+def _items(rows: Sequence[Data], kind: str, size: str = "base_size") -> tuple[PageItem, ...]:
+    return tuple(PageItem(str(one["id"]), kind, None, _tokens(one[size])) for one in rows)
+
+
+def _states(rows: Sequence[Data], decided: str = "decision") -> tuple[PageState, ...]:
+    """Return the states. An item without tokens has the empty text; other texts are not in the record."""
+    return tuple(
+        PageState(
+            i,
+            str(one[decided]),
+            _tokens(one["size"]),
+            "" if one["size"] == 0 else None,
+            None if decided == "form" else _text(one.get("form")),
+        )
+        for i, one in enumerate(rows)
+    )
+
+
 def _frame(
-    data: Data, states: Sequence[PageState], *, steps: tuple[PageStep, ...] = (), fixed: int | None = None
+    data: Data, states: tuple[PageState, ...], *, steps: Sequence[PageStep], fixed: int | None = None
 ) -> PageFrame:
     check_items(len(states))
     exact = data["tokenizer"]["exact"] is True
     budget, total = _tokens(data["budget"]), int(data["total"])
     prompt = _text(data.get("text"))
-    return PageFrame("", budget, total, exact, tuple(states), fixed, steps, prompt=prompt)
+    return PageFrame("", budget, total, exact, states, fixed, tuple(steps), prompt=prompt)
 
 
 def _reasons(found: Sequence[Data], named: str) -> Iterator[PageStep]:
@@ -246,6 +237,10 @@ def _counted(data: Data) -> tuple[tuple[str, str], ...]:
     return (("Tokenizer", f"{tokenizer['name']} ({kind})"),)
 
 
+def _model(data: Data) -> tuple[str, str]:
+    return "Model", str(data["model"] or "not named")
+
+
 def _digest(data: Data) -> tuple[tuple[str, str], ...]:
     return (("Digest", str(data["digest"])),)
 
@@ -256,11 +251,6 @@ def _tokens(value: object) -> int | None:
     if type(value) is not int or value < 0:
         raise ValueError(f"{value!r} is not a number of tokens")
     return value
-
-
-def _gone(size: object) -> str | None:
-    """Return the empty text for an item without tokens; other texts are not in the record."""
-    return "" if size == 0 else None
 
 
 def _text(value: object) -> str | None:

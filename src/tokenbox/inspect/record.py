@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.__about__ import __version__
@@ -192,6 +192,10 @@ class PageVerdict(AsRecord):
     title: str
     lines: tuple[str, ...] = ()
 
+    @classmethod
+    def of_request(cls, ok: bool, lines: Iterable[str]) -> PageVerdict:  # noqa: FBT001  # its first field
+        return cls(ok, "This request may be sent." if ok else "This request is refused.", tuple(lines))
+
 
 @dataclass(frozen=True, slots=True)
 class PageEntry:
@@ -362,6 +366,15 @@ def safe_json(data: object) -> str:
     """Return ``data`` as JSON for an HTML ``script`` element. No character in it can end the element."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def with_hidden(entry: PageEntry, files: Sequence[PageItem], shown: Sequence[str]) -> PageEntry:
+    """Return the entry of a pack with the files that are not in its text, and how each is ``shown``."""
+    check_items(len(entry.items) + len(files))
+    states = [PageState(i, "omitted", 0, "", form=form) for i, form in enumerate(shown, len(entry.items))]
+    (frame,) = entry.frames
+    frame = replace(frame, changes=(*frame.changes, *states))
+    return replace(entry, kind="pack", items=(*entry.items, *files), frames=(frame,))
 
 
 def differing(before: Sequence[PageState], after: Sequence[PageState]) -> tuple[PageState, ...]:

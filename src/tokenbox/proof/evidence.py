@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tokenbox.records import AsRecord
 from tokenbox.tokenizers.utf8 import utf8
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tokenbox.errors import TokenboxError
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
-Record = Mapping[str, object]
+Record = Mapping[str, Any]
 """A JSON object of text, integers within 2**53, true, false, null, lists and objects."""
 
 Text = str | bytes | Callable[[], bytes]
