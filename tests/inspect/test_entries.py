@@ -19,6 +19,7 @@ from tokenbox import ctx
 from tokenbox.content.block_kinds import FormatHint, Lang, Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DocumentBlock
 from tokenbox.inspect import NothingToInspect, PageEntry, entry_of, page
+from tokenbox.inspect.importers.lhar import written
 from tokenbox.inspect.of_gateway import gateway_items
 from tokenbox.inspect.reading import InspectOptions, entries_in
 from tokenbox.proof.calls import Texts
@@ -222,17 +223,25 @@ def test_the_summary_of_a_batch_is_shown(tmp_path: Path) -> None:
     assert dict(entry.facts)["Rows"] == "2"
 
 
+@pytest.mark.parametrize("figure", [-5, "x", [], 1.5, 10**400])
+def test_a_saved_error_is_shown_whatever_its_figures(figure: object) -> None:
+    error = {"code": "invalid_budget", "message": "m", "budget": figure, "fixed_load": figure}
+    (entry,) = entries_in("e.json", json.dumps({"error": error}).encode(), InspectOptions())
+    assert (entry.kind, entry.frames[0].budget, entry.frames[0].total) == ("refusal", None, None)
+
+
 @pytest.mark.parametrize("kind", ["layout", "blocks", "conversation", "plan", "decision", "estimate"])
 def test_a_record_that_was_tampered_with_is_refused_or_shown(tmp_path: Path, kind: str) -> None:
     """Never a traceback, whatever stands in the place of a value."""
     data = records()[kind].to_dict()
     path = tmp_path / "saved.json"
-    values: tuple[object, ...] = (None, -1, "x", [], {}, [1], [{}])
+    values: tuple[object, ...] = (None, -1, "x", [], {}, [1], [{}], 10**400)
     for name in data:
         for wrong in values:
             path.write_text(json.dumps({**data, name: wrong}))
             try:
                 page([read(path)])
+                written([read(path)], wrapped=True)
             except tokenbox.TokenboxError as error:
                 assert str(error)  # noqa: PT017
 

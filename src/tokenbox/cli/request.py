@@ -26,7 +26,7 @@ PACK = option("--lcp FILE", "The blocks of a pack (LCP).")
 MAX_CTX = option("--max-ctx TOKENS", "Overrides the model's context window.")
 RESERVE_OUT = option("--reserve-out TOKENS", "Tokens to keep free for the answer.")
 HEADROOM = option("--headroom FRACTION", "Share of the window to keep free, such as 0.05.")
-STRATEGY = option("--strategy NAME", "box, ladder, window, an entry point, or your own module:function.")
+STRATEGY = option("--strategy NAME", "box, ladder, window, worth, an entry point or your module:function.")
 
 
 @dataclass(frozen=True, slots=True)

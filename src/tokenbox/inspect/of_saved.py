@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from tokenbox.compose.blocks import SCHEMA as BLOCKS
 from tokenbox.compose.diff import SCHEMA as LAYOUT
@@ -25,6 +25,7 @@ from tokenbox.inspect.record import (
     limits_shown,
     with_hidden,
 )
+from tokenbox.ledger.usage import is_count
 from tokenbox.policy.records import SCHEMA_ENFORCEMENT, SCHEMA_ESTIMATE, SCHEMA_PLAN
 
 Data = Mapping[str, Any]
@@ -32,9 +33,10 @@ Data = Mapping[str, Any]
 
 def saved_entry(data: Data, title: str) -> PageEntry | None:
     """Return the entry of a saved record, or None for an unknown schema. Raises :class:`NothingToInspect`."""
-    build = SCHEMAS.get(str(data.get("schema")))
+    of_error = _refusal if isinstance(data.get("error"), Mapping) else None
+    build = SCHEMAS.get(str(data.get("schema")), of_error)
     if build is None:
-        return _refusal(data, title) if isinstance(data.get("error"), Mapping) else None
+        return None
     try:
         return build(data, title)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
@@ -131,7 +133,7 @@ def _enforcement(data: Data, title: str) -> PageEntry:
     limits = _limits(why)
     held = sum(tokens for _, tokens in limits[1:])
     frame = PageFrame(
-        "", limits[0][1] - held if limits else None, int(why["tokens_in"]), why["exact"] is True, ()
+        "", limits[0][1] - held if limits else None, _tokens(why["tokens_in"]), why["exact"] is True, ()
     )
     lines = (str(why["say"]), *(str(remedy["say"]) for remedy in _list(data["plan"])))
     verdict = PageVerdict.of_request(data["ok"] is True, lines)
@@ -143,14 +145,17 @@ def _enforcement(data: Data, title: str) -> PageEntry:
 def _estimate(data: Data, title: str) -> PageEntry:
     items = _items(_list(data["per_chunk"]), "chunk", "tokens")
     states = tuple(PageState(i, "kept", item.base, None) for i, item in enumerate(items))
-    frame = PageFrame("", None, int(data["tokens_in"]), data["exact"] is True, states)
+    frame = PageFrame("", None, _tokens(data["tokens_in"]), data["exact"] is True, states)
     return PageEntry(title, "estimate", items, (frame,), _counted(data))
 
 
 def _refusal(data: Data, title: str) -> PageEntry:
     """Return the entry of a saved error."""
     error = data["error"]
-    budget, total = _tokens(error.get("budget")), _tokens(error.get("fixed_load"))
+    # The budget may be what is wrong: -5.
+    budget, total = (
+        figure if is_count(figure := error.get(name)) else None for name in ("budget", "fixed_load")
+    )
     frame = PageFrame("", budget, total, error.get("exact") is not False, ())
     verdict = PageVerdict(ok=False, title="Nothing was made.", lines=(str(error.get("message")),))
     return PageEntry(title, "refusal", (), (frame,), (("Code", str(error.get("code"))),), verdict=verdict)
@@ -172,7 +177,7 @@ def _batch(data: Data, title: str) -> PageEntry:
     if cost is not None and cost["dollars"] is not None:
         facts.append(("Cost of the input", f"{'' if cost['exact'] else '~'}${cost['dollars']}"))
     facts += [_model(data), *_counted(data), *_digest(data)]
-    frame = PageFrame("", None, int(tokens["total"]), tokens["exact"] is True, ())
+    frame = PageFrame("", None, _tokens(tokens["total"]), tokens["exact"] is True, ())
     return PageEntry(title, "batch", (), (frame,), tuple(facts))
 
 
@@ -213,7 +218,7 @@ def _frame(
 ) -> PageFrame:
     check_items(len(states))
     exact = data["tokenizer"]["exact"] is True
-    budget, total = _tokens(data["budget"]), int(data["total"])
+    budget, total = _tokens(data["budget"]), _tokens(data["total"])
     prompt = _text(data.get("text"))
     return PageFrame("", budget, total, exact, states, fixed, tuple(steps), prompt=prompt)
 
@@ -248,9 +253,9 @@ def _digest(data: Data) -> tuple[tuple[str, str], ...]:
 def _tokens(value: object) -> int | None:
     if value is None:
         return None
-    if type(value) is not int or value < 0:
+    if not is_count(value):
         raise ValueError(f"{value!r} is not a number of tokens")
-    return value
+    return cast("int", value)
 
 
 def _text(value: object) -> str | None:

@@ -32,6 +32,7 @@ from tokenbox.policy.estimate import (
 from tokenbox.policy.guard import Uncertain, checked_uncertain, needed
 from tokenbox.policy.records import ChunkPlan, PackPlan, SummaryOp
 from tokenbox.policy.strategies import (
+    WORTH,
     Candidate,
     ChosenLayout,
     by_worth,
@@ -272,13 +273,14 @@ def _planner(name: str, kind: ChunkKind) -> Callable[[Chunks, int, Counts], Plan
     planners = _STRATEGIES.get(name)
     if planners is None:
         raise UnknownStrategy(
-            f"no strategy is called {name!r}. There are: {', '.join(_STRATEGIES)}; or give a function.",
+            f"no strategy is called {name!r}. There are: {', '.join(_STRATEGIES)}, {WORTH}; "
+            "or give a function.",
             strategy=name,
         )
     if kind not in planners:
-        fitting = [other for other, kinds in _STRATEGIES.items() if kind in kinds]
+        fitting = [*(other for other, kinds in _STRATEGIES.items() if kind in kinds), WORTH]
         raise UnknownStrategy(
-            f"the strategy {name} is not for {kind.value}: use {' or '.join(fitting)}.",
+            f"the strategy {name} is not for {kind.value}: use one of {', '.join(fitting)}.",
             strategy=name,
             kind=kind.value,
         )

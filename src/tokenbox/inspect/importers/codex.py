@@ -17,6 +17,7 @@ from tokenbox.inspect.importers.transcript import (
     mapping,
     text_or_none,
     texts_of,
+    tokens_or_none,
     usage_in,
 )
 
@@ -90,14 +91,13 @@ class _Reader:
         if self._asked is None and (stated == self._last or not self.turns.window):
             return  # a repeated event
         self._last = stated
-        window = info.get("model_context_window")
         self.turns.request(
             self._asked,
             usage=usage_in(stated),
             model=self._model,
             time=time,
             note=self._note,
-            window=window if isinstance(window, int) and window > 0 else None,
+            window=tokens_or_none(info.get("model_context_window")) or None,
         )
         self._asked, self._note = None, None
 

@@ -20,6 +20,7 @@ from tokenbox.inspect.importers.transcript import (
     TranscriptTurns,
     mapping,
     text_or_none,
+    tokens_or_none,
     usage_in,
 )
 from tokenbox.ledger.usage import Usage
@@ -78,7 +79,6 @@ def _session(trace: str, entries: list[Record]) -> Transcript:
         turns.window = list(items_of(body))
         if not turns.window and isinstance(parts, list):
             turns.window = list(map(_part, parts))
-        window = lens.get("window_size")
         turns.request(
             body=body or None,
             usage=_usage(mapping(gen_ai.get("usage")), mapping(entry.get("usage_ext"))),
@@ -86,7 +86,7 @@ def _session(trace: str, entries: list[Record]) -> Transcript:
             or text_or_none(mapping(gen_ai.get("request")).get("model")),
             time=text_or_none(entry.get("timestamp")),
             note="compacted" if mapping(lens.get("growth")).get("compaction_detected") is True else None,
-            window=window if isinstance(window, int) and window > 0 else None,
+            window=tokens_or_none(lens.get("window_size")) or None,
         )
     named = ", ".join(sorted(tool for tool in tools if tool))
     return Transcript(f"LHAR{f' of {named}' if named else ''}", tuple(turns.requests), trace)
@@ -95,9 +95,7 @@ def _session(trace: str, entries: list[Record]) -> Transcript:
 def _part(part: object) -> LoggedItem:
     given = mapping(part)
     category = str(given.get("category"))
-    tokens = given.get("tokens")
-    known = isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= 0
-    return LoggedItem(_ROLES.get(category, category), None, category, tokens if known else None)
+    return LoggedItem(_ROLES.get(category, category), None, category, tokens_or_none(given.get("tokens")))
 
 
 def _usage(stated: Record, extra: Record) -> Usage | None:
@@ -110,7 +108,7 @@ def _usage(stated: Record, extra: Record) -> Usage | None:
     if plain is None or plain.input_tokens is None:
         return plain
     # Some collectors include cached tokens in the input, as tokenbox does; others count them separately.
-    parts = sum(part for part in (cached, written) if isinstance(part, int) and part > 0)
+    parts = sum(tokens_or_none(part) or 0 for part in (cached, written))
     read = plain.input_tokens if plain.input_tokens >= parts else plain.input_tokens + parts
     return Usage.reported(read, plain.output_tokens, cached, None, written)
 

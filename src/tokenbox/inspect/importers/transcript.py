@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from tokenbox.ledger.usage import Usage
+from tokenbox.ledger.usage import Usage, is_count
 
 Record = dict[str, Any]
 """A JSON object from an untrusted file."""
@@ -119,6 +119,10 @@ def text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def tokens_or_none(value: object) -> int | None:
+    return cast("int", value) if is_count(value) else None
+
+
 def mapping(value: object) -> Record:
     """Return a JSON object, or an empty one for any other value."""
     return value if isinstance(value, dict) else {}
@@ -148,4 +152,4 @@ def usage_in(stated: object) -> Usage | None:
 def hour_writes_in(stated: object) -> int:
     """Return the tokens that Anthropic's server wrote to its prompt cache for an hour, not five minutes."""
     tokens = mapping(mapping(stated).get("cache_creation")).get("ephemeral_1h_input_tokens")
-    return tokens if type(tokens) is int and tokens > 0 else 0
+    return tokens_or_none(tokens) or 0
