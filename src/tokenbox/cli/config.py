@@ -140,12 +140,14 @@ def _set(words: list[str], *, user: bool, remembered: bool, as_json: bool) -> No
         file = own_folder(root) / STATE_FILE
     else:
         tokenbox.config.write_setting(file, key, value)
-    setting = tokenbox.config.load(here).setting(key)
+    loaded = tokenbox.config.load(here)
+    setting = loaded.setting(key)
     if as_json:
         write_record("setting", setting.to_dict())
-        return
-    write_error(f"set in {printable(os.path.relpath(file, here))}\n")
-    if setting.origin.name is None or not same_file(file, here / setting.origin.name):
+    else:
+        write_error(f"set in {printable(os.path.relpath(file, here))}\n")
+    write_warnings(loaded.problems)  # such as what a project's file may not decide
+    if not as_json and setting.origin.name is not None and not same_file(file, here / setting.origin.name):
         write_error(f"note: {printable(setting.source)} overrides it.\n")
 
 

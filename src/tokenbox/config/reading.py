@@ -224,6 +224,8 @@ def unknown_key(name: keys.KeyName) -> str:
     if len(name) > 3 and keys.key_of((name[0], name[1], name[-1])) is not None:
         meant = keys.key_text((name[0], ".".join(name[1:-1]), name[-1]))
         return f"there is no key {keys.key_text(name)}. A name with dots needs quotes: {meant}"
+    if keys.key_of(tuple("NAME" if part == keys.ANY else part for part in name)) is not None:
+        return f'there is no key {keys.key_text(name)}. Only [models] takes "*"; here, give a name.'
     known = keys.names_near(name)
     if keys.key_text(name) in _MEANT:
         return f"there is no key {keys.key_text(name)}. Did you mean {_MEANT[keys.key_text(name)]}?"
