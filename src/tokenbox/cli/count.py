@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import tokenbox
@@ -18,20 +17,12 @@ from tokenbox.content.request import read_request
 from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import printable
 from tokenbox.tokenizers import registry
-from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
+from tokenbox.tokenizers.protocol import Engine, Tokenizer, TokenizerIdentity
 
 DEFAULT_TOKENIZER = "o200k_base"
 
 
-class Engine(StrEnum):
-    """The implementation that counts a byte-pair vocabulary. All give the same counts."""
-
-    AUTO = "auto"
-    TIKTOKEN = "tiktoken"
-    FAST = "fast"
-
-
-ENGINE_OPTION = option("--engine", "For byte-pair vocabularies; fast needs the extra `fast`.", Engine.AUTO)
+ENGINE_OPTION = option("--engine", "For byte-pair vocabularies; fast needs the extra `fast`.", "auto")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +105,7 @@ def named_tokenizer(model: str | None, tokenizer: str | None, engine: Engine) ->
     """Return the tokenizer for these options; the default is o200k_base."""
     name = DEFAULT_TOKENIZER if tokenizer is None and model is None else tokenizer
     if model is None and (registry.is_builtin(name) or str(name).startswith(registry.FILE_PREFIX)):
-        return registry.get(str(name), engine=engine.value)
+        return registry.get(str(name), engine=engine)
     return counters.text_counter(model, name)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import tokenbox
 from tokenbox.cli import request, terminal
@@ -13,15 +12,10 @@ from tokenbox.cli.options import AS_JSON, option
 from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, proving
 from tokenbox.cli.streams import STDIN, json_bytes, write_bytes
+from tokenbox.models import OutputMode
 from tokenbox.policy import Enforcement
 from tokenbox.policy.records import CutChunks, LargerWindow, LowerMaxTokens, Remedy
 from tokenbox.render.lines import Line, Span, Style, printable
-
-
-class AnswerMode(StrEnum):
-    TEXT = "text"
-    JSON = "json"
-    STREAM = "stream"
 
 
 def enforce(
@@ -33,8 +27,8 @@ def enforce(
     reserve_out: str | None = request.RESERVE_OUT,
     headroom: str | None = request.HEADROOM,
     strategy: str | None = request.STRATEGY,
-    output_mode: AnswerMode = option(
-        "--output-mode", "json reserves more output by default.", AnswerMode.TEXT
+    output_mode: OutputMode = option(
+        "--output-mode", "json reserves more output by default.", OutputMode.TEXT
     ),
     messages: str | None = request.MESSAGES,
     document: str | None = request.DOCUMENT,
@@ -85,7 +79,7 @@ def enforce(
                 "--max-ctx": max_ctx,
                 "--headroom": headroom,
                 "--strategy": strategy,
-                "--output-mode": None if output_mode is AnswerMode.TEXT else output_mode.value,
+                "--output-mode": None if output_mode is OutputMode.TEXT else output_mode.value,
                 "--messages": messages,
                 "--document": document,
                 "--lcp": pack,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
+from typing import Literal
 
 import tokenbox
 from tokenbox.cli import streams, terminal
@@ -23,14 +23,6 @@ from tokenbox.render.explain import picture
 from tokenbox.render.lines import Line, plain
 from tokenbox.render.whatif import Column, whatif_lines
 from tokenbox.tokenizers.protocol import Tokenizer
-
-
-class InputFormat(StrEnum):
-    """The format of a document on standard input."""
-
-    TOML = "toml"
-    YAML = "yaml"
-    JSON = "json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +56,9 @@ class LayoutCommand:
     jsonl: bool = flag("--jsonl", "Read a JSON document per line; answer each with a line.")
     base: str | None = option("--base DIR", "Folder of the files that a document on standard input names.")
     allow_outside: bool = ALLOW_OUTSIDE
-    text_format: InputFormat | None = option("--format", "Format of a document on standard input.")
+    text_format: Literal["toml", "yaml", "json"] | None = option(
+        "--format", "Format of a document on standard input."
+    )
     output: str | None = OUTPUT
     proof: bool | None = PROOF
     proof_texts: bool | None = PROOF_TEXTS

@@ -11,10 +11,10 @@ from tokenbox.cli.outcome import UsageProblem, needing
 from tokenbox.cli.proving import trusted_keys
 from tokenbox.cli.streams import write_error
 from tokenbox.config.trust import is_loopback
+from tokenbox.mcp.answers import DEFAULT_TOKENS
 
 TOKEN = "TOKENBOX_MCP_TOKEN"  # noqa: S105  # the name of a variable
 PORT = 8321
-DEFAULT_TOKENS = 20_000
 
 
 def mcp(

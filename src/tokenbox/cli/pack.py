@@ -18,7 +18,7 @@ from tokenbox import folder as packing
 from tokenbox.__about__ import DISTRIBUTION
 from tokenbox.cli import streams, terminal
 from tokenbox.cli.clipboard import copy
-from tokenbox.cli.count import ENGINE_OPTION, Engine, by_settings, named_tokenizer, note_misspelt
+from tokenbox.cli.count import ENGINE_OPTION, by_settings, named_tokenizer, note_misspelt
 from tokenbox.cli.disk_usage import show_usage, usage_of
 from tokenbox.cli.options import OUTPUT, TOKENIZER, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, only_one, reporting
@@ -28,6 +28,7 @@ from tokenbox.folder.option_values import FileOrder, Purpose, Strip
 from tokenbox.render.lines import printable
 from tokenbox.store.stored_counts import StoredCounts, default_folder
 from tokenbox.tokenizers.cache import CountCache
+from tokenbox.tokenizers.protocol import Engine
 
 if TYPE_CHECKING:
     from tokenbox.tokenizers import protocol
