@@ -657,3 +657,13 @@ def test_a_setting_that_a_project_may_not_decide_is_not_said_to_be_set_only(toke
         "set in .tokenbox/config.toml\nwarning: shell.allow is set in .tokenbox/config.toml:2, and a project's "
         "file may not allow commands. Set it for yourself: tokenbox config set --user shell.allow ...\n"
     )
+
+
+def test_a_revoked_key_keeps_its_name(tokenbox: CommandLine) -> None:
+    for command in ("create", "revoke"):
+        assert tokenbox("gateway", "keys", command, "alice", "--database", "keys.db").status == 0
+    again = tokenbox("gateway", "keys", "create", "alice", "--database", "keys.db")
+    assert again.err == (
+        "error: there is a key named 'alice' already, and a revoked key keeps its name. "
+        "Choose another name. (gateway_key)\n"
+    )

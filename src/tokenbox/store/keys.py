@@ -125,7 +125,10 @@ class Keys:
         }
         with self._database.writing() as transaction:
             if transaction.rows("SELECT 1 FROM tokenbox_keys WHERE name = :name", {"name": name}):
-                raise KeyProblem(f"there is a key named {name!r} already. Revoke it, or choose another name.")
+                raise KeyProblem(
+                    f"there is a key named {name!r} already, and a revoked key keeps its name. "
+                    "Choose another name."
+                )
             owners = _owners(transaction, user, team)
             transaction.change(
                 f"INSERT INTO tokenbox_keys ({_COLUMNS}) VALUES "

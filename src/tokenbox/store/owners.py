@@ -147,7 +147,7 @@ def find_owner(transaction: Transaction, kind: OwnerKind, name: str) -> Owner | 
 
 def no_owner(kind: OwnerKind, name: str) -> OwnerProblem:
     return OwnerProblem(
-        f"there is no {kind} {name[:60]!r}. Make it: tokenbox gateway {kind}s set {name[:60]!r}."
+        f"there is no {kind} {name[:60]!r}. Make it: tokenbox gateway {kind}s set {name[:60]!r}"
     )
 
 
