@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -20,12 +19,6 @@ from tokenbox.ledger.totals import HEADS, Totals, aligned, cells, notes, total
 from tokenbox.ledger.when import moment
 from tokenbox.render.lines import printable
 from tokenbox.store.calls import CallField, CallSpan, CallTotals
-
-
-@dataclass(frozen=True, slots=True)
-class CallQuery:
-    by: tuple[CallField, ...]
-    span: CallSpan
 
 
 def cost(
@@ -49,7 +42,7 @@ def cost(
     """
     settings = tokenbox.config.load(Path.cwd(), os.environ, {"store.database": database})
     where = settings.value("store.database")
-    query = _query(since, until, by, project, clock.now())
+    fields, span = _fields(by), _span(since, until, project, clock.now())
     if export and (as_json or import_file is not None):
         raise UsageProblem("--export does not go together with --json or --import. Give one of them.")
     if import_file is not None:
@@ -62,17 +55,17 @@ def cost(
     with nullcontext() if is_missing else open_store(path or where) as store:
         name = str(path) if store is None else store.name
         if export:
-            for call in () if store is None else store.calls.each(query.span):
+            for call in () if store is None else store.calls.each(span):
                 streams.write_bytes(streams.json_bytes(call.to_dict(), one_line=True))
             return
-        rows = [] if store is None else store.calls.rows(query.by, query.span)
+        rows = [] if store is None else store.calls.rows(fields, span)
         if as_json:
-            streams.write_record("cost", _record(rows, query, name))
+            streams.write_record("cost", _record(rows, fields, span, name))
         else:
-            _show(rows, query, name)
+            _show(rows, fields, span, name)
 
 
-def _query(since: str | None, until: str | None, by: str, project: str | None, now: datetime) -> CallQuery:
+def _fields(by: str) -> tuple[CallField, ...]:
     names = [name.strip() for name in by.split(",")]
     unknown = [name for name in names if name not in {one.value for one in CallField}]
     if unknown or len(set(names)) < len(names):
@@ -80,6 +73,10 @@ def _query(since: str | None, until: str | None, by: str, project: str | None, n
             f"--by {by} is not one of {', '.join(one.value for one in CallField)}, or several of them, "
             "separated by commas."
         )
+    return tuple(map(CallField, names))
+
+
+def _span(since: str | None, until: str | None, project: str | None, now: datetime) -> CallSpan:
     span = CallSpan(
         None if since is None else moment(since, now),
         None if until is None else moment(until, now, end=True),
@@ -87,7 +84,7 @@ def _query(since: str | None, until: str | None, by: str, project: str | None, n
     )
     if span.since is not None and span.until is not None and span.since >= span.until:
         raise UsageProblem(f"--since {since} is not before --until {until}.")
-    return CallQuery(tuple(CallField(name) for name in names), span)
+    return span
 
 
 def project_of(folder: Path) -> str:
@@ -96,22 +93,24 @@ def project_of(folder: Path) -> str:
     return str(folder.absolute() if found is None else found.root)
 
 
-def _record(rows: Sequence[CallTotals], query: CallQuery, database: str) -> dict[str, object]:
-    since, until = query.span.since, query.span.until
-    keys = [by.value for by in query.by]
+def _record(
+    rows: Sequence[CallTotals], fields: Sequence[CallField], span: CallSpan, database: str
+) -> dict[str, object]:
+    since, until = span.since, span.until
+    keys = [field.value for field in fields]
     return {
         "database": database,
         "since": None if since is None else time_text(since),
         "until": None if until is None else time_text(until),
-        "project": query.span.project,
+        "project": span.project,
         "by": keys,
         "rows": [{**dict(zip(keys, row.key, strict=True)), **row.totals.to_dict()} for row in rows],
         "total": total(row.totals for row in rows).to_dict(),
     }
 
 
-def _show(rows: Sequence[CallTotals], query: CallQuery, database: str) -> None:
-    if not rows and query.span == CallSpan():
+def _show(rows: Sequence[CallTotals], fields: Sequence[CallField], span: CallSpan, database: str) -> None:
+    if not rows and span == CallSpan():
         streams.write_error(
             f"No calls are recorded in {printable(database)} yet. "
             "tokenbox records the tokens and the cost of each call it makes.\n"
@@ -120,7 +119,7 @@ def _show(rows: Sequence[CallTotals], query: CallQuery, database: str) -> None:
     if not rows:
         streams.write_error(f"No calls in {printable(database)} are within these bounds.\n")
         return
-    keys = [by.value for by in query.by]
+    keys = [field.value for field in fields]
     whole: Totals = total(row.totals for row in rows)
     body = [[*("-" if part is None else part for part in row.key), *cells(row.totals)] for row in rows]
     body.append(["total", *[""] * (len(keys) - 1), *cells(whole)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,6 @@ from tokenbox.cli.streams import deliver, json_bytes, read_bytes, write_error, w
 from tokenbox.proof.errors import BundleInvalid, LogInvalid
 from tokenbox.proof.verify import verify as verified
 from tokenbox.render.lines import printable
-from tokenbox.store import bundle_log
 from tokenbox.store.bundle_files import FolderFiles
 from tokenbox.store.bundle_log import Inclusion, entered_before, verify_log
 from tokenbox.store.bundles import Bundles, sign_bundle
@@ -102,7 +102,11 @@ def verify(
     names = bundles or store.ids()
     if not names:
         report_no_bundles(store)
-    trust = _Trust(keys, older or [], _before(store, keys, threshold) if older else frozenset(), threshold)
+    before: frozenset[str] = frozenset()  # the bundles that retired keys may have signed
+    if older:
+        with suppress(LogInvalid):  # which --log reports
+            before = entered_before(store.log, keys or (), threshold)
+    trust = _Trust(keys, older or [], before, threshold)
     proof = None if inclusion is None else _inclusion(inclusion, bundles, keys)
     records = []
     with terminal.progress("verifying", len(names)) as advance:
@@ -115,7 +119,10 @@ def verify(
             advance()
     wrong = sum(not record["ok"] for record in records)
     check_log = log or checkpoint is not None
-    problems = _log_problems(store, keys, threshold, checkpoint or (), older or ()) if check_log else []
+    problems: list[BundleInvalid] = []
+    if check_log:
+        kept = [(name, read_bytes(name)) for name in checkpoint or ()]
+        problems += verify_log(store.log, store.ids, keys, threshold, kept, older or ())
     unentered = store.log.unentered() if check_log and not problems else None
     if as_json:
         found = {"log": [error.to_dict() for error in problems], "unentered": unentered}
@@ -197,18 +204,7 @@ def _inclusion(file: str, bundles: Sequence[str] | None, keys: object) -> Inclus
         record = json.loads(read_bytes(file))
     except (ValueError, RecursionError):
         record = None
-    return bundle_log.Inclusion.of(record, file)
-
-
-def _log_problems(
-    store: Bundles,
-    keys: Sequence[PublicKey] | None,
-    threshold: int,
-    kept: Sequence[str],
-    retired: Sequence[PublicKey],
-) -> list[BundleInvalid]:
-    checkpoints = [(name, read_bytes(name)) for name in kept]
-    return list(verify_log(store.log, store.ids, keys, threshold, checkpoints, retired))
+    return Inclusion.of(record, file)
 
 
 def _log_lines(store: Bundles, problems: Sequence[BundleInvalid], unentered: str | None) -> Iterator[str]:
@@ -220,11 +216,3 @@ def _log_lines(store: Bundles, problems: Sequence[BundleInvalid], unentered: str
             f"log: {unentered[:12]} is not in it yet: it is being written, or its writer was killed. "
             "The next writer enters it."
         )
-
-
-def _before(store: Bundles, keys: Sequence[PublicKey] | None, threshold: int) -> frozenset[str]:
-    """Return the bundles that retired keys may have signed; empty if the log cannot be read."""
-    try:
-        return entered_before(store.log, keys or (), threshold)
-    except LogInvalid:
-        return frozenset()

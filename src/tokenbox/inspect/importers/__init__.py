@@ -11,14 +11,16 @@ if TYPE_CHECKING:
 
     from tokenbox.inspect.importers.transcript import Record, Transcript
 
-# In the order of recognition. Each has ``NAME``, ``is_own(records)`` and ``read(records)``.
+# In the order of recognition. Each has ``NAME``, ``is_own(record)`` and ``read(records)``.
 IMPORTERS: Final[tuple[ModuleType, ...]] = (lhar, claude_code, codex, request_log)
+# The records by which a file is recognized.
+_FIRST: Final = 200
 
 
 def imported(records: list[Record]) -> list[Transcript] | None:
     """Return the requests in the records of a log, or None if no importer recognizes them."""
     for importer in IMPORTERS:
-        if importer.is_own(records):
+        if any(map(importer.is_own, records[:_FIRST])):
             found: list[Transcript] = importer.read(records)
             return found
     return None

@@ -24,16 +24,13 @@ from tokenbox.inspect.importers.transcript import (
 
 NAME: Final = "a transcript of Claude Code"
 _ROLES: Final = frozenset({"user", "assistant"})
+_IDS: Final = frozenset({"sessionId", "uuid", "parentUuid"})
 
 
-def is_own(records: list[Record]) -> bool:
-    """Recognize lines with a message and a session or an id."""
-    return any(
-        str(record.get("type")) in _ROLES
-        and isinstance(record.get("message"), dict)
-        and ("sessionId" in record or "uuid" in record or "parentUuid" in record)
-        for record in records[:200]
-    )
+def is_own(record: Record) -> bool:
+    """Recognize a line with a message and a session or an id."""
+    is_message = str(record.get("type")) in _ROLES and isinstance(record.get("message"), dict)
+    return is_message and not _IDS.isdisjoint(record)
 
 
 def read(records: list[Record]) -> list[Transcript]:

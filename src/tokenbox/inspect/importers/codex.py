@@ -26,12 +26,9 @@ _KINDS: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_c
 _TEXTS: Final = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
 
 
-def is_own(records: list[Record]) -> bool:
-    """Recognize lines of a known type with a payload."""
-    return any(
-        str(record.get("type")) in _KINDS and isinstance(record.get("payload"), dict)
-        for record in records[:200]
-    )
+def is_own(record: Record) -> bool:
+    """Recognize a line of a known type with a payload."""
+    return str(record.get("type")) in _KINDS and isinstance(record.get("payload"), dict)
 
 
 def read(records: list[Record]) -> list[Transcript]:

@@ -47,14 +47,10 @@ _CATEGORIES: Final = {
 _ROLES: Final = {category: role for role, category in reversed(_CATEGORIES.items())}
 
 
-def is_own(records: list[Record]) -> bool:
-    """Recognize the wrapping object, or lines of sessions and entries."""
-    return any(
-        isinstance(record.get("lhar"), dict)
-        or (record.get("type") == "entry" and "gen_ai" in record)
-        or (record.get("type") == "session" and "trace_id" in record)
-        for record in records[:200]
-    )
+def is_own(record: Record) -> bool:
+    """Recognize the wrapping object, or a line of a session or an entry."""
+    field = {"entry": "gen_ai", "session": "trace_id"}.get(str(record.get("type")))
+    return isinstance(record.get("lhar"), dict) or field in record
 
 
 def read(records: list[Record]) -> list[Transcript]:

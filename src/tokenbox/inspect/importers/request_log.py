@@ -28,9 +28,9 @@ _INPUTS: Final = ("messages", "input", "prompt")
 _TIMES: Final = ("timestamp", "time", "created_at", "startTime")
 
 
-def is_own(records: list[Record]) -> bool:
-    """Recognize objects that are the body of a request, or contain one."""
-    return any(_body(record) is not None for record in records[:200])
+def is_own(record: Record) -> bool:
+    """Recognize an object that is the body of a request, or contains one."""
+    return _body(record) is not None
 
 
 def read(records: list[Record]) -> list[Transcript]:
