@@ -105,6 +105,26 @@ def test_a_check_without_a_limit_is_refused(tokenbox: CommandLine, project: Path
     assert tokenbox("check", "--base", "HEAD").err == ""
 
 
+def test_the_figures_of_an_estimate_add_up(tokenbox: CommandLine, project: Path) -> None:
+    image = {"type": "image_url", "image_url": {"url": "http://x/y.png"}}
+    chat = {"messages": [{"role": "user", "content": [image]}]}
+    (project / "chat.json").write_text(json.dumps(chat))
+    config = project / ".tokenbox" / "config.toml"
+    config.write_text("[check.own]\nfiles = ['chat.json']\nbudget = 100\nmodel = 'gpt-4o'\n")
+    assert tokenbox("check").err == (
+        "chat.json: ~1,007 tokens, 1,058 with the safety margin of an estimate: 958 over its budget. "
+        "Shorten it, or: tokenbox config set check.own.budget 1058\n"
+    )
+
+
+def test_a_pattern_stays_in_the_project(tokenbox: CommandLine, project: Path) -> None:
+    config = project / ".tokenbox" / "config.toml"
+    config.write_text("[check.own]\nfiles = ['../*.md']\ngrowth = '0.1'\n")
+    result = tokenbox("check", "--base", "HEAD")
+    assert result.status == 2
+    assert "not a pattern of files below the project's folder: it leads out of it." in result.err
+
+
 def test_a_table_for_a_pull_request(tokenbox: CommandLine, project: Path) -> None:
     (project / "prompts" / "a.md").write_text("sevens!")
     lines = tokenbox("check", "--base", "HEAD", "--markdown").out.decode().splitlines()

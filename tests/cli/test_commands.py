@@ -654,8 +654,9 @@ def test_the_messages_of_a_layout_are_within_its_budget(tokenbox: CommandLine, o
 def test_a_setting_that_a_project_may_not_decide_is_not_said_to_be_set_only(tokenbox: CommandLine) -> None:
     result = tokenbox("config", "set", "shell.allow", "ls")
     assert result.err == (
-        "set in .tokenbox/config.toml\nwarning: shell.allow is set in .tokenbox/config.toml:2, and a project's "
-        "file may not allow commands. Set it for yourself: tokenbox config set --user shell.allow ...\n"
+        "set in .tokenbox/config.toml\n"
+        "warning: shell.allow is set in .tokenbox/config.toml:2, and a project's file may not allow "
+        "commands. Set it for yourself: tokenbox config set --user shell.allow ...\n"
     )
 
 

@@ -186,6 +186,8 @@ def _checked(
 
 def _matching(group: CheckGroup, root: Path, pattern: str) -> list[Path]:
     try:
+        if ".." in Path(pattern).parts:  # git has no earlier version to compare with
+            raise ValueError("it leads out of it")  # noqa: TRY301  # as one that glob refuses
         found = [path for path in root.glob(pattern) if path.is_file()]
     except (ValueError, NotImplementedError, OSError) as error:
         raise NoBudgets(
@@ -253,9 +255,11 @@ def _git(root: Path, *arguments: str) -> bytes | None:
 def _remedy(file: Checked) -> str:
     about = "" if file.count.exact else "~"
     if file.over:
+        enough = needed(file.count)[0]
+        margin = "" if file.count.exact else f"{enough:,} with the safety margin of an estimate: "
         return (
-            f"{about}{file.count.total:,} tokens, {about}{file.over:,} over its budget. Shorten it, or: "
-            f"tokenbox config set {shlex.quote(file.group.key('budget'))} {needed(file.count)[0]}"
+            f"{about}{file.count.total:,} tokens, {margin}{file.over:,} over its budget. Shorten it, or: "
+            f"tokenbox config set {shlex.quote(file.group.key('budget'))} {enough}"
         )
     return (
         f"{about}{file.count.total:,} tokens, {file.change:+,} since the base, and at most "
@@ -267,7 +271,8 @@ def _markdown(checked: Sequence[Checked]) -> Iterator[str]:
     """Yield a summary, and a table of the files that are new, changed or over a limit."""
     wrong = [file for file in checked if file.outcome is not CheckOutcome.OK]
     shown = [file for file in checked if file in wrong or file.change or file.before is None]
-    yield f"**tokenbox check**: {len(checked):,} files, {len(wrong) or 'none'} over\n"
+    files = "1 file" if len(checked) == 1 else f"{len(checked):,} files"
+    yield f"**tokenbox check**: {files}, {len(wrong) or 'none'} over\n"
     if shown:
         yield "\n| file | tokens | budget | change | outcome |\n|---|---:|---:|---:|---|\n"
     for file in shown:
