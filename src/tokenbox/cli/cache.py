@@ -12,7 +12,7 @@ import tokenbox
 from tokenbox.cli import clock
 from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import UsageProblem
-from tokenbox.cli.streams import json_bytes, read_syntax, write_bytes, write_record, write_text
+from tokenbox.cli.streams import json_bytes, read_syntax, shown_name, write_bytes, write_record, write_text
 
 if TYPE_CHECKING:
     from tokenbox.caching import PrefixChange
@@ -80,12 +80,12 @@ def _requests(file: str) -> list[dict[str, Any]]:
         try:
             found = [json.loads(line) for line in text.splitlines() if line.strip()]
         except (ValueError, RecursionError) as error:
-            raise UsageProblem(f"{file} is neither JSON nor JSON lines: {error}.") from None
+            raise UsageProblem(f"{shown_name(file)} is neither JSON nor JSON lines: {error}.") from None
     bodies = found if isinstance(found, list) else [found]
     for number, body in enumerate(bodies):
         if not isinstance(body, dict):
             raise UsageProblem(
-                f"{file}: request {number + 1} is not a JSON object. A request is as it is sent: "
+                f"{shown_name(file)}: request {number + 1} is not a JSON object. A request is as it is sent: "
                 '{"model": "...", "messages": [...]}.'
             )
     return bodies

@@ -222,14 +222,14 @@ def _store(store: str | None) -> ContentStore | None:
 
 
 def _manifest(name: str) -> object:
-    text = streams.read_syntax(name)
+    text, shown = streams.read_syntax(name), streams.shown_name(name)
     try:
         found: object = tomllib.loads(text) if name.lower().endswith(".toml") else json.loads(text)
     except RecursionError:
-        raise streams.UnreadableInput(f"{name} is nested too deeply.", file=name) from None
+        raise streams.UnreadableInput(f"{shown} is nested too deeply.", file=name) from None
     except ValueError as error:
         kind = "TOML" if name.lower().endswith(".toml") else "JSON"
-        raise streams.UnreadableInput(f"{name} is not {kind}: {error}.", file=name) from None
+        raise streams.UnreadableInput(f"{shown} is not {kind}: {error}.", file=name) from None
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import UsageProblem
-from tokenbox.cli.streams import json_bytes, read_syntax, write_bytes, write_error, write_record
+from tokenbox.cli.streams import json_bytes, read_syntax, shown_name, write_bytes, write_error, write_record
 
 
 def tools(
@@ -55,15 +55,16 @@ def tools(
 
 def _tools(file: str) -> tuple[list[dict[str, Any]], str | None, list[Any]]:
     """Return the tools, the model's name, and the messages whose tool calls are counted."""
+    name = shown_name(file)
     try:
         data = json.loads(read_syntax(file))
     except (ValueError, RecursionError) as error:
-        raise UsageProblem(f"{file} is not JSON: {error}.") from None
+        raise UsageProblem(f"{name} is not JSON: {error}.") from None
     body = {"tools": data} if isinstance(data, list) else data
     given = body.get("tools") if isinstance(body, dict) else None
     if not isinstance(given, list) or not all(isinstance(tool, dict) for tool in given):
-        raise UsageProblem(f'{file} contains no tools. Give a request with "tools", or a list of tools.')
+        raise UsageProblem(f'{name} contains no tools. Give a request with "tools", or a list of tools.')
     if any("role" in tool for tool in given):
-        raise UsageProblem(f'{file} contains chat messages. Give a request with "tools", or a list of tools.')
+        raise UsageProblem(f'{name} contains chat messages. Give a request with "tools", or a list of tools.')
     model, messages = body.get("model"), body.get("messages") or body.get("input")
     return given, str(model) if model else None, messages if isinstance(messages, list) else []
