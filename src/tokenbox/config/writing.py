@@ -26,7 +26,7 @@ TEMPLATE = """\
 # max_ctx = 128_000            # input and output together; else the model's own window
 # reserve_out = 4_000          # kept free for the answer
 # headroom = "0.05"            # share of the window kept free for safety
-# strategy = "box"             # box, ladder or window
+# strategy = "box"             # box, ladder, window or worth
 # uncertain = "margin"         # an estimate that fits by its total, not by its bound: margin, bound or allow
 
 # [models.local]               # a server, and what is particular to its model
