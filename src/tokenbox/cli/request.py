@@ -10,7 +10,15 @@ from typing import Any
 import tokenbox
 from tokenbox.cli.options import argument, option
 from tokenbox.cli.outcome import UsageProblem, only_one
-from tokenbox.cli.streams import STDIN, read_bytes, read_syntax, read_text, shown_name, write_warnings
+from tokenbox.cli.streams import (
+    STDIN,
+    read_bytes,
+    read_syntax,
+    read_text,
+    shown_name,
+    write_error,
+    write_warnings,
+)
 from tokenbox.config import Config
 from tokenbox.content.request import INPUT_KEYS
 from tokenbox.errors import DocumentError
@@ -57,9 +65,10 @@ def read(
     if document is not None:
         found = tokenbox.documents.read_document(document)
         return Read(tokenbox.policy.read_chunks(found.sections, found.separator))
-    sections = [
-        tokenbox.Section(shown_name(name), read_text(name), shrink=1) for name in dict.fromkeys(files)
-    ]
+    names = list(dict.fromkeys(files))
+    if len(names) < len(files):
+        write_error("note: a file that is named twice is sent once.\n")
+    sections = [tokenbox.Section(shown_name(name), read_text(name), shrink=1) for name in names]
     return Read(tokenbox.policy.read_chunks(sections))
 
 
