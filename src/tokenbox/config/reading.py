@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -153,23 +153,18 @@ class _Reader:
             )
 
     def _unknown(self, name: keys.KeyName, value: object) -> ConfigError:
-        refuse_secrets(keys.key_text(name), value, self._place(name))
+        text = keys.key_text(name)
+        refuse_secrets(text, value, self._place(name))
+        code = ConfigCode.WRONG_TYPE
         if keys.is_table(name):
-            return self.error(
-                name,
-                ConfigCode.WRONG_TYPE,
-                f"{keys.key_text(name)} must be a table, [{keys.key_text(name)}].",
-            )
-        if (row := keys.key_of(name)) is not None:
-            return self.error(
-                name, ConfigCode.WRONG_TYPE, f"{keys.key_text(name)} must be {row.expected}, not a table."
-            )
-        split = _split_by_dots(name, value)
-        if split is not None:
-            return self.error(
-                name, ConfigCode.UNKNOWN_KEY, f"a name with dots needs quotes: [{keys.key_text(split)}]."
-            )
-        return self.error(name, ConfigCode.UNKNOWN_KEY, unknown_key(name))
+            message = f"{text} must be a table, [{text}]."
+        elif (row := keys.key_of(name)) is not None:
+            message = f"{text} must be {row.expected}, not a table."
+        else:
+            code, split = ConfigCode.UNKNOWN_KEY, _split_by_dots(name, value)
+            quoted = None if split is None else f"a name with dots needs quotes: [{keys.key_text(split)}]."
+            message = quoted or unknown_key(name)
+        return self.error(name, code, message)
 
 
 def name_of(text: str) -> keys.KeyName:
@@ -221,30 +216,31 @@ _MEANT_LAST: Mapping[str, tuple[str, ...]] = {
 
 
 def unknown_key(name: keys.KeyName) -> str:
+    text, known = keys.key_text(name), keys.names_near(name)
     if len(name) > 3 and keys.key_of((name[0], name[1], name[-1])) is not None:
         meant = keys.key_text((name[0], ".".join(name[1:-1]), name[-1]))
-        return f"there is no key {keys.key_text(name)}. A name with dots needs quotes: {meant}"
-    if keys.key_of(tuple("NAME" if part == keys.ANY else part for part in name)) is not None:
-        return f'there is no key {keys.key_text(name)}. Only [models] takes "*"; here, give a name.'
-    known = keys.names_near(name)
-    if keys.key_text(name) in _MEANT:
-        return f"there is no key {keys.key_text(name)}. Did you mean {_MEANT[keys.key_text(name)]}?"
-    alike = [word for word in _MEANT_LAST.get(name[-1], ()) if word in known]
-    near = [
-        keys.key_text((*name[:-1], word))
-        for word in alike or difflib.get_close_matches(name[-1][:100], known, 1)
-    ]
-    if not known:
-        near = difflib.get_close_matches(
-            keys.key_text(name)[:100], [key.name.replace(keys.ANY, "NAME") for key in keys.KEYS], 1
-        )
-    if near:
-        hint = f"Did you mean {near[0]}?"
+        hint = f"A name with dots needs quotes: {meant}"
+    elif keys.key_of(tuple("NAME" if part == keys.ANY else part for part in name)) is not None:
+        hint = 'Only [models] takes "*"; here, give a name.'
+    elif (near := _nearest(name, text, known)) is not None:
+        hint = f"Did you mean {near}?"
     elif known:
         hint = f"There are: {', '.join(keys.key_text((*name[:-1], word)) for word in known)}."
     else:
         hint = "tokenbox config shows all keys."
-    return f"there is no key {keys.key_text(name)}. {hint}"
+    return f"there is no key {text}. {hint}"
+
+
+def _nearest(name: keys.KeyName, text: str, known: Sequence[str]) -> str | None:
+    """Return the key that is probably meant; None if none is near. ``known``: the keys of its table."""
+    if text in _MEANT:
+        return _MEANT[text]
+    if known:
+        alike = [word for word in _MEANT_LAST.get(name[-1], ()) if word in known]
+        near = alike or difflib.get_close_matches(name[-1][:100], known, 1)
+        return keys.key_text((*name[:-1], near[0])) if near else None
+    every = [key.name.replace(keys.ANY, "NAME") for key in keys.KEYS]
+    return next(iter(difflib.get_close_matches(text[:100], every, 1)), None)
 
 
 def refuse_secrets(key: str, value: object, origin: Origin) -> None:
