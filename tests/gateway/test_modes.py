@@ -20,7 +20,7 @@ from tokenbox.gateway.fitting import _CallSession, fit_actions
 from tokenbox.gateway.models import not_served
 from tokenbox.gateway.protocols import CHAT
 from tokenbox.gateway.settings import GatewaySettings, RequestLimits
-from tokenbox.gateway.summaries import ModelSummaries
+from tokenbox.gateway.summaries import summary_of
 from tokenbox.store.keys import GatewayKey
 
 if TYPE_CHECKING:
@@ -308,7 +308,7 @@ def test_a_key_that_may_ask_by_an_alias_alone_gets_a_summary_by_its_model() -> N
         services: Any = SimpleNamespace(settings=settings, models=models, observe=observe)
         call = read_call(CHAT, json.dumps(chat(talk(1), "real")).encode(), RequestLimits())
         grant = Grant("k", key=GatewayKey("k", "k", ("alias",), (), (), "", None, None))
-        summary = asyncio.run(ModelSummaries(services).summary_of("text", 10, call, grant))
+        summary = asyncio.run(summary_of(services, "text", 10, call, grant))
         assert summary is None
     assert seen == ["model_not_found", "model_not_allowed"]
 

@@ -8,6 +8,8 @@ import http.server
 import json
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 from contextlib import closing
 from dataclasses import replace
@@ -18,12 +20,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.waiting import SECONDS, until
+from tokenbox.conversation.calibration import Calibration
 from tokenbox.gateway import counting
 from tokenbox.gateway.application import gateway_of
 from tokenbox.gateway.authentication import Grant
 from tokenbox.gateway.log import RequestLog
 from tokenbox.gateway.services import Stores
-from tokenbox.gateway.settings import GatewaySettings, Mode, UpstreamSettings
+from tokenbox.gateway.settings import GatewaySettings, Mode, RequestLimits, UpstreamSettings
+from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,6 +143,72 @@ def test_the_vocabulary_of_openai_is_loaded_before_a_client_waits_for_it(
 
     asyncio.run(go())
     assert found == loaded
+
+
+def test_an_openai_upstream_of_a_reload_has_its_vocabulary_loaded_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str] = []
+    monkeypatch.setattr(counting, "_load", lambda tokenizer: found.append(tokenizer.identity.name))
+    one = UpstreamSettings("one", "http://127.0.0.1:9", kind="vllm")
+    settings = GatewaySettings((one,), database=str(tmp_path / "own.db"), state=str(tmp_path / "state"))
+
+    async def go() -> None:
+        _, services = gateway_of(settings, Stores.open(settings), RequestLog(None))
+        await services.open()
+        services.reload(replace(settings, upstreams=(one, replace(one, name="two", kind="openai"))))
+        await asyncio.sleep(0)
+        await services.close()
+
+    asyncio.run(go())
+    assert found == ["o200k_base"]
+
+
+STOPPED_WHILE_IT_LOADS = """
+import asyncio, threading
+from tokenbox.conversation.calibration import Calibration
+from tokenbox.gateway import counting
+from tokenbox.gateway.settings import RequestLimits
+from tokenbox.tokenizers.registry import get
+
+begun = threading.Event()
+
+def load(_):
+    begun.set()
+    threading.Event().wait()  # for ever
+
+async def go():
+    counts = counting.RequestCounting(RequestLimits(), Calibration())
+    loading = asyncio.create_task(counts.load(get("o200k_base")))
+    await asyncio.to_thread(begun.wait)
+
+counting._load = load
+asyncio.run(go())
+"""
+
+
+def test_the_end_of_a_gateway_does_not_wait_for_a_vocabulary() -> None:
+    command = [sys.executable, "-c", STOPPED_WHILE_IT_LOADS]
+    ended = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+def test_a_request_that_leaves_does_not_stop_a_load_that_others_wait_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    go_on, found = threading.Event(), []
+    monkeypatch.setattr(counting, "_load", lambda _: found.append(go_on.wait(SECONDS)))
+
+    async def go() -> None:
+        counts = counting.RequestCounting(RequestLimits(), Calibration())
+        first, second = (asyncio.create_task(counts.load(get("o200k_base"))) for _ in range(2))
+        await asyncio.sleep(0)
+        first.cancel()
+        go_on.set()
+        await second
+
+    asyncio.run(go())
+    assert found == [True]
 
 
 def test_names_that_no_request_can_have_do_not_keep_the_other_models_from_the_list(

@@ -79,6 +79,21 @@ def test_an_alias_is_another_name_of_a_model(gateway: RunningGateway, upstream: 
         assert answers[0] == answers[1]
 
 
+def test_fallbacks_are_aliases_too(gateway: RunningGateway, upstream: Stub, second: Stub) -> None:
+    """A server does not know the names of the gateway, and its limits are those of the real model."""
+    before = [len(stub.seen) for stub in (upstream, second)]
+    models = {"models": ["big", "huge"], "providerOptions": {"gateway": {"models": ["big", "huge"]}}}
+    answer = gateway.post(PATH, chat(model="big", **models))
+    assert answer.status == 200, answer.data
+    seen = [
+        body for stub, count in zip((upstream, second), before, strict=True) for body in stub.seen[count:]
+    ]
+    assert [(body["model"], body["models"], body["providerOptions"]) for body in seen] == [
+        ("large", ["large", "huge"], {"gateway": {"models": ["large", "huge"]}})
+    ]
+    assert gateway.post(PATH, chat(120, model="big", models=["fast"])).status == 400  # small has 100
+
+
 @pytest.mark.parametrize(("words", "model"), [(10, None), (120, "large"), (600, "huge"), (4_000, False)])
 def test_what_does_not_fit_goes_to_a_larger_model(
     gateway: RunningGateway, words: int, model: str | bool | None

@@ -13,6 +13,7 @@ from tokenbox.conversation.calibration import Calibration
 from tokenbox.gateway.admission import Admission, judge
 from tokenbox.gateway.calls import read_call
 from tokenbox.gateway.counting import RequestCounting
+from tokenbox.gateway.log import RequestLog
 from tokenbox.gateway.models import UpstreamModels
 from tokenbox.gateway.protocols import CHAT, COMPLETIONS, MESSAGES, Protocol
 from tokenbox.gateway.settings import (
@@ -25,6 +26,8 @@ from tokenbox.gateway.settings import (
 from tokenbox.gateway.upstream import Upstream
 from tokenbox.models import Stated, resolve
 from tokenbox.providers.kinds import AUTO
+from tokenbox.providers.kinds.kind import KINDS, Question, ServerKind, register_kind
+from tokenbox.providers.openai_chat import DIALECT
 
 USE = resolve("m", settings=Stated(context_window=Figure(2_900, "configured")))
 # About 600 tokens; by their bytes more than the window.
@@ -51,7 +54,7 @@ async def judged(protocol: Protocol, *statuses: int) -> list[Admission]:
     limits = RequestLimits()
     settings = UpstreamSettings("it", f"http://127.0.0.1:{runner.addresses[0][1]}")
     upstream = Upstream(settings, limits)
-    known = UpstreamModels(GatewaySettings(upstreams=(settings,)), [upstream])
+    known = UpstreamModels(GatewaySettings(upstreams=(settings,)), [upstream], RequestLog(None))
     await known.open()
     call = read_call(
         protocol, json.dumps({"model": "m", "max_tokens": 5, **BODIES[protocol]}).encode(), limits
@@ -82,7 +85,7 @@ def test_while_it_is_silent_the_catalog_does_not_tell_its_windows() -> None:
     async def found() -> tuple[int | None, int | None]:
         settings = UpstreamSettings("it", "http://127.0.0.1:9")
         upstream = Upstream(settings, RequestLimits())
-        known = UpstreamModels(GatewaySettings(upstreams=(settings,)), [upstream])
+        known = UpstreamModels(GatewaySettings(upstreams=(settings,)), [upstream], RequestLog(None))
         await known.open()
         try:
             await known.with_kind(upstream)
@@ -121,7 +124,7 @@ async def windows_at(
     upstreams = (UpstreamSettings("it", f"http://127.0.0.1:{runner.addresses[0][1]}", kind=kind),)
     settings = GatewaySettings(upstreams, models={"local": ModelSettings(max_ctx=500)})
     upstream = Upstream(upstreams[0], RequestLimits())
-    known = UpstreamModels(settings, [upstream])
+    known = UpstreamModels(settings, [upstream], RequestLog(None))
     await known.open()
     found = []
     try:
@@ -169,3 +172,36 @@ def test_a_list_is_read_with_the_clients_key() -> None:
 @pytest.mark.parametrize("status", [404, 405, 501])
 def test_a_server_without_a_list_runs_what_it_is_asked_for(status: int) -> None:
     assert loops.run(windows_at([], "gpt-4.1", (status, ""))) == [1_047_576]
+
+
+def test_a_figure_that_a_kind_of_server_misspells_is_in_the_log() -> None:
+    question = Question(lambda _: "/v1/models", lambda *_: {"max_output": Figure(7, "/v1/models")})
+    register_kind(ServerKind("misspells", DIALECT, questions=(question,)))
+    lines: list[str] = []
+
+    async def go() -> None:
+        async def models(_: web.Request) -> web.Response:
+            return web.json_response({"data": []})
+
+        app = web.Application()
+        app.router.add_get("/v1/models", models)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        settings = UpstreamSettings("it", url, kind="misspells")
+        upstream = Upstream(settings, RequestLimits())
+        known = UpstreamModels(GatewaySettings((settings,)), [upstream], RequestLog(lines.append))
+        await known.open()
+        await known.use(upstream, "m", ())
+        await known.close()
+        upstream.close()
+        await runner.cleanup()
+
+    try:
+        loops.run(go())
+    finally:
+        del KINDS["misspells"]
+    (line,) = map(json.loads, lines)
+    assert (line["event"], line["upstream"], line["code"]) == ("figures_failed", "it", "invalid_target")
+    assert "'max_output'; the figures are" in line["error"]

@@ -24,6 +24,7 @@ FRAMES = (
     b'data: {"choices":[{"delta":{"content":"\\"error\\""}}]}\n\n',
     b'data: {"choices":[{"delta":{"content":"c"}}]}\r\n\r\n',
     b": a comment\n\n",
+    b": a comment\r\n\r\n",
     b'event: x\ndata: {"choices":[]}\n\n',
     USAGE,
 )
@@ -45,6 +46,7 @@ def relayed(
     hide_usage=st.booleans(),
 )
 @example(frames=[FRAMES[0], FRAMES[4], FRAMES[0]], cuts=[], hide_usage=False)
+@example(frames=[FRAMES[4], USAGE], cuts=[len(FRAMES[4]) - 1], hide_usage=True)
 def test_any_pieces_give_the_same_stream(frames: list[bytes], cuts: list[int], *, hide_usage: bool) -> None:
     stream = b"".join([*frames, END])
     out, tap = relayed(stream, cuts, hide_usage=hide_usage)

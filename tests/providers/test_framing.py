@@ -42,6 +42,16 @@ def test_server_sent_events(stream: bytes, messages: list[tuple[str, str]]) -> N
     assert fed(ServerSentEvents(1_000), [stream[i : i + 1] for i in range(len(stream))]) == expected
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_a_frame_has_all_bytes_of_its_end_wherever_a_piece_ends(end: bytes) -> None:
+    whole = [b"data: a" + end + end, b": ping" + end + end, b"data: b" + end + b"data: c" + end + end]
+    stream = b"".join(whole)
+    for place in range(len(stream) + 1):
+        frames = Frames()
+        found = [one for piece in (stream[:place], stream[place:]) for one in frames.feed(piece)]
+        assert [*found, *filter(None, [frames.rest()])] == whole, place
+
+
 @pytest.mark.parametrize("start", [b"data: ", b"event: x\r\ndata: "])
 def test_a_long_message_in_small_pieces_takes_no_longer_than_its_bytes(start: bytes) -> None:
     """It took minutes: each piece was added to a copy of those before it."""

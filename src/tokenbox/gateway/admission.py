@@ -124,6 +124,11 @@ class Admission:
             return count.at_most
         return max(count.total, min(count.at_most, self.prompts * window))
 
+    def again(self, call: ApiCall, counted: Counted) -> Admission:
+        """Decide about another form of the request, by the same limits and rule."""
+        uncertain = Uncertain.MARGIN if self.verdict is None else self.verdict.uncertain
+        return judge(call, counted, self.model, self.mode, uncertain)
+
     def figures(self) -> dict[str, object]:
         """Return all figures of the decision, for the answer, the proof and the log."""
         model, count = self.model, self.counted.count
@@ -225,8 +230,7 @@ def with_output_limit(
     if not limits:
         return call, admission
     bounded = call.with_body({**call.body, **limits})
-    uncertain = Uncertain.MARGIN if admission.verdict is None else admission.verdict.uncertain
-    return bounded, judge(bounded, admission.counted, admission.model, admission.mode, uncertain)
+    return bounded, admission.again(bounded, admission.counted)
 
 
 def _within(room: int | None, shares: int = 1) -> int:

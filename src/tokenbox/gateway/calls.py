@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -69,6 +69,7 @@ _REASONING_WITHOUT_LIMIT = "enable_thinking"
 _FALLBACKS = ("models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks")
 # The same for Vercel's gateway, as paths.
 _INNER_FALLBACKS = ("providerOptions.gateway.models", "provider_options.gateway.models")
+_FALLBACK_PATHS = (*_FALLBACKS, *_INNER_FALLBACKS)
 _MOST_FALLBACKS = 8
 
 
@@ -102,7 +103,7 @@ _SECRETS = frozenset(
     ("key", "api_key", "apikey", "access_token", "auth_token", "token", "subscription_key", "x_api_key")
 )
 _CHOICES_FIELDS = _outer((*_CHOICES, *_INNER_CHOICES))
-_FALLBACKS_FIELDS = _outer((*_FALLBACKS, *_INNER_FALLBACKS))
+_FALLBACKS_FIELDS = _outer(_FALLBACK_PATHS)
 _ROUTING_FIELDS = _OPERATOR_FIELDS | _FALLBACKS_FIELDS
 # Values that cost no more than the listed price: flex and batch cost half of it at OpenAI and Anthropic.
 PRICED = {
@@ -199,6 +200,20 @@ class ApiCall:
         """Return the same request to another model."""
         return replace(self.with_body({**self.body, "model": model}), model=model)
 
+    def served_as(self, served: Callable[[str], str]) -> ApiCall:
+        """Return the same request to the models that its names stand for, its fallbacks too."""
+        if all(served(name) == name for name in self.models):
+            return self
+        body = {**self.body, "model": served(self.model)}
+        for path in _FALLBACK_PATHS:
+            names = at(body, path)
+            if isinstance(names, list):
+                place = tuple(path.split("."))
+                body = with_value(body, place, [_with_name(item, served) for item in names])
+        model, names = body["model"], dict.fromkeys(map(served, self.fallbacks))
+        fallbacks = tuple(name for name in names if name != model)
+        return replace(self.with_body(body), model=model, fallbacks=fallbacks)
+
     def without_body(self) -> ApiCall:
         """Return the call without its body, which is not needed once it was sent."""
         return replace(self, body={}, data=b"")
@@ -273,7 +288,7 @@ def _fallbacks(body: Mapping[str, Any], *, takes_objects: bool) -> tuple[str, ..
                 f"{key} says who answers or what is sent. Leave it out: the operator sets that.", key
             )
     found: list[str] = []
-    for key in (*_FALLBACKS, *_INNER_FALLBACKS):
+    for key in _FALLBACK_PATHS:
         value = at(body, key)
         if value is None:
             continue
@@ -296,6 +311,20 @@ def _fallback_name(item: Any) -> Any:  # noqa: ANN401  # JSON
         return item
     check_prices(item)
     return item.get("model")
+
+
+def _with_name(item: Any, served: Callable[[str], str]) -> Any:  # noqa: ANN401  # JSON
+    """Return a fallback with the name of the model that serves it."""
+    return {**item, "model": served(item["model"])} if isinstance(item, dict) else served(item)
+
+
+def with_value(value: Any, path: Sequence[str | int], new: Any) -> Any:  # noqa: ANN401  # JSON
+    """Return a copy with ``new`` at the end of the path. Everything beside the path is shared."""
+    if not path:
+        return new
+    copy = value.copy()
+    copy[path[0]] = with_value(copy[path[0]], path[1:], new)
+    return copy
 
 
 def _fallback_limits(body: Mapping[str, Any]) -> Iterator[int | None]:

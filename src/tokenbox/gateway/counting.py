@@ -11,8 +11,9 @@ import asyncio
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from tokenbox.compose.bound import PER_MEDIA, Bound
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
     from tokenbox.gateway.settings import RequestLimits
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.models import ModelUse
-    from tokenbox.providers.kinds.kind import RequestCount
-    from tokenbox.providers.memory import ProbeReply
+    from tokenbox.providers.kinds.kind import RequestCount, ServerKind
     from tokenbox.providers.server import ServerCount
     from tokenbox.tokenizers.protocol import Tokenizer
 
@@ -80,62 +80,37 @@ class RequestCounting:
 
     def __init__(self, limits: RequestLimits, calibration: Calibration) -> None:
         self._limits = limits
-        self._calibration = calibration
+        self.calibration = calibration
         # Tokenizers that are loaded. Loading takes seconds, so it never runs in the event loop.
         self._loaded: set[int] = set()
+        self._loading: dict[int, Future[None]] = {}
 
     async def load(self, tokenizer: Tokenizer) -> None:
-        """Load the tokenizer in a thread, unless it is loaded. Raises ``TokenboxError``."""
-        if id(tokenizer) not in self._loaded:
-            await asyncio.get_running_loop().run_in_executor(_COUNTERS, _load, tokenizer)
-            self._loaded.add(id(tokenizer))
+        """Load the tokenizer in a thread, once. Raises ``TokenboxError``."""
+        key = id(tokenizer)
+        if key in self._loaded:
+            return
+        loading = self._loading.get(key)
+        if loading is None or loading.done():
+            loading = self._loading[key] = Future()
+            loading.set_running_or_notify_cancel()  # one request that leaves does not cancel it for all
+            # The end of the process does not wait for a daemon, as it does for the threads of a pool.
+            Thread(target=_load_into, args=(loading, tokenizer), name="tokenbox-load", daemon=True).start()
+        await asyncio.wrap_future(loading)
+        self._loaded.add(key)
 
     async def count(self, call: ApiCall, upstream: Upstream, use: ModelUse) -> Counted:
         """Count the request. Raises :class:`Refusal` if it cannot be counted at all."""
         try:
-            counted, way = await self._count(call, upstream, use)
+            found, way = await _CallCounting(self, call, upstream, use).count()
         except TokenboxError as error:
             raise Refusal(400, error.code, error.message) from None
-        found = counted
         counted = await parse_body(call.data, lambda: _with_images_in_text(call, upstream, found))
         unseen = await parse_body(call.data, lambda: _unseen(call, way))
         if unseen is None:
             return counted
         count = replace(counted.count, exact=False, at_most=NO_BOUND)
         return replace(counted, count=count, unseen=unseen)
-
-    async def _count(
-        self, call: ApiCall, upstream: Upstream, use: ModelUse
-    ) -> tuple[Counted, RequestCount | None]:
-        """Return the count, and the server's way of counting if a server counted."""
-        kind = upstream.kind
-        if _is_ids_only(call):
-            return await self._count_ids(call, upstream, use), None
-        if upstream.is_silent and not use.exact:
-            missing = f"the upstream {upstream.name!r} does not answer, so whether it counts is unknown"
-            return await self._bounded(call, upstream, use, missing), None
-        if use.exact or kind is None or call.protocol.api not in kind.counts:
-            return await self._calibrated(
-                call, upstream, use, await self._count_locally(call, upstream, use)
-            ), None
-        found = await self._count_upstream(call, upstream, use)
-        if found is ProbeOutcome.UNSUPPORTED:
-            local = await self._count_locally(call, upstream, use)
-            return await self._calibrated(call, upstream, use, local), None
-        if isinstance(found, ProbeOutcome):
-            missing = f"the upstream {upstream.name!r} counts for {call.model[:100]!r}, and {_MISSING[found]}"
-        else:
-            counted, way = found
-            if is_possible(call, counted.tokens):
-                return await self._calibrated(call, upstream, use, counted), way
-            missing = f"the upstream {upstream.name!r} counts {counted.tokens} tokens, too few for its text"
-        return await self._bounded(call, upstream, use, missing), None
-
-    async def _bounded(self, call: ApiCall, upstream: Upstream, use: ModelUse, missing: str) -> Counted:
-        """Count locally in place of a server that did not. The upper bound decides then."""
-        local = await self._count_locally(call, upstream, use)
-        bound = await self._upper_bound(call, use, local.count.total)
-        return replace(local, count=replace(local.count, exact=False, at_most=bound), missing=missing)
 
     async def parts(self, call: ApiCall, use: ModelUse) -> tuple[int, ...]:
         """Return the approximate size of each message or prompt alone."""
@@ -149,10 +124,7 @@ class RequestCounting:
                 return MEDIA * media + lower_bound(part, tokenizer)
             return tokenizer.count("\n".join(texts_in(part)))
 
-        def sizes() -> tuple[int, ...]:
-            return tuple(map(size, call.parts))
-
-        return await self._run_bounded(tokenizer, len(call.data), sizes)
+        return await self.run_bounded(tokenizer, len(call.data), lambda: tuple(map(size, call.parts)))
 
     async def tokens_of(self, call: ApiCall, upstream: Upstream, use: ModelUse, counted: Counted) -> Any:  # noqa: ANN401  # JSON
         """Return the tokens of a text or a chat; None if they are unknown or differ from the count in number.
@@ -170,130 +142,10 @@ class RequestCounting:
         """Compare a count with the reported usage. Returns the first difference, in words, else None."""
         if counted.count.largest is not None:
             return None  # servers report the usage of several prompts differently
-        key = _key(call, upstream, counted)
-        difference = self._calibration.compare(key, counted.count, tokens)
+        difference = self.calibration.compare(_key(call, upstream, counted), counted.count, tokens)
         return None if difference is None else str(difference)
 
-    async def _count_locally(self, call: ApiCall, upstream: Upstream, use: ModelUse) -> Counted:
-        """Count in this process, in a thread if the request is large."""
-        counter = use.counter
-        count = await self._run_bounded(text_tokenizer(use), len(call.data), lambda: count_locally(call, use))
-        is_own = use.exact or (upstream.kind is not None and upstream.kind.name == "openai")
-        if count.exact and not is_own:
-            # Neither the format nor the vocabulary of an unknown server is proven.
-            count = replace(count, exact=False, at_most=await self._upper_bound(call, use, count.total))
-            count = await self._at_least_its_texts(count, call, use)
-        return Counted(count, counter.identity.name, counter.identity)
-
-    async def _at_least_its_texts(self, count: Count, call: ApiCall, use: ModelUse) -> Count:
-        tokenizer, size = text_tokenizer(use), len(call.data)
-        return await self._run_bounded(tokenizer, size, lambda: at_least_its_texts(count, call, use))
-
-    async def _upper_bound(self, call: ApiCall, use: ModelUse, total: int) -> int:
-        """Return the upper bound of any count: by bytes, unless the vocabulary is known to be the model's."""
-        bound = Bound(use.tokenizer if use.exact else None)
-        size = len(call.data)
-        return max(
-            total, await self._run_bounded(text_tokenizer(use), size, lambda: bound.request(request_of(call)))
-        )
-
-    async def _count_ids(self, call: ApiCall, upstream: Upstream, use: ModelUse) -> Counted:
-        """Count a request of token ids: the ids, and the other fields if they may cost tokens."""
-        sizes = [len(prompt) for prompt in call.prompts]
-        largest = max(sizes) if len(sizes) > 1 else None
-        counted = Count(sum(sizes), exact=True, at_most=sum(sizes), by=By.TEXT, largest=largest)
-        rest = {key: value for key, value in call.body.items() if key != call.protocol.input_key}
-        if not costly(rest):
-            return Counted(counted, "the request's own tokens", use.counter.identity)
-        return await self._count_locally(call, upstream, use)
-
-    async def _count_upstream(
-        self, call: ApiCall, upstream: Upstream, use: ModelUse
-    ) -> tuple[Counted, RequestCount] | ProbeOutcome:
-        """Ask the upstream for its count. Returns the reason if it does not count."""
-        if call.protocol.takes_prompts:
-            return await self._count_prompts_upstream(call, upstream, use)
-        reply = await self._ask(call, upstream, call.body)
-        if reply.value is None:
-            return reply.outcome
-        return await self._with_uncovered(call, upstream, use, reply.value, [reply.value.tokens])
-
-    async def _count_prompts_upstream(
-        self, call: ApiCall, upstream: Upstream, use: ModelUse
-    ) -> tuple[Counted, RequestCount] | ProbeOutcome:
-        """Count each prompt alone, in batches. Prompts of token ids are not sent."""
-        prompts = call.prompts
-        texts = [prompt for prompt in prompts if isinstance(prompt, str)]
-        if not texts or not all(isinstance(prompt, str) or _are_ids(prompt) for prompt in prompts):
-            return ProbeOutcome.UNSUPPORTED
-        sizes = [len(prompt) for prompt in prompts if not isinstance(prompt, str)]
-        way = None
-        for start in range(0, len(texts), BATCH):
-            bodies = [{"prompt": text, "model": call.model} for text in texts[start : start + BATCH]]
-            replies = await asyncio.gather(*(self._ask(call, upstream, body) for body in bodies))
-            for reply in replies:
-                if reply.value is None:
-                    return reply.outcome
-                way = reply.value
-                sizes.append(reply.value.tokens)
-        assert way is not None  # noqa: S101  # there is a text
-        return await self._with_uncovered(call, upstream, use, way, sizes)
-
-    async def _ask(self, call: ApiCall, upstream: Upstream, body: dict[str, Any]) -> ProbeReply[ServerCount]:
-        assert upstream.kind is not None  # noqa: S101  # checked by _count
-        ask = upstream.prober(call.client_auth)
-        return await count_request(ask, upstream.kind, call.protocol.api, body, translated=False)
-
-    async def _with_uncovered(
-        self, call: ApiCall, upstream: Upstream, use: ModelUse, found: ServerCount, sizes: Sequence[int]
-    ) -> tuple[Counted, RequestCount]:
-        """Add to a server's figure what it does not cover."""
-        source, total = f"{upstream.name}:{found.way.path}", sum(sizes)
-        extra, extra_at_most = await self._run_bounded(
-            text_tokenizer(use), len(call.data), lambda: self._uncovered(call, use, found)
-        )
-        largest = max(sizes) + extra if len(sizes) > 1 else None
-        if not extra and found.way.exact:
-            count = Count(total, exact=True, at_most=total, by=By.SERVER, largest=largest)
-            return Counted(count, source), found.way
-        at_most = total + extra_at_most
-        if not found.way.exact:
-            at_most = await self._upper_bound(call, use, total + extra)
-        count = Count(total + extra, exact=False, at_most=at_most, by=By.SERVER, largest=largest)
-        return Counted(count, source), found.way
-
-    @staticmethod
-    def _uncovered(call: ApiCall, use: ModelUse, found: ServerCount) -> tuple[int, int]:
-        """Return the tokens that a server's count lacks, estimated and at most: fields, images and files."""
-        extra = at_most = 0
-        covered = _covered_fields(call, found.way)
-        rest = {key: value for key, value in call.body.items() if key not in covered}
-        is_free = found.way.is_whole and characters_in(list(rest.values())) <= FREE_CHARACTERS
-        if not is_free and (fields := costly_fields(rest)):
-            extra = at_most = Bound(use.tokenizer).value(fields)
-        if found.way.has_media or call.protocol.takes_prompts or not _may_have_media(call):
-            return extra, at_most
-        media, payload = media_in(call.input), payload_tokens(call.input)
-        return extra + media * MEDIA + payload, at_most + media * PER_MEDIA + payload
-
-    async def _calibrated(
-        self, call: ApiCall, upstream: Upstream, use: ModelUse, counted: Counted
-    ) -> Counted:
-        """Mark the count as an estimate if an earlier count of its kind differed from the reported usage."""
-        count = counted.count
-        if (
-            not count.exact
-            or self._calibration.is_clean
-            or self._calibration.trusts(key := _key(call, upstream, counted))
-        ):
-            return counted
-        bound = await self._upper_bound(call, use, count.total)
-        count = self._calibration.checked(key, count, bound=bound)
-        if counted.identity is not None:  # counted here, by rules that are not the server's
-            count = await self._at_least_its_texts(count, call, use)
-        return replace(counted, count=count)
-
-    async def _run_bounded(self, tokenizer: Tokenizer, size: int, work: Callable[[], T]) -> T:
+    async def run_bounded(self, tokenizer: Tokenizer, size: int, work: Callable[[], T]) -> T:
         """Return ``work()``, in a thread and bounded in time unless it is quick."""
         try:
             if size <= INLINE and id(tokenizer) in self._loaded:
@@ -309,6 +161,151 @@ class RequestCounting:
             ) from None
         except TokenboxError as error:
             raise Refusal(400, error.code, error.message) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _CallCounting:
+    """Counts one request, as its upstream will."""
+
+    counting: RequestCounting
+    call: ApiCall
+    upstream: Upstream
+    use: ModelUse
+
+    async def count(self) -> tuple[Counted, RequestCount | None]:
+        """Return the count, and the server's way of counting if a server counted."""
+        call, upstream, use = self.call, self.upstream, self.use
+        if _is_ids_only(call):
+            return await self._of_ids(), None
+        if upstream.is_silent and not use.exact:
+            missing = f"the upstream {upstream.name!r} does not answer, so whether it counts is unknown"
+            return await self._bounded(missing), None
+        if use.exact or upstream.kind is None or call.protocol.api not in upstream.kind.counts:
+            return await self._calibrated(await self._here()), None
+        found = await self._by_upstream(upstream.kind)
+        if found is ProbeOutcome.UNSUPPORTED:
+            return await self._calibrated(await self._here()), None
+        if isinstance(found, ProbeOutcome):
+            missing = f"the upstream {upstream.name!r} counts for {call.model[:100]!r}, and {_MISSING[found]}"
+        else:
+            counted, way = found
+            if is_possible(call, counted.tokens):
+                return await self._calibrated(counted), way
+            missing = f"the upstream {upstream.name!r} counts {counted.tokens} tokens, too few for its text"
+        return await self._bounded(missing), None
+
+    # In this process.
+
+    async def _here(self) -> Counted:
+        """Count in this process, in a thread if the request is large."""
+        count = await self._run(lambda: count_locally(self.call, self.use))
+        kind = self.upstream.kind
+        if count.exact and not self.use.exact and (kind is None or kind.name != "openai"):
+            # Neither the format nor the vocabulary of an unknown server is proven.
+            bound, found = await self._upper_bound(count.total), count
+            count = await self._run(lambda: self._estimate(found, bound))
+        identity = self.use.counter.identity
+        return Counted(count, identity.name, identity)
+
+    async def _bounded(self, missing: str) -> Counted:
+        """Count locally in place of a server that did not. The upper bound decides then."""
+        local = await self._here()
+        bound = await self._upper_bound(local.count.total)
+        return replace(local, count=replace(local.count, exact=False, at_most=bound), missing=missing)
+
+    async def _of_ids(self) -> Counted:
+        """Count a request of token ids: the ids, and the other fields if they may cost tokens."""
+        sizes = [len(prompt) for prompt in self.call.prompts]
+        largest = max(sizes) if len(sizes) > 1 else None
+        rest = {key: value for key, value in self.call.body.items() if key != self.call.protocol.input_key}
+        if costly(rest):
+            return await self._here()
+        counted = Count(sum(sizes), exact=True, at_most=sum(sizes), by=By.TEXT, largest=largest)
+        return Counted(counted, "the request's own tokens", self.use.counter.identity)
+
+    def _estimate(self, count: Count, bound: int) -> Count:
+        """Return a count that is not proven for this server: of at least the texts, at most the bound."""
+        return at_least_its_texts(replace(count, exact=False, at_most=bound), self.call, self.use)
+
+    async def _upper_bound(self, total: int) -> int:
+        """Return the upper bound of any count: by bytes, unless the vocabulary is known to be the model's."""
+        bound = Bound(self.use.tokenizer if self.use.exact else None)
+        return max(total, await self._run(lambda: bound.request(request_of(self.call))))
+
+    async def _calibrated(self, counted: Counted) -> Counted:
+        """Mark the count as an estimate if an earlier count of its kind differed from the reported usage."""
+        count, calibration = counted.count, self.counting.calibration
+        if not count.exact or calibration.is_clean:
+            return counted
+        key = _key(self.call, self.upstream, counted)
+        if calibration.trusts(key):
+            return counted
+        count = calibration.checked(key, count, bound=await self._upper_bound(count.total))
+        if counted.identity is not None:  # counted here, by rules that are not the server's
+            estimate = count
+            count = await self._run(lambda: self._estimate(estimate, estimate.at_most))
+        return replace(counted, count=count)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await self.counting.run_bounded(text_tokenizer(self.use), len(self.call.data), work)
+
+    # By the upstream.
+
+    async def _by_upstream(self, kind: ServerKind) -> tuple[Counted, RequestCount] | ProbeOutcome:
+        """Ask the upstream for its count: of each prompt alone. Returns the reason if it does not count.
+
+        Prompts of token ids are not sent.
+        """
+        call = self.call
+        bodies, sizes = [call.body], []
+        if call.protocol.takes_prompts:
+            texts = [prompt for prompt in call.prompts if isinstance(prompt, str)]
+            sizes = [len(prompt) for prompt in call.prompts if _are_ids(prompt)]
+            if not texts or len(texts) + len(sizes) < len(call.prompts):
+                return ProbeOutcome.UNSUPPORTED
+            bodies = [{"prompt": text, "model": call.model} for text in texts]
+        ask, api = self.upstream.prober(call.client_auth), call.protocol.api
+        found: ServerCount | None = None
+        for start in range(0, len(bodies), BATCH):
+            asked = [
+                count_request(ask, kind, api, one, translated=False) for one in bodies[start : start + BATCH]
+            ]
+            for reply in await asyncio.gather(*asked):
+                if reply.value is None:
+                    return reply.outcome
+                found = reply.value
+                sizes.append(found.tokens)
+        assert found is not None  # noqa: S101  # there is a body
+        return await self._with_uncovered(found.way, sizes)
+
+    async def _with_uncovered(self, way: RequestCount, sizes: Sequence[int]) -> tuple[Counted, RequestCount]:
+        """Add to a server's figure what it does not cover."""
+        extra, extra_at_most = await self._run(lambda: self._uncovered(way))
+        total = sum(sizes) + extra
+        exact = not extra and way.exact
+        if exact:
+            at_most = total
+        elif way.exact:
+            at_most = sum(sizes) + extra_at_most
+        else:
+            at_most = await self._upper_bound(total)
+        largest = max(sizes) + extra if len(sizes) > 1 else None
+        count = Count(total, exact, at_most, By.SERVER, largest)
+        return Counted(count, f"{self.upstream.name}:{way.path}"), way
+
+    def _uncovered(self, way: RequestCount) -> tuple[int, int]:
+        """Return the tokens that a server's count lacks, estimated and at most: fields, images and files."""
+        call = self.call
+        extra = at_most = 0
+        covered = _covered_fields(call, way)
+        rest = {key: value for key, value in call.body.items() if key not in covered}
+        is_free = way.is_whole and characters_in(list(rest.values())) <= FREE_CHARACTERS
+        if not is_free and (fields := costly_fields(rest)):
+            extra = at_most = Bound(self.use.tokenizer).value(fields)
+        if way.has_media or call.protocol.takes_prompts or not _may_have_media(call):
+            return extra, at_most
+        media, payload = media_in(call.input), payload_tokens(call.input)
+        return extra + media * MEDIA + payload, at_most + media * PER_MEDIA + payload
 
 
 def is_possible(call: ApiCall, tokens: int) -> bool:
@@ -382,6 +379,15 @@ def _may_have_media(call: ApiCall) -> bool:
 def _key(call: ApiCall, upstream: Upstream, counted: Counted) -> CountedFor:
     counter = counted.source if counted.identity is None else counted.identity.fingerprint
     return CountedFor(counter, call.model, upstream.settings.url)
+
+
+def _load_into(loading: Future[None], tokenizer: Tokenizer) -> None:
+    try:
+        _load(tokenizer)
+    except BaseException as error:  # noqa: BLE001  # raised where it is waited for
+        loading.set_exception(error)
+    else:
+        loading.set_result(None)
 
 
 def _load(tokenizer: Tokenizer) -> None:

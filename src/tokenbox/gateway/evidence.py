@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from tokenbox.compose.requests import By, Count
@@ -22,10 +23,9 @@ from tokenbox.conversation.low_water import AutoLowWater, eagerness_of
 from tokenbox.gateway.admission import Counted, judge, refusal_of, with_output_limit
 from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.attempt import ProofDecision
-from tokenbox.gateway.authentication import Grant
 from tokenbox.gateway.calls import read_call
-from tokenbox.gateway.fitting import ModelSummary, PolicyFitting
-from tokenbox.gateway.local_counts import at_least_its_texts, count_locally
+from tokenbox.gateway.fitting import Fitting, ModelSummary
+from tokenbox.gateway.local_counts import at_least_its_texts, count_locally, text_tokenizer
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import Fit, Mode, RequestLimits
@@ -53,8 +53,7 @@ if TYPE_CHECKING:
     from tokenbox.conversation.low_water import LowWater
     from tokenbox.gateway.admission import Admission
     from tokenbox.gateway.calls import ApiCall
-    from tokenbox.gateway.fitting import CountingService, FittedCall
-    from tokenbox.gateway.upstream import Upstream
+    from tokenbox.gateway.fitting import FittedCall
     from tokenbox.proof.calls import Arguments, Recorded
     from tokenbox.proof.evidence import Evidence, Record
 
@@ -66,7 +65,6 @@ _RATIO: Final = re.compile(r"[0-9]{1,50}(\.[0-9]{1,50}|/[1-9][0-9]{0,50})?")
 _NAMES = {protocol.name: protocol for protocol in PROTOCOLS.values()}
 # The bundle may come from a gateway with other limits.
 _LIMITS = RequestLimits(body=1 << 40, messages=1 << 40, count_seconds=3600.0)
-_NO_SERVER = cast("Upstream", None)
 
 
 class Decided(NamedTuple):
@@ -174,14 +172,14 @@ async def _decided_again(recorded: Recorded) -> Decided:
     use = _use(recorded, original)
     counting = _RecordedCounting(recorded, use)
     model, mode, uncertain = _model(recorded), _mode(recorded), _uncertain(recorded)
-    counted = await counting.count(original, _NO_SERVER, use)
+    counted = await counting.count(original)
     admission = judge(original, counted, model, mode, uncertain)
     tried: dict[str, Count] = {}
     sent: ApiCall | None = original
     fit_record, refusal = None, None
     if admission.mode is not Mode.OBSERVE and not admission.fits:
         try:
-            fitted = await _fit(recorded, admission, original, counting, use, tried)
+            fitted = await _fit(recorded, admission, original, counting, tried)
             sent, admission, fit_record = fitted.call, fitted.admission, fitted.record
         except Refusal as error:
             refusal = error
@@ -199,18 +197,15 @@ async def _fit(
     recorded: Recorded,
     admission: Admission,
     original: ApiCall,
-    counting: CountingService,
-    use: ModelUse,
+    counting: _RecordedCounting,
     tried: dict[str, Count],
 ) -> FittedCall:
     """Make the call fit by the recorded policy. Raises :class:`Refusal`."""
     if admission.mode is not Mode.FIT or admission.budget is None:
         raise refusal_of(original, admission)
-    fitting = PolicyFitting(counting, _RecordedSummaries(recorded), *_policy(recorded))
-    try:
-        fitted = await fitting.fit(original, _NO_SERVER, use, admission, Grant(), tried)
-    finally:
-        fitting.close()
+    tokenizer, summarize = text_tokenizer(counting.use), partial(_recorded_summary, recorded)
+    fitting = Fitting(admission, tokenizer, counting.count, summarize, tried, *_policy(recorded))
+    fitted = await fitting.fit(original)
     if fitted is None:
         raise refusal_of(original, admission)
     return fitted
@@ -219,11 +214,11 @@ async def _fit(
 class _RecordedCounting:
     """Returns the counts of a server from the bundle. Local counts are made again, and replace the total.
 
-    A tokenizer that is given counts in place of the recorded counter. Fulfils
-    :class:`~tokenbox.gateway.fitting.CountingService`.
+    A tokenizer that is given counts in place of the recorded counter.
     """
 
     def __init__(self, recorded: Recorded, use: ModelUse) -> None:
+        self.use = use
         figures = _figures(recorded)
         self._source = str(figures.get("counted_by"))
         self._missing, self._unseen = _text(figures, "missing"), _text(figures, "unseen")
@@ -235,13 +230,13 @@ class _RecordedCounting:
             if "counted" in record
         }
 
-    async def count(self, call: ApiCall, upstream: Upstream, use: ModelUse) -> Counted:
+    async def count(self, call: ApiCall) -> Counted:
         count = self._counts.get(digest_of(call.data))
         if self._is_local:
-            local = count_locally(call, use)
+            local = count_locally(call, self.use)
             known = local if count is None else count
             if local.exact and not known.exact:  # a server had reported another usage by then
-                local = at_least_its_texts(replace(local, exact=False), call, use)
+                local = at_least_its_texts(replace(local, exact=False), call, self.use)
             count = replace(local, at_most=max(local.at_most, known.at_most))
         if count is None:
             raise ReplayImpossible(
@@ -258,27 +253,24 @@ def _count(record: Record) -> Count:
     return Count(total, exact, _whole(record, "at_most") or total, by, _whole(record, "largest"))
 
 
-class _RecordedSummaries:
-    """Returns the recorded summary from the body that was sent. It is never made again."""
-
-    def __init__(self, recorded: Recorded) -> None:
-        self._recorded = recorded
-
-    async def summary_of(self, text: str, at_most: int, call: ApiCall, grant: Grant) -> ModelSummary | None:
-        record = next(_summaries(self._recorded), None)
-        if record is None:  # the model failed
-            return None
-        sent = self._recorded.texts.text(self._recorded.contents.manifest.emitted)
-        if sent is None:
-            raise ReplayImpossible("the summary is not in the bundle, which is one without texts.")
-        body = _read(call.protocol.name, sent).body
-        for found in texts_in([body.get(key) for key in ("system", "instructions", "messages")]):
-            summary = ModelSummary(
-                found.rpartition(f"{SUMMARY}\n")[2], str(record.get("model")), str(record.get("request_id"))
-            )
-            if summary.to_dict() == record:
-                return summary
-        raise BundleInvalid("is in no text of what was sent.", file=DECISIONS, field="done.summary")
+async def _recorded_summary(
+    recorded: Recorded, _text: str, _at_most: int, call: ApiCall
+) -> ModelSummary | None:
+    """Return the recorded summary from the body that was sent. It is never made again."""
+    record = next(_summaries(recorded), None)
+    if record is None:  # the model failed
+        return None
+    sent = recorded.texts.text(recorded.contents.manifest.emitted)
+    if sent is None:
+        raise ReplayImpossible("the summary is not in the bundle, which is one without texts.")
+    body = _read(call.protocol.name, sent).body
+    for found in texts_in([body.get(key) for key in ("system", "instructions", "messages")]):
+        summary = ModelSummary(
+            found.rpartition(f"{SUMMARY}\n")[2], str(record.get("model")), str(record.get("request_id"))
+        )
+        if summary.to_dict() == record:
+            return summary
+    raise BundleInvalid("is in no text of what was sent.", file=DECISIONS, field="done.summary")
 
 
 def _summaries(recorded: Recorded) -> Iterator[Mapping[str, object]]:

@@ -13,12 +13,12 @@ the next, longer request keeps the same beginning.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tokenbox.compose.requests import Count as TokenCount
 from tokenbox.content.items import read_item, read_items
@@ -27,8 +27,7 @@ from tokenbox.conversation.low_water import eagerness_of
 from tokenbox.engine.low_water import freed, halvings, halvings_to_free, to_free
 from tokenbox.engine.steps import WindowLimits
 from tokenbox.errors import TokenboxError
-from tokenbox.gateway.admission import judge, refusal_of
-from tokenbox.gateway.local_counts import text_tokenizer
+from tokenbox.gateway.admission import refusal_of
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import Fit
 from tokenbox.gateway.texts import cuttable, transcript, with_cuts, with_summary
@@ -41,39 +40,20 @@ if TYPE_CHECKING:
     from tokenbox.engine.steps import WindowStep
     from tokenbox.engine.window import Window
     from tokenbox.gateway.admission import Admission, Counted
-    from tokenbox.gateway.authentication import Grant
     from tokenbox.gateway.calls import ApiCall
-    from tokenbox.gateway.upstream import Upstream
-    from tokenbox.models import ModelUse
     from tokenbox.tokenizers.protocol import Tokenizer
-
-    Judge = Callable[[ApiCall], Coroutine[Any, Any, Admission]]
-    Step = tuple[ApiCall, Admission, dict[str, object]]
 
 T = TypeVar("T")
 
-_WINDOWED = frozenset({"chat", "messages", "responses"})
+# The protocols whose requests are conversations.
+WINDOWED = frozenset({"chat", "messages", "responses"})
 # Tokens that a cut text keeps at least.
 SHORTEST = 64
 # The limits of a summary: tokens, and the divisor of its share of the budget.
 SUMMARY_TOKENS = 512
 SUMMARY_PART = 4
-# Searches that run at the same time. Each blocks a thread while the event loop counts.
-THREADS = 8
-
-
-class CountingService(Protocol):
-    """Counts a request as its upstream will."""
-
-    async def count(self, call: ApiCall, upstream: Upstream, use: ModelUse) -> Counted: ...
-
-
-class Summaries(Protocol):
-    """Summarizes what is evicted from a request."""
-
-    async def summary_of(self, text: str, at_most: int, call: ApiCall, grant: Grant) -> ModelSummary | None:
-        """Return a summary of ``at_most`` tokens; None if there is no summary, for whatever reason."""
-        ...
+# Searches that run at the same time: each blocks a thread while the event loop counts.
+_SEARCHERS = ThreadPoolExecutor(8, "tokenbox-fit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +88,6 @@ def fit_actions(record: Mapping[str, Any]) -> str:
             inner = [*(action for action in inner if action != "evict"), step["action"]]
         actions += inner
     return ", ".join(dict.fromkeys(actions))
-
-
-@dataclass(frozen=True, slots=True)
-class _Evicted:
-    call: ApiCall
-    admission: Admission
-    numbers: frozenset[int]
-    record: dict[str, object]
 
 
 class _CallSession:
@@ -175,201 +147,160 @@ class _CallSession:
         return call, self._judged[digest]
 
 
-class PolicyFitting:
+@dataclass(frozen=True, slots=True)
+class Fitting:
     """Takes the steps of ``policy`` in turn until the request fits.
 
-    Each candidate is counted as a whole, as the upstream will count it, about log2(n) times. ``low_water`` is
-    how far to evict (:func:`mark`).
+    ``whole`` is the decision about the request as it is. Each candidate is counted as a whole by ``count``,
+    as the upstream will count it, about log2(n) times; ``tried`` receives the count of each, by the SHA-256
+    of its body. ``summarize`` returns a summary of a text of so many tokens at most; None if there is none,
+    for whatever reason. ``low_water`` is how far to evict (:func:`mark`).
     """
 
-    def __init__(
-        self,
-        counting: CountingService,
-        summaries: Summaries,
-        policy: Sequence[Fit] = (Fit.EVICT,),
-        low_water: LowWater = 1,
-    ) -> None:
-        self._counting = counting
-        self._summaries = summaries
-        self._policy = tuple(policy)
-        self._low_water = low_water
-        self._threads = ThreadPoolExecutor(THREADS, "tokenbox-fit")
+    whole: Admission
+    tokenizer: Tokenizer
+    count: Callable[[ApiCall], Awaitable[Counted]]
+    summarize: Callable[[str, int, ApiCall], Awaitable[ModelSummary | None]]
+    tried: dict[str, TokenCount]
+    policy: Sequence[Fit]
+    low_water: LowWater
 
-    def update(self, policy: Sequence[Fit], low_water: LowWater) -> None:
-        """Use another policy from the next request on."""
-        self._policy, self._low_water = tuple(policy), low_water
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    async def fit(
-        self,
-        call: ApiCall,
-        upstream: Upstream,
-        use: ModelUse,
-        admission: Admission,
-        grant: Grant,
-        tried: dict[str, TokenCount],
-    ) -> FittedCall | None:
-        """Make the call fit; None if what must be kept does not fit.
-
-        ``tried`` receives the count of each body that is tried, by its SHA-256.
-        """
-        budget, verdict = admission.budget, admission.verdict
-        if budget is None or verdict is None or budget < 1 or call.protocol.name not in _WINDOWED:
+    async def fit(self, call: ApiCall) -> FittedCall | None:
+        """Make the call fit; None if what must be kept does not fit."""
+        budget = self.whole.budget
+        if budget is None or budget < 1 or call.protocol.name not in WINDOWED:
             return None
-
-        async def judge_call(smaller: ApiCall) -> Admission:
-            counted = await self._counting.count(smaller, upstream, use)
-            found = judge(smaller, counted, admission.model, admission.mode, verdict.uncertain)
-            if found.is_missing_count:
-                raise refusal_of(smaller, found)
-            tried[sha256(smaller.data).hexdigest()] = counted.count
-            return found
-
-        current, tokenizer = admission, text_tokenizer(use)
+        now = FittedCall(call, self.whole, {})
         steps: list[dict[str, object]] = []
-        for action in self._policy:
-            step: Step | None = None
-            if action is Fit.TRUNCATE:
-                step = await self._truncate(call, tokenizer, judge_call, current, budget)
-            elif action is Fit.COMPACT:
-                step = await self._compact(call, tokenizer, judge_call, current, budget, grant)
-            # Without a summary, what would have been summarized is evicted.
-            if step is None and action is not Fit.TRUNCATE:
-                evicted = await self._evict(call, tokenizer, judge_call, current, budget)
-                step = None if evicted is None else (evicted.call, evicted.admission, evicted.record)
+        for action in self.policy:
+            step = await self._step(action, now, budget)
             if step is None:
                 continue
-            call, current, record = step
-            steps.append(record)
-            if current.fits:
-                totals = {"before": _size(admission), "after": _size(current), "budget": budget}
+            now = step
+            steps.append(step.record)
+            if step.admission.fits:
+                totals = {"before": _size(self.whole), "after": _size(step.admission), "budget": budget}
                 first = steps[0] if len(steps) == 1 else {"action": "several", "steps": steps}
-                return FittedCall(call, current, {**first, **totals})
+                return replace(step, record={**first, **totals})
         return None
 
-    async def _truncate(
-        self, call: ApiCall, tokenizer: Tokenizer, judge_call: Judge, whole: Admission, budget: int
-    ) -> Step | None:
+    async def _step(self, action: Fit, now: FittedCall, budget: int) -> FittedCall | None:
+        if action is Fit.TRUNCATE:
+            return await self._truncate(now, budget)
+        step = await self._compact(now, budget) if action is Fit.COMPACT else None
+        # Without a summary, what would have been summarized is evicted.
+        return await self._evict(now, budget) if step is None else step
+
+    async def _judge(self, smaller: ApiCall) -> Admission:
+        counted = await self.count(smaller)
+        found = self.whole.again(smaller, counted)
+        if found.is_missing_count:
+            raise refusal_of(smaller, found)
+        self.tried[sha256(smaller.data).hexdigest()] = counted.count
+        return found
+
+    async def _truncate(self, now: FittedCall, budget: int) -> FittedCall | None:
         """Cut long texts of the past to the largest size that fits, or to ``SHORTEST`` if none fits."""
-        slots = cuttable(call)
-
-        def sizes() -> list[int]:
-            return tokenizer.count_batch([slot.text for slot in slots])
-
-        tokens = await self._in_thread(sizes)
+        slots = cuttable(now.call)
+        tokens = await _in_thread(lambda: self.tokenizer.count_batch([slot.text for slot in slots]))
         low, high = SHORTEST, max(tokens, default=0)
         if high <= low:
             return None
-        found: tuple[int, ApiCall, Admission, list[int]] | None = None
+        found: FittedCall | None = None
         while low < high:
             middle = (low + high) // 2
-            tried = await self._cut_to(call, tokenizer, judge_call, middle, tokens)
-            if _size(tried[1]) <= budget:
-                found, low = (middle, *tried), middle + 1
+            tried = await self._cut_to(now, middle, tokens)
+            if _size(tried.admission) <= budget:
+                found, low = tried, middle + 1
             else:
                 high = middle
-        if found is None:
-            found = (SHORTEST, *await self._cut_to(call, tokenizer, judge_call, SHORTEST, tokens))
-        at_most, smaller, after, cut = found
-        record = {"action": "truncate", "messages": cut, "at_most": at_most, "keep": "ends"}
-        return smaller, after, {**record, "before": _size(whole), "after": _size(after)}
+        return await self._cut_to(now, SHORTEST, tokens) if found is None else found
 
-    async def _cut_to(
-        self, call: ApiCall, tokenizer: Tokenizer, judge_call: Judge, at_most: int, tokens: Sequence[int]
-    ) -> tuple[ApiCall, Admission, list[int]]:
-        """Cut every text that is longer than ``at_most``. Returns also the numbers of the items cut."""
-        slots = cuttable(call)
+    async def _cut_to(self, now: FittedCall, at_most: int, tokens: Sequence[int]) -> FittedCall:
+        """Cut every text that is longer than ``at_most``."""
+        slots = cuttable(now.call)
 
         def cut() -> dict[int, str]:
             return {
-                number: truncate(slot.text, at_most, tokenizer, "ends", size=size)
+                number: truncate(slot.text, at_most, self.tokenizer, "ends", size=size)
                 for number, (slot, size) in enumerate(zip(slots, tokens, strict=True))
                 if size > at_most
             }
 
-        texts = await self._in_thread(cut)
-        smaller = with_cuts(call, texts)
-        admission = await judge_call(smaller)
-        return smaller, admission, sorted({slots[number].item for number in texts})
+        texts = await _in_thread(cut)
+        smaller = with_cuts(now.call, texts)
+        after = await self._judge(smaller)
+        items = sorted({slots[number].item for number in texts})
+        record = {"action": "truncate", "messages": items, "at_most": at_most, "keep": "ends"}
+        sizes = {"before": _size(now.admission), "after": _size(after)}
+        return FittedCall(smaller, after, {**record, **sizes})
 
-    async def _compact(
-        self,
-        call: ApiCall,
-        tokenizer: Tokenizer,
-        judge_call: Judge,
-        whole: Admission,
-        budget: int,
-        grant: Grant,
-    ) -> Step | None:
+    async def _compact(self, now: FittedCall, budget: int) -> FittedCall | None:
         """Replace the oldest exchanges by a summary; None if there is no summary, or it does not fit."""
         room = min(SUMMARY_TOKENS, budget // SUMMARY_PART)
-        evicted = await self._evict(call, tokenizer, judge_call, whole, budget - room)
-        if evicted is None or not evicted.numbers:
+        evicted = await self._evict(now, budget - room)
+        if evicted is None or not evicted.record["evicted"]:
             return None
-        summary = await self._summaries.summary_of(transcript(call, evicted.numbers), room, call, grant)
+        numbers = cast("list[int]", evicted.record["evicted"])
+        summary = await self.summarize(transcript(now.call, numbers), room, now.call)
         if summary is None:
             return None
         smaller = with_summary(evicted.call, summary.text)
-        after = await judge_call(smaller)
+        after = await self._judge(smaller)
         if _size(after) > budget:
             return None
-        record = {**evicted.record, "action": "compact", "summary": summary.to_dict(), "after": _size(after)}
-        return smaller, after, record
+        done = {"action": "compact", "summary": summary.to_dict(), "after": _size(after)}
+        return FittedCall(smaller, after, {**evicted.record, **done})
 
-    async def _evict(
-        self, call: ApiCall, tokenizer: Tokenizer, judge_call: Judge, whole: Admission, budget: int
-    ) -> _Evicted | None:
+    async def _evict(self, now: FittedCall, budget: int) -> FittedCall | None:
         """Mask tool results and evict the oldest exchanges; None if what must be kept does not fit."""
-        loop = asyncio.get_running_loop()
+        loop, items, size = asyncio.get_running_loop(), now.call.input, _size(now.admission)
+        if not isinstance(items, list):
+            return None
 
         def judge_from_thread(smaller: ApiCall) -> Admission:
-            return asyncio.run_coroutine_threadsafe(judge_call(smaller), loop).result()
+            return asyncio.run_coroutine_threadsafe(self._judge(smaller), loop).result()
 
-        if not isinstance(call.input, list):
-            return None
-        session = _CallSession(call, whole, tokenizer, judge_from_thread)
-        window = CountedWindow(session, tokenizer)
+        session = _CallSession(now.call, now.admission, self.tokenizer, judge_from_thread)
+        window = CountedWindow(session, self.tokenizer)
 
         def enforce() -> list[WindowStep]:
-            for value, item in zip(call.input, read_items(call.input, strict=False), strict=True):
+            for value, item in zip(items, read_items(items, strict=False), strict=True):
                 window.add(value, item)
             window.settle()
             engine = window.window
             local_total = max(1, engine.total - engine.base)
 
             def least() -> int:
-                return (engine.must_stay() - engine.base) * _size(whole) // local_total
+                return (engine.must_stay() - engine.base) * size // local_total
 
-            to = mark(self._low_water, engine, _size(whole), budget, least)
             # The search finds what just fits by the server's counts, so the mark is its budget.
-            low = min(to, budget)
+            low = min(mark(self.low_water, engine, size, budget, least), budget)
             return window.enforce(WindowLimits(None, low, low)) or window.enforce(
                 WindowLimits(None, budget, budget)
             )
 
-        steps = await self._in_thread(enforce)
-        smaller, after = session.call, session.admission
-        if _size(after) > budget:
+        steps = await _in_thread(enforce)
+        after = _size(session.admission)
+        if after > budget:
             return None
-        evicted = frozenset(range(len(call.input))) - window.shown.keys()
         record: dict[str, object] = {
             "action": "evict",
-            "evicted": sorted(evicted),
+            "evicted": sorted(set(range(len(items))) - window.shown.keys()),
             "shortened": [n for n, shown in window.shown.items() if shown is not window.given[n]],
-            "before": _size(whole),
-            "after": _size(after),
+            "before": size,
+            "after": after,
             "budget": budget,
             "steps": [step.to_dict() for step in steps],
         }
-        return _Evicted(smaller, after, evicted, record)
+        return FittedCall(session.call, session.admission, record)
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        except TokenboxError as error:
-            raise Refusal(400, error.code, error.message) from None
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    try:
+        return await asyncio.get_running_loop().run_in_executor(_SEARCHERS, work)
+    except TokenboxError as error:
+        raise Refusal(400, error.code, error.message) from None
 
 
 def _size(admission: Admission) -> int:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 if TYPE_CHECKING:
-    from prometheus_client.metrics_core import Metric
-
     from tokenbox.gateway.attempt import Attempt
     from tokenbox.gateway.refusals import Refusal
 
@@ -28,92 +26,99 @@ Snapshot = Mapping[str, Sequence[Row]]
 Gauges = Callable[[], Mapping[tuple[str, ...], float]]
 
 
-class CounterMetric:
-    """Counters by labels. Adding to one of prometheus_client takes ten times as long.
+class Metric:
+    """The figures of a metric, by labels. Adding to one of prometheus_client takes ten times as long.
 
-    There is no lock: only the event loop adds.
+    There is no lock: only the event loop adds. ``figures`` is the number of figures of a series.
     """
 
-    def __init__(self, name: str, about: str, *labels: str) -> None:
-        self.name, self._about, self._labels = name, about, labels
-        self._sums: dict[tuple[str, ...], float] = {} if labels else {(): 0}
+    family: type[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]
 
-    def add(self, amount: float, *labels: str) -> None:
-        self._sums[labels] = self._sums.get(labels, 0) + amount
+    def __init__(self, name: str, about: str, *labels: str, figures: int = 1) -> None:
+        self._name, self._about, self._labels, self._figures = name, about, labels, figures
+        self._series: dict[tuple[str, ...], list[float]] = {}
+
+    def of(self, labels: tuple[str, ...]) -> list[float]:
+        """Return the figures of a series, to be changed."""
+        found = self._series.get(labels)
+        if found is None:
+            found = self._series[labels] = [0] * self._figures
+        return found
 
     def rows(self) -> list[Row]:
-        return [(labels, (value,)) for labels, value in self._sums.items()]
+        return [*self._series.items()]
 
     def merge(self, rows: Sequence[Row]) -> None:
-        for labels, (value,) in rows:
-            self.add(value, *labels)
+        """Add the figures of another process."""
+        for labels, more in rows:
+            figures = self.of(tuple(labels))
+            figures[:] = map(self.merged, figures, more)
+
+    def merged(self, one: float, other: float) -> float:
+        return one + other
+
+    def sample(self, figures: Sequence[float]) -> Sequence[Any]:
+        """Return the figures as prometheus_client takes them."""
+        return figures
 
     def collect(self) -> Iterator[Metric]:
-        family = CounterMetricFamily(f"tokenbox_{self.name}", self._about, labels=self._labels)
-        for labels, value in self._sums.items():
-            family.add_metric(labels, value)
+        family: Any = self.family(f"tokenbox_{self._name}", self._about, labels=self._labels)
+        for labels, figures in self._series.items():
+            family.add_metric(labels, *self.sample(figures))
         yield family
 
 
-class HistogramMetric:
-    """Histograms of seconds, by labels: a count per bucket of ``bounds``, one for what is above, the sum."""
+class CounterMetric(Metric):
+    """Counters."""
+
+    family = CounterMetricFamily
+
+    def __init__(self, name: str, about: str, *labels: str) -> None:
+        super().__init__(name, about, *labels)
+        if not labels:
+            self.of(())
+
+    def add(self, amount: float, *labels: str) -> None:
+        self.of(labels)[0] += amount
+
+
+class HistogramMetric(Metric):
+    """Histograms of seconds: a count per bucket of ``bounds``, one for what is above, the sum."""
+
+    family = HistogramMetricFamily
 
     def __init__(self, name: str, about: str, *labels: str, bounds: Sequence[float]) -> None:
-        self.name, self._about, self._labels, self._bounds = name, about, labels, bounds
-        self._counts: dict[tuple[str, ...], list[float]] = {}  # the sum of seconds is last
+        super().__init__(name, about, *labels, figures=len(bounds) + 2)
+        self._bounds = bounds
 
     def add(self, seconds: float, *labels: str) -> None:
-        counts = self._counts.get(labels)
-        if counts is None:
-            counts = self._counts[labels] = [0] * (len(self._bounds) + 2)
+        counts = self.of(labels)
         counts[bisect_left(self._bounds, seconds)] += 1
         counts[-1] += seconds
 
-    def rows(self) -> list[Row]:
-        return [(labels, counts) for labels, counts in self._counts.items()]
-
-    def merge(self, rows: Sequence[Row]) -> None:
-        for labels, more in rows:
-            counts = self._counts.setdefault(tuple(labels), [0] * len(more))
-            self._counts[tuple(labels)] = [one + other for one, other in zip(counts, more, strict=True)]
-
-    def collect(self) -> Iterator[Metric]:
-        family = HistogramMetricFamily(f"tokenbox_{self.name}", self._about, labels=self._labels)
+    def sample(self, figures: Sequence[float]) -> Sequence[Any]:
         ends = [*map(str, map(float, self._bounds)), "+Inf"]
-        for labels, counts in self._counts.items():
-            buckets = list(zip(ends, map(float, accumulate(counts[:-1])), strict=True))
-            family.add_metric(labels, buckets, counts[-1])
-        yield family
+        return list(zip(ends, map(float, accumulate(figures[:-1])), strict=True)), figures[-1]
 
 
-class GaugeMetric:
-    """Gauges, by labels, each read when it is asked for.
+class GaugeMetric(Metric):
+    """Gauges, each read when it is asked for.
 
     ``shared``: every worker sees the same value, so that values of workers are not added up.
     """
 
-    def __init__(self, name: str, about: str, *labels: str, shared: bool = False) -> None:
-        self.name, self._about, self._labels, self._shared = name, about, labels, shared
-        self._values: Gauges = dict
-        self._others: dict[tuple[str, ...], float] = {}
+    family = GaugeMetricFamily
 
-    def set(self, values: Gauges) -> None:
-        self._values = values
+    def __init__(self, name: str, about: str, *labels: str, shared: bool = False) -> None:
+        super().__init__(name, about, *labels)
+        self.values: Gauges = dict
+        self._shared = shared
 
     def rows(self) -> list[Row]:
-        return [(labels, (value,)) for labels, value in self._values().items()]
+        return [(labels, (value,)) for labels, value in self.values().items()]
 
-    def merge(self, rows: Sequence[Row]) -> None:
-        for names, (value,) in rows:
-            labels = tuple(names)
-            before = self._others.get(labels, 0)
-            self._others[labels] = max(before, value) if self._shared else before + value
-
-    def collect(self) -> Iterator[Metric]:
-        family = GaugeMetricFamily(f"tokenbox_{self.name}", self._about, labels=self._labels)
-        for labels, value in self._others.items():
-            family.add_metric(labels, value)
-        yield family
+    def merged(self, one: float, other: float) -> float:
+        return max(one, other) if self._shared else one + other
 
 
 # The metrics: what each tells, and its labels.
@@ -171,11 +176,7 @@ class Metrics:
             name: GaugeMetric(name, about, *labels, shared=name in _SHARED)
             for name, (about, labels) in GAUGES.items()
         }
-        self._all: dict[str, CounterMetric | HistogramMetric | GaugeMetric] = {
-            **self._counters,
-            **self._histograms,
-            **self._gauges,
-        }
+        self._all: dict[str, Metric] = {**self._counters, **self._histograms, **self._gauges}
         self.gauge("build_info", lambda: {(version,): 1})
 
     def count(self, name: str, amount: float, *labels: str) -> None:
@@ -184,7 +185,7 @@ class Metrics:
 
     def gauge(self, name: str, values: Gauges) -> None:
         """Set the function that reads one of ``GAUGES``."""
-        self._gauges[name].set(values)
+        self._gauges[name].values = values
 
     def observe(self, request: Attempt, refusal: Refusal | None, seconds: float) -> None:
         route, outcome, admission = request.category, request.outcome, request.admission

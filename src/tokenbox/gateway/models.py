@@ -21,17 +21,18 @@ from tokenbox.models import (
     resolve,
     resolve_figures,
 )
-from tokenbox.providers import ApiKey, Provider, Target
+from tokenbox.providers import ApiKey, Target
 from tokenbox.providers.kinds import AUTO, UNKNOWN, find_kind
 from tokenbox.providers.kinds.kind import listed_names
 from tokenbox.providers.memory import EndpointMemory, ProbeOutcome
-from tokenbox.providers.server import Server, detect
+from tokenbox.providers.server import Server, detect, discover
 from tokenbox.providers.transport import Transport
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
     from tokenbox.gateway.calls import Headers
+    from tokenbox.gateway.log import RequestLog
     from tokenbox.gateway.settings import GatewaySettings, ModelSettings
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.providers.server import Capabilities
@@ -65,8 +66,9 @@ class _Known:
 class UpstreamModels:
     """The upstreams of the settings, and the cached figures of their models."""
 
-    def __init__(self, settings: GatewaySettings, upstreams: Sequence[Upstream]) -> None:
+    def __init__(self, settings: GatewaySettings, upstreams: Sequence[Upstream], log: RequestLog) -> None:
         self.settings = settings
+        self._log = log
         self.upstreams = upstreams
         self._transport = Transport()
         self._known: dict[tuple[str, str], _Known] = {}
@@ -165,12 +167,20 @@ class UpstreamModels:
 
     async def _refresh(self, upstream: Upstream, model: str, known: _Known) -> None:
         try:
-            found = await self._provider(upstream, model).capabilities()
+            # A new memory, because a shared one would never forget what a server said.
+            server = Server(_target(upstream, model), self._transport, EndpointMemory())
+            found = (await discover(server, await server.kind())).value
             # An incomplete answer does not replace a complete one.
-            if found.complete or known.found is None:
+            if found is not None and (found.complete or known.found is None):
                 known.found = found
-        except TokenboxError:
-            pass
+        except TokenboxError as error:  # of the kind of server: the operator mends it
+            self._log.write(
+                "figures_failed",
+                upstream=upstream.name,
+                model=model[:200],
+                error=error.message,
+                code=error.code,
+            )
         known.at = time.monotonic()
 
     async def with_kind(self, upstream: Upstream) -> Upstream:
@@ -183,10 +193,6 @@ class UpstreamModels:
             upstream.kind = found.value if found.outcome is ProbeOutcome.ANSWERED else None
             upstream.is_silent = found.outcome in (ProbeOutcome.NOT_NOW, ProbeOutcome.TIMED_OUT)
         return upstream
-
-    def _provider(self, upstream: Upstream, model: str) -> Provider:
-        # A new memory, because a shared one would never forget what a server said.
-        return Provider(_target(upstream, model), memory=EndpointMemory(), transport=self._transport)
 
 
 def _target(upstream: Upstream, model: str) -> Target:

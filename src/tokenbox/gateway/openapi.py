@@ -11,69 +11,62 @@ from typing import Any
 from tokenbox.__about__ import __version__
 from tokenbox.gateway.library import STRATEGIES
 from tokenbox.gateway.protocols import PROTOCOLS
+from tokenbox.gateway.settings import Mode
 from tokenbox.models import OutputMode
 from tokenbox.tokenizers.registry import available
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _ANY: dict[str, Any] = {}
+_NULL = {"type": "null"}
 _COUNT = {"type": "integer", "minimum": 0, "maximum": 2**53 - 1}
-_LIMIT = {"anyOf": [{"type": "integer", "minimum": -1, "maximum": 2**53 - 1}, {"type": "null"}]}
+_LIMIT = {"anyOf": [{"type": "integer", "minimum": -1, "maximum": 2**53 - 1}, _NULL]}
 _OBJECT = {"type": "object"}
 _MODEL = {"type": "string", "minLength": 1, "maxLength": 256, "pattern": "^[!-~]([ -~]*[!-~])?$"}
+_NO_MODEL = {"anyOf": [_MODEL, _NULL]}
 _MESSAGES = {"type": "array", "items": _OBJECT, "maxItems": 20_000}
-_STREAM = {"type": ["boolean", "null"]}
 _PART = {"anyOf": [_TEXT, {"type": "integer"}]}
 # A text, token ids, or a list of those.
 _SEVERAL = {"anyOf": [_TEXT, {"type": "array", "items": _PART}]}
 _PROMPT = {
     "anyOf": [_TEXT, {"type": "array", "items": _PART}, {"type": "array", "items": _SEVERAL}],
 }
-_CHOICES = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 128}, {"type": "null"}]}
-_FIGURE = {"anyOf": [_COUNT, {"type": "null"}]}
+_CHOICES = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 128}, _NULL]}
+_FIGURE = {"anyOf": [_COUNT, _NULL]}
 
 
 def _object(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:  # schemas
     return {"type": "object", "required": list(required), "properties": properties}
 
 
-_CHAT = _object(
-    ("model", "messages"),
-    model=_MODEL,
-    messages=_MESSAGES,
-    tools=_ANY,
-    stream=_STREAM,
-    max_completion_tokens=_LIMIT,
-    max_tokens=_LIMIT,
-    n=_CHOICES,
-)
-_COMPLETION = _object(
-    ("model", "prompt"),
-    model=_MODEL,
-    prompt=_PROMPT,
-    stream=_STREAM,
-    max_tokens=_LIMIT,
-    n=_CHOICES,
-    best_of=_CHOICES,
-)
-_RESPONSE = _object(
-    ("model",),
-    model=_MODEL,
-    input=_ANY,
-    instructions=_ANY,
-    tools=_ANY,
-    stream=_STREAM,
-    max_output_tokens=_LIMIT,
-)
-_MESSAGE = _object(
-    ("model", "messages"),
-    model=_MODEL,
-    messages=_MESSAGES,
-    system=_ANY,
-    tools=_ANY,
-    stream=_STREAM,
-    max_tokens=_LIMIT,
-)
-_NO_MODEL = {"anyOf": [_MODEL, {"type": "null"}]}
+# The fields that the gateway reads in the requests of several APIs.
+_FIELDS = {
+    "model": _MODEL,
+    "messages": _MESSAGES,
+    "prompt": _PROMPT,
+    "input": _ANY,
+    "instructions": _ANY,
+    "system": _ANY,
+    "tools": _ANY,
+    "stream": {"type": ["boolean", "null"]},
+    "max_completion_tokens": _LIMIT,
+    "max_tokens": _LIMIT,
+    "max_output_tokens": _LIMIT,
+    "n": _CHOICES,
+    "best_of": _CHOICES,
+}
+
+
+def _request(required: str, optional: str) -> dict[str, Any]:
+    """Return the schema of a request with these fields, as words."""
+    names = f"{required} {optional}".split()
+    return _object(tuple(required.split()), **{name: _FIELDS[name] for name in names})
+
+
+_CHAT = _request("model messages", "tools stream max_completion_tokens max_tokens n")
+_COMPLETION = _request("model prompt", "stream max_tokens n best_of")
+_RESPONSE = _request("model", "input instructions tools stream max_output_tokens")
+_MESSAGE = _request("model messages", "system tools stream max_tokens")
+_EMBEDDING = _object(("model", "input"), model=_MODEL, input=_PROMPT)
 
 
 def _counted(body: dict[str, Any]) -> dict[str, Any]:
@@ -82,7 +75,6 @@ def _counted(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "required": required, "properties": {**body["properties"], "model": _NO_MODEL}}
 
 
-_EMBEDDING = _object(("model", "input"), model=_MODEL, input=_PROMPT)
 _TOKENIZER = {
     "type": ["string", "null"],
     "description": f"{', '.join(one.name for one in available())}, or a name that the operator allowed.",
@@ -165,26 +157,28 @@ _ERRORS = {
     503: "No free slot at the upstream, or a store is unavailable.",
     504: "The upstream did not answer in time.",
 }
-_MODE = {
-    "name": "x-tokenbox-mode",
-    "in": "header",
-    "required": False,
-    "description": "What happens to a request that does not fit.",
-    "schema": {"type": "string", "enum": ["observe", "enforce", "fit"]},
-}
-_STARTED = {
-    "name": "x-tokenbox-started",
-    "in": "header",
-    "required": False,
-    "description": "`event`: an event `started` is sent before the stream. Most clients fail on it.",
-    "schema": {"type": "string", "examples": ["event"]},
-}
 
 
 def _header(about: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"description": about, "schema": schema}
 
 
+def _parameter(name: str, about: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "in": "header", "required": False, **_header(about, schema)}
+
+
+_PARAMETERS = [
+    _parameter(
+        "x-tokenbox-mode",
+        "What happens to a request that does not fit.",
+        {"type": "string", "enum": [mode.value for mode in Mode]},
+    ),
+    _parameter(
+        "x-tokenbox-started",
+        "`event`: an event `started` is sent before the stream. Most clients fail on it.",
+        {"type": "string", "examples": ["event"]},
+    ),
+]
 _ID = {"x-request-id": _header("The client's own, if it sent one.", _TEXT)}
 # The headers of every answer to a request that was counted, including errors.
 _COUNTED = {
@@ -297,41 +291,31 @@ def document() -> dict[str, Any]:
 
 
 def _operation(path: str, about: str, body: dict[str, Any] | None, answer: dict[str, Any]) -> dict[str, Any]:
-    content: dict[str, Any] = {"application/json": {"schema": answer}}
-    if path in PROTOCOLS:
+    is_api = path in PROTOCOLS
+    headers = _COUNTED if is_api else _ID
+    content = {"text/plain" if path == "/metrics" else "application/json": {"schema": answer}}
+    if is_api:
         content["text/event-stream"] = {}
-    if path == "/metrics":
-        content = {"text/plain": {"schema": answer}}
+    responses: dict[str, Any] = {
+        "200": {"description": "The answer.", "headers": headers, "content": content}
+    }
     found: dict[str, Any] = {
         "summary": about,
         "operationId": re.sub(r"\W+", "_", path).strip("_"),
-        "responses": {
-            "200": {
-                "description": "The answer.",
-                "headers": _COUNTED if path in PROTOCOLS else _ID,
-                "content": content,
-            }
-        },
+        "responses": responses,
     }
     if path == "/readyz":
-        found["responses"]["503"] = {
-            "description": "Not ready.",
-            "content": {"application/json": {"schema": answer}},
-        }
+        responses["503"] = {"description": "Not ready.", "content": content}
     if path in _OPEN:
         return {**found, "security": []}
     name = "AnthropicError" if path.startswith("/v1/messages") else "Error"
     error = {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
     for status, when in _ERRORS.items():
-        found["responses"][str(status)] = {
-            "description": when,
-            "headers": _COUNTED if path in PROTOCOLS else _ID,
-            "content": error,
-        }
+        responses[str(status)] = {"description": when, "headers": headers, "content": error}
     if body is not None:
         found["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
-    if path in PROTOCOLS:
-        found["parameters"] = [_MODE, _STARTED]
+    if is_api:
+        found["parameters"] = _PARAMETERS
     if path.endswith("{model}"):
         found["parameters"] = [_NAME]
     return found

@@ -34,13 +34,15 @@ from tokenbox.gateway.asgi import (
 )
 from tokenbox.gateway.attempt import Attempt, ProofDecision
 from tokenbox.gateway.calls import ApiCall, check_query, parse_body, read_call
-from tokenbox.gateway.fitting import fit_actions
+from tokenbox.gateway.fitting import Fitting, fit_actions
+from tokenbox.gateway.local_counts import text_tokenizer
 from tokenbox.gateway.models import not_served
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.refusals import Refusal, body_refusal
 from tokenbox.gateway.relay import CallOutcome, Relay
 from tokenbox.gateway.settings import Mode
 from tokenbox.gateway.strict_json import most_values
+from tokenbox.gateway.summaries import summary_of
 from tokenbox.gateway.upstream import Unreachable, Upstream
 from tokenbox.providers.framing import frame
 
@@ -135,14 +137,11 @@ class GatewayRequest(Attempt):
         """Decide what is sent, and to which upstream. Raises :class:`Refusal` if nothing may be sent."""
         services, limits = self.services, self.services.settings.limits
         self.incoming.memory.add_values(most_values(data, limits.values))
-        call = self.call = self.original = await parse_body(
-            data, lambda: read_call(self.protocol, data, limits, grant.client_auth)
-        )
+        call = await parse_body(data, lambda: read_call(self.protocol, data, limits, grant.client_auth))
+        self.call = call
         for model in call.models:
             grant.check(model)
-        served = services.settings.served_as(call.model)
-        if served != call.model:
-            call = self.call = self.original = call.with_model(served)
+        call = self.call = self.original = call.served_as(services.settings.served_as)
         mode = self._mode(grant, call.model)
         upstream = self.upstream = await services.models.upstream_of(call.model, call.client_auth)
         admission, use = await self._judge(call, upstream, mode)
@@ -152,8 +151,7 @@ class GatewayRequest(Attempt):
             if larger is not None:
                 self.overflow_of = call.model
                 call, upstream, admission, use = larger
-                self.call = self.original = call
-                self.upstream = upstream
+                self.call, self.original, self.upstream = call, call, upstream
                 self.admission, self.original_count = admission, admission.counted.count
         if mode is not Mode.OBSERVE and not admission.fits:
             call, admission = await self._fit(call, upstream, use, admission, grant)
@@ -231,13 +229,22 @@ class GatewayRequest(Attempt):
         self, call: ApiCall, upstream: Upstream, use: ModelUse, admission: Admission, grant: Grant
     ) -> tuple[ApiCall, Admission]:
         """Make the request fit, in the mode ``fit``. Raises :class:`Refusal` if it does not fit."""
-        is_countable = not (admission.is_missing_count or admission.is_unseen)
-        if admission.mode is Mode.FIT and admission.budget is not None and is_countable:
-            fitted = await self.services.fitting.fit(call, upstream, use, admission, grant, self.tried)
+        services, settings = self.services, self.services.settings
+        if admission.mode is Mode.FIT and not (admission.is_missing_count or admission.is_unseen):
+            fitting = Fitting(
+                admission,
+                text_tokenizer(use),
+                lambda smaller: services.counting.count(smaller, upstream, use),
+                lambda text, at_most, call: summary_of(services, text, at_most, call, grant),
+                self.tried,
+                settings.fit,
+                settings.low_water,
+            )
+            fitted = await fitting.fit(call)
             if fitted is not None:
                 self.fit_record = fitted.record
                 return fitted.call, fitted.admission
-        parts = await self.services.counting.parts(call, use)
+        parts = await services.counting.parts(call, use)
         self.admission = replace(admission, counted=replace(admission.counted, parts=parts))
         raise refusal_of(call, self.admission)
 

@@ -23,13 +23,11 @@ from tokenbox.gateway.authentication import KeyAuthenticator, LocalAuthenticator
 from tokenbox.gateway.body_memory import BodyMemory
 from tokenbox.gateway.calls import is_name
 from tokenbox.gateway.counting import RequestCounting
-from tokenbox.gateway.fitting import PolicyFitting
 from tokenbox.gateway.metrics import Metrics
 from tokenbox.gateway.models import UpstreamModels
 from tokenbox.gateway.recorder import CallRecorder
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.spool import Spool, SpoolError
-from tokenbox.gateway.summaries import ModelSummaries
 from tokenbox.gateway.traces import traces_from
 from tokenbox.gateway.upstream import Upstream
 from tokenbox.gateway.workers import Peers
@@ -123,7 +121,6 @@ class GatewayServices:
         self.metrics = Metrics(__version__)
         self.traces = traces_from(os.environ)
         self.counting = RequestCounting(settings.limits, Calibration())
-        self.fitting = PolicyFitting(self.counting, ModelSummaries(self), settings.fit, settings.low_water)
         self.bundles = bundles_of(settings)
         self.body_memory = BodyMemory(settings.limits.bodies)
         self.peers: Peers | None = None
@@ -137,7 +134,7 @@ class GatewayServices:
     async def open(self) -> None:
         """Open connections, and start the thread of the recorder. Runs in the server's event loop."""
         self.upstreams = [Upstream(settings, self.settings.limits) for settings in self.settings.upstreams]
-        self.models = UpstreamModels(self.settings, self.upstreams)
+        self.models = UpstreamModels(self.settings, self.upstreams, self.log)
         await self.models.open()
         self._loop = asyncio.get_running_loop()
         store = self.stores.store
@@ -150,8 +147,7 @@ class GatewayServices:
         self.quotas = LeasedQuotas(self.stores.quotas, time.monotonic, self.recorder.settle_later)
         self.accounts = QuotaAccounts(self.quotas, now, self.price, self.settings.when_away)
         self._set_gauges()
-        if any(is_openai(one.url, one.kind) for one in self.settings.upstreams):
-            self._loading = self._loop.create_task(self._load_vocabulary())
+        self._load_vocabulary()
         self.log.write("started", upstreams=[upstream.name for upstream in self.upstreams])
         if self.workers_folder is not None:
             self.peers = Peers(self.workers_folder, self.metrics.snapshot)
@@ -166,7 +162,6 @@ class GatewayServices:
         left = await asyncio.to_thread(self.recorder.stop)
         await self.models.close()
         self.stores.threads.close()
-        self.fitting.close()
         self.stores.store.close()
         for upstream in self.upstreams:
             upstream.close()
@@ -194,7 +189,7 @@ class GatewayServices:
         self._price_of = _cached_prices(settings)
         self.upstreams = upstreams
         self.models.update(settings, upstreams)
-        self.fitting.update(settings.fit, settings.low_water)
+        self._load_vocabulary()
         names = [upstream.name for upstream in upstreams]
         self.log.write("reloaded", upstreams=names, need_restart=need_restart)
 
@@ -349,10 +344,15 @@ class GatewayServices:
         if isinstance(self.stores.quotas, SqlQuotas):
             self.stores.quotas.forget_before(time_text(now() - timedelta(days=1)))
 
-    async def _load_vocabulary(self) -> None:
-        """Load the vocabulary of OpenAI's models. It takes seconds, for which no client then waits."""
-        with suppress(TokenboxError):  # the first request reports it
-            await self.counting.load(get("o200k_base"))
+    def _load_vocabulary(self) -> None:
+        """Begin to load the vocabulary of OpenAI's models, so that no client waits the seconds it takes."""
+
+        async def load() -> None:
+            with suppress(TokenboxError):  # the first request reports it
+                await self.counting.load(get("o200k_base"))
+
+        if any(is_openai(one.url, one.kind) for one in self.settings.upstreams):
+            self._loading = self._loop.create_task(load())
 
     def _set_gauges(self) -> None:
         self.metrics.gauge("upstream_running", lambda: {(one.name,): one.running for one in self.upstreams})

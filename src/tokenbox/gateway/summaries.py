@@ -29,66 +29,65 @@ SECONDS = 60.0
 _OK = 200
 
 
-class ModelSummaries:
-    """Summaries by ``settings.summary_model``, or by the model of the request itself."""
+async def summary_of(
+    services: GatewayServices, text: str, at_most: int, call: ApiCall, grant: Grant
+) -> ModelSummary | None:
+    """Return a summary by ``settings.summary_model``, or by the model of the request itself.
 
-    def __init__(self, services: GatewayServices) -> None:
-        self._services = services
+    None if it failed, with the reason in the log. It is charged to the key.
+    """
+    settings, named = services.settings, services.settings.summary_model
+    model = call.model if named is None else settings.served_as(named)
+    messages = [{"role": "system", "content": PROMPT}, {"role": "user", "content": text}]
+    body = {"model": model, "messages": messages, "max_tokens": at_most}
+    try:
+        own_call = read_call(CHAT, json_bytes(body), settings.limits, grant.client_auth)
+    except Refusal:  # too large to be sent
+        return None
+    key = new_key()
+    attempt = Attempt(CHAT, "summarize", f"summary_{key}", key, call=own_call, grant=grant)
+    refusal: Refusal | None = None
+    summary: str | None = None
+    try:
+        if named is not None:
+            grant.check(named)
+        summary = await _request(services, attempt, own_call, grant)
+    except Refusal as error:
+        refusal = error
+    except TokenboxError as error:
+        refusal = Refusal(502, error.code, error.message)
+    finally:
+        services.observe(attempt, refusal)
+    return None if summary is None else ModelSummary(summary, model, attempt.request_id)
 
-    async def summary_of(self, text: str, at_most: int, call: ApiCall, grant: Grant) -> ModelSummary | None:
-        """Return the summary; None if it failed, with the reason in the log. It is charged to the key."""
-        settings, named = self._services.settings, self._services.settings.summary_model
-        model = call.model if named is None else settings.served_as(named)
-        messages = [{"role": "system", "content": PROMPT}, {"role": "user", "content": text}]
-        body = {"model": model, "messages": messages, "max_tokens": at_most}
-        try:
-            own_call = read_call(CHAT, json_bytes(body), settings.limits, grant.client_auth)
-        except Refusal:  # too large to be sent
-            return None
-        key = new_key()
-        attempt = Attempt(CHAT, "summarize", f"summary_{key}", key, call=own_call, grant=grant)
-        refusal: Refusal | None = None
-        summary: str | None = None
-        try:
-            if named is not None:
-                grant.check(named)
-            summary = await self._request(attempt, own_call, grant)
-        except Refusal as error:
-            refusal = error
-        except TokenboxError as error:
-            refusal = Refusal(502, error.code, error.message)
-        finally:
-            self._services.observe(attempt, refusal)
-        return None if summary is None else ModelSummary(summary, model, attempt.request_id)
 
-    async def _request(self, attempt: Attempt, call: ApiCall, grant: Grant) -> str | None:
-        services = self._services
-        upstream = attempt.upstream = await services.models.upstream_of(call.model, call.client_auth)
-        limit, *_ = upstream.heeded_limits(call)
-        body = dict(call.body)
-        body[limit] = body.pop("max_tokens")
-        call = attempt.call = call.with_body(body)
-        use = await services.models.use(upstream, call.model, call.client_auth)
-        counted = await services.counting.count(call, upstream, use)
-        admission = attempt.admission = judge(call, counted, use, Mode.ENFORCE, services.settings.uncertain)
-        if not admission.fits:
-            raise Refusal(
-                400,
-                "summary_too_large",
-                "The evicted exchanges are too large for the model of the summaries.",
-            )
-        async with services.accounts.reserved(attempt, call, admission, grant), upstream.slot():
-            services.record_start(attempt, call, admission)
-            attempt.was_sent = True
-            status, answer = await upstream.post_json(CHAT.path, call.body, call.client_auth, SECONDS)
-            outcome = attempt.outcome
-            outcome.status = 504 if status is None else status
-            outcome.used_nothing = used_nothing(outcome.status)
-            if status != _OK or not isinstance(answer, dict):
-                raise Refusal(502, "summary_failed", f"The model of the summaries answered {status}.")
-            outcome.usage = CHAT.usage_in(answer)
-            outcome.begun = outcome.ended = outcome.complete = True
-            return _text_in(answer)
+async def _request(services: GatewayServices, attempt: Attempt, call: ApiCall, grant: Grant) -> str | None:
+    upstream = attempt.upstream = await services.models.upstream_of(call.model, call.client_auth)
+    limit, *_ = upstream.heeded_limits(call)
+    body = dict(call.body)
+    body[limit] = body.pop("max_tokens")
+    call = attempt.call = call.with_body(body)
+    use = await services.models.use(upstream, call.model, call.client_auth)
+    counted = await services.counting.count(call, upstream, use)
+    admission = attempt.admission = judge(call, counted, use, Mode.ENFORCE, services.settings.uncertain)
+    if not admission.fits:
+        raise Refusal(
+            400,
+            "summary_too_large",
+            "The evicted exchanges are too large for the model of the summaries.",
+        )
+    async with services.accounts.reserved(attempt, call, admission, grant), upstream.slot():
+        services.record_start(attempt, call, admission)
+        attempt.was_sent = True
+        status, answer = await upstream.post_json(CHAT.path, call.body, call.client_auth, SECONDS)
+        outcome = attempt.outcome
+        outcome.status = 504 if status is None else status
+        outcome.used_nothing = used_nothing(outcome.status)
+        if status != _OK or not isinstance(answer, dict):
+            raise Refusal(502, "summary_failed", f"The model of the summaries answered {status}.")
+        outcome.usage = CHAT.usage_in(answer)
+        outcome.begun = outcome.ended = outcome.complete = True
+        return _text_in(answer)
 
 
 def _text_in(answer: dict[str, Any]) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.content.library_objects import texts_in
+from tokenbox.gateway.calls import with_value
 
 if TYPE_CHECKING:
     from tokenbox.gateway.calls import ApiCall
@@ -49,7 +50,7 @@ def with_cuts(call: ApiCall, texts: Mapping[int, str]) -> ApiCall:
     slots = cuttable(call)
     for number, text in texts.items():
         slot = slots[number]
-        items[slot.item] = _replaced(items[slot.item], slot.path, text)
+        items[slot.item] = with_value(items[slot.item], slot.path, text)
     return call.with_input(items)
 
 
@@ -97,15 +98,6 @@ def _texts(item: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str
                 if isinstance(part, dict):
                     for path, text in _texts(part):
                         yield (key, number, *path), text
-
-
-def _replaced(value: Any, path: Sequence[str | int], text: str) -> Any:  # noqa: ANN401  # JSON
-    """Return a copy with ``text`` at the end of the path. Everything beside the path is shared."""
-    if not path:
-        return text
-    copy = value.copy()
-    copy[path[0]] = _replaced(copy[path[0]], path[1:], text)
-    return copy
 
 
 def is_user_turn(item: object) -> bool:

@@ -14,8 +14,9 @@ from typing import Final, Protocol
 
 from tokenbox.providers.errors import AnswerTooLarge
 
-# A frame ends with an empty line; a line ends with LF, CRLF or CR. Atomic, so that CRLF is one line end.
-_END: Final = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
+# A frame ends with an empty line; a line ends with LF, CRLF or CR. A CR at the end of the bytes so far may be
+# half of a CRLF, unless the line before ends with CR, too.
+_END: Final = re.compile(rb"(?:\r\n|\n)(?:\r\n|\n|\r(?!\Z))|\r(?:\r\n|\r)")
 _LINE: Final = re.compile(rb"\r\n|\n|\r")
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
