@@ -186,6 +186,22 @@ def test_an_answer_and_its_headers_come_as_they_were_sent(canned: Canned, line: 
     assert answer.headers["x-tokenbox-upstream-request-id"] == "up"
 
 
+def test_what_an_upstream_says_of_its_own_host_is_not_said_of_the_gateway(canned: Canned, line: Line) -> None:
+    headers = (
+        *(b"Access-Control-Allow-Origin: *", b"Access-Control-Allow-Credentials: true", b"Connection: x-hop"),
+        *(b"Strict-Transport-Security: max-age=9", b"Alt-Svc: h3", b"X-Hop: mine", b"X-Kept: 1"),
+    )
+    canned.answer = whole(ANSWER, *headers)
+    answer, _ = line.ask(request(BODY, b"Origin: http://127.0.0.1:1", b"Referer: http://127.0.0.1:1/secret"))
+    names = {name.lower() for name in answer.headers}
+    assert "x-kept" in names
+    assert "x-hop" not in names
+    assert not {name for name in names if name.startswith(("access-", "strict-", "alt-"))}
+    head = canned.got[-1][0].lower()
+    assert b"origin" not in head
+    assert b"referer" not in head
+
+
 def test_a_request_goes_on_as_it_came(canned: Canned, line: Line) -> None:
     canned.answer = whole(ANSWER)
     odd = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from functools import cache
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ from tokenbox.providers import (
     Target,
     TokenCount,
 )
+from tokenbox.providers.request import chat_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -690,3 +692,76 @@ def test_a_response_that_is_cut_says_so() -> None:
     cut = {**RESPONSE, "status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     with serving({"/v1/responses": cut}) as server, provider(server, "openai-responses") as made:
         assert made.chat(CONVERSATION).finish is FinishReason.LENGTH
+
+
+DATA = "iVBORw0KGgo="
+PARTS: tuple[dict[str, Any] | str, ...] = (
+    "said",
+    {"type": "text", "text": "said"},
+    {"type": "input_text", "text": "said"},
+    {"type": "output_text", "text": "said"},
+    {"type": "refusal", "refusal": "said"},
+    {"type": "image_url", "image_url": {"url": PNG}},
+    {"type": "image_url", "image_url": PNG},
+    {"type": "input_image", "image_url": PNG},
+    {"type": "input_audio", "input_audio": {"data": DATA, "format": "wav"}},
+    {"type": "file", "file": {"file_data": f"data:application/pdf;base64,{DATA}", "filename": "a.pdf"}},
+    {"type": "input_file", "file_data": DATA},
+    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": DATA}},
+    {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "said"}},
+    {"type": "tool_result", "tool_use_id": "c", "content": "said"},
+    {"type": "tool_use", "id": "c", "name": "f", "input": {"a": "said"}},
+)
+
+
+@pytest.mark.parametrize("dialect", ["anthropic_messages", "ollama_chat", "openai_chat", "openai_responses"])
+@pytest.mark.parametrize("role", ["system", "developer", "user", "assistant", "tool"])
+def test_every_part_is_sent_or_refused(dialect: str, role: str) -> None:
+    body = resolve_name(f"tokenbox.providers.{dialect}:body")
+    for place, part in enumerate(PARTS):
+        message = {"role": role, "content": [part], "tool_call_id": "c"}
+        request = chat_request("m", [{"role": "user", "content": "hi"}, message], None)
+        made = ""
+        with suppress(InvalidRequest):
+            made = json.dumps(body(request))
+        assert "said" in made or DATA in made or (not made and place >= 5), part
+        assert made or dialect != "openai_chat"
+
+
+@pytest.mark.parametrize("dialect", ["anthropic_messages", "ollama_chat", "openai_responses"])
+def test_older_forms_and_recordings_are_not_left_out(dialect: str) -> None:
+    body = resolve_name(f"tokenbox.providers.{dialect}:body")
+
+    def made(message: dict[str, Any]) -> str:
+        return json.dumps(body(chat_request("m", [{"role": "user", "content": "hi"}, message], None)))
+
+    assert "no, thanks" in made({"role": "assistant", "content": None, "refusal": "no, thanks"})
+    function = {"name": "f", "arguments": {"a": "given"}}  # an object, where the API has its JSON text
+    shown = made({"role": "assistant", "tool_calls": [{"id": "c", "function": function}]})
+    assert "given" in shown
+    assert "'given'" not in shown
+    for message in (
+        {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},
+        {"role": "assistant", "content": None, "audio": {"id": "audio_1"}},
+        {"role": "user", "content": {"text": "said"}},
+        {"role": "user", "content": 5},
+    ):
+        with pytest.raises(InvalidRequest):
+            made(message)
+
+
+def test_a_chat_that_the_counting_api_has_no_form_for_is_counted_locally() -> None:
+    with serving({"/v1/responses/input_tokens": {"input_tokens": 9}}) as server:
+        target = Target(server.url, "gpt-4o", "openai", use_tokenize_endpoint=True)
+        client = BlockingProvider(target, memory=EndpointMemory())
+        recording = {"type": "input_audio", "input_audio": {"data": DATA, "format": "wav"}}
+        found = client.count([{"role": "user", "content": [recording]}])
+        client.close()
+    assert (found.exact, found.source) == (False, "published")
+    assert found.value > 500
+
+
+def test_a_tool_that_is_a_text_is_named() -> None:
+    body = resolve_name("tokenbox.providers.anthropic_messages:body")
+    with pytest.raises(InvalidRequest, match="a tool must be like"):
+        body(chat_request("m", [{"role": "user", "content": "hi"}], ["search"]))  # type: ignore[list-item]

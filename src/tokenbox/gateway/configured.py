@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 _POLICY = ("max_ctx", "reserve_out", "headroom", "tokenizer", "mode", "alias_of", "overflow")
 _SHORTEST_ADMIN_KEY = 16
-# Fields of RequestLimits that are settings, too.
-_SECONDS = ("head_seconds", "body_seconds", "send_seconds", "idle_seconds", "total_seconds")
+# Fields of GatewaySettings and of RequestLimits that are settings, too.
+_AS_THEY_ARE = ("port", "workers", "admin_port", "low_water", "summary_model")
+_SECONDS = tuple(f"{what}_seconds" for what in ("head", "body", "send", "idle", "total", "drain"))
 _ROUTES = {protocol.name: path for path, protocol in PROTOCOLS.items()}
 
 
@@ -57,43 +58,36 @@ def settings_from(
     servers = _upstreams_of_flags(upstreams) or [
         _upstream(config, name, env) for name in config.names("upstreams")
     ]
-    host = _text(config, "gateway.host") or "127.0.0.1"
-    keys = config.value("gateway.keys")
-    keys_required = keys is True or (keys is None and not is_loopback(host))
-    admin_port = config.value("gateway.admin_port")
-    seconds: dict[str, Any] = {name: float(str(config.value(f"gateway.{name}"))) for name in _SECONDS}
+    own = _values(config, "gateway")
+    host = own("host") or "127.0.0.1"
+    keys_required = own("keys") is True or (own("keys") is None and not is_loopback(host))
     return GatewaySettings(
         upstreams=tuple(servers),
-        mode=Mode(config.value("gateway.mode")),
+        mode=Mode(own("mode")),
         modes=_modes(config),
         models={name: _model(config, name) for name in config.names("models")},
         default_model=_model(config, None),
         limits=replace(
             RequestLimits(),
-            body=config.value("gateway.body_bytes"),
-            bodies=config.value("gateway.bodies_bytes"),
-            drain_seconds=float(_text(config, "gateway.drain_seconds") or 0),
-            **seconds,
+            body=own("body_bytes"),
+            bodies=own("bodies_bytes"),
+            **{name: float(own(name) or 0) for name in _SECONDS},
         ),
         host=host,
-        port=config.value("gateway.port"),
-        workers=config.value("gateway.workers"),
-        admin_host=_text(config, "gateway.admin_host") or "127.0.0.1",
-        admin_port=None if admin_port is None else int(str(admin_port)),
+        admin_host=own("admin_host") or "127.0.0.1",
+        **{name: own(name) for name in _AS_THEY_ARE},
         admin_key=_admin_key(config, env),
-        low_water=config.value("gateway.low_water"),
-        proof=str(bundles_of(Path(folder))) if config.value("proof.write") else None,
-        proof_texts=config.value("proof.texts"),
+        proof=str(bundles_of(Path(folder))) if config.value("proof.write") is True else None,
+        proof_texts=config.value("proof.texts") is True,
         proof_keys=tuple(map(str, own_paths(config.setting("proof.sign_with")))),
-        fit=tuple(map(Fit, config.value("gateway.fit"))),
-        summary_model=_text(config, "gateway.summary_model"),
+        fit=tuple(map(Fit, own("fit"))),
         database=database_of(config),
         redis=_own_store(config, "gateway.redis"),
-        state=_text(config, "gateway.state") or str(_state_folder()),
+        state=str(own("state") or _state_folder()),
         keys_required=keys_required,
-        uncertain=Uncertain(config.value("policy.uncertain")),
+        uncertain=Uncertain(str(config.value("policy.uncertain"))),
         cors_origins=_origins(config, keys_required=keys_required),
-        when_away=WhenAway(config.value("gateway.when_away")),
+        when_away=WhenAway(own("when_away")),
         prices=config.catalog_prices(),
     )
 
@@ -141,10 +135,10 @@ def _origins(config: Config, *, keys_required: bool) -> tuple[str, ...]:
 
 
 def _admin_key(config: Config, env: Mapping[str, str]) -> str | None:
-    variable = _text(config, "gateway.admin_key_env")
-    if variable is None:
-        return None
     setting = config.setting("gateway.admin_key_env")
+    if setting.value is None:
+        return None
+    variable = str(setting.value)
     if setting.origin.level is Level.PROJECT and not variable.startswith("TOKENBOX_"):
         raise ConfigError(
             f"gateway.admin_key_env in {setting.source} names {variable}: a project's file may only name a "
@@ -164,9 +158,9 @@ def _admin_key(config: Config, env: Mapping[str, str]) -> str | None:
     return key
 
 
-def _text(config: Config, key: str) -> str | None:
-    value = config.value(key)
-    return None if value is None else str(value)
+def _values(config: Config, *table: str) -> Callable[[str], Any]:
+    """Return a function that returns the values in a table, of the types that the table of keys says."""
+    return lambda name: config.value((*table, name))
 
 
 def _upstreams_of_flags(texts: Sequence[str]) -> list[UpstreamSettings]:
@@ -192,9 +186,7 @@ def _upstream_of_flag(text: str) -> UpstreamSettings:
 
 
 def _upstream(config: Config, name: str, env: Mapping[str, str]) -> UpstreamSettings:
-    def value(part: str) -> Any:  # noqa: ANN401  # as the table of keys says
-        return config.value(("upstreams", name, part))
-
+    value = _values(config, "upstreams", name)
     url = value("url")
     if url is None:
         raise ConfigError(
@@ -219,14 +211,14 @@ def _upstream(config: Config, name: str, env: Mapping[str, str]) -> UpstreamSett
     return UpstreamSettings(
         name=name,
         url=root_of(str(url)),
-        kind=str(value("kind")),
-        models=tuple(value("models")),
+        kind=value("kind"),
+        models=value("models"),
         key=key,
-        concurrency=int(value("concurrency")),
-        queue=int(value("queue")),
+        concurrency=value("concurrency"),
+        queue=value("queue"),
         queue_seconds=float(value("queue_seconds")),
-        ask_usage=value("ask_usage") is True,
-        cache_marks=value("cache_marks") is True,
+        ask_usage=value("ask_usage"),
+        cache_marks=value("cache_marks"),
         replicas=replicas,
     )
 
@@ -245,11 +237,12 @@ def _key_in(variable: str, env: Mapping[str, str], setting: str) -> str:
 def _model(config: Config, name: str | None) -> ModelSettings:
     """Return what ``[models.NAME]`` sets; without a name, what ``[policy]`` sets."""
     if name is None:
-        found = {part: config.value(f"policy.{part}") for part in ("max_ctx", "reserve_out", "headroom")}
-    else:
-        found = {part: config.value(("models", name, part)) for part in _POLICY}
-        found["mode"] = None if found["mode"] is None else Mode(found["mode"])
-    return ModelSettings(**found)
+        value = _values(config, "policy")
+        return ModelSettings(**{part: value(part) for part in ("max_ctx", "reserve_out", "headroom")})
+    value = _values(config, "models", name)
+    found = {part: value(part) for part in _POLICY}
+    mode = found["mode"]
+    return ModelSettings(**{**found, "mode": None if mode is None else Mode(mode)})
 
 
 def _modes(config: Config) -> dict[str, Mode]:

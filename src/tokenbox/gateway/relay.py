@@ -10,7 +10,7 @@ from tokenbox.gateway.asgi import json_object
 from tokenbox.gateway.protocols import ErrorStyle, with_key
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.taps import Tap
-from tokenbox.gateway.upstream import NOT_RETURNED, OWN_PREFIX, used_nothing
+from tokenbox.gateway.upstream import returned, used_nothing
 from tokenbox.providers.errors import AnswerTooLarge
 from tokenbox.providers.wire import BrokenAnswer, Failure
 
@@ -178,9 +178,8 @@ class Relay:
         own_names = {name for name, _ in own}
         relayed = [
             (_RENAMED.get(name, name), self.upstream.withheld(value))
-            for name, value in ((name.lower(), value) for name, value in self.answer.raw_headers)
-            if name in _RENAMED
-            or not (name in NOT_RETURNED or name in own_names or name.startswith(OWN_PREFIX))
+            for name, value in returned(self.answer.raw_headers)
+            if name in _RENAMED or name not in own_names
         ]
         await self.send({"type": "http.response.start", "status": status, "headers": [*relayed, *own]})
 

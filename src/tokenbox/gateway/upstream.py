@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from tokenbox.providers.wire import WireConnection
 
 # Request headers that are not forwarded: those of one connection (RFC 9110, 7.6.1), those the gateway sets
-# itself, and those between client and gateway. The answer has to come uncompressed to be read.
+# itself, and those between client and gateway, such as the page that asks: Ollama and Anthropic refuse pages.
+# The answer has to come uncompressed to be read.
 _OF_CONNECTION = b"""
     accept-encoding api-key authorization connection content-length cookie expect forwarded host
-    http2-settings keep-alive proxy-authenticate proxy-authorization te trailer transfer-encoding upgrade via
-    x-api-key x-request-id
+    http2-settings keep-alive origin proxy-authenticate proxy-authorization referer te trailer
+    transfer-encoding upgrade via x-api-key x-request-id
 """
 # Headers by which frameworks read another method or path.
 _OTHER_TARGET = b"x-http-method x-http-method-override x-method-override x-original-url x-rewrite-url"
@@ -40,12 +41,15 @@ _OTHER_SERVER = b"""
     x-prefiller-host-port x-encoder-hosts-ports x-data-parallel-host-port x-gateway-destination-endpoint
 """
 NOT_FORWARDED = frozenset(b" ".join((_OF_CONNECTION, _OTHER_TARGET, _OTHER_SERVER)).split())
-NOT_RETURNED = frozenset(
+# Headers of an answer that are not relayed: those of the connection, and those that say something of the
+# upstream's host to a browser, which would take it for the gateway's.
+_NOT_RETURNED = frozenset(
     b"""
-    connection content-encoding content-length date keep-alive proxy-authenticate server set-cookie te trailer
-    transfer-encoding upgrade
+    alt-svc clear-site-data connection content-encoding content-length date keep-alive proxy-authenticate
+    server set-cookie strict-transport-security te trailer transfer-encoding upgrade
     """.split()
 )
+_CORS = b"access-control-"
 # Headers that select the account to bill. With the operator's key, clients may not set them.
 ACCOUNT_HEADERS = frozenset(
     b"""
@@ -77,6 +81,20 @@ _RETRY_SECONDS = (0.05, 0.25)
 
 T = TypeVar("T")
 _BEARER = ("authorization", "Bearer ")
+
+
+def _of_connection(value: bytes | None) -> set[bytes]:
+    """Return the headers that a Connection header names: they are of that connection (RFC 9110, 7.6.1)."""
+    return {name.strip().lower() for name in (value or b"").split(b",")}
+
+
+def returned(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """Return the headers of an answer that a client gets, with names in lower case."""
+    found = [(name.lower(), value) for name, value in headers]
+    named = [_of_connection(value) for name, value in found if name == b"connection"]
+    dropped = _NOT_RETURNED.union(*named)
+    prefixes = (OWN_PREFIX, _CORS)
+    return [one for one in found if one[0] not in dropped and not one[0].startswith(prefixes)]
 
 
 def used_nothing(status: int) -> bool:
@@ -300,9 +318,7 @@ class Upstream:
         self, headers: Mapping[bytes, bytes], client_auth: Iterable[tuple[bytes, bytes]]
     ) -> Headers:
         """Return the request's headers for the server: with the upstream's key, else with ``client_auth``."""
-        dropped = NOT_FORWARDED
-        if b"connection" in headers:  # it names headers of that connection (RFC 9110, 7.6.1)
-            dropped = dropped | {name.strip().lower() for name in headers[b"connection"].split(b",")}
+        dropped = NOT_FORWARDED | _of_connection(headers.get(b"connection"))
         key = self.settings.key
         prefixes: tuple[bytes, ...] = (OWN_PREFIX,)
         if key is not None:

@@ -28,10 +28,12 @@ from tokenbox.providers.request import (
     ChatRequest,
     calls_of,
     function_of,
-    is_parts,
+    image_url,
     json_arguments,
+    part_text,
+    parts_of,
     provider_blocks,
-    text_of,
+    unsupported,
 )
 from tokenbox.providers.shapes import at, count_at, items_at, text_at
 from tokenbox.providers.usage import MESSAGES, usage_of
@@ -47,6 +49,7 @@ _FINISHES: Final = {
     "tool_use": FinishReason.TOOL_CALLS,
     "refusal": FinishReason.CONTENT_FILTER,
 }
+_PROVIDER: Final = "Anthropic's API"
 _ROLES: Final = {"user": "user", "tool": "user", "assistant": "assistant"}
 
 
@@ -74,10 +77,13 @@ def body(request: ChatRequest, max_tokens_field: str = "max_tokens") -> dict[str
 def _system(request: ChatRequest) -> str | list[dict[str, Any]]:
     """Return the system prompt: one text, or blocks if one of them has a cache mark."""
     messages = [message for message in request.messages if message["role"] in {"system", "developer"}]
-    blocks = [block for message in messages for block in _marked(message, _content(message.get("content")))]
-    if any("cache_control" in block for block in blocks):
-        return blocks
-    return "\n\n".join(text for message in messages if (text := text_of(message.get("content"))))
+    found = [blocks for message in messages if (blocks := _marked(message, _content(message)))]
+    for block in (block for blocks in found for block in blocks):
+        if block["type"] != "text":
+            raise unsupported(block, f"{_PROVIDER} in a system prompt")
+    if any("cache_control" in block for blocks in found for block in blocks):
+        return [block for blocks in found for block in blocks]
+    return "\n\n".join("".join(block["text"] for block in blocks) for blocks in found)
 
 
 def _marked(message: Mapping[str, Any], blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -123,16 +129,17 @@ def _turns(request: ChatRequest) -> list[dict[str, Any]]:
 
 
 def _blocks(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    content = message.get("content")
+    content = _content(message)
     if message["role"] == "tool":
+        texts = [block["text"] for block in content if block["type"] == "text"]
         result = {
             "type": "tool_result",
             "tool_use_id": str(message.get("tool_call_id", "")),
-            "content": text_of(content),
+            "content": "".join(texts) if len(texts) == len(content) else content,
         }
         return _marked(message, [result])
     # Signed thoughts must come first and unchanged.
-    blocks = [dict(block) for block in provider_blocks(message) if _is_own(block)] + _content(content)
+    blocks = [dict(block) for block in provider_blocks(message) if _is_own(block)] + content
     blocks += [
         {
             "type": "tool_use",
@@ -145,9 +152,8 @@ def _blocks(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     return _marked(message, blocks)
 
 
-def _content(content: object) -> list[dict[str, Any]]:
-    parts = content if is_parts(content) else [{"type": "text", "text": content}]
-    return [block for part in parts if (block := _part(part)) is not None]
+def _content(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [block for part in parts_of(message) if (block := _part(part)) is not None]
 
 
 def _is_own(block: Mapping[str, Any]) -> bool:
@@ -183,19 +189,16 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any] | None:
     if isinstance(kind, str) and kind in _OWN_BLOCKS:
         return dict(part)
     mark = {"cache_control": part["cache_control"]} if part.get("cache_control") else {}
-    if kind == "image_url":
-        url = text_at(part, "image_url.url")
+    url, text = image_url(part), part_text(part)
+    if url is not None:
         media, found, data = url.removeprefix("data:").partition(";base64,")
         if url.startswith("data:") and found:
             source = {"type": "base64", "media_type": media, "data": data}
             return {"type": "image", "source": source, **mark}
         return {"type": "image", "source": {"type": "url", "url": url}, **mark}
-    if kind == "text":
-        text = part.get("text")
-        return {"type": "text", "text": text, **mark} if isinstance(text, str) and text else None
-    raise InvalidRequest(
-        f"a part of the type {kind!r} cannot be sent to Anthropic's API. Use text and image_url."
-    )
+    if text is None:
+        raise unsupported(part, _PROVIDER)
+    return {"type": "text", "text": text, **mark} if text else None
 
 
 def events(answer: object) -> list[Event]:

@@ -24,7 +24,15 @@ from tokenbox.providers.events import (
 )
 from tokenbox.providers.framing import JsonLines
 from tokenbox.providers.kinds.kind import Dialect
-from tokenbox.providers.request import ChatRequest, calls_of, is_parts, json_arguments, text_of
+from tokenbox.providers.request import (
+    ChatRequest,
+    calls_of,
+    image_url,
+    json_arguments,
+    part_text,
+    parts_of,
+    unsupported,
+)
 from tokenbox.providers.shapes import at, count_at, items_at, text_at
 
 _FINISHES: Final = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
@@ -57,12 +65,16 @@ def body(request: ChatRequest, _max_tokens_field: str = "") -> dict[str, Any]:
 
 def _message(message: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """Return one message: arguments as an object, images beside the text, and tool names for results."""
-    content = message.get("content")
-    role = message["role"]
-    made: dict[str, Any] = {"role": "system" if role == "developer" else role, "content": text_of(content)}
-    images = (
-        [_image(part) for part in content if part.get("type") == "image_url"] if is_parts(content) else []
-    )
+    role, texts, images = message["role"], [], []
+    for part in parts_of(message):
+        url, text = image_url(part), part_text(part)
+        if url is not None:
+            images.append(_image(url))
+        elif text is not None:
+            texts.append(text)
+        else:
+            raise unsupported(part, "Ollama")
+    made: dict[str, Any] = {"role": "system" if role == "developer" else role, "content": "".join(texts)}
     if images:
         made["images"] = images
     calls = calls_of(message)
@@ -80,8 +92,7 @@ def _message(message: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, 
     return made
 
 
-def _image(part: Mapping[str, Any]) -> str:
-    url = text_at(part, "image_url.url")
+def _image(url: str) -> str:
     kind, _, data = url.partition(";base64,")
     if not kind.startswith("data:"):
         raise InvalidRequest("Ollama takes images only as base64 data: URLs, not by address.")

@@ -28,9 +28,12 @@ from tokenbox.providers.request import (
     ChatRequest,
     calls_of,
     function_of,
-    is_parts,
+    image_url,
+    part_text,
+    parts_of,
     provider_blocks,
     text_of,
+    unsupported,
 )
 from tokenbox.providers.shapes import at, count_at, items_at, text_at, written
 from tokenbox.providers.usage import CHAT, usage_of
@@ -148,18 +151,14 @@ def responses_input(body: Mapping[str, Any]) -> dict[str, Any]:
     items: list[dict[str, Any]] = []
     for message in body.get("messages", ()):
         role = message["role"]
+        content = _responses_content(message)
         if role == "tool":
-            items.append(
-                {
-                    "type": "function_call_output",
-                    "call_id": message.get("tool_call_id", ""),
-                    "output": text_of(message.get("content")),
-                }
-            )
+            output = {"type": "function_call_output", "call_id": message.get("tool_call_id", "")}
+            items.append({**output, "output": content})
             continue
         items += [dict(block) for block in provider_blocks(message) if is_responses_item(block)]
-        if message.get("content"):
-            items.append({"role": role, "content": _responses_content(role, message["content"])})
+        if content:
+            items.append({"role": role, "content": content})
         items += [
             {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
             for call_id, name, arguments in calls_of(message)
@@ -176,24 +175,33 @@ def is_responses_item(block: Mapping[str, Any]) -> bool:
     return kind == "reasoning" or (kind == "compaction" and "content" not in block)
 
 
-def _responses_content(role: str, content: object) -> object:
-    if not is_parts(content):
+def _responses_content(message: Mapping[str, Any]) -> str | list[dict[str, Any]]:
+    """Return the content of an item: the text of a tool's result, or of a message that is only a text."""
+    content, parts = message.get("content"), parts_of(message)
+    texts = [part_text(part) for part in parts]
+    if message["role"] == "tool" and None not in texts:
+        return "".join(text for text in texts if text)
+    if isinstance(content, str) and len(parts) == 1:
         return content
-    kind = "output_text" if role == "assistant" else "input_text"
-    return [_responses_part(part, kind) for part in content]
+    kind = "output_text" if message["role"] == "assistant" else "input_text"
+    return [_responses_part(part, kind) for part in parts]
 
 
 def _responses_part(part: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    given = part.get("type")
-    if given == "image_url":
-        return {"type": "input_image", "image_url": text_at(part, "image_url.url"), "detail": "auto"}
-    if isinstance(given, str) and given in _RESPONSES_PARTS:
+    given, url, text = part.get("type"), image_url(part), part_text(part)
+    if url is not None:
+        return {"type": "input_image", "image_url": url, "detail": "auto"}
+    if given in _RESPONSES_PARTS:
         return dict(part)
+    if given == "file" and isinstance(part.get("file"), Mapping):
+        return {"type": "input_file", **part["file"]}
+    if text is None:
+        raise unsupported(part, "the Responses API")
     mark = {key: part[key] for key in ("prompt_cache_breakpoint",) if key in part}
-    return {"type": kind, "text": text_at(part, "text"), **mark}
+    return {"type": kind, "text": text, **mark}
 
 
-_RESPONSES_PARTS: Final = frozenset(("input_text", "input_image", "input_file", "output_text", "refusal"))
+_RESPONSES_PARTS: Final = ("input_text", "input_image", "input_file", "output_text", "refusal")
 
 
 DIALECT: Final = Dialect(Api.CHAT, body, events, ChatReader, ServerSentEvents)

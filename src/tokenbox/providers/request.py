@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypedDict, TypeGuard, Unpack
+from typing import Any, Final, TypedDict, Unpack
 
 from tokenbox.providers.errors import InvalidRequest
+from tokenbox.providers.shapes import text_at, written
 
 PROVIDER_BLOCKS: Final = "provider_blocks"
 """The key of a message for blocks of one provider, such as signed thoughts, to send back unchanged."""
@@ -96,31 +97,74 @@ def text_of(content: object) -> str:
     return ""
 
 
-def is_parts(content: object) -> TypeGuard[Sequence[Mapping[str, Any]]]:
-    """Return whether a message's content is a list of parts."""
-    return isinstance(content, list | tuple) and all(isinstance(part, Mapping) for part in content)
+def parts_of(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the parts of a message; a text is one part. Raises :class:`InvalidRequest`."""
+    content = message.get("content")
+    given = content if isinstance(content, list | tuple) else [] if content in (None, "") else [content]
+    parts: list[Any] = [{"type": "text", "text": part} if isinstance(part, str) else part for part in given]
+    if not all(isinstance(part, Mapping) for part in parts):
+        raise InvalidRequest(
+            'content must be a text, or a list of parts like {"type": "text", "text": "..."}.'
+        )
+    # Beside the content, OpenAI's answers have a refusal, or a recording that only OpenAI has.
+    if message.get("refusal"):
+        parts.append({"type": "refusal", "refusal": message["refusal"]})
+    if message.get("audio"):
+        parts.append({"type": "audio"})
+    return parts
+
+
+_TEXT_KEYS: Final = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
+
+
+def part_text(part: Mapping[str, Any]) -> str | None:
+    """Return the text of a part; None if it is no text."""
+    kind = part.get("type")
+    key = _TEXT_KEYS.get(kind) if isinstance(kind, str) else None
+    if key is None:
+        return None
+    text = part.get(key)
+    return text if isinstance(text, str) else ""
+
+
+def image_url(part: Mapping[str, Any]) -> str | None:
+    """Return the address of an image; None if the part is none."""
+    if part.get("type") != "image_url":
+        return None
+    address = part.get("image_url")
+    return address if isinstance(address, str) else text_at(part, "image_url.url")
+
+
+def unsupported(part: Mapping[str, Any], provider: str) -> InvalidRequest:
+    """Return the error for a part that a provider has no form for: nothing is left out silently."""
+    return InvalidRequest(
+        f"a part of the type {part.get('type')!r} cannot be sent to {provider}. Use text and image_url."
+    )
 
 
 def calls_of(message: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Return the tool calls of an assistant message: id, name, arguments as JSON text."""
+    if message.get("function_call"):
+        raise InvalidRequest("function_call is an older form of OpenAI's API. Use tool_calls.")
     calls = []
-    given = message.get("tool_calls") or ()
-    listed: Sequence[Any] = given if isinstance(given, list | tuple) else [None]
+    listed = message.get("tool_calls") or ()
+    if not isinstance(listed, list | tuple):
+        listed = [None]
     for call in listed:
         function = call.get("function") if isinstance(call, Mapping) else None
         if not isinstance(function, Mapping):
             raise InvalidRequest(
                 'a tool call must be like {"id": "...", "function": {"name": "...", "arguments": "{}"}}.'
             )
-        calls.append(
-            (str(call.get("id", "")), str(function.get("name", "")), str(function.get("arguments", "")))
-        )
+        given = function.get("arguments")
+        arguments = given if isinstance(given, str) else "" if given is None else written(given).decode()
+        calls.append((str(call.get("id", "")), str(function.get("name", "")), arguments))
     return calls
 
 
-def function_of(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+def function_of(tool: object) -> Mapping[str, Any]:
     """Return the function that a tool describes. Raises :class:`InvalidRequest`."""
-    function = tool.get("function")
+    function = tool.get("function") if isinstance(tool, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         raise InvalidRequest(
             'a tool must be like {"type": "function", "function": {"name": "...", "parameters": {}}}.'

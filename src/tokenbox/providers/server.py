@@ -11,6 +11,7 @@ from tokenbox.catalog import Figure, ModelLimits
 from tokenbox.catalog import model as catalog_model
 from tokenbox.providers.errors import (
     AnswerTooLarge,
+    InvalidRequest,
     InvalidTarget,
     ModelNotFound,
     ProviderError,
@@ -66,7 +67,11 @@ async def count_request(
     for way in kind.counts.get(api, ()):
         if way.is_translated and not translated:
             continue
-        found = await ask(way.path, way.body(body), way.read)
+        try:
+            asked = way.body(body)
+        except InvalidRequest:  # what the other API has no form for
+            return ProbeReply(ProbeOutcome.NOT_THIS)
+        found = await ask(way.path, asked, way.read)
         if found.outcome is ProbeOutcome.ANSWERED and way.then is not None:
             prompt = {"prompt": found.value, "model": body.get("model")}
             found = await ask(way.then.path, way.then.body(prompt), way.then.read)
