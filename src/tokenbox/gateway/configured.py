@@ -59,6 +59,7 @@ def settings_from(
         _upstream(config, name, env) for name in config.names("upstreams")
     ]
     own = _values(config, "gateway")
+    seconds: dict[str, Any] = {name: float(own(name) or 0) for name in _SECONDS}
     host = own("host") or "127.0.0.1"
     keys_required = own("keys") is True or (own("keys") is None and not is_loopback(host))
     return GatewaySettings(
@@ -71,7 +72,7 @@ def settings_from(
             RequestLimits(),
             body=own("body_bytes"),
             bodies=own("bodies_bytes"),
-            **{name: float(own(name) or 0) for name in _SECONDS},
+            **seconds,
         ),
         host=host,
         admin_host=own("admin_host") or "127.0.0.1",

@@ -177,26 +177,36 @@ class Routes:
 
     async def tokenize(self, incoming: Incoming, request_id: str) -> Reply:
         """Tokenize a text in llama.cpp's form: by the upstream, or locally if it has no such endpoint."""
-        grant, body, model, upstream = await self._read_request(incoming)
-        content = body.get("content")
-        if not isinstance(content, str):
-            raise invalid_request("content is the text to tokenize.", "content")
-        answer = await _llama_answer(upstream, "/tokenize", body, grant)
-        if answer is None:
-            tokenizer = text_tokenizer(await self.services.models.use(upstream, model, grant.client_auth))
-            answer = {"tokens": await self._in_thread(lambda: tokenizer.encode(content))}
-        return Reply.of(answer)
+
+        def work(body: dict[str, Any]) -> Callable[[Tokenizer], object]:
+            content = body.get("content")
+            if not isinstance(content, str):
+                raise invalid_request("content is the text to tokenize.", "content")
+            return lambda tokenizer: {"tokens": tokenizer.encode(content)}
+
+        return await self._as_llama(incoming, "/tokenize", work)
 
     async def detokenize(self, incoming: Incoming, request_id: str) -> Reply:
+        def work(body: dict[str, Any]) -> Callable[[Tokenizer], object]:
+            tokens = body.get("tokens")
+            if not isinstance(tokens, list) or not all(type(token) is int for token in tokens):
+                raise invalid_request("tokens is a list of whole numbers.", "tokens")
+            return lambda tokenizer: {"content": tokenizer.decode(tokens)}
+
+        return await self._as_llama(incoming, "/detokenize", work)
+
+    async def _as_llama(
+        self, incoming: Incoming, path: str, read: Callable[[dict[str, Any]], Callable[[Tokenizer], object]]
+    ) -> Reply:
+        """Answer as the upstream at one of llama.cpp's paths, else by what ``read`` makes of the body."""
         grant, body, model, upstream = await self._read_request(incoming)
-        tokens = body.get("tokens")
-        if not isinstance(tokens, list) or not all(type(token) is int for token in tokens):
-            raise invalid_request("tokens is a list of whole numbers.", "tokens")
-        answer = await _llama_answer(upstream, "/detokenize", body, grant)
-        if answer is None:
-            tokenizer = text_tokenizer(await self.services.models.use(upstream, model, grant.client_auth))
-            answer = {"content": await self._in_thread(lambda: tokenizer.decode(tokens))}
-        return Reply.of(answer)
+        work = read(body)
+        if upstream.kind is not None and upstream.kind.tokenizes:
+            status, answer = await upstream.post_json(path, body, grant.client_auth)
+            if status == _OK and isinstance(answer, dict):
+                return Reply.of(answer)
+        tokenizer = text_tokenizer(await self.services.models.use(upstream, model, grant.client_auth))
+        return Reply.of(await self._in_thread(lambda: work(tokenizer)))
 
     async def tokenize_v1(self, incoming: Incoming, request_id: str) -> Reply:
         """Count and tokenize a text, or messages with tools."""
@@ -317,16 +327,6 @@ def _named_model(body: Mapping[str, Any]) -> str | None:
     if named is not None and not is_name(named):
         raise invalid_request("model is the name of a model.", "model")
     return named
-
-
-async def _llama_answer(
-    upstream: Upstream, path: str, body: dict[str, Any], grant: Grant
-) -> dict[str, Any] | None:
-    """Return the upstream's answer at one of llama.cpp's paths; None if it has none."""
-    if upstream.kind is None or not upstream.kind.tokenizes:
-        return None
-    status, answer = await upstream.post_json(path, body, grant.client_auth)
-    return answer if status == _OK and isinstance(answer, dict) else None
 
 
 def _provenance(counted: Counted) -> dict[str, object]:

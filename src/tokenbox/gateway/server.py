@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal
 
 import uvicorn
@@ -20,11 +21,7 @@ if TYPE_CHECKING:
     from tokenbox.gateway.application import Application
     from tokenbox.gateway.settings import RequestLimits
 
-_TOO_LARGE = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\nconnection: close\r\n"
-)
-_BAD = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n"
-_TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\nconnection: close\r\n"
+_HEAD = "HTTP/1.1 {0.value} {0.phrase}\r\ncontent-type: application/json\r\nconnection: close\r\n"
 _VERSIONS = ("1.1", "1.0")
 # A request that offers an upgrade, as Java's client does (h2c), is answered without it (RFC 9110, 7.8).
 # httptools would ignore its body, so the header is replaced by one that has no effect here. An offer that is
@@ -102,7 +99,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_head, self._head_due = False, None
         fault = None if self._ignores_input else self._fault()
         if fault is not None:
-            self._refuse(_BAD, "invalid_http", fault)
+            self._refuse(HTTPStatus.BAD_REQUEST, "invalid_http", fault)
         elif not (self._ignores_input or self.transport.is_closing()):
             self._body_due = self._deadline(self.limits.body_seconds)
             super().on_headers_complete()
@@ -216,32 +213,32 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self._in_head:
             self.transport.close()
             return
-        self._refuse(
-            _TOO_SLOW, "head_timeout", f"no whole request within {self.limits.head_seconds:g} seconds"
-        )
+        seconds = self.limits.head_seconds
+        message = f"no whole request within {seconds:g} seconds"
+        self._refuse(HTTPStatus.REQUEST_TIMEOUT, "head_timeout", message)
 
     def send_400_response(self, msg: str) -> None:
         """Answer in JSON, where uvicorn sends plain text."""
-        self._refuse(_BAD, "invalid_http", msg.rstrip("."))
+        self._refuse(HTTPStatus.BAD_REQUEST, "invalid_http", msg.rstrip("."))
 
     def _add_to_head(self, size: int) -> None:
         self._head += size
         if self._head > self.limits.headers:
-            self._refuse(
-                _TOO_LARGE, "headers_too_large", f"the head has more than {self.limits.headers:,} bytes"
-            )
+            message = f"the head has more than {self.limits.headers:,} bytes"
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large", message)
 
     @property
     def _is_answering(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request
         return cycle is not None and not cycle.response_complete
 
-    def _refuse(self, head: bytes, code: str, message: str) -> None:
+    def _refuse(self, status: HTTPStatus, code: str, message: str) -> None:
         if self.transport.is_closing() or self._ignores_input:
             return
         error = {"message": f"{message}.", "type": "invalid_request_error", "param": None, "code": code}
         body = json_bytes({"error": error})
         self._ignores_input = True
+        head = _HEAD.format(status).encode()
         self.transport.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)
         self.transport.close()
 

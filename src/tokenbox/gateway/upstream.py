@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -80,6 +80,7 @@ _DOWN_SECONDS = 5.0
 _RETRY_SECONDS = (0.05, 0.25)
 
 T = TypeVar("T")
+ClientAuth = Iterable[tuple[bytes, bytes]]
 _BEARER = ("authorization", "Bearer ")
 
 
@@ -231,13 +232,7 @@ class Upstream:
             await asyncio.sleep(seconds)
         return await last.request(method, target, headers, body)
 
-    async def post_json(
-        self, path: str, body: object, client_auth: Iterable[tuple[bytes, bytes]] = (), seconds: float = 10.0
-    ) -> tuple[int | None, object]:
-        """Send a request of the gateway's own. Returns the status, None without an answer, and the JSON."""
-        return await self._json_or_none("POST", path, json_bytes(body), client_auth, seconds)
-
-    def prober(self, client_auth: Iterable[tuple[bytes, bytes]]) -> Ask:
+    def prober(self, client_auth: ClientAuth) -> Ask:
         """Return a function that requests figures, and caches for each path whether the server has it."""
 
         async def probe(path: str, body: object, read: Callable[[object], T | None]) -> ProbeReply[T]:
@@ -263,16 +258,8 @@ class Upstream:
 
         return probe
 
-    async def _json_or_none(
-        self, method: str, path: str, data: bytes, client_auth: Iterable[tuple[bytes, bytes]], seconds: float
-    ) -> tuple[int | None, object]:
-        try:
-            return await self._json(method, path, data, client_auth, seconds)
-        except (BrokenAnswer, TimeoutError):
-            return None, None
-
     async def _json(
-        self, method: str, path: str, data: bytes, client_auth: Iterable[tuple[bytes, bytes]], seconds: float
+        self, method: str, path: str, data: bytes, client_auth: ClientAuth, seconds: float
     ) -> tuple[int, object]:
         """Return status and JSON of an answer. Raises :class:`BrokenAnswer` and ``TimeoutError``."""
         headers = self.forwarded(self._own_headers(path), client_auth)
@@ -288,11 +275,21 @@ class Upstream:
             # The answer to an unknown path is often an HTML page.
             return answer.status if answer.status != _OK else _BAD_GATEWAY, None
 
+    async def post_json(
+        self, path: str, body: object, client_auth: ClientAuth = (), seconds: float = 10.0
+    ) -> tuple[int | None, object]:
+        """Send a request of the gateway's own. Returns the status, None without an answer, and the JSON."""
+        with suppress(BrokenAnswer, TimeoutError):
+            return await self._json("POST", path, json_bytes(body), client_auth, seconds)
+        return None, None
+
     async def get_json(
-        self, path: str, client_auth: Iterable[tuple[bytes, bytes]] = (), seconds: float = 2.0
+        self, path: str, client_auth: ClientAuth = (), seconds: float = 2.0
     ) -> tuple[int | None, object]:
         """Send a GET of the gateway's own, as :meth:`post_json` does."""
-        return await self._json_or_none("GET", path, b"", client_auth, seconds)
+        with suppress(BrokenAnswer, TimeoutError):
+            return await self._json("GET", path, b"", client_auth, seconds)
+        return None, None
 
     def is_same_server(self, settings: UpstreamSettings) -> bool:
         """Whether these settings keep the servers and their slots."""
@@ -314,9 +311,7 @@ class Upstream:
             headers=((b"retry-after", b"1"),),
         )
 
-    def forwarded(
-        self, headers: Mapping[bytes, bytes], client_auth: Iterable[tuple[bytes, bytes]]
-    ) -> Headers:
+    def forwarded(self, headers: Mapping[bytes, bytes], client_auth: ClientAuth) -> Headers:
         """Return the request's headers for the server: with the upstream's key, else with ``client_auth``."""
         dropped = NOT_FORWARDED | _of_connection(headers.get(b"connection"))
         key = self.settings.key

@@ -33,6 +33,7 @@ from tokenbox.providers.request import (
     part_text,
     parts_of,
     provider_blocks,
+    stated,
     unsupported,
 )
 from tokenbox.providers.shapes import at, count_at, items_at, text_at
@@ -55,23 +56,16 @@ _ROLES: Final = {"user": "user", "tool": "user", "assistant": "assistant"}
 
 def body(request: ChatRequest, max_tokens_field: str = "max_tokens") -> dict[str, Any]:
     """Return the body of a messages request."""
-    made: dict[str, Any] = {
-        "model": request.model,
-        "messages": _turns(request),
-        max_tokens_field: DEFAULT_MAX_TOKENS if request.max_tokens is None else request.max_tokens,
-    }
-    system = _system(request)
-    if system:
-        made["system"] = system
-    if request.tools:
-        made["tools"] = [_tool(tool) for tool in request.tools]
-    if request.temperature is not None:
-        made["temperature"] = request.temperature
-    if request.stop:
-        made["stop_sequences"] = list(request.stop)
-    if request.stream:
-        made["stream"] = True
-    return {**made, **request.extra}
+    most = DEFAULT_MAX_TOKENS if request.max_tokens is None else request.max_tokens
+    made = stated(
+        system=_system(request) or None,
+        tools=[_tool(tool) for tool in request.tools],
+        temperature=request.temperature,
+        stop_sequences=list(request.stop),
+        stream=request.stream or None,
+    )
+    turns = _turns(request)
+    return {"model": request.model, "messages": turns, max_tokens_field: most, **made, **request.extra}
 
 
 def _system(request: ChatRequest) -> str | list[dict[str, Any]]:

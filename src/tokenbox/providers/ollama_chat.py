@@ -31,6 +31,7 @@ from tokenbox.providers.request import (
     json_arguments,
     part_text,
     parts_of,
+    stated,
     unsupported,
 )
 from tokenbox.providers.shapes import at, count_at, items_at, text_at
@@ -40,13 +41,12 @@ _FINISHES: Final = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
 
 def body(request: ChatRequest, _max_tokens_field: str = "") -> dict[str, Any]:
     """Return the body of a chat request. The output limit is always ``num_predict``."""
-    stated = {
-        "num_ctx": request.window,
-        "num_predict": request.max_tokens,
-        "temperature": request.temperature,
-        "stop": list(request.stop) or None,
-    }
-    options = {name: value for name, value in stated.items() if value is not None}
+    options = stated(
+        num_ctx=request.window,
+        num_predict=request.max_tokens,
+        temperature=request.temperature,
+        stop=list(request.stop),
+    )
     extra = dict(request.extra)
     options |= extra.pop("options", {})
     names = {call_id: name for message in request.messages for call_id, name, _ in calls_of(message)}

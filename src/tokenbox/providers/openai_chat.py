@@ -32,6 +32,7 @@ from tokenbox.providers.request import (
     part_text,
     parts_of,
     provider_blocks,
+    stated,
     text_of,
     unsupported,
 )
@@ -52,18 +53,15 @@ FINISHES: Final = {
 def body(request: ChatRequest, max_tokens_field: str = "max_tokens") -> dict[str, Any]:
     """Return the body of a chat request."""
     messages = [_without_provider_blocks(message) for message in request.messages]
-    made: dict[str, Any] = {"model": request.model, "messages": messages}
-    if request.tools:
-        made["tools"] = list(request.tools)
-    if request.max_tokens is not None:
-        made[max_tokens_field] = request.max_tokens
-    if request.temperature is not None:
-        made["temperature"] = request.temperature
-    if request.stop:
-        made["stop"] = list(request.stop)
+    made = stated(
+        tools=list(request.tools),
+        **{max_tokens_field: request.max_tokens},
+        temperature=request.temperature,
+        stop=list(request.stop),
+    )
     if request.stream:
         made |= {"stream": True, "stream_options": {"include_usage": True}}
-    return {**made, **request.extra}
+    return {"model": request.model, "messages": messages, **made, **request.extra}
 
 
 def _without_provider_blocks(message: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -24,6 +24,7 @@ from tokenbox.providers.events import (
 from tokenbox.providers.framing import ServerSentEvents
 from tokenbox.providers.kinds.kind import Dialect
 from tokenbox.providers.openai_chat import is_responses_item, responses_input
+from tokenbox.providers.request import stated
 from tokenbox.providers.shapes import at, count_at, items_at, text_at
 from tokenbox.providers.usage import RESPONSES, usage_of
 
@@ -42,15 +43,14 @@ def body(request: ChatRequest, max_tokens_field: str = "max_output_tokens") -> d
     made = responses_input(
         {"model": request.model, "messages": request.messages, "tools": list(request.tools)}
     )
-    made["store"] = False
-    if _REASONING_MODELS.search(request.model):
-        made["include"] = ["reasoning.encrypted_content"]
-    if request.max_tokens is not None:
-        made[max_tokens_field] = request.max_tokens
-    if request.temperature is not None:
-        made["temperature"] = request.temperature
-    if request.stream:
-        made["stream"] = True
+    is_reasoning = _REASONING_MODELS.search(request.model)
+    made |= stated(
+        store=False,
+        include=["reasoning.encrypted_content"] if is_reasoning else None,
+        **{max_tokens_field: request.max_tokens},
+        temperature=request.temperature,
+        stream=request.stream or None,
+    )
     return {**made, **request.extra}
 
 

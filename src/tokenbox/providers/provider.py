@@ -5,7 +5,7 @@ For synchronous code, :class:`tokenbox.providers.BlockingProvider` has the same 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
@@ -33,8 +33,9 @@ from tokenbox.providers.transport import FIRST_REFUSAL, Transport
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import RequestCounter
-    from tokenbox.providers.events import ChatAnswer, Event
+    from tokenbox.providers.events import ChatAnswer
     from tokenbox.providers.kinds import ServerKind
+    from tokenbox.providers.kinds.kind import Dialect
     from tokenbox.providers.request import ChatOptions
     from tokenbox.providers.target import Target
     from tokenbox.providers.transport import HttpCall
@@ -163,17 +164,12 @@ class Provider:
         """Return a streamed answer. Iterating it raises :class:`ProviderError`, with ``partial`` results."""
         server = self._server()
         request = chat_request(server.target.model, messages, tools, **options)
-        return ChatStream(_events(server, replace(request, stream=True)))
 
+        async def ask() -> tuple[Dialect, HttpCall, int | None]:
+            kind, windowed = await _windowed(server, replace(request, stream=True))
+            return kind.dialect, _call(server, kind, windowed), windowed.window
 
-async def _events(server: Server, request: ChatRequest) -> AsyncGenerator[Event]:
-    kind, request = await _windowed(server, request)
-    events = events_of(server, kind.dialect, _call(server, kind, request), request.window)
-    try:
-        async for event in events:
-            yield event
-    finally:
-        await events.aclose()  # at once, not when it is garbage collected
+        return ChatStream(events_of(server, ask))
 
 
 async def _windowed(server: Server, request: ChatRequest) -> tuple[ServerKind, ChatRequest]:

@@ -48,6 +48,11 @@ class ChatOptions(TypedDict, total=False):
     cache_marks: bool
 
 
+def stated(**fields: object) -> dict[str, Any]:
+    """Return the fields of a body that are given: those that are neither None nor empty."""
+    return {name: value for name, value in fields.items() if value not in (None, [], ())}
+
+
 def chat_request(
     model: str,
     messages: Sequence[Any],

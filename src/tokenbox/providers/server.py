@@ -26,6 +26,7 @@ from tokenbox.providers.transport import FIRST_REFUSAL, Answered, HttpCall
 from tokenbox.records import to_record
 
 if TYPE_CHECKING:
+    from tokenbox.catalog import ModelInfo
     from tokenbox.content.request import Api
     from tokenbox.providers.kinds.kind import RequestCount, Sign
     from tokenbox.providers.target import Target
@@ -312,21 +313,18 @@ async def discover(server: Server, kind: ServerKind) -> ProbeReply[Capabilities]
 
 def settled(known: Capabilities, target: Target) -> Capabilities:
     """Return the figures by precedence: the user's, else the server's, else the catalog's."""
-    model, discovered = target.model, known.discovered
+    model, found = target.model, known.discovered
     stated = None if target.context_window is None else Figure(target.context_window, "configured")
-    if not find_kind(known.kind).in_catalog:
-        return replace(
-            known,
-            context_window=discovered.context_window if stated is None else stated,
-            max_input_tokens=discovered.max_input_tokens,
-            max_output_tokens=discovered.max_output_tokens,
-        )
-    info = catalog_model(model, configured={model: ModelLimits(stated)}, discovered={model: discovered})
-    if info is None:
+    limits: ModelLimits | ModelInfo | None
+    if find_kind(known.kind).in_catalog:
+        limits = catalog_model(model, configured={model: ModelLimits(stated)}, discovered={model: found})
+    else:
+        limits = found if stated is None else replace(found, context_window=stated)
+    if limits is None:
         return known
     return replace(
         known,
-        context_window=info.context_window,
-        max_input_tokens=info.max_input_tokens,
-        max_output_tokens=info.max_output_tokens,
+        context_window=limits.context_window,
+        max_input_tokens=limits.max_input_tokens,
+        max_output_tokens=limits.max_output_tokens,
     )

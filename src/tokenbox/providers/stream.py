@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Self
 
 from tokenbox.providers.errors import AnswerTooLarge, BadAnswer, ConnectionLost, ProviderError, StreamCut
@@ -67,9 +67,10 @@ def error_inside(body: object) -> bool:
 
 
 async def events_of(  # noqa: C901  # one branch per form of an answer
-    server: Server, dialect: Dialect, call: HttpCall, window: int | None
+    server: Server, ask: Callable[[], Awaitable[tuple[Dialect, HttpCall, int | None]]]
 ) -> AsyncGenerator[Event]:
-    """Yield the events of the answer to ``call``. Raises :class:`ProviderError`."""
+    """Yield the events of the answer to the call that ``ask`` returns. Raises :class:`ProviderError`."""
+    dialect, call, window = await ask()
     async with server.transport.response(call) as response:
         if response.status >= FIRST_REFUSAL:
             raise server.refusal(await whole(response, call), call.path, window)
