@@ -233,8 +233,6 @@ def use_of(
     """
     stated = Stated(
         context_window=_figure(settings.max_ctx),
-        max_input=_figure(settings.max_input),
-        max_output=_figure(settings.max_output),
         output_reserve=_figure(_first(settings.reserve_out, default.reserve_out)),
         window_cap=_figure(cap),
         headroom=_headroom(_first(settings.headroom, default.headroom)),
@@ -245,7 +243,7 @@ def use_of(
             model,
             settings=stated,
             server=server,
-            counting=Counting(named=_first(settings.tokenizer, default.tokenizer)),
+            counting=Counting(named=settings.tokenizer),
         )
     except TokenboxError as error:
         raise Refusal(

@@ -91,12 +91,9 @@ class ModelSettings:
     """The operator's policy for a model. None means not set."""
 
     max_ctx: int | None = None
-    max_input: int | None = None
-    max_output: int | None = None
     reserve_out: int | None = None
     headroom: Decimal | None = None
     tokenizer: str | None = None
-    template: str | None = None
     mode: Mode | None = None
     alias_of: str | None = None
     overflow: tuple[str, ...] = ()
