@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.waiting import SECONDS
+from tokenbox.gateway.application import Application
 from tools.check_docs import ROOT, install, marked_blocks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.gateway.running import Gateways, Stub
+    from tokenbox.gateway.asgi import Reply
 
 PROJECT = """
 [project]
@@ -41,6 +43,17 @@ def test_the_endpoint_of_the_page_answers(shared_gateways: Gateways, upstream: S
     assert (answer.status, answer.json) == (200, {"words": 3})
     assert gateway.get("/acme/words").status == 405
     assert gateway.get("/healthz").json == {"status": "ok"}
+
+
+def test_of_paths_that_end_with_a_name_the_longest_answers() -> None:
+    async def handler(*_: object) -> Reply: ...
+
+    services: Any = None
+    app = Application(services, is_local=False)
+    paths = [f"{'/a' * depth}/{{name}}" for depth in range(1, 20)]
+    for path in paths:
+        app.add("GET", path, handler)
+    assert [app.route_path(path.replace("{name}", "x")) for path in paths] == paths
 
 
 def test_the_endpoint_of_the_page_asks_for_a_key(

@@ -15,6 +15,8 @@ import pytest
 from aiohttp import web
 
 from tests.providers.fake import Handler, Reply, chunk, head_of, raw, serving, streamed
+from tokenbox.gateway.settings import RequestLimits, UpstreamSettings
+from tokenbox.gateway.upstream import Upstream
 from tokenbox.providers import (
     ApiKey,
     BlockingProvider,
@@ -189,3 +191,24 @@ def test_an_answer_that_has_the_key_in_it_is_the_answer() -> None:
         provider = BlockingProvider(target(server.url), memory=EndpointMemory())
         assert provider.chat(ASK).text == SECRET
         assert chunk(SECRET)["choices"]
+
+
+@pytest.mark.parametrize(
+    "spelt",
+    [
+        "abc/def+ghi=.j~k_l-m",
+        r"abc\/def\u002Bghi\u003d.j~k_l-m",
+        "abc%2Fdef%2bghi%3D.j~k_l-m",
+    ],
+)
+def test_a_key_is_hidden_however_a_server_escapes_it(spelt: str) -> None:
+    """PHP writes / as an escape, Java's Gson =; an address has both in percent."""
+    key = "abc/def+ghi=.j~k_l-m"
+    assert ApiKey(key).hidden_in(f"no such key: {spelt}\ud800!") == "no such key: ***\ud800!"
+    settings = UpstreamSettings("it", "http://127.0.0.1:9", key=key)
+
+    async def withheld() -> bytes:
+        return Upstream(settings, RequestLimits()).withheld(b'{"said":"' + spelt.encode() + b'"}')
+
+    assert asyncio.run(withheld()) == b'{"said":"[key withheld]"}'
+    assert ApiKey(key).hidden_in("abc/def+ghi=xj~k_l-m") == "abc/def+ghi=xj~k_l-m"

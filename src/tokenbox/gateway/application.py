@@ -136,7 +136,7 @@ class Application:
             )
         # The server drops the body of an answer to HEAD.
         method = "GET" if incoming.method == "HEAD" else incoming.method
-        handler = self.routes.get((method, self._route_path(incoming.path)))
+        handler = self.routes.get((method, self.route_path(incoming.path)))
         if handler is None:
             raise self._no_route(incoming)
         try:
@@ -144,17 +144,16 @@ class Application:
         except BODY_PROBLEMS as error:
             raise body_refusal(error) from None
 
-    def _route_path(self, path: str) -> str:
+    def route_path(self, path: str) -> str:
         """Return the path as the table of routes spells it, such as ``/v1/models/{model}``."""
-        if path not in self._paths:
-            for known in self._paths:
-                root = known.partition("{")[0]
-                if root != known and path.startswith(root) and path != root:
-                    return known
-        return path
+        if path in self._paths:
+            return path
+        roots = {known.partition("{")[0]: known for known in self._paths if "{" in known}
+        found = [root for root in roots if path.startswith(root) and path != root]
+        return roots[max(found, key=len)] if found else path
 
     def _no_route(self, incoming: Incoming) -> Refusal:
-        listed = self._route_path(incoming.path)
+        listed = self.route_path(incoming.path)
         if listed in self._paths:
             methods = {method for method, path in self.routes if path == listed}
             if listed in PROTOCOLS:

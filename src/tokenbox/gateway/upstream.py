@@ -15,7 +15,7 @@ from tokenbox.gateway.refusals import Refusal, unavailable
 from tokenbox.providers.kinds import AUTO, UNKNOWN, find_kind
 from tokenbox.providers.memory import EndpointMemory, ProbeOutcome, ProbeReply
 from tokenbox.providers.server import outcome_of
-from tokenbox.providers.target import MIN_HIDDEN, Bounds
+from tokenbox.providers.target import MIN_HIDDEN, Bounds, spellings
 from tokenbox.providers.wire import BadHeader, BrokenAnswer, Failure, Wire
 
 if TYPE_CHECKING:
@@ -349,7 +349,7 @@ class Upstream:
     def withheld(self, data: bytes) -> bytes:
         """Return ``data`` without the operator's key, which servers may quote in errors or echo."""
         key = self.settings.key
-        return data if key is None or len(key) < MIN_HIDDEN else data.replace(key.encode(), WITHHELD)
+        return data if key is None or len(key) < MIN_HIDDEN else spellings(key).sub(WITHHELD, data)
 
     def _busy(self, why: str) -> Refusal:
         message = f"The upstream {self.name!r} is busy: {why}. Try again shortly."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -14,6 +15,18 @@ _KEY: Final = re.compile(r"[\x21-\x7e]+")
 # The length of the shortest key that is hidden. A shorter one may be a word of any text, as are EMPTY, ollama
 # and lm-studio, which people give to servers without keys.
 MIN_HIDDEN: Final = 12
+
+
+@lru_cache(maxsize=64)
+def spellings(key: str) -> re.Pattern[bytes]:
+    """Match a key, also where JSON or a URL escapes its characters, as ``%2B`` is ``+``."""
+
+    def spelt(one: str) -> str:
+        if re.match(r"[\w.~-]", one):
+            return re.escape(one)
+        return rf"(?:\\?{re.escape(one)}|(?i:\\u00{ord(one):02x}|%{ord(one):02x}))"
+
+    return re.compile("".join(map(spelt, key)).encode())
 
 
 class ApiKey:
@@ -39,7 +52,10 @@ class ApiKey:
 
     def hidden_in(self, text: str) -> str:
         """Return ``text`` without the key, which servers may repeat in messages."""
-        return text.replace(self.__value, "***") if len(self.__value) >= MIN_HIDDEN else text
+        if len(self.__value) < MIN_HIDDEN:
+            return text
+        data = text.encode("utf-8", "surrogatepass")
+        return spellings(self.__value).sub(b"***", data).decode("utf-8", "surrogatepass")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ApiKey) and self.__value == other.reveal()
