@@ -24,7 +24,7 @@ from tokenbox.gateway.admission import Counted, judge, refusal_of, with_output_l
 from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.attempt import ProofDecision
 from tokenbox.gateway.calls import read_call
-from tokenbox.gateway.fitting import Fitting, ModelSummary
+from tokenbox.gateway.fitting import CallFitting, ModelSummary
 from tokenbox.gateway.local_counts import at_least_its_texts, count_locally, text_tokenizer
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.refusals import Refusal
@@ -204,7 +204,7 @@ async def _fit(
     if admission.mode is not Mode.FIT or admission.budget is None:
         raise refusal_of(original, admission)
     tokenizer, summarize = text_tokenizer(counting.use), partial(_recorded_summary, recorded)
-    fitting = Fitting(admission, tokenizer, counting.count, summarize, tried, *_policy(recorded))
+    fitting = CallFitting(admission, tokenizer, counting.count, summarize, tried, *_policy(recorded))
     fitted = await fitting.fit(original)
     if fitted is None:
         raise refusal_of(original, admission)

@@ -148,7 +148,7 @@ class _CallSession:
 
 
 @dataclass(frozen=True, slots=True)
-class Fitting:
+class CallFitting:
     """Takes the steps of ``policy`` in turn until the request fits.
 
     ``whole`` is the decision about the request as it is. Each candidate is counted as a whole by ``count``,

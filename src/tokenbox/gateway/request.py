@@ -34,7 +34,7 @@ from tokenbox.gateway.asgi import (
 )
 from tokenbox.gateway.attempt import Attempt, ProofDecision
 from tokenbox.gateway.calls import ApiCall, check_query, parse_body, read_call
-from tokenbox.gateway.fitting import Fitting, fit_actions
+from tokenbox.gateway.fitting import CallFitting, fit_actions
 from tokenbox.gateway.local_counts import text_tokenizer
 from tokenbox.gateway.models import not_served
 from tokenbox.gateway.protocols import PROTOCOLS
@@ -231,7 +231,7 @@ class GatewayRequest(Attempt):
         """Make the request fit, in the mode ``fit``. Raises :class:`Refusal` if it does not fit."""
         services, settings = self.services, self.services.settings
         if admission.mode is Mode.FIT and not (admission.is_missing_count or admission.is_unseen):
-            fitting = Fitting(
+            fitting = CallFitting(
                 admission,
                 text_tokenizer(use),
                 lambda smaller: services.counting.count(smaller, upstream, use),
