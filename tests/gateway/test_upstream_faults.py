@@ -54,8 +54,8 @@ def impatient(shared_gateways: Gateways, upstream: Stub) -> RunningGateway:
 
 @pytest.fixture(scope="module")
 def brief(shared_gateways: Gateways, upstream: Stub) -> RunningGateway:
-    """A gateway that takes no answer of more than a second."""
-    return shared_gateways(upstream.url, config="[gateway]\ntotal_seconds = 1\n")
+    """A gateway that takes no answer of more than four seconds: a busy machine begins one in that time."""
+    return shared_gateways(upstream.url, config="[gateway]\ntotal_seconds = 4\n")
 
 
 def body_for(path: str, fault: str | None, **more: object) -> dict[str, Any]:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from aiohttp import web
 
 from tests.providers.fake import Reply, serving
 from tokenbox.catalog import Figure
+from tokenbox.gateway.authentication import Grant
+from tokenbox.gateway.log import RequestLog
+from tokenbox.gateway.models import UpstreamModels
+from tokenbox.gateway.services import GatewayServices
+from tokenbox.gateway.settings import GatewaySettings, RequestLimits, UpstreamSettings
+from tokenbox.gateway.upstream import Upstream
 from tokenbox.providers import (
     BlockingProvider,
     Capabilities,
@@ -17,9 +26,6 @@ from tokenbox.providers import (
     Target,
     TokenCount,
 )
-
-if TYPE_CHECKING:
-    from aiohttp import web
 
 CHAT_SHAPE = {"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}
 
@@ -291,6 +297,31 @@ def test_no_server_leaves_everything_unknown_and_asks_again() -> None:
     assert found == Capabilities("llama.cpp", "m", complete=False)
     with pytest.raises(InvalidTarget, match="no endpoint"):
         BlockingProvider(Target(None, "m"), memory=EndpointMemory()).capabilities()
+
+
+def test_anthropic_lists_its_models_in_pages() -> None:
+    names = [f"claude-{number}" for number in range(45)]
+
+    async def models(request: web.Request) -> web.Response:
+        page = names[: int(request.query.get("limit", "20"))]
+        return web.json_response({"data": [{"id": name} for name in page], "has_more": len(page) < 45})
+
+    with serving({"/v1/models": models}) as server:
+        target = Target(server.url, "claude-1", "anthropic")
+        client = BlockingProvider(target, memory=EndpointMemory())
+        assert client.models() == tuple(names)
+        client.close()
+        settings = UpstreamSettings("it", server.url, kind="anthropic")
+
+        async def listed() -> list[str]:
+            upstream = Upstream(settings, RequestLimits())
+            known = UpstreamModels(GatewaySettings((settings,)), [upstream], RequestLog(None))
+            services: Any = SimpleNamespace(models=known)
+            found = await GatewayServices.upstream_models(services, upstream, Grant())
+            upstream.close()
+            return [item["id"] for item in found]
+
+        assert asyncio.run(listed()) == names
 
 
 def test_models_that_cannot_be_listed() -> None:

@@ -312,7 +312,9 @@ class GatewayServices:
     async def upstream_models(self, upstream: Upstream, grant: Grant) -> list[dict[str, Any]]:
         """Return the models that the upstream lists or the settings name, as far as the key may use them."""
         await self.models.with_kind(upstream)
-        status, answer = await upstream.get_json("/v1/models", grant.client_auth)
+        kind = upstream.kind
+        path = "/v1/models" if kind is None or kind.dialect.api is None else kind.models_path
+        status, answer = await upstream.get_json(path, grant.client_auth)
         items = items_at(answer, "data") if status == 200 else []
         # A request can have no other names.
         listed = [item for item in items if isinstance(item, dict) and is_name(item.get("id"))]

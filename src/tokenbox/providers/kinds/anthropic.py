@@ -35,6 +35,7 @@ register_kind(
         "anthropic",
         DIALECT,
         chat_path="/v1/messages",
+        models_path="/v1/models?limit=1000",  # a page has 20 by default
         key_header=("x-api-key", ""),
         headers={"anthropic-version": "2023-06-01"},
         counts={
