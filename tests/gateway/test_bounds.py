@@ -259,7 +259,7 @@ def test_what_lists_no_models_lists_none(data: object) -> None:
 
     async def with_kind(_: object) -> None: ...
 
-    upstream: Any = SimpleNamespace(get_json=get_json, settings=SimpleNamespace(models=()))
+    upstream: Any = SimpleNamespace(get_json=get_json, kind=None, settings=SimpleNamespace(models=()))
     services: Any = SimpleNamespace(models=SimpleNamespace(with_kind=with_kind))
     grant: Any = SimpleNamespace(client_auth=(), allows=lambda _: True)
     assert loops.run(GatewayServices.upstream_models(services, upstream, grant)) == []

@@ -23,7 +23,7 @@ from tokenbox.ledger.usage import Usage
 from tokenbox.store.errors import StoreBusy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tokenbox.ledger.call import Call
@@ -45,25 +45,10 @@ class Table:
         self.calls += calls
 
 
-SPOOLS: list[Spool] = []
-
-
-def spool_in(folder: Path) -> Spool:
-    SPOOLS.append(Spool(folder))
-    return SPOOLS[-1]
-
-
-@pytest.fixture(autouse=True)
-def _closed() -> Iterator[None]:
-    yield
-    while SPOOLS:
-        SPOOLS.pop().close()
-
-
 def books_in(folder: Path, price: Price | None = None) -> tuple[CallRecorder, Table]:
     table = Table()
     recorder = CallRecorder(
-        spool_in(folder),
+        Spool(folder),
         lambda: NOON,
         lambda *_: price,
         lambda: cast("Any", table),
@@ -153,7 +138,7 @@ def test_no_other_process_takes_a_file_before_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Gateways share the folder: one may drain it between any two steps of another that begins a file."""
-    other = spool_in(tmp_path)
+    other = Spool(tmp_path)
     lock = fcntl.flock
 
     def drained_before(descriptor: int, operation: int) -> None:
@@ -162,7 +147,7 @@ def test_no_other_process_takes_a_file_before_it_is_written(
         lock(descriptor, operation)
 
     monkeypatch.setattr(fcntl, "flock", drained_before)
-    spool = spool_in(tmp_path)
+    spool = Spool(tmp_path)
     spool.append(b'{"id": "a"}')
     taken: list[dict[str, Any]] = []
 

@@ -13,12 +13,10 @@ import threading
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 from tokenbox.errors import TokenboxError
-from tokenbox.files import OWN, open_regular
 from tokenbox.gateway.asgi import json_bytes, json_object
 
 Take = Callable[[Sequence[dict[str, Any]]], Sequence[dict[str, Any]]]
@@ -43,7 +41,7 @@ class Spool:
         self._written = 0
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._path, self._file = self._new()
+            self._file = self._new()
         except OSError as error:
             raise SpoolError(
                 f"{self.folder}: {error.strerror}. Name a folder that can be written as gateway.state.",
@@ -55,9 +53,10 @@ class Spool:
         line = entry + b"\n"
         with self._lock:
             try:
-                if self._file.write(line) != len(line):
+                written = os.write(self._file.descriptor, line)
+                if written != len(line):
                     # A full disk took part of it: end the line, so that the next one is separate.
-                    self._file.write(b"\n")
+                    os.write(self._file.descriptor, b"\n")
                     raise OSError(28, "No space left on device")  # noqa: TRY301  # handled as the write that it foresees
             except OSError as error:
                 raise SpoolError(f"{self.folder}: {error.strerror}.", folder=str(self.folder)) from None
@@ -72,46 +71,53 @@ class Spool:
         self._rotate()
         count = 0
         for path in sorted(self.folder.glob(f"*{_SUFFIX}")):
-            file = None if path == self._path else _locked(path)
-            if file is not None:
-                with file:
-                    count += self._drain(path, take)
+            if path == self._file.path:
+                continue
+            file = _locked(path)
+            if file is None:
+                continue
+            try:
+                count += self._drain(path, take)
+            finally:
+                file.close()
         return count
 
     @property
     def waiting(self) -> int:
         """The number of files to drain, of all processes; the own file counts if it has entries."""
-        others = sum(1 for path in self.folder.glob(f"*{_SUFFIX}") if path != self._path)
+        others = sum(1 for path in self.folder.glob(f"*{_SUFFIX}") if path != self._file.path)
         return others + (self._written > 0)
 
     def close(self) -> None:
-        with self._lock, suppress(OSError):
+        with self._lock:
             self._file.close()
             if not self._written:
-                self._path.unlink()
+                with suppress(OSError):
+                    self._file.path.unlink()
 
     def _rotate(self) -> None:
         """Begin a new file, so that the present one can be drained."""
         with self._lock:
             if self._written:
-                finished, (self._path, self._file), self._written = self._file, self._new(), 0
-                with suppress(OSError):
-                    finished.close()
+                finished, self._file, self._written = self._file, self._new(), 0
+                finished.close()
 
-    def _new(self) -> tuple[Path, BinaryIO]:
+    def _new(self) -> _File:
         path = self.folder / f"{uuid.uuid4().hex}{_SUFFIX}"
         # The file gets its name when it is locked. Otherwise another process could lock it first and, as it
         # has no entries yet, delete it: what is written to it then would be lost.
         unnamed = path.with_suffix(_NEW)
-        opened = open(unnamed, "xb", buffering=0, opener=partial(os.open, mode=OWN))  # noqa: SIM115  # it stays open
-        file = cast("BinaryIO", opened)
+        descriptor = os.open(
+            unnamed, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
+        file = _File(path, descriptor)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             unnamed.rename(path)
         except OSError:
             file.close()
             raise
-        return path, file
+        return file
 
     @staticmethod
     def _drain(path: Path, take: Take) -> int:
@@ -124,16 +130,34 @@ class Spool:
         return len(entries)
 
 
-def _locked(path: Path) -> BinaryIO | None:
-    """Open and lock a file; None if another process writes or drains it."""
-    with suppress(OSError):
-        file = open_regular(path, links=False)
+class _File:
+    """An open and locked file."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self.descriptor = descriptor
+
+    def close(self) -> None:
         with suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if path.exists():  # else another process has drained it meanwhile
-                return file
+            os.close(self.descriptor)
+
+
+def _locked(path: Path) -> _File | None:
+    """Open and lock a file; None if another process writes or drains it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    file = _File(path, descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not path.exists():  # another process has drained it meanwhile
+            file.close()
+            return None
+    except OSError:
         file.close()
-    return None
+        return None
+    return file
 
 
 def _read(path: Path) -> tuple[list[dict[str, Any]], list[bytes]]:
