@@ -20,7 +20,7 @@ from tokenbox.catalog import Price, PriceTier
 from tokenbox.gateway.accounts import QuotaAccounts
 from tokenbox.gateway.asgi import Incoming
 from tokenbox.gateway.authentication import RETRY_SECONDS, STALE_SECONDS, KeyAuthenticator
-from tokenbox.gateway.body_memory import BodyMemory
+from tokenbox.gateway.body_memory import BodyMemory, BodyReservation
 from tokenbox.gateway.calls import read_call
 from tokenbox.gateway.protocols import CHAT
 from tokenbox.gateway.refusals import Refusal
@@ -79,7 +79,7 @@ def incoming(secret: str) -> Incoming:
         raise AssertionError("nothing of the body is read")
 
     headers = {b"authorization": b"Bearer " + secret.encode()}
-    return Incoming("POST", "/", b"", headers, SomeClient(), BodyMemory(1).reserve(), receive)
+    return Incoming("POST", "/", b"", headers, SomeClient(), BodyReservation(BodyMemory(1)), receive)
 
 
 def test_while_the_store_is_away_good_keys_do_not_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from uvicorn.server import ServerState
 
 from tests.waiting import SECONDS
 from tokenbox.gateway.asgi import BodyTimeout, ClientGone, Incoming, Reply
-from tokenbox.gateway.body_memory import BodyMemory
+from tokenbox.gateway.body_memory import BodyMemory, BodyReservation
 from tokenbox.gateway.server import BoundedProtocol, config_of
 from tokenbox.gateway.settings import RequestLimits
 
@@ -129,7 +129,7 @@ class Connection:
             await asyncio.sleep(0)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        incoming = Incoming.of(scope, receive, BodyMemory(1 << 30).reserve())
+        incoming = Incoming.of(scope, receive, BodyReservation(BodyMemory(1 << 30)))
         await self.admits.wait()
         found: object
         try:

@@ -23,6 +23,7 @@ from tokenbox.gateway.admin import Admin
 from tokenbox.gateway.asgi import BODY_PROBLEMS, ClientGone, Incoming, Message, Receive, Reply, Send
 from tokenbox.gateway.attempt import new_key
 from tokenbox.gateway.authentication import is_local_name
+from tokenbox.gateway.body_memory import BodyReservation
 from tokenbox.gateway.configured import settings_from
 from tokenbox.gateway.log import RequestLog
 from tokenbox.gateway.protocols import PROTOCOLS, ErrorStyle
@@ -100,7 +101,7 @@ class Application:
             await receive()
             await send({"type": "websocket.close", "code": 1000})
         elif scope["type"] == "http":
-            with self.services.body_memory.reserve() as memory:
+            with BodyReservation(self.services.body_memory) as memory:
                 incoming = Incoming.of(scope, receive, memory)
                 await self.answer(incoming, send, _request_id(incoming))
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from tokenbox.gateway.refusals import unavailable
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 # Bytes that a parsed JSON value takes at least: a Python object and the reference to it.
 _PER_VALUE = 64
@@ -24,14 +21,10 @@ class BodyMemory:
     limit: int
     used: int = 0
 
-    def reserve(self) -> BodyReservation:
-        """Return a context that holds the bytes of one request, and releases them at its end."""
-        return BodyReservation(self)
-
 
 @dataclass(slots=True)
 class BodyReservation:
-    """The bytes held by the body of one request."""
+    """The bytes held by the body of one request. As a context, it releases them at the end."""
 
     _bodies: BodyMemory
     _bytes: int = 0
@@ -39,9 +32,7 @@ class BodyReservation:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.resize(0)
 
     def add(self, count: int) -> None:

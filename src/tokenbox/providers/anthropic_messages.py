@@ -200,19 +200,13 @@ def events(answer: object) -> list[Event]:
     if not isinstance(at(answer, "content"), list):
         raise BadAnswer("the answer has no content list, so it is not a message of Anthropic's API.")
     found: list[Event] = []
-    calls = 0
-    for block in items_at(answer, "content"):
-        match text_at(block, "type"):
-            case "text":
-                found.append(TextDelta(text_at(block, "text")))
-            case "thinking":
-                found += [ReasoningDelta(text_at(block, "thinking")), KeptBlock(block)]
-            case "redacted_thinking" | "compaction":
-                found.append(KeptBlock(block))
-            case "tool_use":
-                given = json.dumps(at(block, "input"), ensure_ascii=False)
-                found.append(ToolCallDelta(calls, text_at(block, "id"), text_at(block, "name"), given))
-                calls += 1
+    reader = AnthropicReader()
+    for index, block in enumerate(items_at(answer, "content")):
+        found += reader.start(index, block)
+        if text_at(block, "type") == "tool_use":
+            given = json.dumps(at(block, "input"), ensure_ascii=False)
+            found += reader.delta(index, {"type": "input_json_delta", "partial_json": given})
+        found += reader.stop(index)
     return [
         *found,
         *_finished(text_at(answer, "stop_reason")),
@@ -237,18 +231,18 @@ class AnthropicReader:
             case "message_start":
                 return self._used(at(event, "message.usage"))
             case "content_block_start":
-                return self._start(count_at(event, "index"), at(event, "content_block"))
+                return self.start(count_at(event, "index"), at(event, "content_block"))
             case "content_block_delta":
-                return self._delta(count_at(event, "index"), at(event, "delta"))
+                return self.delta(count_at(event, "index"), at(event, "delta"))
             case "content_block_stop":
-                return self._stop(count_at(event, "index"))
+                return self.stop(count_at(event, "index"))
             case "message_delta":
                 return [*_finished(text_at(event, "delta.stop_reason")), *self._used(at(event, "usage"))]
             case "message_stop":
                 self.done = True
         return []  # ping, and future types
 
-    def _start(self, index: int | None, block: object) -> list[Event]:
+    def start(self, index: int | None, block: object) -> list[Event]:
         kind = text_at(block, "type")
         if kind == "tool_use" and index is not None:
             number = self._calls.setdefault(index, len(self._calls))
@@ -260,11 +254,11 @@ class AnthropicReader:
             return []
         return [TextDelta(text)] if kind == "text" else [ReasoningDelta(text)]
 
-    def _stop(self, index: int | None) -> list[Event]:
+    def stop(self, index: int | None) -> list[Event]:
         block = None if index is None else self._open.pop(index, None)
         return [] if block is None else [KeptBlock(block)]
 
-    def _delta(self, index: int | None, delta: object) -> list[Event]:
+    def delta(self, index: int | None, delta: object) -> list[Event]:
         kept = None if index is None else self._open.get(index)
         if kept is not None and isinstance(delta, dict):
             for name, piece in delta.items():

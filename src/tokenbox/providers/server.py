@@ -207,30 +207,28 @@ async def detect(root: str, get: Callable[[str], Awaitable[Answered]]) -> ProbeR
     if named is not None:
         return ProbeReply(ProbeOutcome.ANSWERED, named)
     try:
-        kind = await _detect_by_answers(get)
+        return await _detect_by_answers(get)
     except ServerTimeout:
         return ProbeReply(ProbeOutcome.TIMED_OUT, unknown)
     except ProviderError as error:
         return ProbeReply(ProbeOutcome.NOT_NOW if error.transient else ProbeOutcome.ANSWERED, unknown)
-    if isinstance(kind, ProbeOutcome):
-        return ProbeReply(kind, unknown)
-    return ProbeReply(ProbeOutcome.ANSWERED, kind)
 
 
-async def _detect_by_answers(get: Callable[[str], Awaitable[Answered]]) -> ServerKind | ProbeOutcome:
-    """Return the kind by the server's answers, or why it does not answer."""
+async def _detect_by_answers(get: Callable[[str], Awaitable[Answered]]) -> ProbeReply[ServerKind]:
+    """Return the kind by the server's answers; the unknown kind, and why, if it does not answer."""
+    unknown = find_kind(UNKNOWN)
     models = await get("/v1/models")
     if models.status in _NO_KEY:
-        return ProbeOutcome.NOT_THIS
+        return ProbeReply(ProbeOutcome.NOT_THIS, unknown)
     if models.status in _NOT_NOW or (models.status >= _SERVER_ERROR and models.status not in _MISSING_ROUTE):
-        return ProbeOutcome.NOT_NOW
+        return ProbeReply(ProbeOutcome.NOT_NOW, unknown)
     server = models.headers.get("server", "").lower()
     owner = text_at(models.body, "data.0.owned_by")
     shown = _by_sign(lambda sign: sign.server == server and bool(server)) or _by_sign(
         lambda sign: sign.owner == owner and bool(owner)
     )
     if shown is not None:
-        return shown
+        return ProbeReply(ProbeOutcome.ANSWERED, shown)
     answers: dict[str, Answered] = {}
     for kind in all_kinds():
         for sign in kind.signs:
@@ -240,8 +238,8 @@ async def _detect_by_answers(get: Callable[[str], Awaitable[Answered]]) -> Serve
                 answers[sign.path] = await get(sign.path)
             found = answers[sign.path]
             if found.status == _OK and sign.shows(found.body):
-                return kind
-    return find_kind(UNKNOWN)
+                return ProbeReply(ProbeOutcome.ANSWERED, kind)
+    return ProbeReply(ProbeOutcome.ANSWERED, unknown)
 
 
 def _by_sign(matches: Callable[[Sign], bool]) -> ServerKind | None:

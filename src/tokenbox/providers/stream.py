@@ -11,8 +11,6 @@ from tokenbox.providers.shapes import parsed
 from tokenbox.providers.transport import FIRST_REFUSAL, whole
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from tokenbox.providers.framing import Framing, StreamMessage
     from tokenbox.providers.kinds.kind import Dialect
     from tokenbox.providers.server import Server
@@ -53,9 +51,7 @@ class ChatStream:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 
