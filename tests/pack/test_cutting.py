@@ -176,6 +176,10 @@ NOTICE = "// Copyright 2020 The Authors.\n//\n// Licensed under the Apache Licen
         ("/*\r\n * Copyright\r\n *\r\n * All rights reserved.\r\n */\r\nint main() {}\r\n", 5),
         ("\ufeff" + NOTICE + "package main\n\nfunc main() {}\n", 5),
         ("# one\n# two\n# three\n# four: SPDX-License-Identifier: MIT\nx = 1\n", 4),
+        ("#pragma once\n\n" + NOTICE + "int x;\n", 7),
+        ("#!/bin/sh\n\n# -*- mode: sh -*-\n\n" + NOTICE + "x\n", 9),
+        ("/* a */ int x;\n" + NOTICE.replace("//", "/*", 1) + "*/\nint y;\n", 0),  # below code
+        ("// one\n// two\n// three\n// four\n\n" + NOTICE + "x\n", 0),  # below what the file is about
         ("// The licensed users\n// are here\n\nfunc main() {}\n", 0),  # too short to matter
         ("// What this does\n// is long\n// and says\n// much.\n\nfunc main() {}\n", 0),
         (NOTICE, 0),  # nothing but the license

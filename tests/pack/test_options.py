@@ -233,6 +233,31 @@ def test_patterns_choose_changes_too(repository: Path) -> None:
     assert "\n+y = 2\n" in pack.text
 
 
+def test_the_record_has_the_worth_of_each_file(repository: Path) -> None:
+    """Only --explain had it, and only as text."""
+    (repository / "big.py").write_text("def area(w, h):\n    return w * h\n" * 90, encoding="utf-8")
+    pack = tokenbox.pack(repository, 400, "the area", tokenizer="utf8-bytes")
+    files = json.loads(json.dumps(pack.to_dict()["files"]))
+    assert [file["worth"] for file in files] == [file.worth for file in pack.files]
+    assert max(files, key=lambda file: file["worth"])["path"] == "big.py"
+    whole = tokenbox.pack(repository, tokenizer="utf8-bytes").to_dict()["files"]
+    assert [file["worth"] for file in whole] == [None] * len(files)  # nothing had to be weighed
+
+
+def test_a_change_of_a_file_below_a_tab_is_matched_and_noted_by_that_name(repository: Path) -> None:
+    """Patterns saw the escape, and the note escaped the backslash of the escape again."""
+    odd = "a\tb/uv.lock"
+    (repository / "a\tb").mkdir()
+    (repository / odd).write_text("locked\n" * 500, encoding="utf-8")
+    git(repository, "add", odd)
+    pack = tokenbox.pack(repository, diff="HEAD", tokenizer="utf8-bytes")
+    assert [note.path for note in pack.notes] == ["a\\tb/uv.lock"]
+    assert '<diff path="a\\tb/uv.lock">\n[500 lines added, 0 removed]\n' in pack.text
+    assert "lock" not in tokenbox.pack(repository, diff="HEAD", exclude=[odd], tokenizer="utf8-bytes").text
+    asked = tokenbox.pack(repository, diff="HEAD", priority=[f"{odd}=high"], tokenizer="utf8-bytes")
+    assert "+locked" in asked.text
+
+
 def test_many_changes_of_a_lock_file_are_counted_unless_they_are_asked_for(repository: Path) -> None:
     """They exceeded the budget, so that there was no pack of the changes to sources."""
     (repository / "uv.lock").write_text("locked\n" * 500, encoding="utf-8")

@@ -79,7 +79,8 @@ class GitProblem(TokenboxError, code="git_failed"):
 def git_diff(root: str, revision: str, paths: Sequence[str]) -> list[DiffBlock]:
     """Return the differences of the files ``paths`` below ``root`` from ``revision``, in git's order.
 
-    The lines of a hunk include its ``@@`` line, because renderings do not show the position otherwise.
+    Their paths are the file system's. The lines of a hunk include its ``@@`` line, because renderings do not
+    show the position otherwise.
     Untracked files are not included. Raises :class:`GitProblem`.
     """
     if revision.startswith("-") or not revision.strip():
@@ -104,7 +105,7 @@ def git_renames(root: str, revision: str) -> dict[str, str]:
 
 
 def past_changes(root: str, *, lines: bool = False) -> list[PastChange]:
-    """Return the latest commits in and below ``root``, without merges, the latest first.
+    """Return the latest commits in and below ``root``, without merges, the latest first; paths as shown.
 
     ``lines``: with the lines that the last of them wrote. Raises ``GitProblem``.
     """
@@ -116,15 +117,15 @@ def past_changes(root: str, *, lines: bool = False) -> list[PastChange]:
     for entry in git_log(_MAX_COMMITS, "%H%x02%B%x02", root, "--no-merges", "-z"):
         name, _, said = entry.partition(b"\x02")
         message, _, names = said.rpartition(b"\x02")  # a message may contain any byte but NUL
-        paths = [path.strip(b"\n").decode("utf-8", "surrogateescape") for path in names.split(b"\0")]
+        paths = [shown(os.fsdecode(path.strip(b"\n"))) for path in names.split(b"\0")]
         found.append(PastChange(message, [path for path in paths if path], _written(patches.get(name, ()))))
     return found
 
 
 def _written(blocks: Sequence[DiffBlock]) -> Mapping[str, frozenset[bytes]]:
-    """Return the lines that a commit wrote, by path."""
+    """Return the lines that a commit wrote, by path as shown."""
     return {
-        block.path: lines_written(
+        shown(block.path): lines_written(
             line[1:] for hunk in block.hunks for line in hunk.lines.split(b"\n") if line[:1] == b"+"
         )
         for block in blocks
@@ -284,7 +285,7 @@ def _block(text: bytes) -> DiffBlock:
     shown_head = b"".join(line for line in head if line.startswith(_HEADERS))
     if shown_head:
         hunks.insert(0, Hunk(0, 0, shown_head))
-    return DiffBlock(shown(os.fsdecode(_path(head))), tuple(hunks))
+    return DiffBlock(os.fsdecode(_path(head)), tuple(hunks))
 
 
 def _path(head: Sequence[bytes]) -> bytes:

@@ -115,9 +115,9 @@ def _user_and_host(password: str, line: str) -> tuple[str, str]:
     return before.rpartition("://")[2], re.split(r"[\s\"'`<>/?#]", after, maxsplit=1)[0]
 
 
-def may_be_password(value: str) -> bool:
+def may_be_password(value: str, least: int = MIN_VALUE) -> bool:
     return (
-        len(value) >= MIN_VALUE
+        len(value) >= least
         and any(c.isdigit() for c in value)
         and any(c.isalpha() for c in value)
         and _FICTITIOUS.search(value) is None

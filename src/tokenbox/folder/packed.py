@@ -45,6 +45,7 @@ class PackedFile:
             "bytes": self.size,
             "tokens": self.tokens,
             "shown": self.shown.name.lower(),
+            "worth": self.worth,
         }
 
 

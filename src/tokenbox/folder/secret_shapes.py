@@ -187,7 +187,7 @@ KEYS |= {
 # whose group is the secret. Such a value must not stand in a test or a manual; it must look random after a
 # word that also names other things, and elsewhere have a digit and a letter.
 _VALUE = r"([A-Za-z0-9_+/=:.~%-]{16,})"
-_SHORT = r"([^\s\"'`$<>{}(),;/][^\s\"'`$<>{}(),;]{7,})"
+_SHORT = r"([^\s\"'`$<>{}(),;/][^\s\"'`$<>{}(),;]{3,})"
 CONTEXTS = {
     "Environment Variable": (
         r"(?:_token|_secret|_key|passw(?:or)?d|_pass|_pwd|_oauth)[\"']?\s*[:=]\s*[\"']?[a-z0-9_+/=:.~-]{12}",
@@ -205,15 +205,21 @@ CONTEXTS = {
     ),
     "Header With Key": (
         r"(?:api-?key|private-token|auth-token|vault-token|access-token)[\"']?\s*(?::=|[:,=])\s*[\"']?[\w.~+/=-]{12}",
-        rf"(?i:api-?key|private-token|auth-token|vault-token|access-token)[\"']?\s*(?::=|[:,=])\s*[\"']?{_VALUE}",
-    ),
-    "Password Of A Command": (
-        r"curl\s|sshpass\s|mysql\w*\s|--password",
         (
-            r"(?:curl\s.*(?:-u|--user)[ =]?[\"']?[^\s:\"']+:|sshpass\s+-p\s*[\"']?"
-            rf"|mysql\w*\s[^;&|]*\s-p[\"']?|--password[ =][\"']?){_SHORT}"
+            rf"(?:(?i:api-?key|private-token|auth-token|vault-token|access-token)[\"']?\s*(?::=|[:=])"
+            # In a list, ``"ApiKey"`` is a resource of a template.
+            rf"|(?:\([\"'][\w-]*(?i:api-?key)|apikey|(?i:api-key|(?:private|auth|vault|access)-token))[\"']?\s*,)"
+            rf"\s*[\"']?{_VALUE}"
         ),
     ),
+    "Password Of A Command": (
+        r"curl\s|sshpass\s|--password",
+        (
+            r"(?:curl\s.*(?:-u|--user)[ =]?[\"']?[^\s:\"']+:|sshpass\s+-p\s*[\"']?"
+            rf"|--password[ =][\"']?){_SHORT}"
+        ),
+    ),
+    "Password Of MySQL": (r"mysql\w*\s", rf"mysql\w*\s(?:[^;&|]*\s)?-p[\"']?{_SHORT}"),
     "Service Token": (
         r"snyk|codecov|heroku|postmark",
         (
@@ -268,6 +274,8 @@ CONTEXTS = {
     ),
     "Ansible Password": (r"ansible_\w*pass", r"ansible_\w*pass(?:word)?\s*[=:]\s*[\"']?([^\s\"'{}]{8,})"),
 }
+# The minimum length of a password that cannot be anything else.
+SHORTEST = {"Password Of MySQL": 4}
 PASSWORDS = frozenset(CONTEXTS) - {"Environment Variable", "Access Token", "Header With Key"}
 # Files whose format has secrets without a word for them: the name, and what is before each. The lines of a
 # diff begin with a sign.

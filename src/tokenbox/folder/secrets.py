@@ -21,7 +21,7 @@ import re2
 from tokenbox.folder import made_up
 from tokenbox.folder.names import shown
 from tokenbox.folder.notes import Note, NoteKind
-from tokenbox.folder.secret_shapes import BY_FILE, CONTEXTS, KEYS, PASSWORDS
+from tokenbox.folder.secret_shapes import BY_FILE, CONTEXTS, KEYS, PASSWORDS, SHORTEST
 
 if TYPE_CHECKING:
     from detect_secrets.plugins.base import BasePlugin
@@ -82,8 +82,8 @@ _BARE_VALUES = re.compile(r"\.(?:e?ya?ml|c(?:nf|onf|fg|f)|ini|properties|toml)$"
 # content: there a password is a secret only if it looks random, and a token only if a real host issued it.
 # The keys of services are redacted everywhere.
 _TEST = re.compile(
-    r"(?:^|/)(?:tests?|__tests__|specs?|testing|testdata|fixtures|docs?|[\w.]*tests)/|(?:^|/)test_[^/]*$"
-    r"|[_.-](?:test|spec)\.[^/]*$|tests?\.(?:java|kt|cs|swift|php)$|\.rst$",
+    r"(?:^|/)(?:tests?|__tests__|specs?|testing|testdata|fixtures|docs?|[\w.]*tests|t)/|(?:^|/)test_[^/]*$"
+    r"|[_.-](?:test|spec)\.[^/]*$|tests?\.(?:java|kt|cs|swift|php)$|\.rst$|\.t$",
     re.IGNORECASE,
 )
 # Where a secret is: in a variable, a store or a file of keys.
@@ -183,7 +183,7 @@ def _value(finding: _Finding) -> re.Pattern[str]:
     if finding.kind == "Basic Auth Credentials":
         return re.compile(f"(?<=:){value}(?=@)")
     if len(finding.value) < _MIN_UNIQUE and finding.kind in _WHOLE_VALUES:
-        return re.compile(rf"(?<!\w){value}(?!\w)")
+        return re.compile(rf"(?:(?<!\w)|(?<=\s-p)){value}(?!\w)")  # mysql -pPASSWORD
     return re.compile(value + _REST)
 
 
@@ -358,8 +358,9 @@ def _known_shapes(line: str, path: str, *, keys_only: bool) -> Iterator[_Finding
     for kind, context in () if in_test or keys_only or not _any_context().search(data) else _contexts():
         for found in context.finditer(data):
             value = found[1].decode()
-            may_be = made_up.may_be_password if kind in PASSWORDS else made_up.is_random
-            if may_be(value) and not made_up.is_placeholder(value):
+            is_password, least = kind in PASSWORDS, SHORTEST.get(kind, made_up.MIN_VALUE)
+            may_be = made_up.may_be_password(value, least) if is_password else made_up.is_random(value)
+            if may_be and not made_up.is_placeholder(value):
                 yield _Finding(kind, value)
 
 
@@ -422,8 +423,11 @@ def _is_no_secret(value: str, line: str, path: str, plugin: BasePlugin) -> bool:
     detector = type(plugin).__name__
     if detector == "SlackDetector" and len(value) < _MIN_SLACK:
         return True
-    if detector == "AWSKeyDetector" and re.search(rf"[\w+/]{re.escape(value)}", line):
-        return True  # in the middle of data in base64
+    if detector == "AWSKeyDetector" and (
+        value.endswith("EXAMPLE")  # as in the manual of AWS
+        or re.search(rf"[\w+/]{re.escape(value)}", line)  # in the middle of data in base64
+    ):
+        return True
     if detector == "BasicAuthDetector":
         return made_up.is_for_a_local_server(value, line)
     if detector != "KeywordDetector" or _is_environment(path):

@@ -173,7 +173,7 @@ def read(  # noqa: PLR0913  # each is an option of its own
             f"there is no file to pack: {why}.",
             notes=[note.to_dict() for note in surveyed.found.notes],
         )
-    priors = {file.name: file.prior for file in files}
+    priors = {file.path: file.prior for file in files}
     cleaned = tuple(reader.change(change, priors.get(change.path)) for change in changes)
     log_text = reader.text(commits, "git log")
     said = None if instructions is None else reader.text(instructions, "instructions")
@@ -263,21 +263,22 @@ class _Reader:
 
         ``prior``: that of the file; None if it is not packed.
         """
-        prior, asked = prior or self._priors.of(block.path, b""), self._asked(block.path)
+        path, name = block.path, shown(block.path)
+        prior, asked = prior or self._priors.of(path, b""), self._asked(path)
         if prior.name in _WRITTEN_BY_TOOLS and (asked is None or asked > Priority.HIGH):
             signs = [line[:1] for hunk in block.hunks for line in hunk.lines.split(b"\n")]
             added, removed = signs.count(b"+"), signs.count(b"-")
             if added + removed > _MAX_CHANGED:
                 number = f"{added:,} lines added, {removed:,} removed"
-                self.notes.append(Note(shown(block.path), NoteKind.COUNTED, number))
-                return replace(block, hunks=(replace(block.hunks[0], lines=f"[{number}]\n".encode()),))
+                self.notes.append(Note(name, NoteKind.COUNTED, number))
+                return DiffBlock(name, (replace(block.hunks[0], lines=f"[{number}]\n".encode()),))
         hunks = []
         for hunk in block.hunks:
-            lines, notes = self._clean(hunk.lines, block.path)
+            lines, notes = self._clean(hunk.lines, path)
             # The lines of a hunk are not numbered as those of the file.
             self.notes += [replace(note, line=None, detail=f"{note.detail}, in the diff") for note in notes]
             hunks.append(replace(hunk, lines=lines))
-        return replace(block, hunks=tuple(hunks))
+        return DiffBlock(name, tuple(hunks))
 
     def _clean(self, text: bytes, path: str) -> tuple[bytes, list[Note]]:
         return without_secrets(text, path) if self._redact else (text, [])

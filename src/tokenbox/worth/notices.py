@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-# A comment at the top of a file, in the languages with such marks, and how it is known as a license.
-_TOP_COMMENT = re.compile(
-    rb"\A(?:\xef\xbb\xbf)?(?:<\?php\s++|\s++|(?!))?+"
-    rb"(/\*.*?\*/[ \t\r]*\n|<!--.*?-->[ \t\r]*\n|\(\*.*?\*\)[ \t\r]*\n|\{-.*?-\}[ \t\r]*\n"
+# What stands before the comments at the top of a file.
+_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:<\?php\s)?\s*+")
+# A comment, in the languages with such marks, and how it is known as a license.
+_COMMENT = re.compile(
+    rb"((?:/\*[^*]*\*+(?:[^/*][^*]*\*+)*/|<!--.*?-->|\(\*.*?\*\)|\{-.*?-\})[ \t\r]*\n"
     rb"|(?:[ \t]*+(?://|#|--|;|%)[^\n]*\n)+)\s*+(?=\S)",
     re.DOTALL,
 )
@@ -19,13 +21,24 @@ _MIN_LINES = 4
 
 def notice_end(data: bytes) -> int:
     """Return where the license at the top of a file ends, with the blank lines after it; 0 without one."""
-    found = _TOP_COMMENT.match(data)
-    if found is None or _LICENSE.search(found[1]) is None or found[1].count(b"\n") < _MIN_LINES:
-        return 0
-    return found.end()
+    for comment, end in _comments(data):
+        if comment.count(b"\n") >= _MIN_LINES:
+            return end if _LICENSE.search(comment) else 0
+    return 0
 
 
 def after_copyright(data: bytes) -> bytes:
     """Return the text without a comment at its top about copyright, however short: it mentions no names."""
-    found = _TOP_COMMENT.match(data)
-    return data if found is None or _COPYRIGHT.search(found[1]) is None else data[found.end() :]
+    for comment, end in _comments(data):
+        if _COPYRIGHT.search(comment):
+            return data[end:]
+    return data
+
+
+def _comments(data: bytes) -> Iterator[tuple[bytes, int]]:
+    """Yield the comments at the top of a file, each with where it ends, up to the first that is not short."""
+    found = _START.match(data)
+    while found is not None and (found := _COMMENT.match(data, found.end())) is not None:
+        yield found[1], found.end()
+        if found[1].count(b"\n") >= _MIN_LINES:
+            return
