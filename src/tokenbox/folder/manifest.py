@@ -6,28 +6,20 @@ A content is ``content`` (text), ``content_base64`` (bytes) or ``content_file`` 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from enum import IntEnum
+from functools import cache
+from types import UnionType
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from tokenbox.content import blocks as values
-from tokenbox.content.block_kinds import (
-    AnnotationKind,
-    DataFormat,
-    EntryKind,
-    FormatHint,
-    Lang,
-    MediaType,
-    Priority,
-    ToolStatus,
-    TurnRole,
-)
+from tokenbox.content.block_kinds import Priority
 from tokenbox.errors import TokenboxError
 from tokenbox.lcp.encoder import Compression, Entry
 from tokenbox.lcp.frames import MAX_TREE_DEPTH
 
-if TYPE_CHECKING:
-    from enum import IntEnum
+T = TypeVar("T")
 
 _CLASSES: Mapping[str, type[values.Block]] = {
     "code": values.CodeBlock,
@@ -43,18 +35,6 @@ _CLASSES: Mapping[str, type[values.Block]] = {
     "extension": values.ExtensionBlock,
     "unknown": values.UnknownBlock,
 }
-# The enumeration of each field with names as values. A number stands for a name unknown to this version.
-_ENUMS: Mapping[tuple[str, str], type[IntEnum]] = {
-    ("code", "lang"): Lang,
-    ("conversation", "role"): TurnRole,
-    ("tool_result", "status"): ToolStatus,
-    ("document", "format_hint"): FormatHint,
-    ("structured_data", "format"): DataFormat,
-    ("annotation", "kind"): AnnotationKind,
-    ("image", "media_type"): MediaType,
-}
-_NUMBERS = {"target", "id", "old_start", "new_start", "size"}
-_BYTES = {"content", "value", "data", "body", "lines", "vector_id", "source_hash"}
 _ENTRY_OPTIONS = ("priority", "compress", "address")
 
 
@@ -91,92 +71,94 @@ def read_manifest(data: object, read: Callable[[str], bytes]) -> PackManifest:
 
 def block_record(block: values.Block) -> dict[str, object]:
     """Return ``block`` in the form that :func:`read_manifest` reads."""
-    kind = block.type_name
-    record: dict[str, object] = {"type": kind}
-    for field in fields(block):
-        value = getattr(block, field.name)
-        if field.name == "summary" or value is None:
-            continue
+    record = {"type": block.type_name, **_record(block)}
+    summary = record.pop("summary", None)
+    return record if summary is None else {**record, "summary": summary}
+
+
+def _record(item: Any) -> dict[str, object]:  # noqa: ANN401  # a block, a hunk or an entry of a tree
+    record: dict[str, object] = {}
+    for field in fields(item):
+        name, value = field.name, getattr(item, field.name)
         if isinstance(value, bytes):
-            record.update(_bytes_record(field.name, value))
-        elif field.name == "entries":
-            record["entries"] = [_entry_record(entry) for entry in value]
-        elif field.name == "hunks":
-            record["hunks"] = [_hunk_record(hunk) for hunk in value]
-        elif (kind, field.name) in _ENUMS:
-            record[field.name] = _enum_name(value)
-        else:
-            record[field.name] = list(value) if isinstance(value, tuple) else value
-    if block.summary is not None:
-        record["summary"] = block.summary
+            text = values.strict_text(value)
+            record |= {f"{name}_base64": base64.b64encode(value).decode()} if text is None else {name: text}
+        elif isinstance(value, IntEnum):  # a number stands for a name unknown to this version
+            record[name] = value.name.lower() if value.name in type(value).__members__ else int(value)
+        elif isinstance(value, tuple) and (value or name != "children"):
+            record[name] = [_record(part) if is_dataclass(part) else part for part in value]
+        elif not isinstance(value, tuple | None):
+            record[name] = value
     return record
-
-
-def _enum_name(value: IntEnum) -> str | int:
-    return value.name.lower() if value.name in type(value).__members__ else int(value)
-
-
-def _bytes_record(name: str, value: bytes) -> dict[str, object]:
-    text = values.strict_text(value)
-    return {f"{name}_base64": base64.b64encode(value).decode()} if text is None else {name: text}
-
-
-def _entry_record(entry: values.TreeEntry) -> dict[str, object]:
-    record: dict[str, object] = {"name": entry.name, "kind": entry.kind.display, "size": entry.size}
-    return {**record, "children": [_entry_record(e) for e in entry.children]} if entry.children else record
-
-
-def _hunk_record(hunk: values.Hunk) -> dict[str, object]:
-    return {"old_start": hunk.old_start, "new_start": hunk.new_start, **_bytes_record("lines", hunk.lines)}
 
 
 def _add_block(entries: list[Entry], data: object, where: str, read: Callable[[str], bytes]) -> None:
     """Append the block, and the annotation of its priority."""
     kind = data.get("type") if isinstance(data, dict) else None
     cls = _CLASSES.get(kind) if isinstance(kind, str) else None
-    if cls is None or not isinstance(kind, str):
+    if cls is None or not isinstance(data, dict):
         raise ManifestProblem(f"{where}.type", f"must be one of {', '.join(_CLASSES)}, not {kind!r}.")
-    known = {field.name: field for field in fields(cls)}
-    encodings = {f"{name}_{how}" for name in known if name in _BYTES for how in ("base64", "file")}
-    table = _table(data, where, {"type", *known, *encodings, *_ENTRY_OPTIONS})
-    given: dict[str, Any] = {}
-    for name, field in known.items():
-        value = _field(kind, name, table, where, read)
-        if value is not None:
-            given[name] = value
-        elif field.default is MISSING and field.default_factory is MISSING:
-            raise ManifestProblem(f"{where}.{name}", f"is missing: a {kind} block requires it.")
-    entry = Entry(cls(**given), _flag(table, "compress", where), _flag(table, "address", where))
-    entries.append(entry)
-    priority = table.get("priority")
+    block = _item(cls, f"a {kind} block", data, where, read, ("type", *_ENTRY_OPTIONS))
+    entries.append(Entry(block, _flag(data, "compress", where), _flag(data, "address", where)))
+    priority = data.get("priority")
     if priority is not None:
         chosen = _enum(Priority, priority, f"{where}.priority")
         entries.append(Entry(values.AnnotationBlock.of_priority(len(entries) - 1, Priority(chosen))))
 
 
-def _field(  # noqa: PLR0911  # one per type of field
-    kind: str, name: str, table: Mapping[str, object], where: str, read: Callable[[str], bytes]
-) -> object:
-    place = f"{where}.{name}"
-    if (kind, name) != ("code", "lines") and name in _BYTES:
-        return _bytes(name, table, where, read)
-    value = table.get(name)
+@cache
+def _fields_of(cls: Any) -> Mapping[str, tuple[Any, bool]]:  # noqa: ANN401  # a class of items
+    """Return the type of each field, without None, and whether the field is required."""
+    hints = get_type_hints(cls)
+    return {
+        field.name: (get_args(hint)[0] if isinstance(hint, UnionType) else hint, field.default is MISSING)
+        for field in fields(cls)
+        for hint in [hints[field.name]]
+    }
+
+
+def _item(
+    cls: Callable[..., T],
+    what: str,
+    data: object,
+    where: str,
+    read: Callable[[str], bytes],
+    options: Iterable[str] = (),
+) -> T:
+    """Read a block, a hunk or an entry of a tree. ``options``: keys that are no fields."""
+    known = _fields_of(cls)
+    encodings = {f"{name}_{how}" for name in known if known[name][0] is bytes for how in ("base64", "file")}
+    table = _table(data, where, {*options, *known, *encodings})
+    given: dict[str, Any] = {"lines": b""} if cls is values.Hunk else {}
+    for name, (kind, is_required) in known.items():
+        is_bytes, place = kind is bytes, f"{where}.{name}"
+        value = _bytes(name, table, where, read) if is_bytes else _value(kind, table.get(name), place, read)
+        if value is not None:
+            given[name] = value
+        elif is_required and name not in given:
+            raise ManifestProblem(place, f"is missing: {what} requires it.")
+    return cls(**given)
+
+
+def _value(kind: Any, value: object, place: str, read: Callable[[str], bytes]) -> object:  # noqa: ANN401  # a type
     if value is None:
         return None
-    if name == "entries":
-        return _entries(value, place, 1)
-    if name == "hunks":
-        return tuple(_hunk(item, f"{place}[{n}]", read) for n, item in enumerate(_list(value, place)))
-    if (kind, name) in _ENUMS:
-        return _enum(_ENUMS[kind, name], value, place)
-    if name == "lines":
+    if kind in (str, int):
+        return _text(value, place) if kind is str else _number(value, place)
+    if kind is values.LineRange:
         ends = [_number(item, place) for item in _list(value, place)]
         if len(ends) != 2:  # first and last
             raise ManifestProblem(place, "must be the first and the last line, as in [10, 20].")
         return values.LineRange(*ends)
-    if name in _NUMBERS:
-        return _number(value, place)
-    return _text(value, place)
+    if get_origin(kind) is not tuple:
+        return _enum(kind, value, place)
+    if place.count(".children") >= MAX_TREE_DEPTH:
+        raise ManifestProblem(place, f"is more than {MAX_TREE_DEPTH} levels deep.")
+    cls = get_args(kind)[0]
+    what = "a hunk" if cls is values.Hunk else "an entry"
+    return tuple(
+        _item(cls, what, item, f"{place}[{number}]", read) for number, item in enumerate(_list(value, place))
+    )
 
 
 def _bytes(name: str, table: Mapping[str, object], where: str, read: Callable[[str], bytes]) -> bytes | None:
@@ -198,28 +180,6 @@ def _bytes(name: str, table: Mapping[str, object], where: str, read: Callable[[s
         return base64.b64decode(text, validate=True)
     except ValueError:
         raise ManifestProblem(place, "is not base64.") from None
-
-
-def _entries(value: object, where: str, depth: int) -> tuple[values.TreeEntry, ...]:
-    if depth > MAX_TREE_DEPTH:
-        raise ManifestProblem(where, f"is more than {MAX_TREE_DEPTH} levels deep.")
-    found = []
-    for number, item in enumerate(_list(value, where)):
-        place = f"{where}[{number}]"
-        table = _table(item, place, {"name", "kind", "size", "children"})
-        entry = values.TreeEntry(
-            _text(table.get("name"), f"{place}.name"), size=_number(table.get("size", 0), f"{place}.size")
-        )
-        kind = EntryKind(_enum(EntryKind, table.get("kind", "file"), f"{place}.kind"))
-        children = _entries(table.get("children", []), f"{place}.children", depth + 1)
-        found.append(replace(entry, kind=kind, children=children))
-    return tuple(found)
-
-
-def _hunk(value: object, where: str, read: Callable[[str], bytes]) -> values.Hunk:
-    table = _table(value, where, {"old_start", "new_start", "lines", "lines_base64", "lines_file"})
-    old, new = (_number(table.get(name), f"{where}.{name}") for name in ("old_start", "new_start"))
-    return values.Hunk(old, new, _bytes("lines", table, where, read) or b"")
 
 
 def _enum(kind: type[IntEnum], value: object, where: str) -> IntEnum:
