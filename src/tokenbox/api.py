@@ -407,30 +407,13 @@ def pack(  # noqa: PLR0913  # each is an option of its own
             diff=diff,
         ),
         purpose,
-        surveyed.settings,
+        surveyed.settings.pack,
     )
     named_code.allow(scorer)
-    options = folder.PackOptions(
-        query,
-        settled.order or folder.FileOrder.PATH,
-        focus=_texts("focus", focus),
-        history=bool(settled.history),
-        levels=settled.levels or (),
-        line_numbers=bool(settled.line_numbers),
-        scorer=scorer,
-    )
+    options = folder.PackOptions.of(settled, query, focus=_texts("focus", focus), scorer=scorer)
     with folder.CountAhead(counter, cache, surveyed.found.size) as ahead:
         source = folder.read(
-            surveyed,
-            rules=rules,
-            diff=settled.diff,
-            redact=redact,
-            include=settled.include or (),
-            exclude=settled.exclude or (),
-            strip=settled.strip or (),
-            log=settled.log or 0,
-            instructions=surveyed.settings.instructions if instructions is None else instructions,
-            seen=ahead.add,
+            surveyed, settled, rules=rules, redact=redact, instructions=instructions, seen=ahead.add
         )
         return folder.pack_source(
             source, counter, budget, mode, options=options, cache=cache, proof=proof, ahead=ahead

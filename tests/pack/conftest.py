@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tokenbox.folder import read, survey
+from tokenbox.folder import PackSettings, read, survey
 from tokenbox.tokenizers.cache import CountCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
     from typing import TypeAlias
 
-    from tokenbox.folder import Source
+    from tokenbox.folder import PriorityRule, Source
 
     Make: TypeAlias = Callable[[Mapping[str, str | bytes]], Path]
     Packed: TypeAlias = Callable[..., Source]
@@ -53,4 +53,13 @@ def folder(tmp_path: Path) -> Make:
 @pytest.fixture
 def packed() -> Packed:
     """Return ``packed(root, ...)``, which reads the files of a folder."""
-    return lambda *paths, **options: read(survey(paths), **options)
+
+    def make(
+        *paths: Path,
+        rules: Sequence[PriorityRule] = (),
+        instructions: str | None = None,
+        **settings: Any,
+    ) -> Source:
+        return read(survey(paths), PackSettings(**settings), rules=rules, instructions=instructions)
+
+    return make

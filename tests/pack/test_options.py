@@ -23,7 +23,6 @@ from tokenbox.folder import (
     NoteKind,
     PackOptions,
     PackSettings,
-    ProjectSettings,
     Strip,
     as_blocks,
     cloned,
@@ -288,15 +287,21 @@ def test_many_changes_of_a_lock_file_are_counted_unless_they_are_asked_for(repos
 
 
 def test_a_preset_goes_before_the_project_and_the_call_before_both() -> None:
-    project = ProjectSettings(order="path", line_numbers=False, log=2, levels=(("t/**", "outline"),))
+    levels = (LevelRule.parse("t/**=outline"),)
+    project = PackSettings(order=FileOrder.PATH, line_numbers=False, log=2, levels=levels)
     found = settled(PackSettings(log=7), "review", project)
     assert (found.log, found.line_numbers, found.diff, found.order) == (7, True, "HEAD", FileOrder.PATH)
-    assert found.levels == (LevelRule.parse("t/**=outline"),)
-    assert settled(PackSettings(), "question", ProjectSettings()).order is FileOrder.WORTH
+    assert found.levels == levels
+    assert settled(PackSettings(), "question", PackSettings()).order is FileOrder.WORTH
     with pytest.raises(SettingProblem, match="review, question, handover"):
         settled(PackSettings(), "fun", project)
+
+
+def test_a_setting_of_the_project_is_one_of_those_there_are(folder: Make) -> None:
     with pytest.raises(SettingProblem, match="comments, base64, outputs"):
-        settled(PackSettings(), None, ProjectSettings(strip=("blanks",)))
+        survey([folder({"pyproject.toml": '[tool.tokenbox.pack]\nstrip = ["blanks"]\n'})])
+    with pytest.raises(SettingProblem, match="path, worth"):
+        survey([folder({"pyproject.toml": '[tool.tokenbox.pack]\norder = "size"\n'})])
 
 
 def test_the_table_of_the_project_holds(folder: Make) -> None:
@@ -388,7 +393,7 @@ def test_a_query_and_instructions_may_be_utf_16(folder: Make, capsysbinary: Byte
 
 
 def test_a_bcp_pack_has_the_commits_and_the_instructions(repository: Path) -> None:
-    source = read(survey([repository]), log=3, instructions="Be brief.")
+    source = read(survey([repository]), PackSettings(log=3), instructions="Be brief.")
     titles = [block.title for block in as_blocks(source) if isinstance(block, DocumentBlock)]
     assert titles == ["git log", "instructions"]
     shown = tokenbox.render_blocks(as_blocks(source), "utf8-bytes", 400).text

@@ -23,6 +23,7 @@ from tokenbox.folder import (
     CountAhead,
     FileOrder,
     PackOptions,
+    PackSettings,
     as_blocks,
     pack_source,
     parse_rule,
@@ -442,7 +443,7 @@ def test_counting_ahead_says_how_much_there_is_to_count(
 
 def test_what_fails_ends_the_counting_ahead(folder: Make) -> None:
     with pytest.raises(GitProblem), CountAhead(registry.get("o200k_base"), CountCache()) as ahead:
-        read(survey([folder({"a.py": "x"})]), diff="HEAD", seen=ahead.add)
+        read(survey([folder({"a.py": "x"})]), PackSettings(diff="HEAD"), seen=ahead.add)
 
 
 def test_what_costs_nothing_to_count_is_not_counted_ahead(folder: Make) -> None:

@@ -6,12 +6,11 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import tokenbox
 from tokenbox import folder as packing
@@ -29,9 +28,6 @@ from tokenbox.render.lines import printable
 from tokenbox.store.stored_counts import StoredCounts, default_folder
 from tokenbox.tokenizers.cache import CountCache
 from tokenbox.tokenizers.protocol import Engine
-
-if TYPE_CHECKING:
-    from tokenbox.tokenizers import protocol
 
 HEAD = "HEAD"
 SHOWN_NOTES = 5
@@ -136,6 +132,12 @@ class PackCommand:
         return self.given_format or (PackFormat.BCP if is_pack else PackFormat.XML)
 
     @property
+    def mode(self) -> str:
+        """The rendering of the text, which in a record is XML."""
+        is_text = self.text_format not in {PackFormat.JSON, PackFormat.BCP}
+        return (self.text_format if is_text else PackFormat.XML).value
+
+    @property
     def _proves(self) -> bool:
         return asks_for_proof(proof=self.proof, texts=self.proof_texts, folder=self.proof_dir)
 
@@ -208,7 +210,7 @@ def _cloned(
     """Clone the repository that is named, and return its folder, which lasts until ``ended`` closes."""
     if len(named) > 1:
         raise UsageProblem("a remote repository is packed alone. Name one URL, and no other path.")
-    settled = packing.settled(given, purpose, packing.ProjectSettings())
+    settled = packing.settled(given, purpose, packing.PackSettings())
     whole = bool(settled.history or settled.log or settled.diff)
     return ended.enter_context(packing.cloned(named[0], whole=whole))
 
@@ -251,37 +253,30 @@ class _Run:
         """Read the files, choose what fits, write the pack, and return the exit status."""
         choices = self.choices
         surveyed = self.surveyed()
-        settled = packing.settled(self.given, self.choices.purpose, surveyed.settings)
-        options = packing.PackOptions(
-            self.query,
-            settled.order or packing.FileOrder.PATH,
-            focus=tuple(choices.focus or ()),
-            history=bool(settled.history),
-            levels=settled.levels or (),
-            line_numbers=bool(settled.line_numbers),
-            scorer=choices.scorer,
-        )
-        said = _text_of(choices.instructions)
+        settled = packing.settled(self.given, choices.purpose, surveyed.settings.pack)
+        focus = tuple(choices.focus or ())
+        options = packing.PackOptions.of(settled, self.query, focus=focus, scorer=choices.scorer)
         read = partial(
             packing.read,
             surveyed,
+            settled,
             rules=self.rules,
-            diff=settled.diff,
             redact=choices.redact,
-            include=settled.include or (),
-            exclude=settled.exclude or (),
-            strip=settled.strip or (),
-            log=settled.log or 0,
-            instructions=surveyed.settings.instructions if said is None else said,
+            instructions=_text_of(choices.instructions),
         )
         if choices.text_format is PackFormat.BCP and not (choices.tree or choices.check):
             with terminal.progress("reading", len(surveyed.found.files)) as advance:
                 source = read(advance=advance)
-            _encode(source, choices)
+            with terminal.progress("summarizing"):
+                blocks = packing.as_blocks(source)
+                data = tokenbox.lcp.encode(blocks, compression=tokenbox.lcp.Compression.BLOCKS)
+            _report_notes(source.notes)
+            streams.deliver(data, choices.output)
             return Exit.OK
         counter = named_tokenizer(*by_settings(choices.model, choices.tokenizer), choices.engine)
+        stored = StoredCounts(default_folder()) if choices.cache else nullcontext(CountCache())
         with (
-            _counts(stored=choices.cache) as counts,
+            stored as counts,
             packing.CountAhead(counter, counts, surveyed.found.size) as ahead,
         ):
             with terminal.progress("reading", len(surveyed.found.files)) as advance:
@@ -289,7 +284,7 @@ class _Run:
             _report_notes(source.notes)
             _report_grammars(source)
             if not choices.tree:
-                return _render(source, counter, counts, ahead, choices, options, self.prover)
+                return self._render(source, ahead, options)
             ahead.wait()
             with terminal.progress("counting"):
                 usage = usage_of(source, counter, counts)
@@ -299,13 +294,46 @@ class _Run:
                 show_usage(usage, exact=counter.identity.exact)
             return Exit.OK
 
-
-def _counts(*, stored: bool) -> AbstractContextManager[CountCache]:
-    """Open the cache of token counts: on disk if ``stored``, else in memory."""
-    if stored:
-        return StoredCounts(default_folder())
-
-    return nullcontext(CountCache())
+    def _render(self, source: packing.Source, ahead: packing.CountAhead, options: packing.PackOptions) -> int:
+        choices, counter, counts = self.choices, ahead.tokenizer, ahead.cache
+        budget = None if choices.check else choices.budget
+        with terminal.progress("choosing"):
+            result = packing.pack_source(
+                source,
+                counter,
+                budget,
+                choices.mode,
+                options=options,
+                cache=counts,
+                proof=self.prover,
+                ahead=ahead,
+            )
+        about = "" if counter.identity.exact else "~"
+        if choices.check:
+            assert choices.budget is not None  # noqa: S101  # `verify` checked it
+            over = result.total - choices.budget
+            verdict = "fits" if over <= 0 else f"does not fit, {about}{over:,} over"
+            streams.write_text(f"{about}{result.total:,} of {choices.budget:,} tokens: {verdict}\n")
+            return Exit.OK if over <= 0 else Exit.DOES_NOT_FIT
+        data: Iterable[bytes] = (piece.encode() for piece in result.rendering.pieces)
+        if choices.text_format is PackFormat.JSON:
+            data = [streams.json_bytes(result.to_dict())]
+        if choices.copy:
+            copy(b"".join(data))
+        if choices.split is not None:
+            # To files of their own: pack.1.xml, pack.2.xml, ...
+            stem, suffix = os.path.splitext(str(choices.output))
+            parts = packing.split(result, counter, choices.split, choices.mode, cache=counts)
+            for number, part in enumerate(parts, 1):
+                name = f"{stem}.{number}{suffix}"
+                streams.deliver(part.text.encode(), name)
+                streams.write_error(f"{printable(name)}: {part.total:,} tokens\n")
+        elif choices.output is not None or not (choices.explain or choices.copy):
+            streams.deliver(data, choices.output)
+        if choices.explain:
+            streams.write_text(result.explain() + "\n")
+        streams.write_error(_outcome(result, about) + "\n")
+        return Exit.OK if self.prover is None else self.prover.status()
 
 
 def _paths(paths: Sequence[str], *, stdin0: bool) -> list[str]:
@@ -332,66 +360,6 @@ def _text_of(file: str | None) -> str | None:
     data = streams.read_bytes(file)
     text = packing.as_text(data)
     return data.decode("utf-8", "replace") if text is None else text[0].decode()
-
-
-def _render(
-    source: packing.Source,
-    counter: protocol.Tokenizer,
-    counts: CountCache,
-    ahead: packing.CountAhead,
-    choices: PackCommand,
-    options: packing.PackOptions,
-    prover: Prover | None,
-) -> int:
-    mode = "xml" if choices.text_format in (PackFormat.JSON, PackFormat.BCP) else choices.text_format.value
-    budget = None if choices.check else choices.budget
-    with terminal.progress("choosing"):
-        result = packing.pack_source(
-            source, counter, budget, mode, options=options, cache=counts, proof=prover, ahead=ahead
-        )
-    about = "" if counter.identity.exact else "~"
-    if choices.check:
-        assert choices.budget is not None  # noqa: S101  # `verify` checked it
-        over = result.total - choices.budget
-        verdict = "fits" if over <= 0 else f"does not fit, {about}{over:,} over"
-        streams.write_text(f"{about}{result.total:,} of {choices.budget:,} tokens: {verdict}\n")
-        return Exit.OK if over <= 0 else Exit.DOES_NOT_FIT
-    data: Iterable[bytes] = (piece.encode() for piece in result.rendering.pieces)
-    if choices.text_format is PackFormat.JSON:
-        data = [streams.json_bytes(result.to_dict())]
-    if choices.copy:
-        copy(b"".join(data))
-    if choices.split is not None:
-        _write_parts(result, counter, counts, choices, mode)
-    elif choices.output is not None or not (choices.explain or choices.copy):
-        streams.deliver(data, choices.output)
-    if choices.explain:
-        streams.write_text(result.explain() + "\n")
-    streams.write_error(_outcome(result, about) + "\n")
-    return Exit.OK if prover is None else prover.status()
-
-
-def _write_parts(
-    result: packing.PackedFolder,
-    counter: protocol.Tokenizer,
-    counts: CountCache,
-    choices: PackCommand,
-    mode: str,
-) -> None:
-    """Write each part of the pack to its own file: ``pack.1.xml``, ``pack.2.xml``, ..."""
-    stem, suffix = os.path.splitext(str(choices.output))
-    parts = packing.split(result, counter, choices.split or 0, mode, cache=counts)
-    for number, part in enumerate(parts, 1):
-        name = f"{stem}.{number}{suffix}"
-        streams.deliver(part.text.encode(), name)
-        streams.write_error(f"{printable(name)}: {part.total:,} tokens\n")
-
-
-def _encode(source: packing.Source, choices: PackCommand) -> None:
-    with terminal.progress("summarizing"):
-        data = tokenbox.lcp.encode(packing.as_blocks(source), compression=tokenbox.lcp.Compression.BLOCKS)
-    _report_notes(source.notes)
-    streams.deliver(data, choices.output)
 
 
 def _outcome(result: packing.PackedFolder, about: str) -> str:

@@ -31,7 +31,7 @@ class CountAhead:
         if isinstance(tokenizer, BaseTokenizer):
             tokenizer.expect(expected)
         self.tokenizer = tokenizer
-        self._cache = DEFAULT_CACHE if cache is None else cache
+        self.cache = DEFAULT_CACHE if cache is None else cache
         self._worthwhile = is_worth_remembering(tokenizer)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tokenbox-ahead")
         self._begun: list[Future[None]] = []
@@ -78,5 +78,5 @@ class CountAhead:
             texts = self._jobs.popleft()
         except IndexError:  # another thread took the last job
             return
-        counts = self._cache.count_batch(self.tokenizer, [text.decode() for text in texts])
+        counts = self.cache.count_batch(self.tokenizer, [text.decode() for text in texts])
         self.counts.update(zip(texts, counts, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
@@ -13,7 +14,6 @@ from tokenbox.folder.globs import is_for_files
 from tokenbox.folder.option_values import FileOrder, Purpose, Strip
 
 if TYPE_CHECKING:
-    from tokenbox.folder.project import ProjectSettings
     from tokenbox.folder.source import Source
     from tokenbox.worth.scorers import Scorer
 
@@ -47,29 +47,6 @@ class LevelRule:
 LEVELS = {"full": PieceForm.FULL, "outline": PieceForm.OUTLINE, "listed": PieceForm.NOTHING}
 
 
-@dataclass(frozen=True, slots=True)
-class PackOptions:
-    """The options of a pack.
-
-    ``focus``: paths, ``PATH:SYMBOL`` or ``PATH:FIRST-LAST``, whose neighbourhood is preferred. ``history``:
-    use the history of git as evidence of relevance. ``levels``: limits on how much of some files is shown.
-    ``line_numbers``: number each line. ``scorer``: scores pieces instead of the words of the query: a
-    function, the name of an entry point, or ``module:function`` (``worth.scorers``).
-    """
-
-    query: str | None = None
-    order: FileOrder = FileOrder.PATH
-    focus: tuple[str, ...] = ()
-    history: bool = False
-    levels: tuple[LevelRule, ...] = ()
-    line_numbers: bool = False
-    scorer: Scorer | str | None = None
-
-    def asks(self, source: Source) -> bool:
-        """Return whether a query, focus, diff or scorer says what the pack is for."""
-        return self.query is not None or bool(self.focus or source.changes or self.scorer)
-
-
 class SettingProblem(TokenboxError, code="pack_setting_invalid"):
     """A setting of a pack has an invalid value."""
 
@@ -78,7 +55,9 @@ class SettingProblem(TokenboxError, code="pack_setting_invalid"):
 class PackSettings:
     """The options of a pack that a preset or a project may set; None if unset.
 
-    ``log``: the number of latest commits to show.
+    ``include`` and ``exclude``: patterns as in .gitignore, for files and their changes. ``strip``: the
+    content to remove from files. ``log``: the number of latest commits to show. ``diff``: the revision to
+    compare the working tree with.
     """
 
     include: tuple[str, ...] | None = None
@@ -101,6 +80,49 @@ class PackSettings:
         return replace(self, **missing)
 
 
+@dataclass(frozen=True, slots=True)
+class PackOptions:
+    """The options of a pack.
+
+    ``focus``: paths, ``PATH:SYMBOL`` or ``PATH:FIRST-LAST``, whose neighbourhood is preferred. ``history``:
+    use the history of git as evidence of relevance. ``levels``: limits on how much of some files is shown.
+    ``line_numbers``: number each line. ``scorer``: scores pieces instead of the words of the query: a
+    function, the name of an entry point, or ``module:function`` (``worth.scorers``).
+    """
+
+    query: str | None = None
+    order: FileOrder = FileOrder.PATH
+    focus: tuple[str, ...] = ()
+    history: bool = False
+    levels: tuple[LevelRule, ...] = ()
+    line_numbers: bool = False
+    scorer: Scorer | str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        settings: PackSettings,
+        query: str | None,
+        *,
+        focus: tuple[str, ...] = (),
+        scorer: Scorer | str | None = None,
+    ) -> PackOptions:
+        """Return the options of a call with these settings."""
+        return cls(
+            query,
+            settings.order or FileOrder.PATH,
+            focus,
+            bool(settings.history),
+            settings.levels or (),
+            bool(settings.line_numbers),
+            scorer,
+        )
+
+    def asks(self, source: Source) -> bool:
+        """Return whether a query, focus, diff or scorer says what the pack is for."""
+        return self.query is not None or bool(self.focus or source.changes or self.scorer)
+
+
 _PRESETS = {
     # The changes, line numbers for comments, and the latest commits.
     Purpose.REVIEW: PackSettings(diff=HEAD, line_numbers=True, log=5),
@@ -111,28 +133,17 @@ _PRESETS = {
 }
 
 
-def settled(given: PackSettings, purpose: Purpose | str | None, project: ProjectSettings) -> PackSettings:
+def settled(given: PackSettings, purpose: Purpose | str | None, project: PackSettings) -> PackSettings:
     """Combine the given settings, the preset and the project, in this order of precedence.
 
     Raises :class:`SettingProblem`.
     """
     if purpose is not None:
         given = given.or_else(_PRESETS[_member(Purpose, purpose, "for")])
-    return given.or_else(
-        PackSettings(
-            include=project.include or None,
-            exclude=project.exclude or None,
-            levels=tuple(LevelRule.parse(f"{glob}={level}") for glob, level in project.levels) or None,
-            strip=None if project.strip is None else strips(project.strip),
-            line_numbers=project.line_numbers,
-            order=None if project.order is None else _member(FileOrder, project.order, "order"),
-            log=project.log,
-            history=project.history,
-        )
-    )
+    return given.or_else(project)
 
 
-def strips(names: tuple[str, ...]) -> tuple[Strip, ...]:
+def strips(names: Iterable[str]) -> tuple[Strip, ...]:
     """Parse the names of content to remove. Raises :class:`SettingProblem`."""
     return tuple(_member(Strip, name, "strip") for name in names)
 

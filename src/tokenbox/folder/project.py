@@ -18,14 +18,17 @@ the root of the git repository. Options of the call or the command line, and pre
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import Any
 
 from tokenbox.documents.syntax_toml import parse_toml
 from tokenbox.errors import DocumentError, TokenboxError
 from tokenbox.files import is_inside
 from tokenbox.folder.generated import as_text
 from tokenbox.folder.names import shown
+from tokenbox.folder.options import LevelRule, PackSettings, file_order, strips
 from tokenbox.folder.priorities import PriorityRule
 from tokenbox.folder.reading import read_file
 from tokenbox.folder.walk import is_left_out, project_folder
@@ -40,19 +43,12 @@ class ProjectProblem(TokenboxError, code="project_settings_invalid"):
 
 @dataclass(frozen=True, slots=True)
 class ProjectSettings:
-    """The settings in the table; None for those that it does not contain. ``instructions``: a text."""
+    """The settings in the table. ``instructions``: a text. ``pack``: those that a call may override."""
 
     ignore: tuple[str, ...] = ()
     priorities: tuple[PriorityRule, ...] = ()
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    levels: tuple[tuple[str, str], ...] = ()
-    strip: tuple[str, ...] | None = None
-    line_numbers: bool | None = None
     instructions: str | None = None
-    order: str | None = None
-    log: int | None = None
-    history: bool | None = None
+    pack: PackSettings = field(default_factory=PackSettings)
 
 
 def project_settings(root: str, within: str | None = None) -> ProjectSettings:
@@ -84,51 +80,53 @@ def _table(folder: str) -> object:
     return found
 
 
-_LISTS = ("ignore", "include", "exclude", "strip")
-_TABLES = {"priority": '"src/**" = "high"', "level": '"tests/**" = "outline"'}
-_VALUES: dict[str, tuple[type, str]] = {
-    "line_numbers": (bool, "true or false"),
-    "history": (bool, "true or false"),
+_TEXTS = list, "a list of strings, as in ['docs/generated/']"
+# Each key, with the type of its value.
+_KEYS: Mapping[str, tuple[type, str]] = {
+    **dict.fromkeys(("ignore", "include", "exclude", "strip"), _TEXTS),
+    "priority": (dict, 'a table of patterns, as in "src/**" = "high"'),
+    "level": (dict, 'a table of patterns, as in "tests/**" = "outline"'),
+    **dict.fromkeys(("line_numbers", "history"), (bool, "true or false")),
     "log": (int, "a number of commits"),
     "order": (str, "'path' or 'worth'"),
     "instructions": (str, "the path of a file"),
 }
 
 
+def _is_of(kind: type, value: Any) -> bool:  # noqa: ANN401  # a value of any kind
+    """Return whether a value has the type, and what is in it is text. A number is at least 0."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    is_negative = isinstance(value, int) and value < 0
+    return type(value) is kind and all(isinstance(part, str) for part in inside) and not is_negative
+
+
 def _settings(table: object, folder: str, top: str) -> ProjectSettings:
     if not isinstance(table, dict):
         raise ProjectProblem(f"{_WHERE} must be a table, not {type(table).__name__}.")
-    known = [*_LISTS, *_TABLES, *_VALUES]
-    unknown = sorted(set(table) - set(known))
+    unknown = sorted(set(table) - set(_KEYS))
     if unknown:
-        raise ProjectProblem(f"{_WHERE}: unknown key {unknown[0]!r}. The keys are {', '.join(known)}.")
-    for key in _LISTS:
-        found = table.get(key, [])
-        if not isinstance(found, list) or not all(isinstance(line, str) for line in found):
-            raise ProjectProblem(f"{_WHERE}: {key!r} must be a list of strings, as in ['docs/generated/'].")
-    for key, example in _TABLES.items():
-        found = table.get(key, {})
-        if not isinstance(found, dict) or not all(isinstance(name, str) for name in found.values()):
-            raise ProjectProblem(f"{_WHERE}: {key!r} must be a table of patterns, as in {example}.")
-    for key, (kind, description) in _VALUES.items():
-        if key in table and (type(table[key]) is not kind or (kind is int and table[key] < 0)):
-            value = table[key]
+        raise ProjectProblem(f"{_WHERE}: unknown key {unknown[0]!r}. The keys are {', '.join(_KEYS)}.")
+    for key, value in table.items():
+        kind, description = _KEYS[key]
+        if not _is_of(kind, value):
             given = str(value) if isinstance(value, Decimal) else repr(value)
-            raise ProjectProblem(f"{_WHERE}: {key!r} must be {description}, not {given}.")
-    rules = [PriorityRule.of(glob, name, _WHERE) for glob, name in table.get("priority", {}).items()]
-    instructions = table.get("instructions")
+            raise ProjectProblem(f"{_WHERE}: {key!r} must be {description}, not {given:.60}.")
+    texts = {key: tuple(table.get(key, ())) for key in ("ignore", "include", "exclude")}
+    levels = [LevelRule.parse(f"{glob}={level}") for glob, level in table.get("level", {}).items()]
     return ProjectSettings(
-        ignore=tuple(table.get("ignore", ())),
-        priorities=tuple(rules),
-        include=tuple(table.get("include", ())),
-        exclude=tuple(table.get("exclude", ())),
-        levels=tuple(table.get("level", {}).items()),
-        strip=tuple(table["strip"]) if "strip" in table else None,
-        line_numbers=table.get("line_numbers"),
-        instructions=None if instructions is None else _text(instructions, folder, top),
-        order=table.get("order"),
-        log=table.get("log"),
-        history=table.get("history"),
+        texts["ignore"],
+        tuple(PriorityRule.of(glob, name, _WHERE) for glob, name in table.get("priority", {}).items()),
+        _text(table["instructions"], folder, top) if "instructions" in table else None,
+        PackSettings(
+            include=texts["include"] or None,
+            exclude=texts["exclude"] or None,
+            levels=tuple(levels) or None,
+            strip=strips(table["strip"]) if "strip" in table else None,
+            order=file_order(table["order"]) if "order" in table else None,
+            line_numbers=table.get("line_numbers"),
+            log=table.get("log"),
+            history=table.get("history"),
+        ),
     )
 
 

@@ -19,7 +19,7 @@ from tokenbox.folder.names import shown
 from tokenbox.folder.notebooks import as_cells
 from tokenbox.folder.notes import Note, NoteKind
 from tokenbox.folder.option_values import Strip
-from tokenbox.folder.options import SettingProblem
+from tokenbox.folder.options import PackSettings, SettingProblem
 from tokenbox.folder.priors import Priors
 from tokenbox.folder.project import ProjectSettings, project_settings
 from tokenbox.folder.reading import read_file
@@ -122,33 +122,29 @@ def survey(paths: Sequence[str | os.PathLike[str]], within: str | None = None) -
     return Survey(found, settings, named)
 
 
-def read(  # noqa: PLR0913  # each is an option of its own
+def read(
     surveyed: Survey,
+    settings: PackSettings | None = None,
     *,
     rules: Sequence[PriorityRule] = (),
-    diff: str | None = None,
     redact: bool = True,
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    strip: Collection[Strip] = (),
-    log: int = 0,
     instructions: str | None = None,
     advance: Callable[[], None] = lambda: None,
     seen: Callable[[bytes], None] = lambda _: None,
 ) -> Source:
     """Read the files of a survey.
 
-    ``rules`` override the project's own. ``diff``: the revision to compare the working tree with.
-    ``redact``: replace secrets. ``include`` and ``exclude``: patterns as in .gitignore, for files and their
-    changes. ``strip``: the content to remove from files. ``log``: the number of latest commits to show.
-    ``instructions``: a text to show after the files. ``advance`` is called after each file, ``seen`` with the
-    text of each. Raises :class:`NothingToPack` and ``GitProblem``.
+    ``rules`` override the project's own. ``redact``: replace secrets. ``instructions``: a text to show after
+    the files, in place of the project's. ``advance`` is called after each file, ``seen`` with the text of
+    each. Raises :class:`NothingToPack` and ``GitProblem``.
     """
+    settings = settings or PackSettings()
+    include, exclude = settings.include or (), settings.exclude or ()
     root = surveyed.found.root
     # Git first, so that its errors are reported early.
-    changes = [] if diff is None else git_diff(root, diff, _inside(root, surveyed.named))
-    commits = latest_changes(root, log) if log else ""
-    reader = _Reader([*surveyed.settings.priorities, *rules], redact=redact, strip=strip)
+    changes = [] if settings.diff is None else git_diff(root, settings.diff, _inside(root, surveyed.named))
+    commits = latest_changes(root, settings.log) if settings.log else ""
+    reader = _Reader([*surveyed.settings.priorities, *rules], redact=redact, strip=settings.strip or ())
     is_wanted = _choice(include, exclude)
     wanted = {path: size for path, size in surveyed.found.files.items() if is_wanted(path)}
     files = []
@@ -176,7 +172,8 @@ def read(  # noqa: PLR0913  # each is an option of its own
     priors = {file.path: file.prior for file in files}
     cleaned = tuple(reader.change(change, priors.get(change.path)) for change in changes)
     log_text = reader.text(commits, "git log")
-    said = None if instructions is None else reader.text(instructions, "instructions")
+    given = surveyed.settings.instructions if instructions is None else instructions
+    said = None if given is None else reader.text(given, "instructions")
     notes = sorted({*reader.notes, *surveyed.found.notes}, key=lambda note: note.order)
     return Source(root, tuple(files), cleaned, tuple(notes), log_text, said)
 
