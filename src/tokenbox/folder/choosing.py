@@ -14,7 +14,6 @@ from tokenbox.folder.candidates import CandidateFile, PieceForm, ShownLines, bri
 from tokenbox.folder.cutting import cut_all
 from tokenbox.render.registry import find_renderer
 from tokenbox.worth.copies import counted_once
-from tokenbox.worth.documents import PieceSpan
 from tokenbox.worth.standing import Standing
 
 if TYPE_CHECKING:
@@ -127,8 +126,7 @@ class Board:
         self._outlined_only = {i for i in self._candidates if allowed[i] is PieceForm.OUTLINE}
         if len(self._worths) != len(self._items):
             cut = [(i, self._candidates[i].cut.pieces[p]) for i, p in self._items]
-            spans = [(i, PieceSpan(p.start, p.end, p.first, p.last, p.names, p.within)) for i, p in cut]
-            values = zip(cut, worth.pieces(spans), strict=True)
+            values = zip(cut, worth.pieces(cut), strict=True)
             own = [0 if piece.is_notice else value for (_, piece), value in values]
             data = [self._candidates[i].file.data[piece.start : piece.end] for i, piece in cut]
             self._worths = counted_once(data, own)

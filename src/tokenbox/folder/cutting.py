@@ -33,8 +33,9 @@ from tokenbox.content.lenses import (
 from tokenbox.content.lenses.languages import BY_NAME
 from tokenbox.content.lenses.outline import Signature
 from tokenbox.folder import pieces
-from tokenbox.folder.pieces import Piece, shape
-from tokenbox.worth import defined, notices
+from tokenbox.folder.pieces import shape
+from tokenbox.worth import defined, documents, notices
+from tokenbox.worth.documents import PieceSpan
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -48,6 +49,7 @@ T = TypeVar("T")
 CUT_RULES = (
     definition,
     definitions,
+    documents,
     headed,
     heads,
     languages,
@@ -69,12 +71,12 @@ _MIN_COMPRESSED, _PLAIN = 2_000, b"\0"
 class CutFile(NamedTuple):
     """The pieces of a file, the signatures in each piece, and the text of these."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[PieceSpan, ...]
     signatures: tuple[tuple[Signature, ...], ...]
     outlines: tuple[str, ...]
 
     @classmethod
-    def of(cls, pieces: Iterable[Piece], signatures: Iterable[Iterable[Signature]]) -> CutFile:
+    def of(cls, pieces: Iterable[PieceSpan], signatures: Iterable[Iterable[Signature]]) -> CutFile:
         found = tuple(map(tuple, signatures))
         return cls(tuple(pieces), found, tuple("".join(one.text for one in some) for some in found))
 
@@ -190,8 +192,7 @@ def _decode_names(stored: bytes) -> list[bytes] | None:
 
 
 def _encode_cut(cut: CutFile) -> bytes:
-    spans = [[p.first, p.last, p.start, p.end, p.names, p.within, p.is_notice] for p in cut.pieces]
-    data = json.dumps([spans, cut.signatures], separators=(",", ":")).encode()
+    data = json.dumps([cut.pieces, cut.signatures], separators=(",", ":")).encode()
     return _PLAIN + _checked(data) if len(data) < _MIN_COMPRESSED else zlib.compress(data, 1)
 
 
@@ -203,8 +204,8 @@ def _decode_cut(stored: bytes) -> CutFile | None:
         found, signatures = json.loads(data or b"")
         return CutFile.of(
             (
-                Piece(first, last, start, end, tuple(names), tuple(within), is_notice)
-                for first, last, start, end, names, within, is_notice in found
+                PieceSpan(start, end, first, last, tuple(names), tuple(within), is_notice)
+                for start, end, first, last, names, within, is_notice in found
             ),
             (starmap(Signature, some) for some in signatures),
         )

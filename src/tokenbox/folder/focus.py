@@ -12,9 +12,9 @@ from tokenbox.folder.cutting import cut_all
 from tokenbox.worth.query import NamedPath
 
 if TYPE_CHECKING:
-    from tokenbox.folder.pieces import Piece
     from tokenbox.folder.source import File
     from tokenbox.tokenizers.cache import CountCache
+    from tokenbox.worth.documents import PieceSpan
 
 # A line or a range of lines, and what stands between the names of a symbol: ``Session.get``, ``Shop::add``.
 _LINES = re.compile(r"([1-9][0-9]{0,8})(?:-([1-9][0-9]{0,8}))?")
@@ -98,7 +98,7 @@ def _part_of(file: File, named: str, part: str, memory: CountCache | None) -> tu
     )
 
 
-def _defining(pieces: Sequence[Piece], symbol: str) -> list[Piece]:
+def _defining(pieces: Sequence[PieceSpan], symbol: str) -> list[PieceSpan]:
     """Return the pieces of a definition, which may be named with those around it."""
     found = [piece for piece in pieces if symbol in piece.names or symbol in piece.within]
     if not found:
@@ -107,7 +107,7 @@ def _defining(pieces: Sequence[Piece], symbol: str) -> list[Piece]:
     return found
 
 
-def _like(symbol: str, pieces: Sequence[Piece]) -> str:
+def _like(symbol: str, pieces: Sequence[PieceSpan]) -> str:
     names = sorted({name for piece in pieces for name in (*piece.names, *piece.within)})
     return _did_you_mean(difflib.get_close_matches(_BETWEEN_NAMES.split(symbol)[-1], names, 1))
 

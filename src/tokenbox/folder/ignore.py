@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import NamedTuple
 
+from tokenbox.files import open_regular
 from tokenbox.folder.globs import Glob
 
 RULE_FILES = (".gitignore", ".tokenboxignore")
@@ -102,16 +102,10 @@ class IgnoreRules:
 def _read_rules(folder: str, name: str) -> list[str]:
     """Return the lines of a rule file; none if it cannot be read. As in git, links are not followed."""
     try:
-        handle = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open_regular(os.path.join(folder, name), links=False) as file:
+            text = os.fsdecode(file.read(_MAX_BYTES))
     except OSError:
         return []
-    with open(handle, "rb") as file:  # a handle has no path
-        try:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return []
-            text = os.fsdecode(file.read(_MAX_BYTES))
-        except OSError:
-            return []
     return text.removeprefix("\ufeff").split("\n")
 
 

@@ -81,15 +81,8 @@ def pack_source(
     """
     options = options or PackOptions()
     SinkInvalid.check(proof)
-    packer = _Packer(
-        source,
-        Counter(as_tokenizer(tokenizer), cache),
-        budget,
-        find_renderer(mode).name,
-        options,
-        cache,
-        proof,
-    )
+    counter = Counter(as_tokenizer(tokenizer), cache)
+    packer = _Packer(source, counter, budget, find_renderer(mode).name, options, cache, proof)
     packer.count(ahead)
     return packer.everything() or packer.chosen()
 

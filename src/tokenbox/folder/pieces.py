@@ -17,6 +17,7 @@ from tokenbox.content.lenses.definition import DefinitionRole
 from tokenbox.content.lenses.definitions import definitions
 from tokenbox.content.lenses.languages import BY_NAME
 from tokenbox.content.lenses.syntax import works
+from tokenbox.worth.documents import PieceSpan
 from tokenbox.worth.notices import notice_end
 
 if TYPE_CHECKING:
@@ -33,27 +34,10 @@ _CLOSING = re.compile(rb"(?:[\s)\]};,]|end\b|(?!))*+\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Lines ``first`` up to ``last`` (from 0, ``last`` excluded), bytes ``start`` up to ``end``.
-
-    ``names``: of the definitions in it. ``within``: of the definitions around it, outermost first.
-    ``is_notice``: it is the license at the top of the file.
-    """
-
-    first: int
-    last: int
-    start: int
-    end: int
-    names: tuple[str, ...] = ()
-    within: tuple[str, ...] = ()
-    is_notice: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Shape:
     """The pieces of a file, and its definitions if its language has a grammar."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[PieceSpan, ...]
     definitions: tuple[Definition, ...] = ()
 
 
@@ -174,7 +158,7 @@ def _paragraphs(data: bytes, starts: Sequence[int]) -> list[_Unit]:
     return units
 
 
-def _pieces(data: bytes, starts: Sequence[int], units: Sequence[_Unit], top: int) -> Iterator[Piece]:
+def _pieces(data: bytes, starts: Sequence[int], units: Sequence[_Unit], top: int) -> Iterator[PieceSpan]:
     """Yield the units merged up to ``_TARGET_LINES``, split where they are longer than ``_MAX_LINES``.
 
     The first ``top`` lines, a license, are a piece of their own.
@@ -205,7 +189,7 @@ def _pieces(data: bytes, starts: Sequence[int], units: Sequence[_Unit], top: int
             before = [name for line, name in names if line < a]
             own = tuple(name for line, name in names if a <= line < b)
             around = (*within, before[-1]) if before else within
-            yield Piece(a, b, bounds[a], bounds[b], own, around, b <= top)
+            yield PieceSpan(bounds[a], bounds[b], a, b, own, around, b <= top)
 
 
 def _are_nested(one: tuple[str, ...], other: tuple[str, ...]) -> bool:

@@ -33,7 +33,8 @@ class Document(NamedTuple):
 class PieceSpan(NamedTuple):
     """A piece of a document: bytes ``start`` to ``end``, lines ``first`` to ``last`` (from 0; ends excluded).
 
-    ``names``: the names defined in it. ``within``: the names of the definitions around it.
+    ``names``: of the definitions in it. ``within``: of the definitions around it, outermost first.
+    ``is_notice``: it is the license at the top of the document.
     """
 
     start: int
@@ -42,3 +43,4 @@ class PieceSpan(NamedTuple):
     last: int = 0
     names: Sequence[str] = ()
     within: Sequence[str] = ()
+    is_notice: bool = False
