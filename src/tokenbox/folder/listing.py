@@ -64,21 +64,29 @@ class Folder:
 def folders(files: Iterable[tuple[str, int | None, int]]) -> Folder:
     """Return the tree of the files, given as (path, tokens, worth). Tokens are None for a binary file."""
     root = Folder("", 0)
+    known = {"": root}
+
+    def at(path: str) -> Folder:
+        if path not in known:
+            above, _, name = path.rpartition("/")
+            outer = at(above)
+            known[path] = outer.folders[name] = Folder(name, outer.depth + 1)
+        return known[path]
+
     for path, tokens, worth in files:
-        *steps, name = path.split("/")
-        here = root
-        for step in steps:
-            _add(here, tokens, worth)
-            here = here.folders.setdefault(step, Folder(step, here.depth + 1))
-        _add(here, tokens, worth)
+        above, _, name = path.rpartition("/")
+        here = at(above)
         here.files.append((path, name, tokens))
+        here.count += 1
+        here.tokens += tokens or 0
+        here.worth += worth
+    for path, folder in reversed(known.items()):  # the folders inside of one come after it
+        if folder is not root:
+            outer = known[path.rpartition("/")[0]]
+            outer.count += folder.count
+            outer.tokens += folder.tokens
+            outer.worth += folder.worth
     return root
-
-
-def _add(folder: Folder, tokens: int | None, worth: int) -> None:
-    folder.count += 1
-    folder.tokens += tokens or 0
-    folder.worth += worth
 
 
 def _file_line(folder: Folder, name: str, tokens: int | None, how: FileShown | None) -> str:

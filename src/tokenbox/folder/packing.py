@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.compose.blocks import render_blocks
 from tokenbox.compose.counting import Counter
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tokenbox.engine.choice import Choice
     from tokenbox.folder.ahead import CountAhead
     from tokenbox.folder.introducing import Introduction
+    from tokenbox.folder.listing import Folder
     from tokenbox.folder.source import Source
     from tokenbox.proof.evidence import Sink
     from tokenbox.tokenizers.cache import CountCache
@@ -85,6 +86,15 @@ def pack_source(
     packer = _Packer(source, counter, budget, find_renderer(mode).name, options, cache, proof)
     packer.count(ahead)
     return packer.everything() or packer.chosen()
+
+
+class _Draft(NamedTuple):
+    """What a pack shows: the text of the tree, the text of each file (None: all of it), and its form."""
+
+    tree: str
+    texts: Mapping[int, str | None]
+    forms: Mapping[int, FileShown]
+    gap: int | None = None
 
 
 class _Packer:
@@ -145,18 +155,11 @@ class _Packer:
         if self._options.order is FileOrder.WORTH:
             self._by_worth(self._weighed())
         room = None if self._budget is None else _tree_room(self._budget)
-        tree = self._listing(room, {}).text(None)
-
-        def rendered(proof: Sink | None) -> PackedFolder:
-            shown = dict.fromkeys(self._texts, FileShown.FULL)
-            return self._rendered(tree, dict.fromkeys(self._texts), shown, None, proof)
-
-        if self._budget is None:
-            return rendered(self._proof)
-        pack = rendered(None)
-        if pack.rendering.over:
-            return None
-        return pack if self._proof is None else rendered(self._proof)
+        tree = self._listing(self._folders(), room).text(None)
+        texts: dict[int, str | None] = dict.fromkeys(self._texts)
+        draft = _Draft(tree, texts, dict.fromkeys(self._texts, FileShown.FULL))
+        rendering = self._render(draft)
+        return None if rendering.over else self._packed(draft, rendering)
 
     def chosen(self) -> PackedFolder:
         """Return a pack of the pieces worth most, up to the budget."""
@@ -169,6 +172,7 @@ class _Packer:
         depths = WITH_QUERY if worth.is_led else WITHOUT_QUERY
         factor, more = _CANDIDATES_WITH_QUERY if worth.is_led else _CANDIDATES_WITHOUT
         correction = 0
+        root = self._folders()
         introduced = [] if worth.is_led else self._introductions()
         board = Board(
             self._source.files,
@@ -181,7 +185,7 @@ class _Packer:
         for _ in range(_MAX_ROUNDS):
             board.reset()
             room = min(_tree_room(budget), max(0, free - correction))
-            listing = self._listing(room, self._worths)
+            listing = self._listing(root, room)
             content = free - correction - (room if listing.is_cut else listing.size)
             candidates = self._candidates(order, budget * factor + more)
             board.add([*kept, *candidates, *(introduction.file for introduction in introduced)])
@@ -191,22 +195,21 @@ class _Packer:
             if choice.left > budget // 50 + _LEFTOVER and len(candidates) < len(order):
                 factor *= _CANDIDATE_GROWTH
                 continue
-            pack = self._shown(board, listing, choice, None)
-            if pack is None:
-                return self._tree_alone(budget, free, board.least)
-            if pack.rendering.over:
+            draft = self._draft(board, listing, choice)
+            if not (draft.tree or draft.texts or self._leading or self._trailing):
+                return self._tree_alone(self._listing(root, max(0, free)), budget, free, board.least)
+            rendering = self._render(draft)
+            if rendering.over:
                 # A correction by the excess alone would only use up the room left, and choose the same.
-                correction += pack.rendering.over + max(0, choice.left)
+                correction += rendering.over + max(0, choice.left)
                 continue
-            unused = budget - pack.rendering.total
+            unused = budget - rendering.total
             if listing.is_cut and unused * _UNUSED_SHARE > budget:
-                larger = self._listing(room + unused, self._worths)
-                fuller = self._shown(board, larger, choice, None)
-                if fuller is not None and not fuller.rendering.over:
-                    pack, listing = fuller, larger
-            if self._proof is not None:
-                pack = self._shown(board, listing, choice, self._proof) or pack
-            return pack
+                fuller = self._draft(board, self._listing(root, room + unused), choice)
+                larger = self._render(fuller)
+                if not larger.over:
+                    draft, rendering = fuller, larger
+            return self._packed(draft, rendering)
         name = self._counter.tokenizer.identity.name
         raise TokenizerError(f"the counter {name} is not consistent: a count must depend on the text only.")
 
@@ -243,16 +246,18 @@ class _Packer:
             if self._best_forms[introduction.file] is PieceForm.FULL
         ]
 
-    def _listing(self, room: int | None, worths: Mapping[int, int]) -> Listing:
-        entries = [
+    def _folders(self) -> Folder:
+        worths = self._worths
+        return folders(
             (file.path, self._tokens.get(i), worths.get(i, 0)) for i, file in enumerate(self._source.files)
-        ]
+        )
 
+    def _listing(self, root: Folder, room: int | None) -> Listing:
         def counts(lines: Sequence[str]) -> list[int]:
             self._counter.count_small(lines)
             return [self._counter.small(line) for line in lines]
 
-        return Listing(folders(entries), room, counts)
+        return Listing(root, room, counts)
 
     def _kept(self) -> list[int]:
         """Return the files of priority critical, which are always shown in full."""
@@ -291,10 +296,8 @@ class _Packer:
             )
         return total
 
-    def _shown(
-        self, board: Board, listing: Listing, choice: Choice, proof: Sink | None
-    ) -> PackedFolder | None:
-        """Render what the board shows; None if that is nothing."""
+    def _draft(self, board: Board, listing: Listing, choice: Choice) -> _Draft:
+        """Return what the board shows."""
         forms = {}
         texts = {}
         for i, candidate in board.shown.items():
@@ -304,27 +307,19 @@ class _Packer:
                 FileShown.FULL if texts[i] is None else FileShown.FOCUSED if has_body else FileShown.OUTLINE
             )
         tree = listing.text({self._source.files[i].path: how for i, how in forms.items()})
-        if not (tree or texts or self._leading or self._trailing):
-            return None
-        return self._rendered(tree, texts, forms, choice.gap_permille, proof)
+        return _Draft(tree, texts, forms, choice.gap_permille)
 
-    def _rendered(
-        self,
-        tree: str,
-        texts: Mapping[int, str | None],
-        forms: Mapping[int, FileShown],
-        gap: int | None,
-        proof: Sink | None,
-    ) -> PackedFolder:
-        order = sorted(texts)
+    def _render(self, draft: _Draft, proof: Sink | None = None) -> BlockLayout:
+        order = sorted(draft.texts)
         if self._options.order is FileOrder.WORTH:  # the best last, nearest to the question
             order.sort(key=lambda i: self._worths.get(i, 0))
-        blocks: list[Block] = [replace(self._tree, summary=tree)] if tree else []
+        blocks: list[Block] = [replace(self._tree, summary=draft.tree)] if draft.tree else []
         blocks += self._leading
+        texts = draft.texts
         blocks += [replace(self._block(i, full=texts[i] is None), summary=texts[i]) for i in order]
         blocks += self._trailing
-        render = render_blocks if proof is None else self._proven(proof, forms)
-        rendering = render(
+        render = render_blocks if proof is None else self._proven(proof, draft.forms)
+        return render(
             blocks,
             self._counter.tokenizer,
             self._budget,
@@ -332,13 +327,18 @@ class _Packer:
             verbosity="summary",
             cache=self._cache,
         )
+
+    def _packed(self, draft: _Draft, rendering: BlockLayout) -> PackedFolder:
+        """Return the pack of a draft that fits, rendered again if it needs a proof."""
+        if self._proof is not None:
+            rendering = self._render(draft, self._proof)
+        forms, listed = draft.forms, FileShown.LISTED
         files = tuple(
-            PackedFile(
-                file.name, file.size, self._tokens.get(i), forms.get(i, FileShown.LISTED), self._worths.get(i)
-            )
+            PackedFile(file.name, file.size, self._tokens.get(i), forms.get(i, listed), self._worths.get(i))
             for i, file in enumerate(self._source.files)
         )
-        return PackedFolder(rendering, files, self._options, gap, tuple(blocks), self._source.notes)
+        blocks, notes = rendering.inputs, self._source.notes
+        return PackedFolder(rendering, files, self._options, draft.gap, blocks, notes)
 
     def _proven(self, proof: Sink, forms: Mapping[int, FileShown]) -> Callable[..., BlockLayout]:
         """Return ``render_blocks`` with proof; the evidence includes the options and each file's worth."""
@@ -375,15 +375,14 @@ class _Packer:
             return replace(block, content=numbered(file.data.decode(), 1).encode())
         return block
 
-    def _tree_alone(self, budget: int, free: int, smallest: int | None) -> PackedFolder:
+    def _tree_alone(self, listing: Listing, budget: int, free: int, smallest: int | None) -> PackedFolder:
         """Return as much of the tree as fits, for a budget in which no file fits.
 
         ``smallest``: the tokens of the smallest file. Raises ``NothingFits`` with the least budget needed.
         """
-        listing = self._listing(max(0, free), self._worths)
-        tree = listing.text({})
-        if tree and not self._rendered(tree, {}, {}, None, None).rendering.over:
-            return self._rendered(tree, {}, {}, None, self._proof)
+        draft = _Draft(listing.text({}), {}, {})
+        if draft.tree and not (rendering := self._render(draft)).over:
+            return self._packed(draft, rendering)
         sizes = [listing.least] if smallest is None else [listing.least, smallest]
         least = budget - free + min(sizes)
         raise NothingFits(

@@ -17,7 +17,7 @@ import re2
 
 from tokenbox.content.block_kinds import Priority
 from tokenbox.folder.generated import NAMES, is_generated
-from tokenbox.folder.globs import files_in
+from tokenbox.folder.globs import Glob, files_in
 from tokenbox.folder.languages import CODE, kind_of
 from tokenbox.worth.words import stem
 
@@ -227,10 +227,10 @@ _PACKAGE_FOLDERS = re.compile(rb"(\bsrc/[a-z]*main/(?:java|kotlin|scala|groovy)/
 
 
 class Priors:
-    """The table of priors, with its patterns compiled into one expression for names and one for paths."""
+    """The table of priors, with its patterns compiled into one expression."""
 
     def __init__(self) -> None:
-        self._names, self._paths = _rules(of_paths=False), _rules(of_paths=True)
+        self._rules = _rules()
 
     def of(self, path: str, content: bytes) -> Prior:
         """Return the prior of a file, by its path, or by a mark at its top such as ``@generated``."""
@@ -238,9 +238,7 @@ class Priors:
         if b"main/" in whole:
             whole = _PACKAGE_FOLDERS.sub(rb"\1", whole)
         name = whole.rpartition(b"/")[2]
-        # ``*.json`` does not match the files in ``x.json/``.
-        matches = (self._names.Match(name) or []) + (self._paths.Match(whole) or [])
-        matches.sort()
+        matches = sorted(self._rules.Match(whole) or ())
         if (not matches or matches[0] > _GENERATED) and is_generated(path, content):
             return GENERATED
         for n in matches:
@@ -251,16 +249,19 @@ class Priors:
 
 
 @cache
-def _rules(*, of_paths: bool) -> re2.Set:
-    """Return one expression that finds the numbers of the priors with a pattern for a name, or for a path."""
+def _rules() -> re2.Set:
+    """Return one expression that finds the numbers of the priors with a pattern for a path."""
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.dot_nl = True
     found = re2.Set.FullMatchSet(options)
     for prior in PRIORS:
-        globs = [glob for glob in prior.globs.lower().split() if ("/" in glob) is of_paths]
+        globs = prior.globs.lower().split()
+        # ``*.json`` does not match the files in ``x.json/``.
+        names = [glob.source for name in globs if (glob := Glob.of(name)) and "/" not in name]
+        names += [NAMES] if prior is GENERATED else []
+        paths = files_in(glob for glob in globs if "/" in glob)
         # re2 does not backtrack, so it has no atomic groups and needs none.
-        more = b"|" + NAMES if prior is GENERATED and not of_paths else b""
-        found.Add(files_in(globs).replace(b"(?>", b"(?:") + more)
+        found.Add((paths + b"|(?:.*/)?(?:" + b"|".join(names) + b")").replace(b"(?>", b"(?:"))
     found.Compile()
     return found

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.content.block_kinds import FormatHint, Priority
 from tokenbox.content.blocks import CodeBlock, DiffBlock, DocumentBlock
@@ -51,8 +51,7 @@ class Survey:
     named: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(NamedTuple):
     """A file. ``text``: UTF-8 with secrets redacted; None for a file that only the tree names.
 
     ``path`` is the file system's, ``name`` is shown. ``asked``: the priority that a rule gives it.
