@@ -234,8 +234,8 @@ class _Run:
         stem, suffix = os.path.splitext(os.path.realpath(self.choices.output))
         number = "" if self.choices.split is None else r"\.\d+"
         written = re.compile(re.escape(stem) + number + re.escape(suffix))
-        root, files = surveyed.found.root, surveyed.found.files
-        for path in [path for path in files if written.fullmatch(os.path.join(root, path))]:
+        start, files = os.path.join(surveyed.found.root, ""), surveyed.found.files
+        for path in [path for path in files if written.fullmatch(start + path)]:
             del files[path]
         return surveyed
 

@@ -44,10 +44,10 @@ _STARTED = re.compile(
 )
 # What entry points are called that no manifest names, the most telling first, and last those of a library.
 _ENTRY_POINT = re.compile(
-    r"(__main__\.py)|(main\.\w+)|(lib\.rs)|(index\.\w+)|(program\.\w+)|(\w*application\.(?:java|kt))"
-    r"|(app\.\w+)|(server\.\w+)|(manage\.py)|(__init__\.py)"
+    r"(?:.*/)?(?:(__main__\.py)|(main\.\w+)|(lib\.rs)|(index\.\w+)|(program\.\w+)|(\w*application\.(?:java|kt))"
+    r"|(app\.\w+)|(server\.\w+)|(manage\.py)|(__init__\.py))|(lib/[^/]+\.(?:rb|ex|js))",
+    re.DOTALL,
 )
-_LIBRARY = re.compile(r"lib/[^/]+\.(?:rb|ex|js)")
 _MAIN = re.compile(
     rb"^[ \t]*(?:[\w<>\[\]*]{1,40}[ \t]+){1,5}\*?main[ \t]*\(|^main[ \t]*::", re.MULTILINE | re.IGNORECASE
 )
@@ -110,17 +110,9 @@ def _entry_points(files: Sequence[File]) -> Iterator[int]:
         for quoted in map(b"".join, _STARTED.findall(data)):
             path = quoted.decode("utf-8", "replace").rstrip("/")
             yield from (sources[name] for name in (path, f"{path}.js", f"{path}/index.js") if name in sources)
-    kinds = ((name, _kind_of_entry_point(name.lower())) for name in sources)
-    named = [(name.count("/"), kind, len(name), name) for name, kind in kinds if kind is not None]
+    kinds = ((name, _ENTRY_POINT.fullmatch(name.lower())) for name in sources)
+    named = [(name.count("/"), kind.lastindex, len(name), name) for name, kind in kinds if kind is not None]
     yield from (sources[name] for *_, name in sorted(named))
-
-
-def _kind_of_entry_point(path: str) -> int | None:
-    """Return the number of the kind of entry point that a path in lower case names."""
-    found = _ENTRY_POINT.fullmatch(path, path.rfind("/") + 1)
-    if found is not None:
-        return found.lastindex
-    return _ENTRY_POINT.groups + 1 if _LIBRARY.fullmatch(path) else None
 
 
 def _known(files: Sequence[File], prior: str) -> Iterator[int]:

@@ -137,8 +137,8 @@ class _Packer:
                 self._weighed()
             ahead.wait()
             if ahead.tokenizer.identity == self._counter.tokenizer.identity:
-                known = ahead.counts
-                self._tokens = {i: known[files[i].data] for i in self._texts if files[i].data in known}
+                known = ((i, ahead.counts.get(files[i].data)) for i in self._texts)
+                self._tokens = {i: count for i, count in known if count is not None}
                 missing = [i for i in self._texts if i not in self._tokens]
         # In groups, as all texts at once would take as much memory again.
         for start in range(0, len(missing), _AT_ONCE):

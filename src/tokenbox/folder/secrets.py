@@ -222,14 +222,15 @@ def _without_private_keys(content: bytes, path: str, notes: list[Note]) -> bytes
 
 def _suspicious_lines(content: bytes) -> list[tuple[int, int]]:
     """Return the start and end of each line that may contain a secret."""
-    found: dict[int, int] = {}
+    found: list[tuple[int, int]] = []
     end = -1
     for match in _line_filter().finditer(content):
         if match.start() >= end:
             start = content.rfind(b"\n", 0, match.start()) + 1
             end = content.find(b"\n", match.start())
-            end = found[start] = len(content) if end < 0 else end
-    return sorted(found.items())
+            end = len(content) if end < 0 else end
+            found.append((start, end))
+    return found
 
 
 def _lines(content: bytes) -> list[tuple[int, int]]:

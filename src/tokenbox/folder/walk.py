@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from tokenbox.errors import TokenboxError
@@ -43,7 +43,7 @@ class Found:
 
 
 def walk(
-    paths: Sequence[str | os.PathLike[str]], ignore: Iterable[str] = (), within: str | None = None
+    paths: Sequence[str | os.PathLike[str]], ignore: Collection[str] = (), within: str | None = None
 ) -> Found:
     """Return the files in and below ``paths`` that no rule ignores.
 
@@ -241,7 +241,7 @@ def _relative(root: str, absolute: str) -> str:
     return absolute[len(root.rstrip("/")) + 1 :]
 
 
-def _outer_rules(root: str, ignore: Iterable[str], within: str | None) -> IgnoreRules:
+def _outer_rules(root: str, ignore: Collection[str], within: str | None) -> IgnoreRules:
     """Return the rules of the folders above the root, up to the project's own, and ``ignore``."""
     rules = IgnoreRules(DEFAULT_RULES)
     folder = project_folder(root, within)
@@ -249,7 +249,7 @@ def _outer_rules(root: str, ignore: Iterable[str], within: str | None) -> Ignore
         way = _relative(folder, root)
         rules = rules.above(folder, f"{way}/")
         folder = os.path.join(folder, way.partition("/")[0])
-    return IgnoreRules(ignore, rules)
+    return IgnoreRules(ignore, rules) if ignore else rules
 
 
 def _rules_for(root: str, relative: str, rules: IgnoreRules) -> IgnoreRules:
