@@ -128,8 +128,12 @@ class Board:
             cut = [(i, self._candidates[i].cut.pieces[p]) for i, p in self._items]
             values = zip(cut, worth.pieces(cut), strict=True)
             own = [0 if piece.is_notice else value for (_, piece), value in values]
-            data = [self._candidates[i].file.data[piece.start : piece.end] for i, piece in cut]
-            self._worths = counted_once(data, own)
+
+            def text_of(n: int) -> bytes:
+                i, piece = cut[n]
+                return self._files[i].data[piece.start : piece.end]
+
+            self._worths = counted_once(text_of, own)
         for i, candidate in self._candidates.items():
             worths = self._worths[self._first[i] : self._first[i] + len(candidate.cut.pieces)]
             best = max(worths, default=0)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 
 # The worth of a near-copy is divided by this: what is left over of a budget may still show it.
 _LESS = 8
@@ -22,27 +23,31 @@ _KEYS, _CANDIDATES = 4, 4
 _NAME = re.compile(rb"[A-Za-z_]\w*")
 
 
-def counted_once(texts: Sequence[bytes], worths: Sequence[int]) -> list[int]:
-    """Return the worth of each text: less for a near-copy of one that is worth more, or as much and first."""
+def counted_once(text_of: Callable[[int], bytes], worths: Sequence[int]) -> list[int]:
+    """Return the worth of each text: less for a near-copy of one that is worth more, or as much and first.
+
+    ``text_of``: the text with a number, which is read once and not kept.
+    """
     found = list(worths)
-    known: dict[int, list[frozenset[int]]] = {}
-    for n in sorted(range(len(texts)), key=lambda n: (-worths[n], n)):
-        runs = _runs(texts[n])
+    known: dict[int, list[array[int]]] = {}
+    for n in sorted(range(len(worths)), key=lambda n: (-worths[n], n)):
+        runs = _runs(text_of(n))
         if len(runs) < _MIN_RUNS:
             continue
         keys = sorted(runs)[:_KEYS]
         if any(_is_copy(runs, other) for key in keys for other in known.get(key, ())):
             found[n] //= _LESS
             continue
+        compact = array("I", runs)  # a set takes twenty times the memory
         for key in keys:
             others = known.setdefault(key, [])
             if len(others) < _CANDIDATES:
-                others.append(runs)
+                others.append(compact)
     return found
 
 
-def _is_copy(runs: frozenset[int], other: frozenset[int]) -> bool:
-    return len(runs & other) * 100 >= len(runs) * _SHARE
+def _is_copy(runs: frozenset[int], other: Iterable[int]) -> bool:
+    return len(runs.intersection(other)) * 100 >= len(runs) * _SHARE
 
 
 def _runs(text: bytes) -> frozenset[int]:
