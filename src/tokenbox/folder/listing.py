@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -52,13 +52,13 @@ class Folder:
     worth: int = 0
 
     def line(self) -> str:
-        """Return the line of the folder if it is folded."""
+        """Return the line of the folder if it is folded; the root has none."""
         number = f"{self.count} file{'' if self.count == 1 else 's'}"
-        return f"{'  ' * (self.depth - 1)}{shown(self.name)}/ {number}, {self.tokens}\n"
+        return f"{self.head()[:-1]} {number}, {self.tokens}\n" if self.depth else ""
 
     def head(self) -> str:
         """Return the line of the folder if it is unfolded: the lines of its entries follow."""
-        return f"{'  ' * (self.depth - 1)}{shown(self.name)}/\n"
+        return f"{'  ' * (self.depth - 1)}{shown(self.name)}/\n" if self.depth else ""
 
 
 def folders(files: Iterable[tuple[str, int | None, int]]) -> Folder:
@@ -101,8 +101,7 @@ _UNLIMITED = 1 << 40
 class Listing:
     """The tree within ``room`` tokens (None: no limit). ``counts`` counts lines, and their sum is its size.
 
-    ``is_cut``: whether something is folded or left out. ``least``: the tokens of the smallest tree, which is
-    its first line and the number of the others.
+    ``is_cut``: whether something is folded or left out.
     """
 
     def __init__(
@@ -114,43 +113,29 @@ class Listing:
         self._cut: dict[int, int] = {}
         self.size = sum(counts([_LEGEND]))
         self.is_cut = False
-        self.least = 0
-        self._list_root(_UNLIMITED if room is None else room)
         self._unfold(_UNLIMITED if room is None else room)
+
+    @property
+    def least(self) -> int:
+        """The tokens of the smallest tree: its first line and the number of the others."""
+        first = self._lines(self._root, 0)[:1]
+        return sum(self._counts([_LEGEND, _more(self._root, 10_000), *first]))
 
     def text(self, how: Mapping[str, FileShown] | None) -> str:
         """Return the tree, with how each file is shown (not at all, if ``how`` does not say).
 
         ``how`` is None if every file is shown in full. The tree is ``""`` if no line fits.
         """
-        if self._cut.get(id(self._root)) == 0:
+        if id(self._root) not in self._unfolded:
             return ""
         lines = [] if how is None else [_LEGEND]
         self._write(self._root, how, lines)
         return "".join(lines).removesuffix("\n")
 
-    def _list_root(self, room: int) -> None:
-        """List the entries of the root that fit."""
-        lines = self._lines(self._root, room)
-        more, *sizes = self._counts([_more(self._root, 10_000), *lines])
-        self.least = self.size + sum(sizes[:1]) + more
-        is_complete = len(lines) == len(self._root.folders) + len(self._root.files)
-        if is_complete and self.size + sum(sizes) <= room:
-            self.size += sum(sizes)
-        else:
-            self.is_cut = True
-            used, kept = _fitting(sizes, self.size + more, room)
-            self._cut[id(self._root)] = kept
-            self.size = used if kept else 0
-        self._unfolded.add(id(self._root))
-
     def _unfold(self, room: int) -> None:
-        """Unfold folders by descending worth; of the last one, the entries that fit."""
-        if self._cut:
-            return
-        heap = [(-folder.worth, n, folder) for n, folder in enumerate(self._root.folders.values())]
-        heapify(heap)
-        pushed = len(heap)
+        """Unfold folders by descending worth, the root first; of the last one, the entries that fit."""
+        heap = [(0, 0, self._root)]
+        pushed = 0
         while heap:
             folder = heappop(heap)[2]
             # A lower bound: each line has at least four tokens.
@@ -177,6 +162,8 @@ class Listing:
             self._unfolded.add(id(folder))
             self._cut[id(folder)] = kept
             self.size = used
+        elif folder is self._root:
+            self.size = 0
 
     def _growth(self, folder: Folder) -> int:
         """Return the tokens that unfolding the folder adds."""
