@@ -213,10 +213,15 @@ CONTEXTS = {
         ),
     ),
     "Password Of A Command": (
-        r"curl\s|sshpass\s|--password",
         (
-            r"(?:curl\s.*(?:-u|--user)[ =]?[\"']?[^\s:\"']+:|sshpass\s+-p\s*[\"']?"
-            rf"|--password[ =][\"']?){_SHORT}"
+            r"curl\s|sshpass\s|--password|docker\s+login\s|redis-cli\s|mongo\w*\s|pgpassword=|mysql_pwd=|sshpass="
+            r"|requirepass\s|masterauth\s|bindpw\s|securestring\s|psk="
+        ),
+        (
+            r"(?:curl\s.*(?:-u|--user)[ =]?[\"']?[^\s:\"']+:|sshpass\s+-p\s*[\"']?|--password[ =][\"']?"
+            r"|(?:docker\s+login|mongo\w*)\s(?:[^;&|]*\s)?-p\s+[\"']?|redis-cli\s(?:[^;&|]*\s)?-a\s+[\"']?"
+            r"|\b(?:PGPASSWORD|MYSQL_PWD|SSHPASS|psk)=[\"']?|\b(?:requirepass|masterauth|bindpw)\s+[\"']?"
+            rf"|(?i:ConvertTo-SecureString)\s+(?:-String\s+)?[\"']){_SHORT}"
         ),
     ),
     "Password Of MySQL": (r"mysql\w*\s", rf"mysql\w*\s(?:[^;&|]*\s)?-p[\"']?{_SHORT}"),
